@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds protocol.md section 6, steps 5 to 8: acceptance, what binds,
-// and what a chosen leader does first; and what must be durable.
+// Tests for protocol.md 6, steps 5 to 8 (acceptance, bound voters, the first steps of a chosen
+// leader) and for what must be durable.
 
 // 5. "If itself a chosen leader and not the candidate, its lease has ended:
 // then it steps down."
@@ -21,7 +21,7 @@ func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(message.LeaseMargin(b.timings.LeaseTimeout))
 	p := formal(2, 5, state(3, 5, 0, 2))
-	p.Base = number(4, 2) // n2 and n3 are unreachable by now
+	p.Base = number(4, 2) // n2 and n3 are unreachable
 	out := b.hand(event(2, member.Claim{}, p))
 	if v := bodies[message.Vote](out.Send); len(v) != 1 || !v[0].Granted {
 		t.Fatalf("got votes %+v, want granted\n%s", v, b)
@@ -34,9 +34,8 @@ func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 	}
 }
 
-// 5. "It stores what it accepted and is bound: it takes no state, sends no
-// keep-alive and believes no ack of a lower version." States and acks are among
-// the refusals.
+// 5. "It stores what it accepted and is bound: it takes no state, sends no keep-alive and believes
+// no ack of a lower version." TestRefusals covers states and acks.
 func TestABoundFollowerSendsNoKeepAlive(t *testing.T) {
 	b := boundFollower(t)
 	mark := len(b.sent)
@@ -61,7 +60,7 @@ func TestAStateAtTheBoundIsTaken(t *testing.T) {
 // 5. "A leader that accepted a higher version, its own proposal included, makes
 // and commits no more changes in its old one; it proposes again above."
 func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
-	b := boundLeader(t) // n1 leads 4, accepted its own 7, and got one pre vote
+	b := boundLeader(t) // n1 leads 4 and accepted its own 7 with one pre vote
 	before := b.nodes[0].durable.Held.Number
 	mark := len(b.sent)
 	b.run(2 * b.timings.HeartbeatTimeout) // n2 and n3 fall silent
@@ -89,7 +88,7 @@ func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 		b.latency = 10 * time.Millisecond
 		b.crash(old)
 		if size == 2 {
-			b.start(old) // the other cannot do without it
+			b.start(old) // the other voter alone is no majority
 		}
 		won := func(n *node) bool {
 			return slices.ContainsFunc(n.trace, func(t statemachine.Trace) bool {
@@ -147,8 +146,8 @@ func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	}
 }
 
-// The same with all nodes: a follower that another bound while it was cut off
-// comes back under the leader that it left, in a version above.
+// A follower that another node bound while it was cut off returns to its former leader in a version
+// above its bound.
 func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -192,7 +191,7 @@ func TestAPromiseNeverExpires(t *testing.T) {
 	}
 }
 
-// The same of what was accepted: it comes back with the vote that promises.
+// An accepted value survives a restart and is shown in the next promise.
 func TestAnAcceptedValueIsShownAfterARestart(t *testing.T) {
 	b := aVoter(t, 3)
 	value := state(3, 4, 0, 2)
@@ -210,8 +209,7 @@ func TestAnAcceptedValueIsShownAfterARestart(t *testing.T) {
 	}
 }
 
-// "Held state (a leader's own too)": each revision is in the output that sends
-// it.
+// "Held state (a leader's own too)": each revision is in the output that sends it.
 func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
@@ -221,8 +219,8 @@ func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// A leader that proposes above a bound member may have to adopt another: then
-// that one leads, and it follows.
+// A leader that proposes above a bound member may have to adopt another leader, which it then
+// follows.
 func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 	b := aLeader(t, 3)
 	b.hand(event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}))
@@ -242,7 +240,7 @@ func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 	}
 }
 
-// Not even a member that is heard again is a change that a bound leader makes.
+// A bound leader does not even reactivate a member that returned.
 func TestABoundLeaderMovesNobodyBack(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatTimeout - 1)
@@ -250,15 +248,14 @@ func TestABoundLeaderMovesNobodyBack(t *testing.T) {
 	b.awaitStatus(time.Second, 0, 2, member.Unreachable)
 	before := b.nodes[0].durable.Held.Number
 	b.hand(event(1, chosen(4, 0), message.LeaderKeepAlive{Number: before, Bound: 6}))
-	b.wins(last[message.Proposal](b)) // now it accepted its own proposal for 7
+	b.wins(last[message.Proposal](b)) // n1 accepts its own proposal for 7
 	b.hand(b.keepAlive(2, b.now))
 	if got := b.nodes[0].durable.Held.Number; got != before || b.nodes[0].durable.Bound() != 7 {
 		t.Errorf("got %v held, bound to %d, want %v still and 7", got, b.nodes[0].durable.Bound(), before)
 	}
 }
 
-// A follower that accepted another leaves its leader: it will believe no ack of
-// it any more.
+// A follower that accepted another leader leaves its own, whose acks it will not believe.
 func TestAFollowerThatAcceptedAnotherLeavesItsLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// BenchmarkSteady is a virtual second of five nodes at rest, every event of
-// them, at a heartbeat of 100 ms.
+// BenchmarkSteady measures a virtual second of five nodes at rest, all messages included, with a
+// heartbeat of 100 ms.
 func BenchmarkSteady(b *testing.B) {
 	bus := newBus(&testing.T{}, 5, 5)
 	bus.start(0, 1, 2, 3, 4)
@@ -26,8 +26,7 @@ func BenchmarkSteady(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "virtual-s/s")
 }
 
-// BenchmarkHeartbeat is the last keep-alive of a follower at its leader, and the
-// last ack at a follower, again and again.
+// BenchmarkHeartbeat measures one keep-alive at the leader and one ack at a follower.
 func BenchmarkHeartbeat(b *testing.B) {
 	for _, size := range []int{5, 50} {
 		for _, kind := range []message.Kind{

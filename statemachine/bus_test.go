@@ -14,9 +14,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// bus is a cluster of machines on a clock of its own. Every event takes one
-// latency, unless its link is cut. Package sim does the same with faults; here
-// a test says each step.
+// bus is a cluster of machines with a virtual clock. Every message takes one latency, unless its
+// link is cut. Package sim adds faults; here each test controls the steps.
 type bus struct {
 	t       *testing.T
 	now     time.Time
@@ -26,9 +25,9 @@ type bus struct {
 	seeds   []member.Address
 	size    int
 	timings message.Timings
-	// cut says whether an event is lost on its way.
+	// cut reports whether a message is lost.
 	cut func(message.Message) bool
-	// sent collects every event with the time at which it left.
+	// sent collects every message with the time at which it was sent.
 	sent []flight
 }
 
@@ -49,7 +48,7 @@ type flight struct {
 	msg message.Message
 }
 
-// epoch is when each bus starts.
+// epoch is the start time of each bus.
 var epoch = time.Unix(1000, 0)
 
 var lan = message.Timings{
@@ -61,8 +60,8 @@ var lan = message.Timings{
 	RetryInterval:     500 * time.Millisecond,
 }
 
-// newBus makes a cluster of size nodes n1, n2, ..., the first seeds of them
-// seeds. None is started.
+// newBus makes a cluster of size nodes n1, n2, ..., of which the first are seeds. No node is
+// started.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := &bus{t: t, now: epoch, latency: time.Millisecond, size: size, timings: lan}
@@ -86,7 +85,7 @@ func addr(i int) member.Address {
 	return member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
 }
 
-// start runs nodes, each a new run on its store.
+// start starts nodes, each in a new run on its store.
 func (b *bus) start(ids ...int) {
 	b.t.Helper()
 	for _, i := range ids {
@@ -115,7 +114,7 @@ func (b *bus) crash(ids ...int) {
 	}
 }
 
-// take carries an output out.
+// take applies an output.
 func (b *bus) take(n *node, out statemachine.Output) {
 	b.t.Helper()
 	if out.Persist != nil {
@@ -139,7 +138,7 @@ func (b *bus) take(n *node, out statemachine.Output) {
 
 func (b *bus) since() time.Duration { return b.now.Sub(epoch) }
 
-// step moves to the next event or timer, at most to end.
+// step advances to the next message or timer, but not past end.
 func (b *bus) step(end time.Time) bool {
 	b.t.Helper()
 	next := end
@@ -174,8 +173,8 @@ func deadlineOf(n *node) time.Time {
 	return n.Deadline()
 }
 
-// deliver hands an event to every process at its address: two of them are a
-// mistake that must end well.
+// deliver delivers a message to every process at its address. Two processes at one address are a
+// configuration error that nodes must survive.
 func (b *bus) deliver(msg message.Message) {
 	b.t.Helper()
 	for _, n := range b.nodes {
@@ -185,7 +184,7 @@ func (b *bus) deliver(msg message.Message) {
 	}
 }
 
-// run lets d pass.
+// run advances the clock by d.
 func (b *bus) run(d time.Duration) {
 	b.t.Helper()
 	end := b.now.Add(d)
@@ -196,8 +195,8 @@ func (b *bus) run(d time.Duration) {
 	}
 }
 
-// until lets time pass until cond holds, at most limit, and returns how long
-// that took.
+// until advances the clock until cond holds and returns how long that took. It fails the test after
+// limit.
 func (b *bus) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()
 	from, end := b.now, b.now.Add(limit)
@@ -209,8 +208,7 @@ func (b *bus) until(limit time.Duration, what string, cond func() bool) time.Dur
 	return b.now.Sub(from)
 }
 
-// quorate is the index of the node with authority, -1 for none. Two of them
-// end the test.
+// quorate returns the index of the node with authority, or -1. It fails the test if there are two.
 func (b *bus) quorate() int {
 	b.t.Helper()
 	found := -1
@@ -248,7 +246,7 @@ func (b *bus) settled(active int) bool {
 	return true
 }
 
-// String shows each node's view.
+// String returns each node's view.
 func (b *bus) String() string {
 	s := fmt.Sprintf("at %v\n", b.since())
 	for _, n := range b.nodes {

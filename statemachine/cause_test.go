@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// lost is the first loss of a leader among traces.
+// lost returns the first trace of a lost leader.
 func lost(t *testing.T, traces []statemachine.Trace) statemachine.Trace {
 	t.Helper()
 	i := slices.IndexFunc(traces, func(tr statemachine.Trace) bool {
@@ -24,7 +24,7 @@ func lost(t *testing.T, traces []statemachine.Trace) statemachine.Trace {
 	return traces[i]
 }
 
-// TestEachLossSaysWhy at a follower of n2.
+// TestEachLossSaysWhy checks the causes at a follower of n2.
 func TestEachLossSaysWhy(t *testing.T) {
 	voted := state(3, 4, 0, 2)
 	for _, tc := range []struct {
@@ -41,11 +41,11 @@ func TestEachLossSaysWhy(t *testing.T) {
 			in.From = run(1, 2)
 			return b.hand(in)
 		}, statemachine.Suspected, statemachine.CauseCrash},
-		{"nothing comes", func(b *bus) statemachine.Output {
+		{"silence", func(b *bus) statemachine.Output {
 			b.now = b.now.Add(b.timings.LeaderTimeout)
 			return b.nodes[0].Advance(b.now)
 		}, statemachine.Suspected, statemachine.CauseSilence},
-		{"it says that a majority does not answer", func(b *bus) statemachine.Output {
+		{"its acks show that it has no majority", func(b *bus) statemachine.Output {
 			b.now = b.now.Add(b.timings.LeaderTimeout / 2)
 			b.hand(event(1, chosen(3, 1), message.LeaderKeepAliveAck{}))
 			b.now = b.now.Add(b.timings.LeaderTimeout / 2)
@@ -79,7 +79,7 @@ func TestEachLossSaysWhy(t *testing.T) {
 	}
 }
 
-// TestEachLeaderThatStepsDownSaysWhy, by the rules of a conflict too.
+// TestEachLeaderThatStepsDownSaysWhy includes the rules of a conflict.
 func TestEachLeaderThatStepsDownSaysWhy(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -100,12 +100,12 @@ func TestEachLeaderThatStepsDownSaysWhy(t *testing.T) {
 				own := b.view(0)
 				return b.hand(event(2, provisional(own.Version, 2), message.SeedKeepAlive{}))
 			}, statemachine.CauseAddress},
-		{"nobody answers", func(t *testing.T) *bus { return aQuorateLeader(t, 3) },
+		{"no answers", func(t *testing.T) *bus { return aQuorateLeader(t, 3) },
 			func(b *bus) statemachine.Output {
 				b.now = b.now.Add(b.timings.LeaseTimeout + b.timings.LeaderTimeout)
 				return b.nodes[0].Advance(b.now)
 			}, statemachine.CauseLease},
-		{"told to leave", func(t *testing.T) *bus { return aQuorateLeader(t, 3) },
+		{"ordered to leave", func(t *testing.T) *bus { return aQuorateLeader(t, 3) },
 			func(b *bus) statemachine.Output { return b.nodes[0].Leave(b.now) },
 			statemachine.CauseHandOver},
 	} {
@@ -116,7 +116,7 @@ func TestEachLeaderThatStepsDownSaysWhy(t *testing.T) {
 	}
 }
 
-// TestVotesAreTold: by who gives one, and by who counts it.
+// TestVotesAreTold checks the traces of the voter and of the proposer.
 func TestVotesAreTold(t *testing.T) {
 	b, p := aProposer(t, 3)
 	out := b.hand(event(1, member.Claim{}, yes(p)))
@@ -137,7 +137,7 @@ func TestVotesAreTold(t *testing.T) {
 	}
 }
 
-// TestCausesHaveNames of their own.
+// TestCausesHaveNames checks that the names differ.
 func TestCausesHaveNames(t *testing.T) {
 	seen := map[string]bool{}
 	for c := statemachine.CauseNone; c <= statemachine.Causes; c++ {
@@ -149,7 +149,8 @@ func TestCausesHaveNames(t *testing.T) {
 	}
 }
 
-// TestALateHeartbeatIsTold once an interval and a half, of a leader and of a member.
+// TestALateHeartbeatIsTold checks that a late heartbeat of a leader or member is traced once per
+// interval and a half.
 func TestALateHeartbeatIsTold(t *testing.T) {
 	late := func(b *bus) (n int) {
 		for end := b.now.Add(b.timings.HeartbeatInterval * 2); b.now.Before(end); {

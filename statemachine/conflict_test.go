@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds protocol.md section 7.
+// Tests for protocol.md 7.
 
 // "Compares: chosen before provisional, then the higher version, then the
 // greater address. To the loser goes LeaderRelieve(winner). Anyone that hears a
@@ -21,7 +21,7 @@ import (
 func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		own  member.Claim // followed, of n2
+		own  member.Claim // of n2, which is followed
 		at   func(*testing.T) *bus
 		in   member.Claim
 		wins bool
@@ -56,7 +56,7 @@ func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	}
 }
 
-// softFollower is n1 that holds 3.0 and follows n2, provisional leader of 9.
+// softFollower returns n1, which holds 3.0 and follows n2, the provisional leader of 9.
 func softFollower(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
@@ -100,8 +100,7 @@ func TestCase4ALosingLeaderTellsMembersInEveryStatus(t *testing.T) {
 	}
 }
 
-// A member that is told to join again does so at the winner, at once; without
-// one it is without a leader.
+// A member that gets ReJoinCluster joins the winner immediately; without a winner it has no leader.
 func TestAMemberToldToRejoinJoinsTheWinner(t *testing.T) {
 	b := supporter(t)
 	rejoin := message.ReJoinCluster{GivenUp: chosen(3, 1), Winner: chosen(5, 2)}
@@ -124,11 +123,11 @@ func TestABetterClaimIsTheAnswer(t *testing.T) {
 		name string
 		in   message.Message
 	}{
-		{"a question", event(2, member.Claim{}, message.LeaderQuery{ID: 1})},
+		{"a query", event(2, member.Claim{}, message.LeaderQuery{ID: 1})},
 		{"a worse leader's claim", event(2, provisional(4, 2), message.SeedKeepAlive{})},
-		{"a join of who leads no more", event(2, member.Claim{}, message.JoinClusterRequest{})},
-		{"a keep-alive of who leads no more", event(2, chosen(2, 0), message.LeaderKeepAlive{})},
-		{"a question of an election", event(2, member.Claim{}, message.LeaderStatusQuery{ID: 1})},
+		{"a join of a former leader", event(2, member.Claim{}, message.JoinClusterRequest{})},
+		{"a keep-alive of a former leader", event(2, chosen(2, 0), message.LeaderKeepAlive{})},
+		{"a status query", event(2, member.Claim{}, message.LeaderStatusQuery{ID: 1})},
 	} {
 		out := b.hand(tc.in)
 		if len(out.Send) == 0 || out.Send[0].Claim != chosen(3, 1) {
@@ -137,8 +136,8 @@ func TestABetterClaimIsTheAnswer(t *testing.T) {
 	}
 }
 
-// "Claims are old by the time they arrive": one of a version below what is held
-// leads nowhere, and what others still say of a lost leader brings nobody back.
+// "Claims are old by the time they arrive": a claim below the held version is ignored, and later
+// claims of others do not bring back a lost leader.
 func TestOldClaimsLeadNowhere(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"below what is held":        event(2, chosen(2, 2), message.SeedKeepAliveAck{}),
@@ -181,8 +180,8 @@ func TestTwoLeadersOfOneVersionStop(t *testing.T) {
 	}
 }
 
-// No island forms: two groups that formed apart under provisional leaders are
-// one cluster soon after they see each other.
+// Two groups that formed separately under provisional leaders become one cluster soon after they
+// can reach each other.
 func TestTwoProvisionalGroupsBecomeOne(t *testing.T) {
 	b := newBus(t, 5, 4)
 	b.part(0, 1, 4)
@@ -203,8 +202,8 @@ func TestTwoProvisionalGroupsBecomeOne(t *testing.T) {
 	}
 }
 
-// A chosen leader wins first: a provisional one with an inflated version that
-// comes back disturbs nobody (section 12).
+// A provisional leader with an inflated version that returns does not disturb a chosen leader
+// (section 12).
 func TestAProvisionalLeaderDisturbsNobody(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

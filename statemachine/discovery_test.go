@@ -13,10 +13,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what becomes of a start without the seeds of the greatest addresses:
-// protocol.md sections 4, 5 and 11, L2.
+// Tests for starts without the seeds of the greatest addresses: protocol.md 4, 5 and 11, L2.
 
-// byRank lists the seeds, the greatest address first.
+// byRank returns the seeds by descending address.
 func (b *bus) byRank() []int {
 	var out []int
 	for i, n := range b.nodes {
@@ -28,7 +27,7 @@ func (b *bus) byRank() []int {
 	return out
 }
 
-// ledByOne reports whether a quorate leader exists, which all that run but some follow.
+// ledByOne reports whether there is a quorate leader that all running nodes but some follow.
 func (b *bus) ledByOne(but []int) bool {
 	b.t.Helper()
 	l := b.quorate()
@@ -40,21 +39,21 @@ func (b *bus) ledByOne(but []int) bool {
 	return true
 }
 
-// dice gives every node its own jitter.
+// dice gives every node its own random source.
 func (b *bus) dice(trial uint64) {
 	for i, n := range b.nodes {
 		n.conf = func(c *statemachine.Config) { c.Rand = rand.New(rand.NewPCG(trial, uint64(i))) }
 	}
 }
 
-// mute lets nobody hear some nodes.
+// mute drops all messages of some nodes.
 func (b *bus) mute(which []int) {
 	b.cut = func(m message.Message) bool {
 		return slices.ContainsFunc(which, func(i int) bool { return addr(i) == m.From.Address })
 	}
 }
 
-// withoutGreatest is the bound of L2 for a fresh cluster without its d greatest seeds.
+// withoutGreatest returns the bound of L2 for a fresh cluster without its d greatest seeds.
 func (b *bus) withoutGreatest(d int) time.Duration {
 	retry, beat := b.timings.RetryInterval, b.timings.HeartbeatInterval
 	if len(b.seeds) <= 5 {
@@ -64,8 +63,7 @@ func (b *bus) withoutGreatest(d int) time.Duration {
 	return retry*3/2 + time.Duration(d-1)*turn + beat
 }
 
-// "A fresh cluster whose seeds do not all answer", which are dead, or hear and are not
-// heard.
+// "A fresh cluster whose seeds do not all answer": they are dead, or receive but cannot send.
 func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct{ size, seeds, dead int }{
 		{3, 3, 1}, {5, 5, 1}, {5, 5, 2}, {25, 3, 1}, {50, 3, 1}, {9, 9, 1}, {9, 9, 3}, {25, 25, 1},
@@ -89,7 +87,7 @@ func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// The same, where they start one after the other and go at jitters of their own.
+// As above, with seeds that start one after the other and have different jitter.
 func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for trial := range uint64(100) {
 		draw := rand.New(rand.NewPCG(trial, 1))
@@ -98,7 +96,7 @@ func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 		dead := 1 + draw.IntN(max((seeds-1)/2, 1))
 		b := newBus(t, size, seeds)
 		if seeds-dead < member.Quorum(seeds) || size-dead < member.Quorum(size) {
-			continue // nobody may found
+			continue // no node may found
 		}
 		b.dice(trial)
 		gone := b.byRank()[:dead]
@@ -120,14 +118,14 @@ func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// On a machine that takes 8 ms for each connection, one after the other, who gets no
-// answer must not make it busier: the greatest seed alone gets 50 of them.
+// A machine takes 8 ms for each connection, one after the other; the greatest seed alone gets 50 of
+// them. A node without an answer must not increase the load.
 func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	b := newBus(t, 50, 50)
 	b.dice(1)
 	known := map[[2]member.Address]bool{}
 	free := b.now
-	b.cut = func(m message.Message) bool { // or rather: it comes when its turn has come
+	b.cut = func(m message.Message) bool { // delays the message until the machine gets to it
 		ends := [2]member.Address{m.From.Address, m.To}
 		if ends[0].Compare(ends[1]) > 0 {
 			ends[0], ends[1] = ends[1], ends[0]
@@ -153,8 +151,8 @@ func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	}
 }
 
-// "A new node that joins a running cluster of which the d greatest seeds are dead", or
-// cut off, so that they know no leader.
+// "A new node that joins a running cluster of which the d greatest seeds are dead", or cut off and
+// therefore without a leader.
 func TestNewNodeJoinsWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct {
 		seeds, dead, rounds int
@@ -191,8 +189,8 @@ func TestNewNodeJoinsWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// Section 5: the others that a provisional leader tells are more each time, "so that two
-// of them learn of each other although the greatest is dead".
+// A provisional leader sends its claim to more nodes each time (5), so that two of them learn of
+// each other even if the greatest is dead.
 func TestIslandsWithoutTheGreatestSeedFindEachOther(t *testing.T) {
 	b := newBus(t, 100, 100)
 	alive := b.byRank()[40:]
@@ -211,12 +209,12 @@ func TestIslandsWithoutTheGreatestSeedFindEachOther(t *testing.T) {
 	b.until(2*b.timings.HeartbeatInterval, "leader of all", func() bool { return b.ledByOne(nil) })
 }
 
-// "A provisional leader that [...] does not answer": the greatest seed sends and hears
-// nothing, so that it declares itself and admits nobody.
+// "A provisional leader that [...] does not answer": the greatest seed can send but not receive, so
+// that it declares itself and admits no node.
 func TestFormationWithoutASeedThatIsDeaf(t *testing.T) {
 	for _, tc := range []struct {
 		size, seeds int
-		leaderless  bool // the deaf one never declares itself
+		leaderless  bool // the unresponsive seed never declares itself
 	}{
 		{3, 3, false}, {5, 3, false}, {5, 5, false}, {9, 9, false}, {25, 25, false}, {3, 3, true},
 		{9, 9, true},
@@ -237,7 +235,7 @@ func TestFormationWithoutASeedThatIsDeaf(t *testing.T) {
 	}
 }
 
-// "[...] until it answers": it is a provisional leader like any other then.
+// "[...] until it answers": then it is a provisional leader like any other.
 func TestAProvisionalLeaderThatAnswersAgainIsJoined(t *testing.T) {
 	b := newBus(t, 5, 3)
 	b.cut = func(m message.Message) bool { return m.To == addr(2) }

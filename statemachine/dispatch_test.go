@@ -12,23 +12,22 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A refusal is one event that a node must not act upon, and what it says.
+// A refusal is a message that a node must not act upon, and its response.
 type refusal struct {
 	name    string
 	reason  message.Reason
-	refused bool // answered with no; otherwise it is dropped
+	refused bool // answered with a refusal; otherwise dropped
 	at      func(*testing.T) *bus
 	event   func(*bus) message.Message
-	sends   []string // what leaves in answer; nil for nothing
+	sends   []string // what is sent in answer; nil for nothing
 }
 
-// protocol.md section 2: an event based on an observation "is dropped where the
-// receiver's own differs. Each drop has a named reason". STYLE.md rule 40:
-// every reason is reached by a named test.
+// An event based on an observation "is dropped where the receiver's own differs. Each drop has a
+// named reason" (protocol.md 2). Every reason is reached by a named test (STYLE.md 40).
 func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true
-	reached[message.ReasonPortRefused] = true // refusal_test.go
+	reached[message.ReasonPortRefused] = true // probe_test.go
 	for r := message.ReasonConflict; r <= message.ReasonUnknown; r++ {
 		reached[r] = true // records_test.go
 	}
@@ -78,7 +77,7 @@ func quorate(t *testing.T) *bus  { t.Helper(); return aQuorateLeader(t, 3) }
 func votes(t *testing.T) *bus    { t.Helper(); return aVoter(t, 3) }
 func founder(t *testing.T) *bus  { t.Helper(); return aFounder(t, 3) }
 
-// says is an event that needs nothing of the bus.
+// says returns a message that does not depend on the bus.
 func says(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
 	return func(*bus) message.Message { return event(from, claim, body) }
 }
@@ -113,17 +112,17 @@ func refusalsOfHeaders() []refusal {
 		name: "of a member of another cluster", reason: message.ReasonOtherCluster, at: follower,
 		event: ofCluster(2, chosen(9, 2), message.SeedKeepAlive{}),
 	}, {
-		name: "a question of a member of another cluster", reason: message.ReasonOtherCluster,
+		name: "a query of a member of another cluster", reason: message.ReasonOtherCluster,
 		at:    follower,
 		event: ofCluster(2, member.Claim{}, message.LeaderQuery{}),
 		sends: []string{"n3: JoinClusterResponse"},
 	}}
 }
 
-// otherCluster is not ourCluster.
+// otherCluster differs from ourCluster.
 var otherCluster = member.ClusterID{2}
 
-// ofCluster is an event of a node that holds a state of another cluster.
+// ofCluster returns a message of a node that holds a state of another cluster.
 func ofCluster(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
 	in := event(from, claim, body)
 	in.Cluster = otherCluster
@@ -194,14 +193,14 @@ func refusalsOfJoins() []refusal {
 		name: "a new store, by a provisional leader with a roster", reason: message.ReasonNotSettled,
 		refused: true, at: provisionalWithRoster, event: again(2), sends: answered,
 	}, {
-		name: "a stranger, where each seed has its place", reason: message.ReasonClusterFull,
+		name: "a stranger, when the other places are kept for seeds", reason: message.ReasonClusterFull,
 		refused: true, at: founder,
 		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
 	}}
 }
 
-// boundLeader is n1 that leads version 4 and accepted its own proposal for
-// version 7, because n2 showed itself bound to 6.
+// boundLeader returns n1, which leads version 4 and accepted its own proposal for version 7 because
+// n2 was bound to 6.
 func boundLeader(t *testing.T) *bus {
 	t.Helper()
 	b := aQuorateLeader(t, 3)
@@ -214,7 +213,7 @@ func boundLeader(t *testing.T) *bus {
 	return b
 }
 
-// provisionalWithRoster is n1 that holds a roster of which nobody answers.
+// provisionalWithRoster returns n1, which holds a roster and gets no answer from its members.
 func provisionalWithRoster(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
@@ -244,15 +243,15 @@ func refusalsOfJoinAnswers() []refusal {
 		at: func(t *testing.T) *bus {
 			b := aVoter(t, 3)
 			b.hand(event(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))))
-			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // it asks, and shows its bound
+			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // n1 asks, and shows its bound
 			return b
 		},
 		event: says(1, chosen(4, 1), accepted),
 	}, {
-		name: "to no question of a follower", reason: message.ReasonOtherQuery, at: follower,
+		name: "to no query of a follower", reason: message.ReasonOtherQuery, at: follower,
 		event: says(1, chosen(3, 1), message.LeaderResponse{ID: 1}),
 	}, {
-		name: "to an earlier question", reason: message.ReasonOtherQuery, at: votes,
+		name: "to an earlier query", reason: message.ReasonOtherQuery, at: votes,
 		event: says(1, member.Claim{}, message.LeaderResponse{ID: 1}),
 	}}
 }
@@ -284,13 +283,13 @@ func refusalsByLeaders() []refusal {
 		name: "an echo of a stamp that was never given", reason: message.ReasonForeignEcho, at: leader,
 		event: func(b *bus) message.Message { return b.keepAlive(1, b.now.Add(1)) }, sends: acked,
 	}, {
-		name: "the goodbye of a stranger", reason: message.ReasonUnknownMember, at: leader,
+		name: "MemberLeave of a stranger", reason: message.ReasonUnknownMember, at: leader,
 		event: says(3, chosen(4, 0), message.MemberLeave{}),
 	}, {
-		name: "a goodbye at a follower", reason: message.ReasonNotLeader, at: follower,
+		name: "MemberLeave at a follower", reason: message.ReasonNotLeader, at: follower,
 		event: says(2, chosen(3, 1), message.MemberLeave{}),
 	}, {
-		name: "a goodbye at a bound leader", reason: message.ReasonLeaderBound, at: boundLeader,
+		name: "MemberLeave at a bound leader", reason: message.ReasonLeaderBound, at: boundLeader,
 		event: says(1, chosen(4, 0), message.MemberLeave{}),
 	}}
 }
@@ -342,7 +341,7 @@ func refusalsByFollowers() []refusal {
 	}}
 }
 
-// refusalsOfStates are those of whole states, which followers take.
+// refusalsOfStates lists refusals of whole states, which followers take.
 func refusalsOfStates() []refusal {
 	return []refusal{{
 		name: "a state below the bound", reason: message.ReasonBound, at: boundFollower,
@@ -364,7 +363,7 @@ func refusalsOfStates() []refusal {
 		at:    follower,
 		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 1<<40, 0, 1)}),
 	}, {
-		name: "a leader elected, told by a stranger", reason: message.ReasonUnknownMember,
+		name: "LeaderElected from a stranger", reason: message.ReasonUnknownMember,
 		at:    follower,
 		event: says(7, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
 	}, {
@@ -396,19 +395,19 @@ func refusalsOfStates() []refusal {
 	}}
 }
 
-// foreign is a state of another cluster.
+// foreign returns a state of another cluster.
 func foreign(s member.State) member.State {
 	s.Cluster = otherCluster
 	return s
 }
 
-// withMember is a state with node i as an active member too.
+// withMember returns s with node i as an additional active member.
 func withMember(s member.State, i int) member.State {
 	s.Roster = s.Roster.With(member.Member{Identity: run(i, 1), Status: member.Active})
 	return s
 }
 
-// boundFollower is aFollower of n2 that accepted n2 for version 5 as well.
+// boundFollower returns aFollower of n2 that also accepted n2 for version 5.
 func boundFollower(t *testing.T) *bus {
 	t.Helper()
 	b := aFollower(t, 3)
@@ -419,7 +418,7 @@ func boundFollower(t *testing.T) *bus {
 	return b
 }
 
-// pre and formal are the first proposals of node i for a version.
+// pre and formal return the first proposals of node i for a version.
 func pre(i int, version uint64) message.Proposal {
 	return message.Proposal{Stage: message.Pre, ID: ballot(i, version, 1), Held: number(3, 1)}
 }
@@ -503,7 +502,7 @@ func refusalsByVoters() []refusal {
 	}}
 }
 
-// supporter is aFollower that took a stamped ack of n2.
+// supporter returns aFollower that got a stamped ack of n2.
 func supporter(t *testing.T) *bus {
 	t.Helper()
 	b := aFollower(t, 3)
@@ -568,7 +567,7 @@ func refusalsOfFormal() []refusal {
 	return cases
 }
 
-// formalOnOld proposes a version that everybody holds, on the version before.
+// formalOnOld proposes a version that all nodes hold, based on the version before.
 func formalOnOld(version uint64) message.Proposal {
 	p := formal(2, version, state(3, version, 0, 2))
 	p.Base = number(version-1, 0)
@@ -651,7 +650,7 @@ func refusalsByProposers() []refusal {
 		},
 		event: vote(1, func(*message.Vote) {}),
 	}, {
-		name: "an answer to another question", reason: message.ReasonOtherQuery, at: asked,
+		name: "an answer to another query", reason: message.ReasonOtherQuery, at: asked,
 		event: answer(1, 1),
 	}, {
 		name: "a second answer of one voter", reason: message.ReasonVotedTwice, at: asked,

@@ -13,8 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds protocol.md section 6, steps 1 to 4: suspicion, question,
-// promises and the choice of the value.
+// Tests for protocol.md 6, steps 1 to 4: suspicion, inquiry, promises and the choice of the value.
 
 // 1. "No healthy leader for LeaderTimeout, or its MemberLeave: the view has no
 // leader."
@@ -30,7 +29,7 @@ func TestSuspicionAfterLeaderTimeoutOrGoodbye(t *testing.T) {
 		b = supporter(t)
 		out := b.hand(event(1, member.Claim{}, body))
 		if v := b.view(0); !v.Leader.IsZero() || !traced(out, statemachine.Suspected) {
-			t.Errorf("%T: got leader %v, traces %+v, want none at once", body, v.Leader, out.Trace)
+			t.Errorf("%T: got leader %v, traces %+v, want none immediately", body, v.Leader, out.Trace)
 		}
 	}
 }
@@ -53,8 +52,8 @@ func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
 	}
 }
 
-// 2. "Each lets the active members before it ask first": all miss a dead leader at
-// one instant, and one of them is elected with nobody in its way.
+// 2. "Each lets the active members before it ask first": all members lose a dead leader at the same
+// instant, and one of them is elected without interference.
 func TestVotersAskInTurn(t *testing.T) {
 	b := newBus(t, 5, 5)
 	b.start(0, 1, 2, 3, 4)
@@ -83,7 +82,7 @@ func TestVotersAskInTurn(t *testing.T) {
 			}
 		case message.KindLeaderStatusQuery:
 			turn := time.Duration(i) * b.timings.HeartbeatInterval / 20
-			// The loss was noted up to a millisecond late.
+			// The loss was noticed up to a millisecond late.
 			if got := f.at.Sub(lost[i]); got < turn-time.Millisecond {
 				t.Errorf("%v: got asked %v after the loss, want %v", from, got, turn)
 			}
@@ -91,8 +90,8 @@ func TestVotersAskInTurn(t *testing.T) {
 	}
 }
 
-// 7. "Who granted another's proposal holds back": answers to its own question
-// that come later do not make it propose all the same.
+// 7. "Who granted another's proposal holds back": later answers to its own inquiry do not make it
+// propose.
 func TestWhoGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	b := aVoter(t, 3)
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
@@ -104,8 +103,8 @@ func TestWhoGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	}
 }
 
-// 2. "Fewer than M answer unhealthy (its own answer is one): ask again after
-// HeartbeatInterval", and patiently, so that a long round trip only delays.
+// 2. "Fewer than M answer unhealthy (its own answer is one): ask again after HeartbeatInterval",
+// with growing pauses, so that a long round trip only delays.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -125,7 +124,7 @@ func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	}
 	b.run(time.Minute)
 	if n := len(b.mail(0, message.KindLeaderStatusQuery)) / 4; n < 100 {
-		t.Errorf("got %d questions in a minute, want them to go on", n)
+		t.Errorf("got %d queries in a minute, want them to continue", n)
 	}
 }
 
@@ -147,8 +146,8 @@ func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	}
 }
 
-// 3. "case1: the version asked at must still be held." Members that miss the
-// same leader elect one; the slower one must not elect again.
+// 3. "case1: the version asked at must still be held." Of members that lost the same leader one is
+// elected; a slower one must not hold another election.
 func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
 	b := aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
@@ -170,7 +169,7 @@ func TestThePreProposal(t *testing.T) {
 	if got := p.ID.Ballot.Run(); got != run(0, 1) {
 		t.Errorf("got the ballot of %v, want %v", got, run(0, 1))
 	}
-	// The answers show that somebody promised version 9.
+	// The answers show that a voter promised version 9.
 	for i := 1; i < 3; i++ {
 		v := no(p, message.ReasonPromised)
 		v.Promised = ballot(2, 9, 7)
@@ -187,7 +186,7 @@ func TestThePreProposal(t *testing.T) {
 func TestAPromiseConstrainsBallotsOnly(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
-	b.hand(event(1, member.Claim{}, pre(1, 9))) // its own leader asks
+	b.hand(event(1, member.Claim{}, pre(1, 9))) // its own leader proposes
 	if got := b.nodes[0].durable.Promised; got != ballot(1, 9, 1) {
 		t.Fatalf("got promised %v, want %v", got, ballot(1, 9, 1))
 	}
@@ -204,7 +203,7 @@ func TestAPromiseConstrainsBallotsOnly(t *testing.T) {
 	}
 }
 
-// 3. "It stores the promise", before the vote leaves: both are in one output.
+// 3. "It stores the promise" before the vote is sent: both are in one output.
 func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 	b := aVoter(t, 3)
 	out := b.hand(event(2, member.Claim{}, pre(2, 4)))
@@ -241,7 +240,7 @@ func TestANewerStateInAVoteIsTaken(t *testing.T) {
 			t.Errorf("granted %v: got %v held, want 3.7", granted, got)
 		}
 		if len(bodies[message.LeaderStatusQuery](out.Send)) == 0 {
-			t.Errorf("granted %v: got %q, want it to ask anew", granted, kinds(out.Send))
+			t.Errorf("granted %v: got %q, want a new query", granted, kinds(out.Send))
 		}
 	}
 	b, p := aProposer(t, 5)
@@ -254,7 +253,7 @@ func TestANewerStateInAVoteIsTaken(t *testing.T) {
 	}
 }
 
-// accepted is a value for version 4 that n3 proposed, on the state held.
+// accepted returns a value for version 4 that n3 proposed, based on the held state.
 func accepted(candidate int, base member.Number, incarnation uint64) paxos.Accepted {
 	s := state(3, 4, 0, candidate)
 	s.Roster[candidate].Incarnation = incarnation
@@ -270,7 +269,7 @@ func TestTheChoiceOfTheValue(t *testing.T) {
 		name  string
 		value paxos.Accepted
 		want  int    // candidate; -1 for none
-		next  uint64 // version of the next attempt, when none
+		next  uint64 // version of the next attempt if no candidate
 	}{
 		{"nothing accepted", paxos.Accepted{}, 0, 0},
 		{"the voter itself", accepted(1, number(3, 0), 1), 1, 0},
@@ -331,18 +330,18 @@ func TestTheInitialState(t *testing.T) {
 	}
 }
 
-// A node that is bound above the newest held state among the votes cannot take
-// it, and builds on it all the same: who holds it accepts nothing older.
+// A node bound above the newest held state among the votes cannot take it, but bases its proposal
+// on it: voters that hold it accept nothing older.
 func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		voter int // of three that hold 3.0; n4 is none
+		voter int // of three that hold 3.0, which excludes n4
 		held  member.State
 		want  member.Number
 	}{
 		{"newer", 2, state(3, 3, 5, 1), number(3, 5)},
 		{"not newer", 2, state(3, 3, 0, 1), number(3, 0)},
-		{"newer, of who has no vote", 3, state(3, 3, 5, 1), number(3, 0)},
+		{"newer, from a node without a vote", 3, state(3, 3, 5, 1), number(3, 0)},
 	} {
 		b := holding(t, 3, state(3, 3, 0, 1))
 		bound := paxos.ID{Version: 4, Ballot: paxos.Ballot{Round: 1, Proposer: addr(1), Incarnation: 1}}
@@ -388,8 +387,8 @@ func TestVotesOfOthersDoNotCount(t *testing.T) {
 	}
 }
 
-// 5. "The proposal goes to all voters of the proposed state too": one that the proposer
-// does not know, and the value that it adopts in a founding does.
+// 5. "The proposal goes to all voters of the proposed state too", even if only an adopted value of
+// a founding lists them.
 func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	b := aFounder(t, 5)
 	for i := 1; i < 3; i++ {
@@ -428,7 +427,7 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 			t.Errorf("got rounds %v, want them to grow", rounds)
 		}
 	}
-	// A round heard of counts too, whatever became of it.
+	// A round of any other proposal counts too.
 	higher := pre(2, 3)
 	higher.ID.Ballot.Round = 77
 	b.hand(event(2, member.Claim{}, higher))
@@ -439,7 +438,7 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	}
 }
 
-// 7. "Short of M after HeartbeatInterval": nobody answers the proposal.
+// 7. "Short of M after HeartbeatInterval": no voter answers the proposal.
 func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
 	b, _ := aProposer(t, 3)
 	from := len(b.nodes[0].trace)
@@ -458,7 +457,7 @@ func TestOneProposalUnderWayPerNode(t *testing.T) {
 	b, p := aProposer(t, 5)
 	q := last[message.LeaderStatusQuery](b)
 	mark := len(b.sent)
-	for i := 1; i < 5; i++ { // all miss the leader, late
+	for i := 1; i < 5; i++ { // all notice the loss late
 		b.hand(event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
 	}
 	b.run(b.timings.HeartbeatInterval / 2)
@@ -467,14 +466,14 @@ func TestOneProposalUnderWayPerNode(t *testing.T) {
 	}
 }
 
-// Contenders do not duel: five members that miss their leader in one moment
-// elect one of them within a few intervals.
+// Contenders do not duel: five members that lose their leader at the same instant elect one of them
+// within a few intervals.
 func TestContendersDoNotDuel(t *testing.T) {
 	for seed := range 20 {
 		b := newBus(t, 5, 5)
 		b.latency = time.Duration(1+seed) * time.Millisecond
 		for i := range 5 {
-			b.nodes[i].durable.Incarnation = uint64(seed) // another stream of jitter
+			b.nodes[i].durable.Incarnation = uint64(seed) // other random numbers
 			b.start(i)
 		}
 		b.settle(5)
@@ -491,8 +490,7 @@ func TestContendersDoNotDuel(t *testing.T) {
 	}
 }
 
-// Who follows a chosen leader takes states of that version or earlier ones from
-// it alone.
+// A follower of a chosen leader takes states up to that version from that leader only.
 func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
 	b, p := aProposer(t, 5)
 	b.hand(event(2, chosen(5, 2), message.SeedKeepAlive{}))
@@ -505,8 +503,7 @@ func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
 	}
 }
 
-// A voter asks when it is free to vote: its support may outlive the health of
-// its leader.
+// A voter asks once it may vote: its support can outlast the health of its leader.
 func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout / 2)
@@ -519,7 +516,7 @@ func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
 	}
 }
 
-// Who would not vote for its own proposal does not make it.
+// A node that would not vote for its own proposal does not make it.
 func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
 	b := supporter(t)
 	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
@@ -527,7 +524,7 @@ func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
 	b.hand(event(1, chosen(3, 1), message.SeedKeepAlive{}))
 	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
 	ack := message.LeaderKeepAliveAck{Stamp: message.Stamp{Version: 3, Incarnation: 1, Clock: 2}}
-	b.hand(event(1, chosen(3, 1), ack)) // support of n2, which shows no health
+	b.hand(event(1, chosen(3, 1), ack)) // support for n2, which is not healthy
 	out := b.hand(event(2, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
 	n := len(bodies[message.Proposal](out.Send))
 	if n != 0 || !traced(out, statemachine.GaveUpProposal) {
@@ -535,7 +532,7 @@ func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
 	}
 }
 
-// However often proposals fail, the wait for the next one stays bounded.
+// The pause between proposals stays bounded however often they fail.
 func TestTheWaitAfterAFailureIsBounded(t *testing.T) {
 	b, p := aProposer(t, 3)
 	for range 60 {
@@ -553,8 +550,8 @@ func TestTheWaitAfterAFailureIsBounded(t *testing.T) {
 	})
 }
 
-// The voters are asked first, and the seeds a HeartbeatInterval later; who has
-// no vote looks for a leader at once.
+// A voter asks the other voters first and the seeds a HeartbeatInterval later; a node without a
+// vote asks the seeds immediately.
 func TestWhoHasNoVoteLooksForALeaderAtOnce(t *testing.T) {
 	for _, votes := range []bool{true, false} {
 		s := state(3, 3, 0, 1)
@@ -579,7 +576,7 @@ func TestWhoHasNoVoteLooksForALeaderAtOnce(t *testing.T) {
 	}
 }
 
-// Who votes for another gives it a HeartbeatInterval before it contends.
+// A node that voted for another waits for a HeartbeatInterval before it proposes.
 func TestAVoterDoesNotContendWithWhomItVotedFor(t *testing.T) {
 	for _, p := range []message.Proposal{pre(2, 4), formal(2, 4, state(3, 4, 0, 2))} {
 		b := aVoter(t, 3)
@@ -593,9 +590,9 @@ func TestAVoterDoesNotContendWithWhomItVotedFor(t *testing.T) {
 	}
 }
 
-// 4. "A proposer that is bound above that state cannot take it, and builds on it all
-// the same", where whom it proposes is a voter of it: one that joins there, or is
-// gone, must not come to vote, or lead, by an election.
+// 4. "A proposer that is bound above that state cannot take it, and builds on it all the same", if
+// the candidate is a voter of it: one that is joining or removed must not get a vote, or lead,
+// through an election.
 func TestHandsOverOnlyToAVoterOfTheNewestState(t *testing.T) {
 	joins := state(3, 5, 1, 2)
 	e := joins.Roster[1]

@@ -11,14 +11,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what protocol.md section 4 says of founding.
+// Tests for foundings (protocol.md 4).
 
 // "With N = 1 founding takes no message."
 func TestFoundingAloneTakesNoMessage(t *testing.T) {
 	b := newBus(t, 1, 1)
 	b.start(0)
 	if b.quorate() != 0 || len(b.sent) != 0 {
-		t.Errorf("got leader %d after %d messages, want n1 at once\n%s", b.quorate(), len(b.sent), b)
+		t.Errorf("got leader %d after %d messages, want n1 immediately\n%s", b.quorate(), len(b.sent), b)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 		name        string
 		size, seeds int
 		up          []int
-		missing     int // whose start is enough
+		missing     int // start of the last node
 		active      int
 	}{
 		{"a majority without seeds", 5, 3, []int{0, 3, 4}, 1, 4},
@@ -73,17 +73,17 @@ func TestFounderWaitsForWhoJoinsToo(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {
 		name    string
-		joiners int           // after M, one every pause
-		pause   time.Duration // also before the first
-		want    time.Duration // from the last of M on
+		joiners int           // nodes that start after M, one per pause
+		pause   time.Duration // the pause precedes the first one too
+		want    time.Duration // counted from the last of M
 	}{
-		{"nobody joins", 0, 0, 50 * time.Millisecond},
+		{"no joiner", 0, 0, 50 * time.Millisecond},
 		{"one joins", 1, 30 * time.Millisecond, 80 * time.Millisecond},
 		{"all join", 7, 10 * time.Millisecond, 70 * time.Millisecond},
 		{"one after the other joins", 6, 49 * time.Millisecond, 200 * time.Millisecond},
 	} {
 		b := aFounder(t, 15)
-		b.run(300 * time.Millisecond) // of the RetryInterval since it declared itself
+		b.run(300 * time.Millisecond) // rest of the RetryInterval since it declared itself
 		for i := 1; i <= 7; i++ {
 			b.hand(event(i, member.Claim{}, join))
 		}
@@ -107,7 +107,7 @@ func TestFounderWaitsForWhoJoinsToo(t *testing.T) {
 	}
 }
 
-// Two halves of more than N processes: each has M members, neither the seeds.
+// Of more than N processes two halves have M members each, but not both a majority of the seeds.
 func TestTwoHalvesCannotBothFound(t *testing.T) {
 	b := newBus(t, 5, 4)
 	for i := 5; i < 10; i++ {
@@ -152,12 +152,12 @@ func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 	}
 }
 
-// "The highest accepted value is always adopted", even where its candidate is
-// gone: it may have been chosen.
+// "The highest accepted value is always adopted", even if its candidate is gone: it may have been
+// chosen.
 func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.cut = func(m message.Message) bool {
-		// n3 dies when n1 alone has accepted its value.
+		// n3 dies once n1, and no other node, has accepted its value.
 		v, vote := m.Body.(message.Vote)
 		p, proposal := m.Body.(message.Proposal)
 		return vote && v.Stage == message.Formal ||
@@ -177,7 +177,7 @@ func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 			t.Errorf("n%d: version 1 is led by %v, want n3, whose value was accepted", i+1, got)
 		}
 	}
-	// Another run never leads the version of the last one.
+	// A run never leads a version that was chosen for an earlier run.
 	b.start(2)
 	b.settle(3)
 	if got := b.view(0).Version; got < 2 {
@@ -219,7 +219,7 @@ func TestAHeldStateStopsTheFounding(t *testing.T) {
 			t.Errorf("%s: took the state: got %v, want %v\n%s", tc.name, took, tc.took, b)
 		}
 		if !traced(out, statemachine.GaveUpProposal) && b.view(0).Role == member.Provisional {
-			t.Errorf("%s: the founding goes on, traces %+v", tc.name, out.Trace)
+			t.Errorf("%s: the founding continues, traces %+v", tc.name, out.Trace)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	b.nodes[0].conf = func(c *statemachine.Config) { c.Seeds = c.Seeds[:2] }
 	b.start(0, 2)
 	b.run(2 * b.timings.TTLTimeout)
-	b.start(1) // M others would do, but who is misconfigured is told, not outvoted
+	b.start(1) // M others would be enough, but a misconfigured seed is reported, not outvoted
 	b.run(2 * b.timings.TTLTimeout)
 	refused := 0
 	for _, f := range b.mail(0, message.KindVote) {
@@ -246,8 +246,8 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	}
 }
 
-// "Who holds nothing votes in foundings only": a pre proposal brings the state
-// that it is made from, and who has a vote in that takes it before it votes.
+// "Who holds nothing votes in foundings only": a pre proposal carries the state that it is based
+// on, and a node with a vote in that state takes it before it votes.
 func TestWhoHoldsNothingTakesTheStateFirst(t *testing.T) {
 	s := state(3, 1, 2, 2)
 	others := s

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// script turns bytes into decisions; past its end all of them are 0.
+// script decodes bytes into decisions; after the end every decision is 0.
 type script struct{ b []byte }
 
 func (s *script) byte() byte {
@@ -23,13 +23,13 @@ func (s *script) byte() byte {
 	return first
 }
 
-// pick is a number below n.
+// pick returns a number below n.
 func (s *script) pick(n int) int { return int(s.byte()) % n }
 
-// seldom is true once in 16.
+// seldom returns true once in 16.
 func (s *script) seldom() bool { return s.byte() >= 0xf0 }
 
-// near is v or a number beside it; seldom any that the wire lets through.
+// near returns v or a number next to it; seldom, any number that the wire allows.
 func (s *script) near(v uint64) uint64 {
 	k := s.byte()
 	if k >= 0xfe {
@@ -48,7 +48,7 @@ func (s *script) near(v uint64) uint64 {
 	return v
 }
 
-// who is another node: mostly the run that the held state names.
+// who returns another node, mostly in the run that the held state lists.
 func (p *pair) who() member.Identity {
 	i := p.in.pick(p.cfg.Size + nodesBeyond)
 	if i == p.self && !p.in.seldom() {
@@ -64,7 +64,7 @@ func (p *pair) who() member.Identity {
 	return id
 }
 
-// known is the run of node i that the held state names, or its first.
+// known returns the run of node i that the held state lists, or its first one.
 func (p *pair) known(a member.Address, i int) member.Identity {
 	if p.one != nil {
 		if e, ok := p.one.Durable().Held.Roster.Find(a); ok {
@@ -74,7 +74,7 @@ func (p *pair) known(a member.Address, i int) member.Identity {
 	return run(i, 1)
 }
 
-// runAt is the run of the node at an address of addr.
+// runAt returns the run of the node at an address of addr.
 func (p *pair) runAt(a member.Address) member.Identity {
 	for i := range p.cfg.Size + nodesBeyond {
 		if addr(i) == a {
@@ -95,7 +95,7 @@ func (p *pair) number(base member.Number) member.Number {
 	return member.Number{Version: p.in.near(base.Version), Revision: p.in.near(base.Revision)}
 }
 
-// state is one that somebody could show: base, what follows it, or another.
+// state returns a state that a node could show: base, a successor of it, or another.
 func (p *pair) state(base member.State) member.State {
 	s, held := base, p.held()
 	kind := p.in.pick(8)
@@ -146,8 +146,8 @@ func (p *pair) entry(id member.Identity) member.Member {
 	return e
 }
 
-// claim is nobody's, that of the leader shown, that of the held state, or one of
-// a node that the roster may not know.
+// claim returns no claim, that of the shown leader, that of the held state, or one of a node that
+// the roster may not contain.
 func (p *pair) claim() member.Claim {
 	held := p.held()
 	v := p.one.View(p.now)
@@ -188,21 +188,21 @@ func (p *pair) stamp(version, incarnation uint64) message.Stamp {
 	return s
 }
 
-// arbitrary is any message of any kind.
+// arbitrary returns a message of any kind.
 func (p *pair) arbitrary() message.Message {
 	in := message.Message{From: p.who(), To: p.cfg.Address, Claim: p.claim()}
 	if p.in.seldom() {
 		in.To = p.who().Address
 	}
 	if p.in.pick(4) == 0 {
-		// Who leads what it sends.
+		// The sender is the leader of the state.
 		in.Claim.Leader = in.From.Address
 	}
 	in.Body = p.body(message.KindLeaderQuery+message.Kind(p.in.pick(int(message.Kinds)-2)), &in)
 	return in
 }
 
-// body is that of a message in. Greet never reaches a machine.
+// body returns a body that a machine can get; Greet never reaches one.
 func (p *pair) body(k message.Kind, in *message.Message) message.Body {
 	held := p.held()
 	switch k {
@@ -293,19 +293,18 @@ func (p *pair) accepted(from member.Identity) paxos.Accepted {
 	return p.at(a, a.ID.Version)
 }
 
-// at makes a value one of a version: nobody accepts what does not say so itself.
+// at sets the version of a value, without which no node accepts it.
 func (p *pair) at(a paxos.Accepted, version uint64) paxos.Accepted {
 	a.ID.Version, a.State.Number = version, member.Number{Version: version}
 	return a
 }
 
-// answer is what whoever the node wrote to could reply; without a question it is
-// any message.
+// answer returns a possible answer to a sent message, or any message.
 func (p *pair) answer() message.Message {
 	if len(p.sent) == 0 {
 		return p.arbitrary()
 	}
-	// The newest are the likeliest to matter.
+	// The newest messages are the most relevant.
 	back := p.in.pick(len(p.sent))
 	asked := p.sent[len(p.sent)-1-back]
 	in := message.Message{From: p.runAt(asked.To), To: p.cfg.Address, Claim: asked.Claim}

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// checkSaved holds protocol.md section 6, durable: everything only grows, what
-// changed is in Persist, and only a memory store ever forgets.
+// checkSaved checks protocol.md 6, durable: saved values only grow, every change is in Persist, and
+// only a memory store forgets.
 func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Output) {
 	p.t.Helper()
 	now := p.one.Durable()
@@ -51,12 +51,11 @@ func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Ou
 	}
 }
 
-// checkSent wants few messages, none to itself or nobody, each from this run, and
-// none that says more than is saved.
+// checkSent checks that messages are few, addressed to another node, sent by this run, and backed
+// by what is saved.
 func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Output) {
 	p.t.Helper()
-	// Each of the waiting joiners, of the members and of those who asked may bring
-	// about a message to everybody, and little comes beside these.
+	// Each waiting joiner, member and asker may cause one message to all; little else is sent.
 	everybody := p.cfg.Size + len(p.cfg.Seeds) + 1
 	if most := 4 * everybody * everybody; len(out.Send) > most || len(out.Trace) > most {
 		p.t.Fatalf("%s: %d messages and %d traces", what, len(out.Send), len(out.Trace))
@@ -77,8 +76,8 @@ func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Out
 	}
 }
 
-// isBacked reports whether what is saved bears a message out, and whether a vote
-// is not below what was promised before.
+// isBacked reports whether a message is consistent with what is saved, and a vote not below an
+// earlier promise.
 func isBacked(before, saved paxos.Durable, msg message.Message) bool {
 	promised := func(id paxos.ID) bool {
 		return id.Compare(saved.Promised) <= 0 || id.Version <= saved.Held.Version

@@ -16,12 +16,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// FuzzStep reads a node, its store and what happens to it from bytes: messages
-// that fit, that are near to fitting and that are nonsense, any times, every
-// verb, and restarts. No byte is wrong. Frames of the wire go into a machine in
-// package sim, which may import both.
+// FuzzStep decodes a node, its store and a script from bytes: valid, nearly valid and arbitrary
+// messages, times, calls and restarts. Every input is valid. Package sim, which may import both,
+// feeds frames of the wire to a machine.
 func FuzzStep(f *testing.F) {
-	// Random bytes reach every flow somewhere; the corpus has what goes deeper.
+	// Random bytes reach every flow; the corpus has deeper inputs.
 	for seed := range uint64(64) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		b := make([]byte, 32<<(seed%6))
@@ -43,35 +42,35 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// maxScript bounds the bytes of one run, which bounds its time.
+// maxScript limits the bytes of one run and so its time.
 const maxScript = 4096
 
-// pair is one node twice: two machines with the same randomness that are told
-// the same, one of which is looked at in between. They must say the same.
+// pair runs one node twice: two machines with the same randomness get the same calls, and the first
+// is inspected in between. Both must produce the same output.
 type pair struct {
 	t        *testing.T
 	in       *script
 	self     int
-	cfg      statemachine.Config // Rand is made anew for each run
+	cfg      statemachine.Config // Rand is set for each run
 	one, two *statemachine.Machine
 	now      time.Time
 	saved    paxos.Durable
-	sent     []message.Message          // the newest that the node sent
-	leaders  map[uint64]member.Identity // by version led with authority
+	sent     []message.Message          // newest messages that the node sent
+	leaders  map[uint64]member.Identity // by the version led with authority
 	token    uint64                     // greatest version led with authority
 	given    []frozen
 }
 
-// frozen is a state that a machine was given or gave, and what it was then.
+// frozen is a state that a machine was given or returned, and a copy from that time.
 type frozen struct {
 	state  member.State
 	digest uint64
 }
 
-// nodesBeyond are the nodes that speak beside those that the cluster has room for.
+// nodesBeyond is the number of nodes that send messages beyond the size of the cluster.
 const nodesBeyond = 2
 
-// remembered is how many of the newest messages sent may be answered.
+// remembered is the number of sent messages that may still be answered.
 const remembered = 32
 
 func newPair(t *testing.T, in *script) *pair {
@@ -97,7 +96,7 @@ func newPair(t *testing.T, in *script) *pair {
 	return p
 }
 
-// store is what a node may find on its disk when it starts.
+// store returns what a node may find on its disk at the start.
 func (p *pair) store() paxos.Durable {
 	d := paxos.Durable{StoreID: run(p.self, 0).StoreID}
 	if p.cfg.Volatile || p.in.pick(4) == 0 {
@@ -119,7 +118,7 @@ func (p *pair) store() paxos.Durable {
 	return d
 }
 
-// led is a state that a node would have taken: its leader is an active member.
+// led returns a state that a node would have taken: its leader is an active member.
 func (p *pair) led(base member.State) member.State {
 	s := p.state(base)
 	e, ok := s.Roster.Find(s.Leader)
@@ -132,7 +131,7 @@ func (p *pair) led(base member.State) member.State {
 	return s
 }
 
-// start begins a run on what was saved.
+// start starts a run with what was saved.
 func (p *pair) start() {
 	p.t.Helper()
 	p.saved.Incarnation++
@@ -151,7 +150,7 @@ func (p *pair) start() {
 	p.advance(p.now)
 }
 
-// begin brings the node into the role in which the script wants it.
+// begin brings the node into the role that the script selects.
 func (p *pair) begin() {
 	p.t.Helper()
 	role, other := p.in.pick(4), p.who()
@@ -187,7 +186,7 @@ func (p *pair) begin() {
 	}
 }
 
-// support lets everybody in s echo a stamp of the node that leads it.
+// support makes all nodes of s echo a stamp of their leader.
 func (p *pair) support(s member.State) {
 	p.t.Helper()
 	for _, e := range s.Roster {
@@ -204,7 +203,7 @@ func (p *pair) support(s member.State) {
 	}
 }
 
-// turn does the next thing that the script says.
+// turn runs the next step of the script.
 func (p *pair) turn() {
 	p.t.Helper()
 	if p.one.Deadline().IsZero() {
@@ -262,7 +261,7 @@ func (p *pair) target() member.Address {
 	return p.who().Address
 }
 
-// pass lets d go by. Before its deadline a machine has nothing to do.
+// pass advances the clock by d. Before its deadline a machine has nothing to do.
 func (p *pair) pass(d time.Duration) {
 	p.t.Helper()
 	p.advance(p.now.Add(d))
@@ -280,7 +279,7 @@ func (p *pair) advance(now time.Time) {
 	if now.After(p.now) {
 		p.now = now
 	}
-	// A clock that went back is told to the machine as it is.
+	// A clock that went back is passed on as it is.
 	p.call("Advance", func(m *statemachine.Machine) statemachine.Output { return m.Advance(now) })
 }
 
@@ -295,12 +294,11 @@ func (p *pair) step(in message.Message) {
 	}
 }
 
-// maxPasses is how often a machine may have to be told of one instant until
-// nothing of it is left to do.
+// maxPasses limits the calls at one instant until a machine has nothing left to do.
 const maxPasses = 4
 
-// call tells both machines the same and checks what they say, then what follows
-// at the same instant.
+// call makes the same call to both machines, compares the outputs, and advances them at that
+// instant.
 func (p *pair) call(
 	what string, f func(*statemachine.Machine) statemachine.Output,
 ) statemachine.Output {
@@ -327,11 +325,11 @@ func (p *pair) once(
 	out, again := f(p.one), f(p.two)
 	switch {
 	case !reflect.DeepEqual(out, again):
-		p.t.Fatalf("%s: one machine says\n%+v\nits twin\n%+v", what, out, again)
+		p.t.Fatalf("%s: one machine returned\n%+v\nits twin\n%+v", what, out, again)
 	case !p.one.Deadline().Equal(p.two.Deadline()):
 		p.t.Fatalf("%s: deadlines %v and %v", what, p.one.Deadline(), p.two.Deadline())
 	case stopped && (out.Stop != nil || out.Persist != nil || len(out.Send) > 0):
-		p.t.Fatalf("%s: a machine that has stopped says %+v", what, out)
+		p.t.Fatalf("%s: a stopped machine returned %+v", what, out)
 	}
 	if err := p.one.Check(); err != nil {
 		p.t.Fatalf("%s: %v", what, err)
@@ -344,7 +342,7 @@ func (p *pair) once(
 	return out
 }
 
-// checkTimes wants a deadline while the machine lives, within its timeouts.
+// checkTimes checks that a running machine has a deadline within its timeouts.
 func (p *pair) checkTimes(what string, out statemachine.Output, stopped bool) {
 	p.t.Helper()
 	d := p.one.Deadline()
@@ -357,8 +355,8 @@ func (p *pair) checkTimes(what string, out statemachine.Output, stopped bool) {
 	}
 }
 
-// look asks the first machine alone: what only looks must change nothing. Its
-// version of authority never falls, and belongs to one run.
+// look inspects the first machine only, which must change nothing. Its version of authority never
+// decreases and belongs to one run.
 func (p *pair) look() {
 	p.t.Helper()
 	at := p.now.Add(p.cfg.Timings.HeartbeatInterval * time.Duration(p.in.pick(64)-16) / 4)
@@ -387,7 +385,7 @@ func (p *pair) look() {
 	p.token, p.leaders[version] = version, v.Self
 }
 
-// freeze notes the states of a message: nobody may change them afterwards.
+// freeze copies the states of a message, which must not be modified afterwards.
 func (p *pair) freeze(b message.Body) {
 	var s member.State
 	switch b := b.(type) {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what protocol.md section 6 says of a leaving leader, and what
-// operators ask for. A member that leaves is in roster_test.go.
+// Tests for a leaving leader and for the operator's calls (protocol.md 6). Members that leave are
+// tested in roster_test.go.
 
 // "It ends its authority, sends MemberLeave, which frees its followers, then
 // proposes the member with the freshest state as successor."
@@ -41,12 +41,11 @@ func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	}
 }
 
-// "The member with the freshest state": not one that is drained, silent, or
-// behind.
+// "The member with the freshest state": not a drained, silent or outdated one.
 func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	b := aQuorateLeader(t, 5)
 	b.run(b.timings.HeartbeatTimeout - 1)
-	b.hand(event(1, chosen(4, 0), message.MemberLeave{})) // a revision that n2 made
+	b.hand(event(1, chosen(4, 0), message.MemberLeave{})) // a revision made by n2
 	held := b.nodes[0].durable.Held
 	for i := 2; i < 5; i++ {
 		k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest(), Drained: i == 2}
@@ -75,7 +74,7 @@ func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 			n := b.quorate()
 			return n >= 0 && n != l
 		})
-		// Goodbye and pre proposal, vote, formal, vote, elected, and two round trips.
+		// MemberLeave with the pre proposal, vote, formal, vote, elected, and two round trips.
 		if most := 9 * b.latency; took > most {
 			t.Errorf("N=%d: got the next leader after %v, want at most %v", size, took, most)
 		}
@@ -86,10 +85,10 @@ func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 	}
 }
 
-// A node goes after LeaderTimeout at the latest, whatever became of its wish.
+// A node stops after LeaderTimeout at the latest, whatever happened to its request.
 func TestALeavingNodeGoesAfterLeaderTimeout(t *testing.T) {
 	for name, at := range map[string]func(*testing.T) *bus{
-		"leader nobody answers": quorate, "follower nobody answers": follower,
+		"leader without answers": quorate, "follower without answers": follower,
 	} {
 		b := at(t)
 		b.take(b.nodes[0], b.nodes[0].Leave(b.now))
@@ -108,12 +107,12 @@ func TestALeavingNodeGoesAfterLeaderTimeout(t *testing.T) {
 		b := at(t)
 		out := b.nodes[0].Leave(b.now)
 		if !errors.Is(out.Stop, statemachine.ErrLeft) {
-			t.Errorf("%s: got %v, want it to go at once", name, out.Stop)
+			t.Errorf("%s: got %v, want it to stop immediately", name, out.Stop)
 		}
 	}
 }
 
-// A second Leave changes nothing, and nothing moves a machine that stopped.
+// A second Leave has no effect, and a stopped machine does nothing.
 func TestLeaveTwice(t *testing.T) {
 	b := aFollower(t, 3)
 	first := b.nodes[0].Leave(b.now)
@@ -152,7 +151,7 @@ func TestTransferHandsOverAndStays(t *testing.T) {
 	}
 }
 
-// Transfer is refused where there is nobody to hand over, or nobody to take it.
+// Transfer is refused without a leadership to hand over or a member to take it.
 func TestTransferIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -174,7 +173,7 @@ func TestTransferIsRefused(t *testing.T) {
 			b.run(b.timings.HeartbeatTimeout + 1)
 			return b
 		}, 1, statemachine.ErrNotActive},
-		{"to anybody, and there is nobody", func(t *testing.T) *bus { return formed(t, 1, 1) },
+		{"to any member, without another member", func(t *testing.T) *bus { return formed(t, 1, 1) },
 			-1, statemachine.ErrNotActive},
 	} {
 		b := tc.at(t)
@@ -193,14 +192,14 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// "Another that did is elected in its place": a successor that died unnoticed costs
-// nothing where any will do, else a HeartbeatInterval. No version is wasted.
+// "Another that did is elected in its place": a successor that died unnoticed costs nothing if any
+// successor will do, otherwise a HeartbeatInterval. No version is wasted.
 func TestADeadSuccessorIsNotElected(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		for _, named := range []bool{false, true} {
 			b := formed(t, size, size)
 			l := b.quorate()
-			dead := b.others(l)[0] // of all that are as fresh it comes first
+			dead := b.others(l)[0] // the first of those with the same state
 			b.crash(dead)
 			to, most := member.Address{}, 20*time.Millisecond
 			if named {
@@ -224,7 +223,7 @@ func TestADeadSuccessorIsNotElected(t *testing.T) {
 	}
 }
 
-// One that is named is waited for where it votes last.
+// A named successor is waited for even if it votes last.
 func TestANamedSuccessorMayVoteLast(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -250,8 +249,8 @@ func TestANamedSuccessorMayVoteLast(t *testing.T) {
 	b.until(20*time.Millisecond, "leader", func() bool { return b.quorate() == to })
 }
 
-// Where no successor votes, the hand-over ends after LeaderTimeout, and the others elect one
-// of their own: here the old leader, since the third may not lead.
+// If no successor votes, the hand-over ends after LeaderTimeout, and the others elect one of
+// themselves: here the old leader, since the third may not lead.
 func TestAHandOverThatFailsEndsInAnElection(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -277,7 +276,7 @@ func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	took := b.settle(3)
 	next := b.quorate()
 	if next == l || took > 20*time.Millisecond {
-		t.Errorf("got n%d leading after %v, want another at once", next+1, took)
+		t.Errorf("got n%d leading after %v, want another immediately", next+1, took)
 	}
 	b.crash(next)
 	b.until(time.Minute, "the third to lead", func() bool {
@@ -295,8 +294,8 @@ func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	}
 }
 
-// "A drained voter stands, too, once it has had no chosen leader for 2 x LeaderTimeout": of
-// M voters that are up each is drained, and one of them leads until another can.
+// "A drained voter stands, too, once it has had no chosen leader for 2 x LeaderTimeout": all of the
+// M running voters are drained, and one of them leads until another can.
 func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		b := formed(t, size, size)
@@ -329,8 +328,8 @@ func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
 	}
 }
 
-// While a leader is followed, or was chosen and its state is on the way, a drained voter asks
-// nothing; neither does one that leaves, however long there is no leader.
+// A drained voter does not ask while it follows a leader or waits for the state of a chosen one. A
+// leaving node never asks.
 func TestADrainedVoterDoesNotStandBesideALeader(t *testing.T) {
 	for name, at := range map[string]func(*testing.T) *bus{
 		"it follows a leader": follower,
@@ -351,8 +350,7 @@ func TestADrainedVoterDoesNotStandBesideALeader(t *testing.T) {
 	}
 }
 
-// Where all are drained but the leader, which is drained last, it leads on
-// rather than leave the cluster without one.
+// If all others are drained, the leader keeps leading when it is drained last.
 func TestTheLastLeaderIsNotDrained(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -371,8 +369,8 @@ func TestTheLastLeaderIsNotDrained(t *testing.T) {
 	}
 }
 
-// A leader that gives up claims nothing in the message that says so: its members
-// would take the claim in the header for news, and ask it for a place.
+// The messages by which a leader gives up carry no claim: members would take it for a new
+// leadership and ask for a place.
 func TestWhoGivesUpClaimsNothing(t *testing.T) {
 	for name, giveUp := range map[string]func(b *bus) statemachine.Output{
 		"by transfer": func(b *bus) statemachine.Output {

@@ -12,11 +12,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// The words that tests say beside those of the bus. Where a test is about one
-// node, that is n1, index 0; the others are not started, and the test speaks
-// for them.
+// Helpers besides those of the bus. A test of a single node uses n1, index 0; the others are not
+// started, and the test sends their messages.
 
-// run names a run of a node on the store that the bus gave it.
+// run returns the identity of a run of node i on the store that the bus gave it.
 func run(i int, incarnation uint64) member.Identity {
 	return member.Identity{
 		Address:     addr(i),
@@ -25,7 +24,7 @@ func run(i int, incarnation uint64) member.Identity {
 	}
 }
 
-// newStore is the same node with another store.
+// newStore returns the same node with another store.
 func newStore(id member.Identity) member.Identity {
 	id.StoreID[1]++
 	return id
@@ -43,11 +42,10 @@ func number(version, revision uint64) member.Number {
 	return member.Number{Version: version, Revision: revision}
 }
 
-// ourCluster is the cluster of every state that tests make, and of every node that sends
-// an event unless its test says otherwise.
+// ourCluster is the cluster id of all states and messages in tests, unless stated otherwise.
 var ourCluster = member.ClusterID{1}
 
-// state has the first size nodes as active members, each in its first run.
+// state returns a state with the first size nodes as active members, each in its first run.
 func state(size int, version, revision uint64, leader int) member.State {
 	s := member.State{Number: number(version, revision), Cluster: ourCluster, Leader: addr(leader)}
 	for i := range size {
@@ -56,21 +54,20 @@ func state(size int, version, revision uint64, leader int) member.State {
 	return s
 }
 
-// event is one that node from, in its first run, sends to n1.
+// event returns a message from the first run of node from to n1.
 func event(from int, claim member.Claim, body message.Body) message.Message {
 	return message.Message{
 		From: run(from, 1), To: addr(0), Claim: claim, Cluster: ourCluster, Body: body,
 	}
 }
 
-// hand gives an event to n1 now, whatever its address, and carries out what
-// follows.
+// hand delivers a message to n1 now, whatever its address, and applies the output.
 func (b *bus) hand(in message.Message) statemachine.Output {
 	b.t.Helper()
 	return b.handTo(0, in)
 }
 
-// handTo gives an event to node i.
+// handTo delivers a message to node i.
 func (b *bus) handTo(i int, in message.Message) statemachine.Output {
 	b.t.Helper()
 	out := b.nodes[i].Step(b.now, in)
@@ -78,7 +75,7 @@ func (b *bus) handTo(i int, in message.Message) statemachine.Output {
 	return out
 }
 
-// holding is a bus of which every node holds s; none is started.
+// holding returns a bus of which every node holds s; none is started.
 func holding(t *testing.T, size int, s member.State) *bus {
 	t.Helper()
 	b := newBus(t, size, size)
@@ -88,8 +85,8 @@ func holding(t *testing.T, size int, s member.State) *bus {
 	return b
 }
 
-// aVoter is n1 of a cluster that holds 3.0 led by n2, restarted, its wait after
-// the start over: it asks and hears nobody.
+// aVoter returns n1 of a cluster that holds 3.0 led by n2. It was restarted, its wait after the
+// start is over, and its queries get no answer.
 func aVoter(t *testing.T, size int) *bus {
 	t.Helper()
 	b := holding(t, size, state(size, 3, 0, 1))
@@ -98,8 +95,7 @@ func aVoter(t *testing.T, size int) *bus {
 	return b
 }
 
-// aFollower is n1 following n2 in version 3, of which it took revision 1. It
-// got no ack so far.
+// aFollower returns n1 following n2 in version 3, of which it took revision 1. It has got no ack.
 func aFollower(t *testing.T, size int) *bus {
 	t.Helper()
 	b := holding(t, size, state(size, 3, 0, 1))
@@ -111,7 +107,7 @@ func aFollower(t *testing.T, size int) *bus {
 	return b
 }
 
-// ack is a stamped one of n2, the leader of aFollower.
+// ack returns a stamped ack of n2, the leader of aFollower.
 func (b *bus) ack(clock int64) message.LeaderKeepAliveAck {
 	return message.LeaderKeepAliveAck{
 		Stamp:   message.Stamp{Version: 3, Incarnation: 1, Clock: clock},
@@ -120,7 +116,7 @@ func (b *bus) ack(clock int64) message.LeaderKeepAliveAck {
 	}
 }
 
-// aLeader is n1, just chosen to lead version 4; nobody has shown it anything.
+// aLeader returns n1, just chosen to lead version 4; no member has sent a keep-alive.
 func aLeader(t *testing.T, size int) *bus {
 	t.Helper()
 	b := aVoter(t, size)
@@ -131,8 +127,8 @@ func aLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepAlive is what a member of aLeader sends that has the leader's state and
-// echoes a stamp made at echo; the zero time is none.
+// keepAlive returns the keep-alive of a member of aLeader that has the leader's state and echoes a
+// stamp made at echo, if that is not zero.
 func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	held := b.nodes[0].Durable().Held
 	k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest()}
@@ -142,7 +138,7 @@ func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	return event(from, chosen(4, 0), k)
 }
 
-// aQuorateLeader is aLeader whose state every member has and echoed now.
+// aQuorateLeader returns aLeader after all members showed its state and echoed now.
 func aQuorateLeader(t *testing.T, size int) *bus {
 	t.Helper()
 	b := aLeader(t, size)
@@ -153,7 +149,7 @@ func aQuorateLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepQuorate has members n2 to the last of size show n1's state, and echo now.
+// keepQuorate makes n2 to n(size) show n1's state and echo now.
 func (b *bus) keepQuorate(size int) {
 	b.t.Helper()
 	for i := 1; i < size; i++ {
@@ -161,7 +157,7 @@ func (b *bus) keepQuorate(size int) {
 	}
 }
 
-// aFounder is n1, a seed of five at most that declared itself because nobody answered.
+// aFounder returns n1, one of up to five seeds, which declared itself because it got no answer.
 func aFounder(t *testing.T, size int) *bus {
 	t.Helper()
 	b := newBus(t, size, min(size, 5))
@@ -173,16 +169,15 @@ func aFounder(t *testing.T, size int) *bus {
 	return b
 }
 
-// aProposer is aVoter that just sent its pre proposal for version 4. It
-// returns the proposal.
+// aProposer returns aVoter after its pre proposal for version 4, and that proposal.
 func aProposer(t *testing.T, size int) (*bus, message.Proposal) {
 	t.Helper()
 	b := aVoter(t, size)
 	return b, b.proposes(size)
 }
 
-// proposes has enough members say that they miss a leader, and returns the pre
-// proposal that n1 then sends.
+// proposes answers that enough members have no leader, and returns the pre proposal that n1 then
+// sends.
 func (b *bus) proposes(size int) message.Proposal {
 	b.t.Helper()
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
@@ -199,7 +194,7 @@ func (b *bus) proposes(size int) message.Proposal {
 	return ps[0]
 }
 
-// yes and no are votes on p.
+// yes and no return votes on p.
 func yes(p message.Proposal) message.Vote {
 	return message.Vote{Stage: p.Stage, ID: p.ID, Granted: true, Promised: p.ID}
 }
@@ -208,7 +203,7 @@ func no(p message.Proposal, why message.Reason) message.Vote {
 	return message.Vote{Stage: p.Stage, ID: p.ID, Reason: why}
 }
 
-// wins hands n1 the votes that p needs, and returns the last output.
+// wins delivers the votes that p needs to n1 and returns the last output.
 func (b *bus) wins(p message.Proposal) statemachine.Output {
 	b.t.Helper()
 	var out statemachine.Output
@@ -218,7 +213,7 @@ func (b *bus) wins(p message.Proposal) statemachine.Output {
 	return out
 }
 
-// bodies picks the events of one type.
+// bodies returns the messages of one type.
 func bodies[T message.Body](sent []message.Message) []T {
 	var out []T
 	for _, m := range sent {
@@ -229,7 +224,7 @@ func bodies[T message.Body](sent []message.Message) []T {
 	return out
 }
 
-// last is the newest event of one type that anybody sent.
+// last returns the newest message of one type sent by any node.
 func last[T message.Body](b *bus) T {
 	b.t.Helper()
 	for _, f := range slices.Backward(b.sent) {
@@ -242,15 +237,14 @@ func last[T message.Body](b *bus) T {
 	return none
 }
 
-// untilSent lets time pass until somebody sends an event of a kind, and
-// returns how long that took.
+// untilSent advances the clock until a message of a kind is sent, and returns how long that took.
 func (b *bus) untilSent(limit time.Duration, kind message.Kind) time.Duration {
 	b.t.Helper()
 	mark := len(b.sent)
 	return b.until(limit, kind.String(), func() bool { return len(b.mail(mark, kind)) > 0 })
 }
 
-// mail lists what was sent after the first mark events, of one kind.
+// mail returns the messages of one kind sent after the first mark messages.
 func (b *bus) mail(mark int, kind message.Kind) []flight {
 	var out []flight
 	for _, f := range b.sent[mark:] {
@@ -263,13 +257,13 @@ func (b *bus) mail(mark int, kind message.Kind) []flight {
 
 func (b *bus) view(i int) member.View { return b.nodes[i].View(b.now) }
 
-// status is what node i shows of node of.
+// status returns the status of node of in the view of node i.
 func (b *bus) status(i, of int) member.Status {
 	e, _ := b.view(i).Member(addr(of))
 	return e.Status
 }
 
-// formed is a whole cluster, all of it up, with authority for a second.
+// formed returns a cluster with all nodes running that has had authority for a second.
 func formed(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := newBus(t, size, seeds)
@@ -281,14 +275,14 @@ func formed(t *testing.T, size, seeds int) *bus {
 	return b
 }
 
-// settle waits until everybody up follows one quorate leader with so many
-// active members, and returns how long that took.
+// settle advances the clock until all running nodes follow one quorate leader with the given number
+// of active members, and returns how long that took.
 func (b *bus) settle(active int) time.Duration {
 	b.t.Helper()
 	return b.until(3*b.timings.TTLTimeout, "settled cluster", func() bool { return b.settled(active) })
 }
 
-// isolate cuts off each of ids from everybody.
+// isolate cuts off each of ids from all other nodes.
 func (b *bus) isolate(ids ...int) {
 	b.cut = func(m message.Message) bool {
 		return slices.ContainsFunc(ids, func(i int) bool {
@@ -297,7 +291,7 @@ func (b *bus) isolate(ids ...int) {
 	}
 }
 
-// part lets the nodes of left talk to each other, and the rest to the rest.
+// part splits the network into left and the rest.
 func (b *bus) part(left ...int) {
 	in := func(a member.Address) bool {
 		return slices.ContainsFunc(left, func(i int) bool { return a == addr(i) })
@@ -307,7 +301,7 @@ func (b *bus) part(left ...int) {
 
 func (b *bus) heal() { b.cut = nil }
 
-// others lists the nodes of a bus but one.
+// others returns the nodes of a bus except one.
 func (b *bus) others(but int) []int {
 	var out []int
 	for i := range b.nodes {
@@ -318,7 +312,7 @@ func (b *bus) others(but int) []int {
 	return out
 }
 
-// kinds lists what was sent, to whom.
+// kinds returns what was sent, and to which node.
 func kinds(sent []message.Message) []string {
 	out := make([]string, len(sent))
 	for i, m := range sent {
@@ -327,7 +321,7 @@ func kinds(sent []message.Message) []string {
 	return out
 }
 
-// traced reports whether an output tells of what.
+// traced reports whether an output has a trace of this kind.
 func traced(out statemachine.Output, what statemachine.TraceKind) bool {
 	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.Kind == what })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// freeze stops a node for a while: what goes to it arrives when it goes on.
+// freeze suspends a node: messages to it arrive when it continues.
 func freeze(b *bus, i int, pause time.Duration) {
 	n := b.nodes[i]
 	n.up = false
@@ -32,8 +32,8 @@ func freeze(b *bus, i int, pause time.Duration) {
 	b.wire = append(kept, b.wire...)
 }
 
-// "It waits while an answer shows a held state", also where that answer comes late:
-// two seeds lost their stores, the third answers almost a RetryInterval later at times.
+// "It waits while an answer shows a held state", even if that answer is late: two seeds lost their
+// stores, and the third sometimes answers almost a RetryInterval later.
 func TestASlowHolderIsHeard(t *testing.T) {
 	for trial := range uint64(60) {
 		draw := rand.New(rand.NewPCG(trial, 0))
@@ -53,7 +53,7 @@ func TestASlowHolderIsHeard(t *testing.T) {
 		b.run(3 * time.Second)
 		b.start(0, 1, 2)
 		b.run(time.Duration(draw.Int64N(int64(1200 * time.Millisecond))))
-		for range 4 { // less than a TTLTimeout in all
+		for range 4 { // less than a TTLTimeout in total
 			freeze(b, 0, 490*time.Millisecond)
 			b.run(900*time.Millisecond + time.Duration(draw.Int64N(int64(300*time.Millisecond))))
 		}

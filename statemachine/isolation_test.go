@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what protocol.md section 6 says of fewer than M alive.
+// Tests for fewer than M live members (protocol.md 6).
 
 // "Elections fail; voters go on asking and proposing. [...] Authority still
 // needs M of the held roster. Nothing is forgotten by time."
@@ -32,7 +32,7 @@ func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 			got.Number, len(got.Roster), held.Version)
 	}
 	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n < 600 {
-		t.Errorf("got %d questions in ten minutes, want it to go on asking", n)
+		t.Errorf("got %d queries in ten minutes, want them to continue", n)
 	}
 	b.start(1)
 	took := b.settle(2)
@@ -41,8 +41,8 @@ func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 	}
 }
 
-// "After 3 x TTLTimeout without a chosen leader a seed to which no answering
-// seed names a leader declares itself": one to which some seed does waits.
+// "After 3 x TTLTimeout without a chosen leader a seed to which no answering seed names a leader
+// declares itself": a seed to which one is named waits.
 func TestASeedThatIsToldOfALeaderDoesNotDeclareItself(t *testing.T) {
 	b := aVoter(t, 3)
 	for range 200 {
@@ -57,7 +57,7 @@ func TestASeedThatIsToldOfALeaderDoesNotDeclareItself(t *testing.T) {
 	}
 }
 
-// "[...] a non-seed joins again": it goes on asking, and joins whoever leads.
+// "[...] a non-seed joins again": it keeps asking, and joins any leader.
 func TestANonSeedJoinsAgain(t *testing.T) {
 	b := newBus(t, 3, 1)
 	b.nodes[2].durable.Held = state(3, 3, 0, 1)
@@ -70,9 +70,8 @@ func TestANonSeedJoinsAgain(t *testing.T) {
 	}
 }
 
-// lostStores is a cluster of which the last nodes, as many as said, came back
-// with new stores that hold nothing, while the first kept theirs. All stopped at
-// one moment, so none of them has a leader.
+// lostStores returns a cluster without a leader, in which the last nodes came back with empty
+// stores after all nodes had stopped at the same instant.
 func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	t.Helper()
 	b := formed(t, size, size)
@@ -132,12 +131,12 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	if !after.Held.IsZero() || !after.Promised.IsZero() {
 		t.Errorf("got held %v, promised %v, want nothing", after.Held.Number, after.Promised)
 	}
-	// It does not know any more whom it supported.
+	// It has forgotten which leader it supported.
 	found := pre(1, 1)
 	found.Founding, found.Held = true, member.Number{}
 	votes := bodies[message.Vote](b.hand(event(1, member.Claim{}, found)).Send)
 	if len(votes) != 1 || votes[0].Reason != message.ReasonStartWait {
-		t.Errorf("got the votes %+v at once, want one refused: %v", votes, message.ReasonStartWait)
+		t.Errorf("got the votes %+v immediately, want one refused: %v", votes, message.ReasonStartWait)
 	}
 	if got, want := b.nodes[0].VotesAt(), b.now.Add(b.timings.LeaseTimeout); !got.Equal(want) {
 		t.Errorf("got votes from %v on, want %v", got, want)
@@ -148,9 +147,9 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	}
 }
 
-// "A node that was left out of a recovery stays outside until it forgets, too": its state is
-// of a cluster that the others have forgotten, and must not spread at the next election,
-// although it is newer by its numbers and of a leader with the same address.
+// "A node that was left out of a recovery stays outside until it forgets, too": its state is of a
+// cluster that the others have forgotten. It must not spread at the next election, although its
+// numbers are higher and its leader has the same address.
 func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
 	b := newBus(t, 5, 3)
 	b.start(0, 1, 2, 3, 4)
@@ -192,8 +191,7 @@ func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
 	}
 }
 
-// One that only shows itself without a state is not lost as soon as it shows
-// its old store again.
+// A voter counts as lost only until it is seen with its old store again.
 func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	b := aVoter(t, 3)
 	for _, i := range []int{1, 2} {
@@ -212,7 +210,7 @@ func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	}
 }
 
-// The same of one that declared itself meanwhile: it leads nobody any more.
+// The same for a voter that declared itself meanwhile and leads no member now.
 func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = true }
@@ -237,8 +235,8 @@ func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	}
 }
 
-// The store that a node itself lost counts too: two of three are gone when it
-// and another came back without theirs.
+// A node's own lost store counts: two of three are gone when it and another one return without
+// theirs.
 func TestTheOwnLostStoreCounts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.StoreID = member.StoreID{77}
@@ -254,8 +252,8 @@ func TestTheOwnLostStoreCounts(t *testing.T) {
 	}
 }
 
-// A member that alone cannot reach the leader disturbs nobody, however long
-// (L3): others name the leader, so it does not declare itself either.
+// A member that alone cannot reach the leader disturbs no other for any length of time (L3): others
+// name the leader, so it does not declare itself either.
 func TestAMemberThatAloneCannotReachTheLeaderDisturbsNobody(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds protocol.md section 4 up to the founding, a test a sentence.
+// Tests for protocol.md 4 up to the founding, one per sentence.
 
 // "Who holds a state asks all seeds and the members of its roster at once. Who holds
 // none asks the seed with the greatest address", and "of at most five seeds each asks
@@ -21,7 +21,7 @@ import (
 func TestAsksWhomItKnowsAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
-		size, seed int // how many nodes, and how many of them are seeds
+		size, seed int // number of nodes, and of seeds among them
 		node       int
 		held       member.State
 		want       []int
@@ -46,7 +46,7 @@ func TestAsksWhomItKnowsAtOnce(t *testing.T) {
 	}
 }
 
-// asked lists whom the queries after a mark went to.
+// asked returns the addressees of the queries after a mark.
 func (b *bus) asked(mark int) []member.Address {
 	var out []member.Address
 	for _, f := range b.mail(mark, message.KindLeaderQuery) {
@@ -101,7 +101,7 @@ func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 			return b.view(seed).Role == member.Provisional
 		})
 		retry := b.timings.RetryInterval
-		// The next round or its half may be up to that much later.
+		// Jitter may delay the next round or its half by this much.
 		least := retry + retry/2*time.Duration(halves)
 		if took < least || took > least+retry/2+retry/4 {
 			t.Errorf("n%d: got it after %v, want %v", seed+1, took, least)
@@ -171,7 +171,7 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
 	}
 	if told() != 1 {
-		t.Errorf("got %d told when three joined at once, want the first", told())
+		t.Errorf("got %d states sent when three joined together, want the first", told())
 	}
 	b.hand(event(1, provisional(1, 0), message.LeaderKeepAlive{Number: number(1, 1)}))
 	b.run(b.timings.HeartbeatInterval/2 - 1)
@@ -186,7 +186,7 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
 	}
 	if told() != 4 {
-		t.Errorf("got %d told when more joined, want nobody yet", told()-4)
+		t.Errorf("got %d states sent when more joined, want none yet", told()-4)
 	}
 	b.hand(event(8, member.Claim{}, message.JoinClusterRequest{Seed: true}))
 	if told() != 12 {
@@ -194,7 +194,7 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	}
 }
 
-// "[...] by its whole state": an update in its name is not taken, and never held.
+// "[...] by its whole state": an update from a provisional leader is not taken, and never held.
 func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -241,7 +241,7 @@ func TestFailedSearchStartsAgainAfterRetryIntervalWithJitter(t *testing.T) {
 	}
 }
 
-// answer is the response to the newest query of n1.
+// answer returns the response to the newest query of n1.
 func (b *bus) answer(from int, c member.Claim, held member.Number) message.Message {
 	b.t.Helper()
 	return event(from, c, message.LeaderResponse{ID: last[message.LeaderQuery](b).ID, Held: held})
@@ -253,7 +253,7 @@ func TestJoinsTheLeaderOfTheBestClaim(t *testing.T) {
 	for i, best := range claims {
 		b := newBus(t, 5, 5)
 		b.start(0)
-		// In any order: a worse claim that comes later changes nothing.
+		// In any order: a worse claim that arrives later changes nothing.
 		for _, c := range append(slices.Clone(claims[:i+1]), claims[:i]...) {
 			b.hand(b.answer(1, c, member.Number{}))
 		}
@@ -336,8 +336,7 @@ func TestSeedLeaderlessForTTLTimeoutDeclaresItself(t *testing.T) {
 	}
 }
 
-// A node that is no seed never declares itself, and a seed that may only join
-// neither.
+// A node that is not a seed never declares itself, nor does a seed with JoinOnly.
 func TestOthersNeverDeclareThemselves(t *testing.T) {
 	b := newBus(t, 3, 2)
 	b.nodes[1].conf = func(c *statemachine.Config) { c.JoinOnly = true }
@@ -411,7 +410,7 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 	if len(ack) != 1 || ack[0].Healthy || ack[0].Quorate || !ack[0].Stamp.IsZero() {
 		t.Errorf("got acks %+v, want one without stamp, not healthy, not quorate", ack)
 	}
-	for _, i := range []int{0, 1} { // the leader, and who follows it
+	for _, i := range []int{0, 1} { // the leader and its followers
 		c := newBus(t, 5, 5)
 		c.start(0, 1)
 		c.until(time.Minute, "follower of a provisional leader", func() bool {
@@ -420,7 +419,7 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 		q := message.Message{From: run(4, 1), To: addr(i), Body: message.LeaderStatusQuery{ID: 7}}
 		r := bodies[message.LeaderStatusQueryResponse](c.handTo(i, q).Send)
 		if len(r) != 1 || r[0].Healthy || r[0].ID != 7 {
-			t.Errorf("n%d is asked: got %+v, want one answer, not healthy", i+1, r)
+			t.Errorf("query to n%d: got %+v, want one answer, not healthy", i+1, r)
 		}
 	}
 }
@@ -442,8 +441,7 @@ func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 	b.proposes(3)
 }
 
-// A node that was told of no leader hears of one as soon as there is one, and
-// need not ask again.
+// A node that was answered "no leader" learns of one as soon as there is one, without asking again.
 func TestAskersAreToldOfALeaderLater(t *testing.T) {
 	b := newBus(t, 3, 2)
 	b.start(0)
@@ -457,8 +455,8 @@ func TestAskersAreToldOfALeaderLater(t *testing.T) {
 	}
 }
 
-// protocol.md section 4: a founder that lost its store finishes its founding and
-// has no vote in what it holds; those who have take it from its question.
+// A founder that lost its store completes its founding but has no vote in the state that it holds;
+// voters of that state take it from the founder's query (protocol.md 4).
 func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 	others := state(3, 1, 2, 2)
 	others.Roster = others.Roster[1:]
@@ -497,12 +495,12 @@ func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 		}
 	}
 	if len(b.mail(mark, message.KindLeaderQuery)) == 0 {
-		t.Errorf("got no question of its own\n%s", b)
+		t.Errorf("got no query\n%s", b)
 	}
 }
 
-// protocol.md section 3: "a reject names the incarnation known, and a new store
-// id joins again above it: a clock that was set back must not lock a node out".
+// "A reject names the incarnation known, and a new store id joins again above it: a clock that was
+// set back must not lock a node out" (protocol.md 3).
 func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -515,21 +513,21 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	if got := out.Send[0].From.Incarnation; got != 42 || b.nodes[0].durable.Incarnation != 42 {
 		t.Errorf("joins as run %d, saved %d, want 42", got, b.nodes[0].durable.Incarnation)
 	}
-	// No answer may use the numbers up.
+	// No answer may exhaust the numbers.
 	known.Known = 1 << 62
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
-		t.Errorf("told of an absurd incarnation: got %q, want nothing", kinds(out.Send))
+		t.Errorf("reject with an absurd incarnation: got %q, want nothing", kinds(out.Send))
 	}
 }
 
-// A leader that gave no place is not asked again in that round, whoever names
-// it: refusals never chase joins at network speed (section 2).
+// A leader that refused is not asked again in that round, even if others name it, so that refusals
+// and joins do not trigger each other at network speed (section 2).
 func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
 	b.hand(b.answer(1, provisional(1, 1), member.Number{}))
 	refused := message.JoinClusterResponse{Reason: message.ReasonHoldsState}
-	for range 3 { // the network may double it
+	for range 3 { // the network may duplicate it
 		if out := b.hand(event(1, provisional(1, 1), refused)); len(out.Send) != 0 {
 			t.Errorf("refused: got %q, want a wait", kinds(out.Send))
 		}
@@ -544,8 +542,8 @@ func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	}
 }
 
-// protocol.md section 3: of two processes at one address "the other stops with
-// ErrAddressInUse": a run that had its place and is refused for a later one.
+// Of two processes at one address "the other stops with ErrAddressInUse": a run that had its place
+// and is refused in favor of a later one (protocol.md 3).
 func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 	for known, want := range map[uint64]error{
 		2: statemachine.ErrAddressInUse,
@@ -558,16 +556,16 @@ func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 			Reason: message.ReasonOldIncarnation, Known: known,
 		}))
 		if !errors.Is(out.Stop, want) {
-			t.Errorf("run 1 is told of run %d: got %v, want %v", known, out.Stop, want)
+			t.Errorf("reject of run 1 for run %d: got %v, want %v", known, out.Stop, want)
 		}
 		joins := len(out.Send) == 1 && out.Send[0].From.Incarnation == 2
 		if want == nil && !joins {
-			t.Errorf("told of its own number: got %+v, want a join as run 2", out.Send)
+			t.Errorf("reject with its own number: got %+v, want a join as run 2", out.Send)
 		}
 	}
 }
 
-// A member that a provisional leader's state does not name asks for its place.
+// A member that is not in a provisional leader's state asks for a place.
 func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 	b := softFollower(t)
 	s := state(3, 9, 2, 1)
@@ -578,8 +576,7 @@ func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 	}
 }
 
-// Who was told of a leader is not told again of the next one, and who asked
-// twice is told once, in answer to its last question.
+// An asker learns of one leader only, and once, in answer to its last query.
 func TestOnlyThoseToldOfNoLeaderAreToldLater(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))
@@ -592,12 +589,12 @@ func TestOnlyThoseToldOfNoLeaderAreToldLater(t *testing.T) {
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 44}))
 	out = b.hand(event(1, chosen(4, 1), message.LeaderElected{State: state(3, 4, 0, 1)}))
 	if again := bodies[message.LeaderResponse](out.Send); len(again) != 0 {
-		t.Errorf("got told %+v after it was told of n2 already, want nothing", again)
+		t.Errorf("got %+v after it learned of n2, want nothing", again)
 	}
 }
 
-// A seed to which others name a leader waits for it, however long that leader
-// does not answer: it declares itself only where none is known.
+// A seed to which others name a leader waits for it, however long that leader does not answer. It
+// declares itself only if no leader is known.
 func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	b := newBus(t, 4, 3)
 	b.start(2)
@@ -617,8 +614,8 @@ func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	}
 }
 
-// A seed that holds nothing does not declare itself beside one that holds a
-// state: a cluster exists, and its members elect.
+// A seed that holds nothing does not declare itself beside one that holds a state: a cluster
+// exists, and its members elect.
 func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.nodes[0].durable.Held = state(2, 3, 0, 1) // of n1 and n2, which is away
@@ -629,7 +626,7 @@ func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
 	}
 }
 
-// One seed that answers twice is one seed.
+// Two answers of one seed count once.
 func TestASeedThatAnswersTwiceCountsOnce(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(2)
@@ -644,7 +641,7 @@ func TestASeedThatAnswersTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-// A join has a RetryInterval to be answered, however late in a round it began.
+// A leader has a RetryInterval to answer a join, however late in a round it was sent.
 func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -655,10 +652,9 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	}
 }
 
-// L2: "after a heal with a quorate side, within 4 intervals + 4 round trips". The
-// old leader reaches one member only, learns of its successor there, and its request
-// to join is lost: the claims of that leader after the heal bring it back, not the
-// next round.
+// L2: "after a heal with a quorate side, within 4 intervals + 4 round trips". The old leader
+// reaches one member only and learns of its successor there, but its join request is lost. The
+// claims of that leader bring it back after the heal, before the next round does.
 func TestJoinsAgainWhereTheRequestWasLost(t *testing.T) {
 	for phase := range 20 {
 		b := newBus(t, 5, 5)

@@ -13,11 +13,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what protocol.md section 5 says of keep-alives, health and
-// restarts, and section 2 of states that travel.
+// Tests for keep-alives, health and restarts (protocol.md 5) and for the transfer of states (2).
 
-// "Every HeartbeatInterval a leader sends LeaderKeepAliveAck, unasked [...] A
-// follower answers": two events a member and no more.
+// "Every HeartbeatInterval a leader sends LeaderKeepAliveAck, unasked [...] A follower answers":
+// two messages per member and no more.
 func TestALeaderAcksUnaskedAndEachAnswersOnce(t *testing.T) {
 	b := formed(t, 5, 5)
 	mark := len(b.sent)
@@ -46,7 +45,7 @@ func TestAFollowerThatHearsNothingShowsItself(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout - 1)
 	got := b.mail(0, message.KindLeaderKeepAlive)
-	// The first shows the state, the second the first stamp, both at once.
+	// The first shows the state, the second the first stamp, both immediately.
 	gap := b.timings.HeartbeatInterval * 3 / 2
 	if want := 2 + int(b.timings.LeaderTimeout/gap); len(got) != want {
 		t.Errorf("got %d keep-alives within LeaderTimeout, want %d", len(got), want)
@@ -127,7 +126,7 @@ func TestADifferingDigestBringsTheState(t *testing.T) {
 func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
-	// n1 shows a wrong digest in every keep-alive, whatever it is sent.
+	// n1 shows a wrong digest in every keep-alive, whatever state it is sent.
 	b.cut = func(m message.Message) bool {
 		k, ok := m.Body.(message.LeaderKeepAlive)
 		if ok && m.From.Address == addr(0) {
@@ -185,7 +184,7 @@ func TestALeaderIsHealthyWhileQuorateOrJustChosen(t *testing.T) {
 	}
 }
 
-// longQuorate is a leader that was quorate for longer than LeaderTimeout.
+// longQuorate returns a leader that has been quorate for longer than LeaderTimeout.
 func longQuorate(t *testing.T) *bus {
 	t.Helper()
 	b := aQuorateLeader(t, 3)
@@ -229,7 +228,7 @@ func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
 	b := aFollower(t, 3)
 	b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
 	b.run(b.timings.HeartbeatInterval)
-	// The leader accepts it again, but shows no health.
+	// The leader accepts it again but is not healthy.
 	b.hand(event(1, chosen(3, 1), message.SeedKeepAlive{}))
 	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
 	if v := b.view(0); v.Leader != addr(1) {
@@ -264,7 +263,7 @@ func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 // "The leader also sends its claim to every seed and to each member it does not
 // hear, each HeartbeatInterval: no island forms."
 func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
-	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is one that is no member
+	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is a seed but no member
 	b.seeds = append(b.seeds, addr(4))
 	for _, n := range b.nodes {
 		n.durable.Held = state(4, 3, 0, 1)
@@ -276,7 +275,7 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	count := make(map[member.Address]int)
 	const intervals = 10
 	for range intervals {
-		b.hand(b.keepAlive(1, b.now)) // n2 is heard all the time, n3 and n4 never
+		b.hand(b.keepAlive(1, b.now)) // n2 is always heard, n3 and n4 never
 		b.hand(b.keepAlive(2, b.now))
 		b.run(b.timings.HeartbeatInterval)
 	}
@@ -302,13 +301,13 @@ func TestARestartedNodeVotesForNobodyElseDuringLeaseTimeout(t *testing.T) {
 		leader int // of the held state
 		memory bool
 		after  time.Duration
-		votes  []int // for whom it votes, of n2 and n3
+		votes  []int // for which of n2 and n3 it votes
 	}{
-		{"at once", 1, false, 0, []int{1}},
+		{"immediately", 1, false, 0, []int{1}},
 		{"just before the end", 1, false, lan.LeaseTimeout - 1, []int{1}},
 		{"then", 1, false, lan.LeaseTimeout, []int{1, 2}},
 		{"itself led", 0, false, 0, []int{1, 2}},
-		{"a memory store, at once", 1, true, 0, nil},
+		{"a memory store, immediately", 1, true, 0, nil},
 		{"a memory store that led", 0, true, 0, nil},
 		{"a memory store, then", 1, true, lan.LeaseTimeout, []int{1, 2}},
 	} {
@@ -352,11 +351,11 @@ func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 		{"it gave up a later version", leave(1, chosen(4, 1)), false, false},
 		{"it gave up what was provisional", leave(1, provisional(3, 1)), false, false},
 		{"another gave that version up", leave(2, chosen(3, 2)), false, false},
-		{"another says so of it", leave(2, chosen(3, 1)), false, false},
-		{"its later run says so", from(leave(1, chosen(3, 1)), func(id *member.Identity) {
+		{"sent by another node", leave(2, chosen(3, 1)), false, false},
+		{"sent by its later run", from(leave(1, chosen(3, 1)), func(id *member.Identity) {
 			id.Incarnation++
 		}), false, false},
-		{"another store at its address says so", from(leave(1, chosen(3, 1)), func(id *member.Identity) {
+		{"sent by another store at its address", from(leave(1, chosen(3, 1)), func(id *member.Identity) {
 			*id = newStore(*id)
 		}), false, false},
 		{"a member leaves", event(1, member.Claim{}, message.MemberLeave{}), false, false},
@@ -377,8 +376,8 @@ func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 	}
 }
 
-// A keep-alive "of an older version [...] is answered (with the state, without
-// a stamp; or with the better claim)" (section 2).
+// A keep-alive "of an older version [...] is answered (with the state, without a stamp; or with the
+// better claim)" (section 2).
 func TestAKeepAliveToWhoLeadsNoMoreIsAnswered(t *testing.T) {
 	b := aFollower(t, 3)
 	for _, c := range []member.Claim{chosen(2, 0), provisional(9, 0)} {
@@ -389,15 +388,15 @@ func TestAKeepAliveToWhoLeadsNoMoreIsAnswered(t *testing.T) {
 			t.Errorf("claim %v: got %+v, want %+v", c, r, want)
 		}
 	}
-	// It may be chosen for a later version and not know it yet.
+	// It may be chosen for a later version without knowing it yet.
 	out := b.hand(event(2, chosen(4, 0), message.LeaderKeepAlive{}))
 	if len(out.Send) != 0 {
 		t.Errorf("a version that n1 does not know: got %q, want no answer", kinds(out.Send))
 	}
 }
 
-// MemberStatusUpdate is "applied only on the revision before it, else
-// alignment" (section 2), asked for once each.
+// MemberStatusUpdate is "applied only on the revision before it, else alignment" (section 2), which
+// each gap requests once.
 func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	b := aFollower(t, 3)
 	entry := state(3, 3, 1, 1).Roster[2]
@@ -411,7 +410,7 @@ func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 		asks     int
 	}{{4, 1}, {4, 0}, {3, 0}, {5, 1}} {
 		if got := len(bodies[message.LeaderKeepAlive](update(tc.revision).Send)); got != tc.asks {
-			t.Errorf("update %d, to revision %d on 1: got %d keep-alives at once, want %d",
+			t.Errorf("update %d, to revision %d on 1: got %d keep-alives immediately, want %d",
 				i, tc.revision, got, tc.asks)
 		}
 	}
@@ -427,7 +426,7 @@ func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	}
 }
 
-// Only "the first state of that version" shows health: later revisions do not.
+// Only "the first state of that version" counts as healthy, not later revisions.
 func TestLaterRevisionsShowNoHealth(t *testing.T) {
 	b := aFollower(t, 3)
 	b.run(b.timings.LeaderTimeout / 2)
@@ -438,8 +437,8 @@ func TestLaterRevisionsShowNoHealth(t *testing.T) {
 	}
 }
 
-// The state may come long after the leader accepted the node: it is then that it
-// shows health.
+// The state may arrive long after the leader accepted the node, and counts as healthy from its
+// arrival.
 func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
@@ -452,8 +451,8 @@ func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	}
 }
 
-// A node that follows a better leader, whose state did not come yet, still takes
-// a state in between, and goes on following the better one.
+// A node that follows a better leader without its state yet still takes a state in between, and
+// keeps following the better leader.
 func TestAStateInBetweenDoesNotChangeTheLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(6, 2), message.SeedKeepAlive{}))

@@ -12,10 +12,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what protocol.md section 5 says of support, echo and lease.
+// Tests for support, echo and lease (protocol.md 5).
 
-// helps reports whether n1 would help node i to lead at this moment: it hands
-// a formal proposal, which asks for nothing but support, promise and state.
+// helps reports whether n1 would now help node i to lead. It delivers a formal proposal, which
+// depends only on support, promise and state.
 func (b *bus) helps(i int, version uint64) (bool, message.Reason) {
 	b.t.Helper()
 	p := formal(i, version, state(b.size, version, 0, i))
@@ -45,7 +45,7 @@ func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
 	}
 }
 
-// It supports the leader, so it helps that one.
+// It may help the leader that it supports.
 func TestAFollowerHelpsTheLeaderThatItSupports(t *testing.T) {
 	b := supporter(t)
 	if granted, why := b.helps(1, 4); !granted {
@@ -64,7 +64,7 @@ func TestUnhealthyAcksMakeSupport(t *testing.T) {
 	}
 }
 
-// An ack without a stamp makes none.
+// An ack without a stamp makes no support.
 func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
@@ -105,10 +105,10 @@ func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 		{"it gives up an earlier version", rejoin(1, chosen(2, 1)), false},
 		{"it leaves an earlier version", leave(chosen(2, 1)), false},
 		{"it gives up what was provisional", rejoin(1, provisional(3, 1)), false},
-		{"another says so", rejoin(2, chosen(3, 1)), false},
-		{"its later run says so of that run", later(rejoin(1, chosen(3, 1)), 1), true},
+		{"sent by another node", rejoin(2, chosen(3, 1)), false},
+		{"sent by its later run, about that run", later(rejoin(1, chosen(3, 1)), 1), true},
 		{"another store at its address asks", otherStore, false},
-		{"it says that it follows nobody", event(1, member.Claim{}, message.SeedKeepAliveAck{}), false},
+		{"its header has no claim", event(1, member.Claim{}, message.SeedKeepAliveAck{}), false},
 		{"a voter misses it", event(2, member.Claim{}, message.LeaderStatusQuery{ID: 1}), false},
 	} {
 		b := supporter(t)
@@ -120,8 +120,8 @@ func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	}
 }
 
-// "Who gave up, stepped down or restarted is never again leader of that
-// version": a stamp of a leadership that was given up makes no support again.
+// "Who gave up, stepped down or restarted is never again leader of that version": a later stamp of
+// that leadership makes no support.
 func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 	b := supporter(t)
 	b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
@@ -156,7 +156,7 @@ func TestALeaderStampsOnlyWhoShowsItsVersion(t *testing.T) {
 	}
 }
 
-// echo is what n1 echoes in the next keep-alive that it sends.
+// echo returns the echo in the next keep-alive of n1.
 func (b *bus) echo() message.Stamp {
 	b.t.Helper()
 	mark := len(b.sent)
@@ -180,14 +180,13 @@ func TestAFollowerEchoesTheGreatestStamp(t *testing.T) {
 	}
 }
 
-// The first stamp is echoed at once, others with the next keep-alive: an
-// immediate keep-alive follows only a first stamp (section 2).
+// The first stamp is echoed immediately, others with the next keep-alive (section 2).
 func TestTheFirstStampIsEchoedAtOnce(t *testing.T) {
 	b := aFollower(t, 3)
 	for i, want := range []int{1, 0, 0} {
 		out := b.hand(event(1, chosen(3, 1), b.ack(int64(i+1))))
 		if got := len(bodies[message.LeaderKeepAlive](out.Send)); got != want {
-			t.Errorf("ack %d: got %d keep-alives at once, want %d", i+1, got, want)
+			t.Errorf("ack %d: got %d keep-alives immediately, want %d", i+1, got, want)
 		}
 	}
 }
@@ -252,7 +251,7 @@ func TestTheLeaseEndsAfterTheMthNewestEcho(t *testing.T) {
 	}
 }
 
-// A member that has nothing to echo yet sends an ordinary keep-alive.
+// A member without a stamp to echo sends an ordinary keep-alive.
 func TestAKeepAliveWithoutAnEchoIsNoRefusal(t *testing.T) {
 	b := aLeader(t, 3)
 	if out := b.hand(b.keepAlive(1, time.Time{})); len(out.Trace) != 0 {
@@ -260,7 +259,7 @@ func TestAKeepAliveWithoutAnEchoIsNoRefusal(t *testing.T) {
 	}
 }
 
-// An older echo that comes late takes nothing back.
+// An older echo that arrives late has no effect.
 func TestALateEchoTakesNothingBack(t *testing.T) {
 	b := aLeader(t, 3)
 	b.hand(b.keepAlive(1, b.now))
@@ -355,20 +354,20 @@ func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 		t.Errorf("told %v, want %v", told, want)
 	}
 	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n != 2 {
-		t.Errorf("got %d questions at once, want both other voters asked", n)
+		t.Errorf("got %d queries immediately, want both other voters asked", n)
 	}
 	if n := len(b.mail(mark, message.KindJoinClusterRequest)); n != 0 {
 		t.Errorf("got %d joins without a winner, want none", n)
 	}
-	// It is never again leader of that version.
+	// It never leads that version again.
 	b.hand(b.keepAlive(1, b.now))
 	if v := b.view(0); v.Role == member.Leading {
 		t.Errorf("a keep-alive of version 4 made it leader again\n%s", b)
 	}
 }
 
-// "Authority ends before anything else happens": an echo that comes after the end
-// of a lease, and before anything else, begins another one.
+// "Authority ends before anything else happens": an echo that arrives after the end of a lease
+// starts another one.
 func TestALeaseThatEndedUnnoticedHasEnded(t *testing.T) {
 	b := aLeader(t, 3)
 	echoed := b.now

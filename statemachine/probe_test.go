@@ -12,12 +12,12 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds what protocol.md section 6 says of a process that died.
+// Tests for a process that died (protocol.md 6).
 
-// of is the leadership that a supporter follows.
+// of returns the leadership that a supporter follows.
 func of() statemachine.Probe { return statemachine.Probe{Leader: run(1, 1), Version: 3} }
 
-// supporterOf is a supporter whose trust in refusals is given.
+// supporterOf returns a supporter that trusts refusals or does not.
 func supporterOf(t *testing.T, trusts bool) *bus {
 	t.Helper()
 	b := supporter(t)
@@ -35,8 +35,8 @@ func supporterOf(t *testing.T, trusts bool) *bus {
 	return b
 }
 
-// Asked is a host whose leader's ack is late by a tenth of an interval, and again
-// every quarter, until one comes.
+// A host is probed when its leader's ack is late by a tenth of an interval, and every quarter after
+// that until an ack arrives.
 func TestProbesOfALateLeader(t *testing.T) {
 	b := supporterOf(t, false)
 	begin, interval := b.now, b.timings.HeartbeatInterval

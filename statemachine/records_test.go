@@ -13,9 +13,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds protocol.md section 10: records.
+// Tests for records (protocol.md 10).
 
-// ask lets a node ask for changes and returns the id of the request.
+// ask makes a node request changes and returns the id of the request.
 func (b *bus) ask(i int, conditions []message.Condition, changes ...message.Change) uint64 {
 	b.t.Helper()
 	n := b.nodes[i]
@@ -26,7 +26,7 @@ func (b *bus) ask(i int, conditions []message.Condition, changes ...message.Chan
 	return n.asked
 }
 
-// reply waits for the answer to a request.
+// reply returns the response to a request, once it arrives.
 func (b *bus) reply(i int, id uint64) message.RecordResponse {
 	b.t.Helper()
 	var got message.RecordResponse
@@ -42,7 +42,7 @@ func (b *bus) reply(i int, id uint64) message.RecordResponse {
 	return got
 }
 
-// wants asks and wants an answer.
+// wants makes a request and checks the reason in the response.
 func (b *bus) wants(
 	why message.Reason, i int, conditions []message.Condition, changes ...message.Change,
 ) member.Token {
@@ -62,7 +62,7 @@ func owned(key string) message.Change {
 
 func drop(key string) message.Change { return message.Change{Key: key, Drop: true} }
 
-// acquire takes a record as a latch is taken, and returns its token.
+// acquire takes a record as a latch would and returns its token.
 func (b *bus) acquire(i int, key string) member.Token {
 	b.t.Helper()
 	n := b.wants(message.ReasonNone, i, absent(key), owned(key))
@@ -79,7 +79,7 @@ func (b *bus) holds(i int, key string) member.Token {
 	return token
 }
 
-// recorders is a settled cluster, and those in it that do not lead.
+// recorders returns a settled cluster and its followers.
 func recorders(t *testing.T, size int) (b *bus, others []int) {
 	t.Helper()
 	return recordersWith(t, size, lan)
@@ -103,8 +103,7 @@ func recordersWith(t *testing.T, size int, timings message.Timings) (b *bus, oth
 	return b, others
 }
 
-// "Answered only after commit": M voters hold the revision then, and its number is the
-// token.
+// "Answered only after commit": M voters hold the revision, and its number is the token.
 func TestARecordIsAnsweredOnceItIsCommitted(t *testing.T) {
 	b, others := recorders(t, 3)
 	for _, i := range []int{b.quorate(), others[0]} {
@@ -136,7 +135,7 @@ func TestARequestIsTakenWholeOrNotAtAll(t *testing.T) {
 	b.wants(message.ReasonOwned, c, nil, owned("b"), owned("a"))
 	other := []message.Condition{{Key: "a", Token: member.Token{Version: 9}}}
 	b.wants(message.ReasonConflict, c, other, owned("b"))
-	b.wants(message.ReasonConflict, c, nil, owned("b"), drop("b")) // one change a key
+	b.wants(message.ReasonConflict, c, nil, owned("b"), drop("b")) // only one change per key
 	b.run(b.timings.HeartbeatInterval)
 	if got := b.nodes[a].Records(); len(got) != 1 || b.holds(a, "a") != token {
 		t.Errorf("got %+v, want the first record alone", got)
@@ -184,8 +183,8 @@ func TestEachSettingHasATokenOfItsOwn(t *testing.T) {
 	}
 }
 
-// The owner trusts its record until nine tenths of HoldTimeout after its last keep-alive
-// that was answered; another takes it HoldTimeout after that came, not before.
+// The owner trusts its record until nine tenths of HoldTimeout after it sent its last answered
+// keep-alive. Another node gets it HoldTimeout after that keep-alive arrived, not sooner.
 func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -213,8 +212,8 @@ func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	}
 }
 
-// What another drops is revoked: its owner is told, and then it goes, long before
-// HoldTimeout.
+// A record that another node drops is revoked: its owner learns that, and then it is dropped, long
+// before HoldTimeout.
 func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -238,7 +237,8 @@ func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b.acquire(c, "k")
 }
 
-// An owner that does not learn of it keeps the record until it is silent for HoldTimeout.
+// If the owner does not learn of it, the record stays until the owner has been silent for
+// HoldTimeout.
 func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -284,8 +284,8 @@ func TestARecordOutlivesItsLeader(t *testing.T) {
 	}
 }
 
-// A record of a leader that crashed goes when LeaseTimeout has passed since the election
-// of the next: that one was its follower, so only it itself extended its trust.
+// The records of a leader that crashed end LeaseTimeout after the next election if the new leader
+// followed it for long enough: no other leader extended its trust.
 func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b, others := recorders(t, 5)
 	old := b.quorate()
@@ -303,8 +303,8 @@ func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b.acquire(others[0], "k")
 }
 
-// A leader that led for a moment may still trust what the one before it extended: its
-// record stays as long as that of any member, also where its host says that it is gone.
+// A leader that led only briefly may still trust what an earlier leader extended: its records stay
+// as long as those of any member, even if its host refuses the port.
 func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
 	timings := lan
 	timings.LeaseTimeout = lan.LeaseTimeout / 2
@@ -331,7 +331,7 @@ func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
 	}
 }
 
-// A leader that hands over keeps its own records too.
+// A leader that hands over keeps its own records.
 func TestALeaderThatHandsOverKeepsItsRecords(t *testing.T) {
 	b, others := recorders(t, 3)
 	l := b.quorate()
@@ -354,8 +354,7 @@ func (b *bus) transfer(from, to int) (statemachine.Output, error) {
 	return out, err
 }
 
-// A run that ended owns nothing: its records go when the next run joins, and when it
-// leaves.
+// A run that ended owns nothing: its records end when the next run joins, and when it leaves.
 func TestRecordsEndWithTheirRun(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -381,8 +380,8 @@ func TestRecordsEndWithTheirRun(t *testing.T) {
 	})
 }
 
-// protocol.md section 10: a run that joins again above its number trusts none of its
-// entries, and the step in which it does so reports the change.
+// A run that joins again above its incarnation trusts none of its entries, and that step reports
+// the change (protocol.md 10).
 func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()
@@ -412,8 +411,8 @@ func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	}
 }
 
-// Without a leader that has authority nothing is taken; what was on the way when the
-// leader went may have been.
+// Without a quorate leader no request is taken. One that was sent before the leader was lost may
+// have been taken.
 func TestRequestsWithoutALeader(t *testing.T) {
 	b, others := recorders(t, 3)
 	l, i := b.quorate(), others[0]
@@ -428,7 +427,7 @@ func TestRequestsWithoutALeader(t *testing.T) {
 	b.acquire(i, "k")
 }
 
-// What wait at a leader that was cut off is answered by nobody, and does not come back.
+// Requests that wait at a leader that was cut off get no answer and are not taken later.
 func TestAMinorityTakesNothing(t *testing.T) {
 	b, others := recorders(t, 3)
 	l := b.quorate()
@@ -451,7 +450,7 @@ func TestLimitsOfRecords(t *testing.T) {
 	long := string(bytes.Repeat([]byte("k"), member.MaxKeyBytes+1))
 	b.wants(message.ReasonTooLarge, i, nil, owned(long))
 	b.wants(message.ReasonTooLarge, i, nil, owned(""))
-	b.wants(message.ReasonTooLarge, i, nil, owned("\xff")) // it would fit into no frame
+	b.wants(message.ReasonTooLarge, i, nil, owned("\xff")) // no frame could hold it
 	b.wants(message.ReasonTooLarge, i, absent(long))
 	b.wants(message.ReasonTooLarge, i, nil,
 		message.Change{Key: "k", Value: make([]byte, member.MaxValueBytes+1)})
@@ -469,10 +468,10 @@ func TestLimitsOfRecords(t *testing.T) {
 		got < member.MaxRecordsBytes-2*member.MaxValueBytes {
 		t.Errorf("got %d bytes of records, the limit is %d", got, member.MaxRecordsBytes)
 	}
-	b.wants(message.ReasonNone, i, nil, drop("k0")) // there is always a way back
+	b.wants(message.ReasonNone, i, nil, drop("k0")) // dropping is always possible
 }
 
-// A table that is larger than it may be could be neither sent nor saved.
+// A table above the limit could be neither sent nor saved.
 func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
 	for _, c := range []struct{ set, size, want int }{
 		{500, 0, 2000}, {40, member.MaxValueBytes, 80},
@@ -497,12 +496,12 @@ func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
 	}
 }
 
-// A member may have so many requests open, and a leader lets so many wait.
+// Both the open requests of a member and those waiting at a leader are limited.
 func TestRequestsThatWaitAreBounded(t *testing.T) {
 	b, others := recorders(t, 3)
 	i, l := others[0], b.quorate()
 	b.cut = func(m message.Message) bool { return m.Body.Kind() == message.KindLeaderKeepAlive }
-	b.ask(l, nil, owned("first")) // it is not committed, so the others wait
+	b.ask(l, nil, owned("first")) // not committed, so the others wait
 	busy := 0
 	for n := range 1100 {
 		b.ask(i, nil, owned(fmt.Sprint("k", n)))
@@ -532,7 +531,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 
 func (b *bus) claim(l int) member.Claim { return b.nodes[l].durable.Held.Claim() }
 
-// Only an active member may ask.
+// Only an active member may make requests.
 func TestAJoiningMemberAsksInVain(t *testing.T) {
 	b, l := threeOfFive(t)
 	b.start(3)
@@ -556,8 +555,8 @@ func TestAJoiningMemberAsksInVain(t *testing.T) {
 	})
 }
 
-// "A request is taken once at most": also where its sender lost its place to another store
-// and got it back, since no run of its own came after it.
+// "A request is taken once at most": even if its sender lost its place to another store and got it
+// back in the same run.
 func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()
@@ -583,7 +582,7 @@ func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	}
 }
 
-// load lets a node set a record every tenth of an interval, for 30 intervals.
+// load makes a node set a record every tenth of an interval, for 30 intervals.
 func (b *bus) load(i int) {
 	b.t.Helper()
 	before := b.nodes[b.quorate()].durable.Held.Revision
@@ -596,7 +595,7 @@ func (b *bus) load(i int) {
 	}
 }
 
-// A member that missed an update gets the state also where revisions never pause.
+// A member that missed an update gets the state even if revisions never pause.
 func TestAMemberThatMissedAnUpdateCatchesUp(t *testing.T) {
 	b, others := recorders(t, 5)
 	behind := others[0]
@@ -625,7 +624,7 @@ func TestAMemberThatMissedAnUpdateCatchesUp(t *testing.T) {
 	}
 }
 
-// Who does not answer gets no state whole, however many revisions there are.
+// A silent member gets no whole state, however many revisions there are.
 func TestWhoIsSilentGetsNoState(t *testing.T) {
 	b, others := recorders(t, 5)
 	b.crash(b.quorate(), others[0])
@@ -643,9 +642,9 @@ func TestWhoIsSilentGetsNoState(t *testing.T) {
 	}
 }
 
-// A member that gets its place back in the same run trusts what it sets then by what was
-// extended before. Here the leader hears nothing of it but late messages: its record stays
-// for as long as it trusts it.
+// A member that gets its place back in the same run trusts the records that it sets then because of
+// an earlier extension. Here the leader gets only late messages from it: its record stays for as
+// long as it is trusted.
 func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c, l := others[0], others[1], b.quorate()

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// TestOwedAfterPartOfTheWait: however often a node is restarted within the wait, it waits
-// as long in all, and owes nothing that another part has not paid.
+// TestOwedAfterPartOfTheWait: however often a node is restarted within the wait, the total wait is
+// the same, and what remains owed is exactly what no part has covered.
 func TestOwedAfterPartOfTheWait(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,

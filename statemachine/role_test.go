@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// machineInRole is a machine that has a role and the state which belongs to it. It holds
-// version 2, and it leads version 1 so that it may be elected again.
+// machineInRole returns a machine with a role and a matching state. It holds version 2; in the
+// leading role it leads version 1, so that it may be elected again.
 func machineInRole(role member.Role) *Machine {
 	address := func(host string) member.Address { return member.Address{Host: host, Port: 1} }
 	self := member.Member{
@@ -92,8 +92,8 @@ func transitions() []transition {
 	}
 }
 
-// TestTransitions: each transition enters its role from those that its row allows, leaves a
-// machine whose invariants hold, and panics in every other role.
+// TestTransitions: each transition enters its role from the roles in its row, leaves the invariants
+// intact, and panics in every other role.
 func TestTransitions(t *testing.T) {
 	for _, tr := range transitions() {
 		for _, from := range allRoles {
@@ -118,7 +118,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestImpossibleLeaders: a transition refuses a leader that cannot be.
+// TestImpossibleLeaders: a transition refuses an impossible leader.
 func TestImpossibleLeaders(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -152,7 +152,7 @@ func TestImpossibleLeaders(t *testing.T) {
 	}
 }
 
-// panicOf is what f panics with; nil if it returns.
+// panicOf returns the value with which f panics, or nil.
 func panicOf(f func()) (failure any) {
 	defer func() { failure = recover() }()
 	f()

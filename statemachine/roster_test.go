@@ -14,9 +14,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file holds protocol.md section 3: how a leader moves its members.
+// Tests for how a leader moves its members (protocol.md 3).
 
-// moves lists the statuses that the leader gave to a node, in order.
+// moves returns the statuses that the leader gave a node, in order.
 func (b *bus) moves(l, of int) []member.Status {
 	var out []member.Status
 	for _, t := range b.nodes[l].trace {
@@ -32,8 +32,8 @@ func (b *bus) awaitStatus(limit time.Duration, l, of int, want member.Status) ti
 	return b.until(limit, want.String(), func() bool { return b.status(l, of) == want })
 }
 
-// threeOfFive is a cluster of five in which only n1 to n3 were started; what
-// happens at the leader begins after the trace is cleared.
+// threeOfFive returns a cluster of five in which only n1 to n3 were started, with the trace
+// cleared.
 func threeOfFive(t *testing.T) (*bus, int) {
 	t.Helper()
 	b := newBus(t, 5, 3)
@@ -67,12 +67,12 @@ func TestAJoinerIsJoiningThenActive(t *testing.T) {
 	}
 }
 
-// It waits for M voters to hold the state.
+// The leader waits until M voters hold the state.
 func TestAJoinerStaysJoiningUntilTheStateIsCommitted(t *testing.T) {
 	b, l := threeOfFive(t)
 	others := []int{0, 1, 2}
 	others = slices.DeleteFunc(others, func(i int) bool { return i == l })
-	b.cut = func(m message.Message) bool { // the others hear no more of the leader
+	b.cut = func(m message.Message) bool { // the others get nothing more from the leader
 		return m.From.Address == addr(l) && (m.To == addr(others[0]) || m.To == addr(others[1]))
 	}
 	b.start(3)
@@ -136,8 +136,8 @@ func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	if got := b.status(b.others(l)[1], gone); got != member.Removed {
 		t.Errorf("the other member shows %v, want %v", got, member.Removed)
 	}
-	// "Removed with its seat kept; heard again: joining. Joining: active." It has its vote
-	// all the time.
+	// "Removed with its seat kept; heard again: joining. Joining: active." It keeps its vote
+	// throughout.
 	for _, n := range b.nodes {
 		n.trace = nil
 	}
@@ -189,7 +189,7 @@ func TestAMemberThatIsBackForAMomentIsRemovedAgain(t *testing.T) {
 	}
 }
 
-// The leader must have been quorate all that time: a pause starts it anew.
+// The leader must have been quorate for all of that time: a pause restarts it.
 func TestALeaderThatWasNotQuorateWaitsLonger(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -278,7 +278,7 @@ func differentVoters(a, b member.Roster) int {
 	return n
 }
 
-// holders counts the voters of s that hold s or a later state of its version.
+// holders returns the number of voters of s that hold s or a later state of its version.
 func (b *bus) holders(s member.State) int {
 	n := 0
 	for _, node := range b.nodes {
@@ -291,8 +291,8 @@ func (b *bus) holders(s member.State) int {
 	return n
 }
 
-// "A roster holds at most N: a joiner past that is told cluster full and
-// retries." Once a seat is free it gets it.
+// "A roster holds at most N: a joiner past that is told cluster full and retries." It gets a seat
+// once one is free.
 func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -321,13 +321,13 @@ func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
 	}
 }
 
-// "A seat is given away only when the roster is full, a joiner waits for it,
-// the leader is quorate, and M of the remaining voters were heard within
-// HeartbeatTimeout." Five seats, one of them kept for a member that left.
+// "A seat is given away only when the roster is full, a joiner waits for it, the leader is quorate,
+// and M of the remaining voters were heard within HeartbeatTimeout." One of five seats belongs to a
+// member that left.
 func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		heard   []int // who was heard last, besides the leader
+		heard   []int // heard last, besides the leader
 		after   time.Duration
 		settled bool
 		want    message.Reason
@@ -341,13 +341,13 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 		b := aLeader(t, 5)
 		b.hand(b.keepAlive(1, time.Time{}))
 		b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
-		for range 2 { // the second shows that the leaving is held, so that n2 is gone
+		for range 2 { // the second one shows that the leaving is held, so that n2 is gone
 			for i := 2; i < 5; i++ {
 				b.hand(b.keepAlive(i, b.now))
 			}
 		}
-		b.run(b.timings.HeartbeatTimeout) // now nobody was heard lately
-		for range 2 {                     // the second shows that they are active again
+		b.run(b.timings.HeartbeatTimeout) // no member was heard lately
+		for range 2 {                     // the second one shows that they are active again
 			for _, i := range tc.heard {
 				b.hand(b.keepAlive(i, b.now))
 			}
@@ -382,7 +382,7 @@ func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
 	b.start(i)
 	took := b.settle(3)
 	if most := 20 * time.Millisecond; took > most {
-		t.Errorf("got it back after %v, want at once, within %v", took, most)
+		t.Errorf("got it back after %v, want immediately, within %v", took, most)
 	}
 	e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i))
 	if e.Incarnation != 2 || len(b.moves(l, i)) != 0 {
@@ -424,7 +424,7 @@ func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {
 	b.start(i)
 	took := b.settle(5)
 	if took > 100*time.Millisecond {
-		t.Errorf("got it back after %v, want at once", took)
+		t.Errorf("got it back after %v, want immediately", took)
 	}
 	if want := []member.Status{member.Joining, member.Active}; !slices.Equal(b.moves(l, i), want) {
 		t.Errorf("got moves %v, want %v", b.moves(l, i), want)
@@ -457,27 +457,25 @@ func TestTheLaterOfTwoRunsAtOneAddressWins(t *testing.T) {
 	}
 }
 
-// A member without a vote that falls silent loses its place again: "joining"
-// goes no other way back.
+// A joining member without a vote that falls silent loses its place.
 func TestAJoinerThatFallsSilentLosesItsPlace(t *testing.T) {
 	b := joiningOfFive(t)
 	from := b.now
 	for b.status(0, 4) == member.Joining {
-		for i := 1; i < 4; i++ { // the others keep n1 leading, and hold back what n5 waits for
+		for i := 1; i < 4; i++ { // the others sustain n1's lease, and n5's change stays uncommitted
 			b.shows(i, number(5, 0))
 		}
 		b.run(b.timings.HeartbeatInterval)
 	}
 	if over := b.now.Sub(from) - b.timings.TTLTimeout; over < 0 || over > b.timings.HeartbeatInterval {
-		t.Errorf("got its place free %v after TTLTimeout, want at once", over)
+		t.Errorf("got its place free %v after TTLTimeout, want immediately", over)
 	}
 	if got := b.status(0, 4); got != member.None {
 		t.Errorf("got n5 %v, want %v", got, member.None)
 	}
 }
 
-// One that leaves before it has a vote, and one that leaves a provisional
-// leader, leave no seat behind.
+// A member that leaves without a vote, or under a provisional leader, leaves no seat behind.
 func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
 	b := joiningOfFive(t)
 	b.hand(event(4, chosen(5, 0), message.MemberLeave{}))
@@ -492,20 +490,18 @@ func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
 	}
 }
 
-// A goodbye that is said again, because the first answer was lost, changes
-// nothing.
+// A repeated MemberLeave, after the first answer was lost, changes nothing.
 func TestAGoodbyeSaidTwiceIsOneRevision(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for i := range 3 {
 		b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
 		if got := b.view(0).Revision; got != 1 {
-			t.Errorf("said %d times: got revision %d, want 1", i+1, got)
+			t.Errorf("sent %d times: got revision %d, want 1", i+1, got)
 		}
 	}
 }
 
-// A joiner that asks again waits once: its place in the line is not doubled, and
-// nobody else's is taken.
+// A joiner that repeats its request waits once: it takes no second place in the queue.
 func TestAJoinerWaitsOnce(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for range 3 {
@@ -524,7 +520,7 @@ func TestAJoinerWaitsOnce(t *testing.T) {
 	}
 }
 
-// A follower tells which members changed, and of no others.
+// A follower traces the members that changed, and no others.
 func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
 	b := aFollower(t, 4)
 	s := state(4, 3, 2, 1)
@@ -546,8 +542,8 @@ func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
 	}
 }
 
-// joiningOfFive is n1 that leads version 5 with n2 to n4, and n5 is joining;
-// nobody has shown the state with n5 yet.
+// joiningOfFive returns n1, which leads version 5 with n2 to n4 while n5 is joining. No member has
+// shown the state with n5 yet.
 func joiningOfFive(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 5)
@@ -559,7 +555,7 @@ func joiningOfFive(t *testing.T) *bus {
 	return b
 }
 
-// shows has a member of version 5 show a state and echo a stamp of now.
+// shows makes a member of version 5 show a state and echo a stamp of now.
 func (b *bus) shows(from int, num member.Number) {
 	b.t.Helper()
 	b.hand(event(from, chosen(5, 0), message.LeaderKeepAlive{
@@ -567,8 +563,7 @@ func (b *bus) shows(from int, num member.Number) {
 	}))
 }
 
-// "Held by M voters of that state": a joining member holds it too, and is no
-// voter.
+// "Held by M voters of that state": a joining member holds it too but is no voter.
 func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 1))
@@ -582,8 +577,8 @@ func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	}
 }
 
-// The lease counts "the voters of the current state": a joining member supports
-// the leader too, and is no voter.
+// The lease counts "the voters of the current state": a joining member supports the leader too but
+// is no voter.
 func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 0))
@@ -597,8 +592,8 @@ func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
 	}
 }
 
-// A joiner that has to wait for the commit gets its place, once, as soon as that
-// is done, and need not ask again.
+// A joiner that has to wait for a commit gets its place once, as soon as possible, without
+// repeating its request.
 func TestAWaitingJoinerGetsItsPlaceOnce(t *testing.T) {
 	b := aLeader(t, 5)
 	in := event(1, member.Claim{}, message.JoinClusterRequest{})

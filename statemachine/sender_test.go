@@ -10,17 +10,17 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// stranger is node 8, which knows the secret and is no member and no seed.
+// stranger is node 8, which knows the secret but is neither a member nor a seed.
 const stranger = 7
 
-// to makes an event of the stranger to node i, with the cluster id that i holds.
+// to returns a message of the stranger to node i, with the cluster id that i holds.
 func (b *bus) strange(i int, claim member.Claim, body message.Body) message.Message {
 	in := event(stranger, claim, body)
 	in.To, in.Cluster = addr(i), b.nodes[i].durable.Held.Cluster
 	return in
 }
 
-// leads is the index of the quorate leader.
+// leads returns the index of the quorate leader.
 func (b *bus) leads() int {
 	b.t.Helper()
 	l := b.quorate()
@@ -30,8 +30,8 @@ func (b *bus) leads() int {
 	return l
 }
 
-// forged is a state that a stranger made of s: n9 and n10, which do not exist, in the
-// place of all members but the leader.
+// forged returns s as forged by a stranger: the nonexistent n9 and n10 replace all members but the
+// leader.
 func forged(s member.State, leader int, version uint64) member.State {
 	e, _ := s.Roster.Find(addr(leader))
 	out := member.State{Number: number(version, 0), Cluster: s.Cluster, Leader: addr(leader)}
@@ -42,16 +42,16 @@ func forged(s member.State, leader int, version uint64) member.State {
 	return out
 }
 
-// aProposal is a formal one of the stranger.
+// aProposal returns a formal proposal of the stranger.
 func aProposal(version, round uint64, base member.Number, s member.State) message.Proposal {
 	return message.Proposal{
 		Stage: message.Formal, ID: ballot(stranger, version, round), Held: base, Base: base, State: s,
 	}
 }
 
-// One formal proposal of a stranger, with the leader itself as the candidate, and
-// a roster that it made up. The leader accepts it, is bound, and adopts it at its own
-// proposal: the whole cluster takes a roster of processes that do not exist.
+// A stranger formally proposes the leader itself with a forged roster. If the leader accepted it,
+// it would be bound and adopt it in its own proposal, and the cluster would take a roster of
+// processes that do not exist.
 func TestStrangerForgedValueAdopted(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
@@ -71,7 +71,7 @@ func TestStrangerForgedValueAdopted(t *testing.T) {
 	}
 }
 
-// A formal proposal at the limits: nothing can be proposed above it.
+// A formal proposal at the limits, above which no proposal is possible.
 func TestStrangerBoundAtTheLimit(t *testing.T) {
 	for name, tc := range map[string]struct{ jump, round uint64 }{
 		"version": {1 << 16, 1}, "round": {1, 1 << 40},
@@ -86,7 +86,7 @@ func TestStrangerBoundAtTheLimit(t *testing.T) {
 			held := b.nodes[l].durable.Held
 			s := held
 			s.Number = number(held.Version+tc.jump, 0)
-			// The base is one that was never made, so the value is never adopted.
+			// The base was never made, so the value is never adopted.
 			p := aProposal(s.Version, tc.round, number(held.Version, held.Revision+100), s)
 			p.State.Leader = addr(l)
 			for _, i := range infect(b, l) {
@@ -107,14 +107,14 @@ func TestStrangerBoundAtTheLimit(t *testing.T) {
 	}
 }
 
-// A join request that is bound just at the limit.
+// A join request with a bound at the limit.
 func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
 	v := b.view(l).Version
 	b.handTo(l, b.strange(l, member.Claim{}, message.JoinClusterRequest{Bound: v + 1<<8}))
 	b.run(b.timings.TTLTimeout)
-	// Then no proposal answers what a member is really bound to.
+	// Then no proposal exceeds the real bound of a member.
 	failed := 0
 	for _, tr := range b.nodes[l].trace {
 		if tr.Kind == statemachine.GaveUpProposal {
@@ -127,12 +127,12 @@ func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
 	}
 }
 
-// Rounds of foundings are not limited.
+// A founding with a round at the limit.
 func TestStrangerFoundingRound(t *testing.T) {
 	for _, round := range []uint64{1 << 40, 1<<40 + 1, member.MaxCount} {
 		b := newBus(t, 3, 3)
 		b.start(0, 1, 2)
-		for i := range 2 { // not the one that founds
+		for i := range 2 { // not the founder
 			p := message.Proposal{
 				Stage: message.Pre, ID: ballot(stranger, 1, round), Founding: true,
 				SeedDigest: statemachine.SeedDigest(b.seeds),
@@ -146,7 +146,7 @@ func TestStrangerFoundingRound(t *testing.T) {
 	}
 }
 
-// One founding proposal of a stranger to one fresh seed, and all adopt its value.
+// One founding proposal of a stranger to one fresh seed, which all would adopt.
 func TestStrangerFoundingForged(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0, 1, 2)
@@ -165,8 +165,8 @@ func TestStrangerFoundingForged(t *testing.T) {
 	}
 }
 
-// A node without a leader takes a state of a stranger that it asked for a place,
-// or that says, unasked, that it has one.
+// A node without a leader gets a state from a stranger, either one that it asked for a place or one
+// that sends it unasked.
 func TestStrangerStateWhileSeeking(t *testing.T) {
 	s := forged(withMember(state(2, 3, 0, 1), stranger), stranger, 9)
 	for name, first := range map[string]message.Body{
@@ -182,9 +182,9 @@ func TestStrangerStateWhileSeeking(t *testing.T) {
 	}
 }
 
-// (S) "Taking a stamped ack of a chosen leader makes the follower support it".
-// A stranger that was followed for a moment leaves a support of a version that no leader
-// has, and it supports no leader from then on.
+// (S) "Taking a stamped ack of a chosen leader makes the follower support it". A stranger that was
+// followed briefly would leave support for a version without a leader, and the node would support
+// no leader from then on.
 func TestStrangerSupportWorn(t *testing.T) {
 	b := aVoter(t, 3)
 	huge := uint64(member.MaxCount - 1)
@@ -208,7 +208,8 @@ func TestStrangerSupportWorn(t *testing.T) {
 	}
 }
 
-// A seed that lost all whom it knew, and declared itself, hears of no leader.
+// A seed whose known members are all gone, and which declared itself, must still accept a leader's
+// claim.
 func TestStrangerProvisionalHearsNoNewLeader(t *testing.T) {
 	b := provisionalWithRoster(t)
 	in := event(4, chosen(5, 4), message.SeedKeepAlive{})
@@ -218,8 +219,8 @@ func TestStrangerProvisionalHearsNoNewLeader(t *testing.T) {
 	}
 }
 
-// A new run keeps the versions of the cluster that it forgot: no legitimate jump
-// leads there from its new cluster, so it never wins an election.
+// A new run must not keep versions of the cluster that it forgot: voters of the new cluster would
+// refuse the jump, so it could never win an election.
 func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	n := b.nodes[0]
@@ -227,7 +228,7 @@ func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	b.crash(0)
 	n.durable.Held.Version = high
 	b.start(0)
-	// Its last question in the old cluster failed: n2's old run had promised a later version.
+	// Its last proposal in the old cluster failed: n2's old run had promised a later version.
 	in := event(1, member.Claim{}, message.Vote{
 		Promised: ballot(1, high+3, 1), Reason: message.ReasonPromised,
 	})
@@ -245,8 +246,7 @@ func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	}
 }
 
-// A pre proposal of a stranger that says that it holds more, in the moment of a
-// failover, binds rounds.
+// A pre proposal of a stranger that claims to hold more, during a failover, with a high round.
 func TestStrangerPreProposalRound(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
@@ -268,8 +268,8 @@ func TestStrangerPreProposalRound(t *testing.T) {
 	}
 }
 
-// The same with all that leads there: a seed is cut off while the members
-// that it knew are replaced; the other seed dies; then it can hear the leader again.
+// The complete sequence: a seed is cut off while the members that it knew are replaced; the other
+// seed dies; then the first can receive the leader's messages again.
 func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
 	b := newBus(t, 5, 2)
 	for i := 5; i < 9; i++ {
@@ -303,8 +303,8 @@ func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
 	}
 }
 
-// One frame from the address of a member that is down, with its store id: its
-// real process can never come back.
+// One message from the address of a dead member, with its store id and a later run, must not lock
+// out its real process.
 func TestStrangerRunOfADeadMember(t *testing.T) {
 	for _, run := range []uint64{member.MaxCount, member.MaxCount - 1} {
 		b := formed(t, 3, 3)
@@ -324,7 +324,7 @@ func TestStrangerRunOfADeadMember(t *testing.T) {
 	}
 }
 
-// A reject with the number of a run that none can come after.
+// A reject that names the greatest possible run.
 func TestStrangerKnownRun(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
@@ -336,8 +336,8 @@ func TestStrangerKnownRun(t *testing.T) {
 	}
 }
 
-// Join requests of strangers, each bound as far above the leader as counts. The
-// fencing token no longer fits into one integer.
+// Join requests of strangers, each bound as far above the leader as is accepted. The fencing token
+// must still fit into one integer.
 func TestStrangerTokenUsedUp(t *testing.T) {
 	b := formed(t, 3, 3)
 	for range 150 {
@@ -353,7 +353,7 @@ func TestStrangerTokenUsedUp(t *testing.T) {
 	}
 }
 
-// TestStrangerForgedValueAdopted, from the address of a member that is down.
+// As TestStrangerForgedValueAdopted, from the address of a dead member.
 func TestStrangerForgedValueOfADeadMember(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()

@@ -60,8 +60,7 @@ func TestTimings(t *testing.T) {
 	}
 }
 
-// TestTimingsFit: the relations that the comments of the timings name hold in every cluster
-// whose timings are valid.
+// TestTimingsFit: the relations in the comments of the timings hold for all valid configurations.
 func TestTimingsFit(t *testing.T) {
 	for _, ts := range []message.Timings{
 		{HeartbeatInterval: 20, HeartbeatTimeout: 40, LeaderTimeout: 80, LeaseTimeout: 70,

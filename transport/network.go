@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"time"
@@ -26,6 +27,12 @@ type Config struct {
 	// Size is the size of the cluster, N. A network bounds by it how much hosts that are
 	// not admitted yet may occupy.
 	Size int
+	// Addr is where the node listens, host:port.
+	Addr string
+	// TLS makes the TLS configuration of the node from its secret or its certificate files.
+	// named reports whether certificates name members: then Conn.Certificate is not nil. A
+	// network that does not use TLS need not call it.
+	TLS func() (config *tls.Config, named bool, err error)
 	// HandshakeFailed, if not nil, is called when another host dialed this node and the
 	// handshake failed. from is the address the packets came from. The node counts and
 	// logs it if err wraps ErrCertificate, or is the *CloseError with which the dialer

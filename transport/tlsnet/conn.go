@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsnet
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/transport"
+)
+
+const (
+	// ackDelay is how long a lane waits for something to send before it sends a sign of
+	// life in answer to system messages.
+	ackDelay = 25 * time.Millisecond
+	// A connection that hears nothing for idleTimeout ends; one with nothing to say sends a
+	// sign of life each keepAlivePeriod. A connection outlives a pause or a partition of
+	// less than idleTimeout. The values are those of package quicnet.
+	idleTimeout     = 30 * time.Second
+	keepAlivePeriod = 10 * time.Second
+	// closeTimeout bounds how long the peer is given to take the close frame.
+	closeTimeout = 250 * time.Millisecond
+	// maxReasonBytes bounds the reason of a close frame.
+	maxReasonBytes = 1 << 10
+	// maxDatagrams bounds the datagrams that wait for ReceiveDatagram; more are lost.
+	maxDatagrams = 32
+)
+
+// conn implements transport.Conn.
+type conn struct {
+	network *network
+	id      connID
+	dialed  string            // the address that was dialed; empty if the peer dialed
+	peer    *x509.Certificate // of the peer, if certificates name members
+	heard   atomic.Uint64
+	lanes   [lanes]*lane
+	kinds   [transport.Kinds]*stream
+
+	mu         sync.Mutex
+	err        error
+	streams    map[uint32]*stream // bulk streams that are not done
+	unreleased map[uint32]bool    // of this end, until the peer releases them
+	accepted   int                // of the peer, until this end releases them
+	nextID     uint32             // of the next bulk stream of this end
+	lastPeerID uint32             // of the last bulk stream of the peer
+	laneAsked  bool               // the bulk lane was asked for, or is being dialed
+	heardAt    [2]uint64          // heard at the last two keep-alives
+	keepAlive  *time.Timer
+
+	incoming  chan *stream // with room for all that may be accepted
+	datagrams chan []byte
+	over      chan struct{} // closed when the connection is over
+	ready     chan struct{} // closed when the peer has accepted the connection
+	accept    sync.Once     // closes ready
+}
+
+var _ transport.Conn = (*conn)(nil)
+
+// Bulk streams are numbered after the kinds, with even numbers by the end that dialed.
+const firstBulkID = 4
+
+func (n *network) newConn(id connID, dialed string) *conn {
+	c := &conn{
+		network:    n,
+		id:         id,
+		dialed:     dialed,
+		streams:    make(map[uint32]*stream),
+		unreleased: make(map[uint32]bool),
+		nextID:     firstBulkID,
+		incoming:   make(chan *stream, transport.MaxStreams),
+		datagrams:  make(chan []byte, maxDatagrams),
+		over:       make(chan struct{}),
+		ready:      make(chan struct{}),
+	}
+	if dialed == "" {
+		c.nextID++
+	}
+	for i := range c.lanes {
+		c.lanes[i] = newLane(c, i)
+	}
+	for k := range transport.Kinds {
+		c.kinds[k] = newStream(c, c.laneOf(uint32(k)), uint32(k))
+	}
+	c.mu.Lock() // checkAlive uses the timer
+	defer c.mu.Unlock()
+	c.keepAlive = time.AfterFunc(keepAlivePeriod, c.checkAlive)
+	return c
+}
+
+// laneOf returns the lane that carries a stream.
+func (c *conn) laneOf(stream uint32) *lane {
+	if stream == uint32(transport.System) {
+		return c.lanes[systemLane]
+	}
+	return c.lanes[bulkLane]
+}
+
+// Stream implements transport.Conn.
+func (c *conn) Stream(k transport.Kind) transport.FrameStream { return c.kinds[k] }
+
+// OpenStream implements transport.Conn.
+func (c *conn) OpenStream() (transport.RawStream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return nil, c.err
+	case len(c.unreleased) == transport.MaxStreams:
+		return nil, transport.ErrTooManyStreams
+	}
+	s := newStream(c, c.lanes[bulkLane], c.nextID)
+	c.nextID += 2
+	c.streams[s.id] = s
+	c.unreleased[s.id] = true
+	return s, nil
+}
+
+// AcceptStream implements transport.Conn.
+func (c *conn) AcceptStream() (transport.RawStream, error) {
+	select {
+	case s := <-c.incoming:
+		return s, nil
+	case <-c.over:
+		return nil, c.cause()
+	}
+}
+
+// SendDatagram implements transport.Conn.
+func (c *conn) SendDatagram(b []byte) error {
+	_, err := c.lanes[bulkLane].push(frameDatagram, nil, b, true)
+	return err
+}
+
+// ReceiveDatagram implements transport.Conn.
+func (c *conn) ReceiveDatagram() ([]byte, error) {
+	select {
+	case b := <-c.datagrams:
+		return b, nil
+	case <-c.over:
+		return nil, c.cause()
+	}
+}
+
+// RTT implements transport.Conn.
+func (c *conn) RTT() time.Duration { return c.lanes[systemLane].rtt() }
+
+// Heard implements transport.Conn.
+func (c *conn) Heard() uint64 { return c.heard.Load() }
+
+// Certificate implements transport.Conn.
+func (c *conn) Certificate() *x509.Certificate { return c.peer }
+
+// PortRefused implements transport.Conn. Only the end that dialed can ask: an accepted
+// connection comes from a port on which the peer does not listen.
+func (c *conn) PortRefused(ctx context.Context) bool {
+	if c.dialed == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	t, err := c.network.dialTCP(ctx, c.dialed)
+	if err == nil {
+		_ = t.Close() // nothing was sent
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// handle processes a frame other than data.
+func (c *conn) handle(l *lane, h header, payload []byte) error {
+	switch h.kind {
+	case frameAlive:
+		c.accept.Do(func() { close(c.ready) })
+		return nil
+	case frameOpenLane:
+		if c.dialed == "" {
+			return fmt.Errorf("%w: the end that dialed asks for a lane", errFrame)
+		}
+		c.needLane()
+		return nil
+	case frameDatagram:
+		select {
+		case c.datagrams <- payload:
+		default: // lost: the receiver does not keep up
+		}
+		return nil
+	case frameClose:
+		c.fail(&transport.CloseError{
+			Code:   transport.Code(binary.BigEndian.Uint64(payload)),
+			Reason: safetext.PeerText(string(payload[8:])),
+			Remote: true,
+		})
+		return nil
+	case frameRelease:
+		return c.released(h.stream)
+	}
+	s, err := c.receiving(l, h.stream)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s == nil: // of a stream that is done
+		return nil
+	case h.kind == frameWindow:
+		return s.renew(payload)
+	case h.kind == frameEnd:
+		s.endRead()
+	case h.kind == frameReset:
+		s.failRead(transport.ErrStreamReset)
+	case h.kind == frameStop:
+		s.failWrite(transport.ErrStreamReset)
+	}
+	c.forgetIfDone(s)
+	return nil
+}
+
+// receiving returns the stream of a frame, nil if it is done. The first frame of a bulk
+// stream of the peer opens it.
+func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
+	if l != c.laneOf(id) {
+		return nil, fmt.Errorf("%w: stream %d on lane %d", errFrame, id, l.id)
+	}
+	if id < uint32(transport.Kinds) {
+		return c.kinds[id], nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.streams[id]; s != nil {
+		return s, nil
+	}
+	ours := (id%2 == 0) == (c.dialed != "")
+	switch {
+	case ours && id < c.nextID && id >= firstBulkID, !ours && id <= c.lastPeerID:
+		return nil, nil
+	case ours || id < firstBulkID:
+		return nil, fmt.Errorf("%w: unknown stream %d", errFrame, id)
+	case c.accepted == transport.MaxStreams:
+		return nil, fmt.Errorf("%w: more than %d bulk streams", errFrame, transport.MaxStreams)
+	case c.err != nil:
+		return nil, c.err
+	}
+	s := newStream(c, l, id)
+	c.lastPeerID = id
+	c.accepted++
+	c.streams[id] = s
+	c.incoming <- s // accepted bounds them
+	return s, nil
+}
+
+// release ends the count of a stream that the peer opened.
+func (c *conn) release(s *stream) {
+	c.mu.Lock()
+	theirs := (s.id%2 == 0) != (c.dialed != "")
+	if !theirs || s.released || c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	s.released = true
+	c.accepted--
+	c.mu.Unlock()
+	s.lane.pushControl(frameRelease, s.id, nil)
+}
+
+// released notes that the peer has released a stream of this end.
+func (c *conn) released(id uint32) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.unreleased[id] {
+		return fmt.Errorf("%w: release of stream %d, which is not open", errFrame, id)
+	}
+	delete(c.unreleased, id)
+	return nil
+}
+
+// forgetIfDone forgets a bulk stream of which both directions have ended.
+func (c *conn) forgetIfDone(s *stream) {
+	if s.id < uint32(transport.Kinds) || !s.done() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, s.id)
+}
+
+// needLane connects the bulk lane, or asks the end that dialed to do so. It does not block
+// and takes no lock of a lane.
+func (c *conn) needLane() {
+	c.mu.Lock()
+	asked := c.laneAsked || c.err != nil
+	c.laneAsked = true
+	c.mu.Unlock()
+	if !asked {
+		c.network.spawn(c.connectLane)
+	}
+}
+
+// connectLane connects the bulk lane. The connection ends if that fails.
+func (c *conn) connectLane() {
+	if c.dialed == "" {
+		c.lanes[systemLane].pushControl(frameOpenLane, 0, nil)
+		select {
+		case <-c.lanes[bulkLane].attached:
+		case <-c.over:
+		case <-time.After(2 * handshakeTimeout):
+			c.fail(fmt.Errorf("%w: the peer does not connect the bulk lane", errLost))
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.network.ctx, cancel)()
+	t, err := c.network.handshake(ctx, c.dialed, c.id, bulkLane)
+	if err != nil {
+		c.fail(fmt.Errorf("%w: connect the bulk lane: %w", errLost, err))
+		return
+	}
+	if !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
+		_ = t.socket.Close() // the connection is over, or another process answered
+		c.fail(fmt.Errorf("%w: the bulk lane reached another process", errLost))
+	}
+}
+
+// samePeer reports whether a lane leads to the process that showed the certificate of the
+// connection.
+func (c *conn) samePeer(t tlsConn) bool {
+	return c.peer == nil || c.peer.Equal(t.ConnectionState().PeerCertificates[0])
+}
+
+// closeGarbage ends the connection because the peer sent what no node sends.
+func (c *conn) closeGarbage(err error) { c.Close(transport.CodeGarbage, err.Error()) }
+
+// Close implements transport.Conn.
+func (c *conn) Close(code transport.Code, reason string) {
+	reason = safetext.PeerText(reason)
+	if len(reason) > maxReasonBytes {
+		reason = reason[:maxReasonBytes]
+	}
+	if !c.end(&transport.CloseError{Code: code, Reason: reason}) {
+		return
+	}
+	frame := appendHeader(nil, frameClose, 0, 8+len(reason))
+	frame = binary.BigEndian.AppendUint64(frame, uint64(code))
+	frame = append(frame, reason...)
+	// The bulk lane ends last: to the peer its end would be a lost connection.
+	goodbye := func() {
+		c.lanes[systemLane].sayGoodbye(frame)
+		c.lanes[bulkLane].abort()
+	}
+	if !c.network.spawn(goodbye) {
+		c.abort()
+	}
+}
+
+// fail ends the connection without a word to the peer.
+func (c *conn) fail(err error) {
+	if c.end(err) {
+		c.abort()
+	}
+}
+
+func (c *conn) abort() {
+	for _, l := range c.lanes {
+		l.abort()
+	}
+}
+
+// end fails all streams; false if the connection is over already.
+func (c *conn) end(err error) bool {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return false
+	}
+	c.err = err
+	streams := c.streams
+	c.streams = nil
+	c.keepAlive.Stop()
+	c.mu.Unlock()
+	for _, s := range c.kinds {
+		s.failRead(err)
+		s.failWrite(err)
+	}
+	for _, s := range streams {
+		s.failRead(err)
+		s.failWrite(err)
+	}
+	close(c.over)
+	c.network.forget(c)
+	for _, l := range c.lanes {
+		l.end(err)
+	}
+	return true
+}
+
+// cause returns why the connection is over.
+func (c *conn) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// checkAlive sends a sign of life and ends a connection that hears nothing.
+func (c *conn) checkAlive() {
+	heard := c.heard.Load()
+	c.mu.Lock()
+	silent := heard == c.heardAt[0] && heard == c.heardAt[1]
+	c.heardAt = [2]uint64{heard, c.heardAt[0]}
+	if c.err == nil && !silent {
+		c.keepAlive.Reset(keepAlivePeriod)
+	}
+	c.mu.Unlock()
+	if silent {
+		c.fail(fmt.Errorf("%w for %v", transport.ErrNoAnswer, idleTimeout))
+		return
+	}
+	for _, l := range c.lanes {
+		l.keepAlive()
+	}
+}

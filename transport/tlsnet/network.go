@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsnet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+const (
+	// alpn names the protocol in the TLS handshake.
+	alpn = "athena-tls/1"
+	// handshakeTimeout bounds the TLS handshake and the preamble that follows it.
+	handshakeTimeout = 5 * time.Second
+)
+
+// connID joins the lanes of a connection. The dialer draws it, and only the two ends learn
+// it, so no other peer can add a lane.
+type connID [16]byte
+
+// tlsConn is a TLS connection and the socket below it.
+type tlsConn struct {
+	*tls.Conn
+	socket *socket
+}
+
+// Open listens on TCP at cfg.Addr, for cluster.WithTransport. It fails with
+// transport.ErrAddressInUse if another process listens there.
+func Open(cfg transport.Config) (transport.Network, error) {
+	if cfg.TLS == nil {
+		return nil, errors.New("tlsnet: Config.TLS is required")
+	}
+	l, err := net.Listen("tcp", cfg.Addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("tlsnet: listen on %s: %w: "+
+			"stop the other process or choose another port", cfg.Addr, transport.ErrAddressInUse)
+	case err != nil:
+		return nil, fmt.Errorf("tlsnet: listen on %s: %w", cfg.Addr, err)
+	}
+	var d net.Dialer
+	n, err := newNetwork(cfg, l, func(ctx context.Context, addr string) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", addr)
+	})
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return n, nil
+}
+
+// network implements transport.Network.
+type network struct {
+	cfg      transport.Config
+	tls      *tls.Config
+	named    bool
+	listener net.Listener
+	dialTCP  func(ctx context.Context, addr string) (net.Conn, error)
+	gate     *gate
+	accepted chan *conn
+
+	ctx    context.Context // ends when the network closes
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	closing bool // no connection is added
+	closed  bool // no goroutine is added
+	conns   map[connID]*conn
+}
+
+var _ transport.Network = (*network)(nil)
+
+func newNetwork(
+	cfg transport.Config, l net.Listener,
+	dial func(ctx context.Context, addr string) (net.Conn, error),
+) (*network, error) {
+	own, named, err := cfg.TLS()
+	if err != nil {
+		return nil, err
+	}
+	own = own.Clone()
+	own.MinVersion = tls.VersionTLS13
+	own.NextProtos = []string{alpn}
+	own.DynamicRecordSizingDisabled = true // records are written whole, not for a browser
+	// Every connection verifies its certificates: there is nothing to resume.
+	own.SessionTicketsDisabled = true
+	own.ClientSessionCache = nil
+	n := &network{
+		cfg:      cfg,
+		tls:      own,
+		named:    named,
+		listener: l,
+		dialTCP:  dial,
+		gate:     newGate(cfg.Size),
+		accepted: make(chan *conn),
+		conns:    make(map[connID]*conn),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.work.Go(n.listen)
+	return n, nil
+}
+
+// spawn runs f in a goroutine for which Close waits; false if the network closes.
+func (n *network) spawn(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.work.Go(f)
+	return true
+}
+
+// Dial implements transport.Network.
+func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	var id connID
+	_, _ = rand.Read(id[:]) // it never fails
+	t, err := n.handshake(ctx, to.String(), id, systemLane)
+	if err != nil {
+		return nil, fmt.Errorf("tlsnet: dial %s: %w", to, err)
+	}
+	c := n.newConn(id, t.socket.RemoteAddr().String())
+	if !n.start(c, t) {
+		return nil, net.ErrClosed
+	}
+	select {
+	case <-c.ready:
+		return c, nil
+	case <-c.over:
+		// A peer that closed the connection had accepted it.
+		if _, closed := errors.AsType[*transport.CloseError](c.cause()); closed {
+			return c, nil
+		}
+		return nil, fmt.Errorf("tlsnet: dial %s: %w", to, c.cause())
+	case <-ctx.Done():
+		c.fail(context.Cause(ctx))
+		return nil, fmt.Errorf("tlsnet: dial %s: %w", to, context.Cause(ctx))
+	}
+}
+
+// handshake connects a lane to an address.
+func (n *network) handshake(
+	ctx context.Context, addr string, id connID, lane byte,
+) (t tlsConn, err error) {
+	raw, err := n.dialTCP(ctx, addr)
+	if err != nil {
+		return t, translate(err)
+	}
+	s := &socket{Conn: raw}
+	t = tlsConn{tls.Client(s, n.tls), s}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	err = t.HandshakeContext(ctx)
+	if err == nil {
+		_, err = t.Write(append([]byte{lane}, id[:]...))
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = raw.Close() // the first error counts
+		return t, translate(err)
+	}
+	return t, nil
+}
+
+// start registers a connection and attaches its system lane; false if the network closes.
+func (n *network) start(c *conn, t tlsConn) bool {
+	if n.named {
+		c.peer = t.ConnectionState().PeerCertificates[0] // verified: there is one
+	}
+	n.mu.Lock() // until the goroutines of the lane count towards work
+	fits := !n.closing && n.conns[c.id] == nil
+	if fits {
+		n.conns[c.id] = c
+		c.lanes[systemLane].attach(t) // it is new
+	}
+	n.mu.Unlock()
+	if !fits {
+		_ = t.socket.Close() // it was never used
+		c.fail(net.ErrClosed)
+	}
+	return fits
+}
+
+func (n *network) forget(c *conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conns[c.id] == c {
+		delete(n.conns, c.id)
+	}
+}
+
+// Accept implements transport.Network.
+func (n *network) Accept() (transport.Conn, error) {
+	select {
+	case c := <-n.accepted:
+		return c, nil
+	case <-n.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// acceptPause is how long listen waits after an error, such as too many open files.
+const acceptPause = 50 * time.Millisecond
+
+// listen accepts TCP connections until the network closes.
+func (n *network) listen() {
+	for {
+		raw, err := n.listener.Accept()
+		if err != nil {
+			if n.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				n.cancel()
+				return
+			}
+			time.Sleep(acceptPause)
+			continue
+		}
+		leave, ok := n.gate.enter(raw.RemoteAddr())
+		if !ok || !n.spawn(func() { n.serve(raw, leave) }) {
+			_ = raw.Close() // it is refused
+		}
+	}
+}
+
+// serve does the handshake of a TCP connection that another host has begun.
+func (n *network) serve(raw net.Conn, leave func()) {
+	defer leave()
+	ctx, cancel := context.WithTimeout(n.ctx, handshakeTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	s := &socket{Conn: raw}
+	t := tlsConn{tls.Server(s, n.tls), s}
+	var preamble [1 + len(connID{})]byte
+	err := t.HandshakeContext(ctx)
+	if err == nil {
+		_, err = io.ReadFull(t, preamble[:])
+	}
+	if !stop() || err != nil {
+		_ = raw.Close() // the handshake's error counts
+		n.reportFailed(raw.RemoteAddr(), err)
+		return
+	}
+	id := connID(preamble[1:])
+	if preamble[0] == bulkLane {
+		n.attachBulk(id, t)
+		return
+	}
+	if preamble[0] != systemLane {
+		_ = raw.Close() // it is not a node
+		return
+	}
+	c := n.newConn(id, "")
+	if !n.start(c, t) {
+		return
+	}
+	c.lanes[systemLane].pushControl(frameAlive, 0, nil)
+	select {
+	case n.accepted <- c:
+	case <-n.ctx.Done():
+	case <-c.over:
+		n.reportFailed(raw.RemoteAddr(), c.cause())
+	}
+}
+
+// attachBulk adds the bulk lane to a connection that was accepted before.
+func (n *network) attachBulk(id connID, t tlsConn) {
+	n.mu.Lock()
+	c := n.conns[id]
+	n.mu.Unlock()
+	if c == nil || c.dialed != "" || !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
+		_ = t.socket.Close() // the connection has ended meanwhile, or the peer is no node
+	}
+}
+
+// reportFailed reports a handshake that another host began.
+func (n *network) reportFailed(from net.Addr, err error) {
+	addr, parseErr := member.ParseAddress(from.String())
+	if err != nil && parseErr == nil && n.cfg.HandshakeFailed != nil {
+		n.cfg.HandshakeFailed(addr, translate(err))
+	}
+}
+
+// Close implements transport.Network.
+func (n *network) Close() error {
+	n.cancel()
+	err := n.listener.Close()
+	n.mu.Lock()
+	n.closing = true
+	conns := make([]*conn, 0, len(n.conns))
+	for _, c := range n.conns {
+		conns = append(conns, c)
+	}
+	n.mu.Unlock()
+	for _, c := range conns {
+		c.Close(transport.CodeClosed, "the network closes")
+	}
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.work.Wait()
+	return err
+}

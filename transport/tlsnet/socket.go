@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsnet
+
+import (
+	"net"
+	"sync"
+	"syscall"
+)
+
+// socket is the TCP connection below TLS. After startDirect its Write does not block where
+// the system can try a write: what the kernel has no room for is kept until drain. TLS must
+// never write a part of a record; this way goroutines that must not wait can still use it.
+type socket struct {
+	net.Conn
+
+	mu       sync.Mutex
+	raw      syscall.RawConn // nil if Write may block
+	rest     []byte          // at most what one flush of a lane writes
+	spare    []byte
+	draining bool
+}
+
+// startDirect makes Write return without waiting, if the system can.
+func (s *socket) startDirect() {
+	sys, ok := s.Conn.(syscall.Conn)
+	if !ok || !canTryWrite {
+		return
+	}
+	raw, err := sys.SyscallConn()
+	if err != nil {
+		return // writes block, in the goroutine of the lane
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.raw = raw
+}
+
+// direct reports whether Write would return without waiting, with nothing left of earlier
+// writes.
+func (s *socket) direct() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raw != nil && !s.draining && len(s.rest) == 0
+}
+
+// behind reports whether there is something for drain to write.
+func (s *socket) behind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rest) > 0
+}
+
+// Write implements net.Conn for TLS, which calls it from one goroutine at a time.
+func (s *socket) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	if s.raw == nil {
+		s.mu.Unlock()
+		return s.Conn.Write(b)
+	}
+	defer s.mu.Unlock()
+	n := 0
+	if !s.draining && len(s.rest) == 0 {
+		var err error
+		if n, err = tryWrite(s.raw, b); err != nil {
+			return n, err
+		}
+	}
+	s.rest = append(s.rest, b[n:]...)
+	return len(b), nil
+}
+
+// drain writes what Write has left, and blocks until the kernel has taken it.
+func (s *socket) drain() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	defer func() { s.draining = false }()
+	for len(s.rest) > 0 {
+		b := s.rest
+		s.rest, s.spare = s.spare[:0], nil
+		s.mu.Unlock()
+		_, err := s.Conn.Write(b)
+		s.mu.Lock()
+		if cap(b) <= 2*maxPending {
+			s.spare = b[:0]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

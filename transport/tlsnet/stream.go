@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsnet
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/athena-go/athena/transport"
+)
+
+const (
+	// streamWindow is what a peer may send on a stream before it is read. It doubles, up to
+	// maxStreamWindow, each time a whole window was read. It starts small because that is
+	// what a hostile peer can fill on a stream that is not read; at maxStreamWindow a stream
+	// carries 25 MB/s over a round trip of 10 ms.
+	streamWindow    = 32 << 10
+	maxStreamWindow = 256 << 10
+)
+
+// stream is one stream in both directions: one of the kinds of frames, or a bulk stream.
+// It implements transport.FrameStream and transport.RawStream.
+type stream struct {
+	conn *conn
+	lane *lane
+	id   uint32
+
+	writing sync.Mutex // held by Write, so that what two of them write does not mix
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	credit   int // bytes that the peer can take
+	ended    bool
+	writeErr error
+
+	buf       []byte // received and not yet read
+	off       int    // of buf, already read
+	window    int
+	used      int // read since the window was last renewed
+	remaining int // bytes that the peer may still send
+	peerEnded bool
+	readErr   error
+
+	sealed   bool // nothing more is sent on it; guarded by lane.mu
+	released bool // of an accepted bulk stream; guarded by conn.mu
+}
+
+func newStream(c *conn, l *lane, id uint32) *stream {
+	s := &stream{
+		conn: c, lane: l, id: id,
+		credit: streamWindow, window: streamWindow, remaining: streamWindow,
+	}
+	s.changed.L = &s.mu
+	return s
+}
+
+// Write implements io.Writer. It blocks while the peer does not read or the lane is behind.
+func (s *stream) Write(p []byte) (written int, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for len(p) > 0 {
+		n, err := s.takeCredit(min(len(p), maxPayload), true)
+		if err != nil {
+			return written, err
+		}
+		if _, err := s.lane.push(frameData, s, p[:n], true); err != nil {
+			return written, err
+		}
+		p, written = p[n:], written+n
+	}
+	return written, nil
+}
+
+// TryWrite implements transport.FrameStream.
+func (s *stream) TryWrite(p []byte) (bool, error) {
+	if len(p) > maxPayload || !s.writing.TryLock() {
+		return false, nil
+	}
+	defer s.writing.Unlock()
+	n, err := s.takeCredit(len(p), false)
+	if n == 0 || err != nil {
+		return false, err
+	}
+	sent, err := s.lane.push(frameData, s, p, false)
+	if !sent {
+		s.addCredit(n)
+	}
+	return sent && err == nil, err
+}
+
+// takeCredit reserves the right to send up to n bytes. If wait is true it waits for some
+// and returns at least one; else it returns n, or 0.
+func (s *stream) takeCredit(n int, wait bool) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		switch {
+		case s.writeErr != nil:
+			return 0, s.writeErr
+		case s.ended:
+			return 0, transport.ErrStreamClosed
+		case wait && s.credit > 0:
+			n = min(n, s.credit)
+			fallthrough
+		case s.credit >= n:
+			s.credit -= n
+			return n, nil
+		case !wait:
+			return 0, nil
+		}
+		s.changed.Wait()
+	}
+}
+
+func (s *stream) addCredit(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.credit += n
+	s.changed.Broadcast()
+}
+
+// maxCredit bounds the credit of a stream: no peer of this protocol gives more.
+const maxCredit = 1 << 30
+
+// renew is called for a window frame of the peer.
+func (s *stream) renew(payload []byte) error {
+	n := binary.BigEndian.Uint32(payload)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > maxCredit || s.credit+int(n) > maxCredit {
+		return fmt.Errorf("%w: window of %d bytes", errFrame, n)
+	}
+	s.credit += int(n)
+	s.changed.Broadcast()
+	return nil
+}
+
+// CloseWrite announces that nothing more is written.
+func (s *stream) CloseWrite() error {
+	s.mu.Lock()
+	err, ended := s.writeErr, s.ended
+	if err == nil {
+		s.ended = true
+		s.changed.Broadcast()
+	}
+	s.mu.Unlock()
+	if err != nil || ended {
+		return err
+	}
+	s.lane.seal(frameEnd, s)
+	s.conn.forgetIfDone(s)
+	return nil
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	for s.readErr == nil && s.off == len(s.buf) && !s.peerEnded {
+		s.changed.Wait()
+	}
+	switch {
+	case s.readErr != nil:
+		defer s.mu.Unlock()
+		return 0, s.readErr
+	case s.off == len(s.buf):
+		s.mu.Unlock()
+		s.conn.forgetIfDone(s)
+		return 0, io.EOF
+	}
+	n := copy(p, s.buf[s.off:])
+	s.off += n
+	if s.off == len(s.buf) {
+		s.buf, s.off = s.buf[:0], 0
+	}
+	credit := s.renewal(n)
+	s.mu.Unlock()
+	if credit > 0 {
+		s.lane.pushControl(frameWindow, s.id, binary.BigEndian.AppendUint32(nil, uint32(credit)))
+	}
+	return n, nil
+}
+
+// renewal counts n bytes as read and returns by how much the peer's credit grows: nothing
+// until half of the window was read. s.mu must be held.
+func (s *stream) renewal(n int) int {
+	s.used += n
+	if s.used < s.window/2 || s.peerEnded {
+		return 0
+	}
+	credit := s.used
+	if grown := min(2*s.window, maxStreamWindow); grown > s.window {
+		credit += grown - s.window
+		s.window = grown
+	}
+	s.used = 0
+	s.remaining += credit
+	return credit
+}
+
+// deliver takes what the peer sent. A peer that sends more than it may is not a node.
+func (s *stream) deliver(b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remaining -= len(b)
+	switch {
+	case s.remaining < 0:
+		return fmt.Errorf("%w: stream %d: beyond its window", errFrame, s.id)
+	case s.peerEnded:
+		return fmt.Errorf("%w: stream %d: data after its end", errFrame, s.id)
+	case s.readErr != nil:
+		return nil // no one reads it
+	}
+	if s.off > 0 && len(s.buf)+len(b) > cap(s.buf) {
+		s.buf, s.off = append(s.buf[:0], s.buf[s.off:]...), 0
+	}
+	s.buf = append(s.buf, b...)
+	s.changed.Broadcast()
+	return nil
+}
+
+// endRead notes that the peer writes nothing more.
+func (s *stream) endRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peerEnded = true
+	s.changed.Broadcast()
+}
+
+// failRead ends the stream for its reader, unless it has ended before.
+func (s *stream) failRead(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readErr == nil {
+		s.readErr = err
+		s.buf, s.off = nil, 0
+	}
+	s.changed.Broadcast()
+}
+
+// failWrite ends the stream for its writer, unless it has ended before.
+func (s *stream) failWrite(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writeErr == nil {
+		s.writeErr = err
+	}
+	s.changed.Broadcast()
+}
+
+// Cancel implements transport.RawStream.
+func (s *stream) Cancel() {
+	s.mu.Lock()
+	reset := !s.ended && s.writeErr == nil
+	stop := !s.peerEnded && s.readErr == nil
+	s.mu.Unlock()
+	s.failWrite(transport.ErrStreamClosed)
+	s.failRead(transport.ErrStreamClosed)
+	if reset {
+		s.lane.seal(frameReset, s)
+	}
+	if stop {
+		s.lane.pushControl(frameStop, s.id, nil)
+	}
+	s.conn.forgetIfDone(s)
+}
+
+// Release implements transport.RawStream.
+func (s *stream) Release() { s.conn.release(s) }
+
+// done reports whether both directions have ended, so that no frame of the stream matters
+// any longer.
+func (s *stream) done() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wrote := s.ended || s.writeErr != nil
+	read := s.readErr != nil || s.peerEnded && s.off == len(s.buf)
+	return wrote && read
+}

@@ -10,18 +10,25 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/transport"
 )
 
-// noCommonALPN is TLS's alert no_application_protocol.
+// The alerts of RFC 8446, section 6.2, that translate knows: no_application_protocol, and those
+// with which a node refuses a certificate.
 const noCommonALPN tls.AlertError = 120
 
-// The alerts with which a node refuses a certificate (RFC 8446, section 6.2).
-var certificateAlerts = map[tls.AlertError]bool{
-	42: true, 43: true, 44: true, 45: true, 46: true, 48: true, 49: true, 51: true, 116: true,
+var certificateAlerts = []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 51, 116}
+
+// isAlert reports whether the peer has sent an alert. Package crypto/tls exports the texts of
+// alerts, but not their type outside of QUIC.
+func isAlert(err error, alerts ...tls.AlertError) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && slices.ContainsFunc(alerts,
+		func(a tls.AlertError) bool { return op.Err.Error() == a.Error() })
 }
 
 // translate turns errors of TLS and TCP into those of package transport.
@@ -32,13 +39,11 @@ func translate(err error) error {
 	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
 		return closed
 	}
-	if alert, ok := errors.AsType[tls.AlertError](err); ok {
-		switch {
-		case alert == noCommonALPN:
-			return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
-		case certificateAlerts[alert]:
-			return &transport.CertificateError{Why: "the other node refused that of this one"}
-		}
+	if isAlert(err, noCommonALPN) {
+		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
+	}
+	if isAlert(err, certificateAlerts...) {
+		return &transport.CertificateError{Why: "the other node refused that of this one"}
 	}
 	if fault, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return &transport.CertificateError{Why: describeCertificate(fault.Err)}

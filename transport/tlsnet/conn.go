@@ -26,8 +26,10 @@ const (
 	// less than idleTimeout. The values are those of package quicnet.
 	idleTimeout     = 30 * time.Second
 	keepAlivePeriod = 10 * time.Second
-	// closeTimeout bounds how long the peer is given to take the close frame.
-	closeTimeout = 250 * time.Millisecond
+	// closeTimeout bounds how long the peer is given to take the close frame, and
+	// lastCloseTimeout how long it is given once the network closes.
+	closeTimeout     = time.Second
+	lastCloseTimeout = 250 * time.Millisecond
 	// maxReasonBytes bounds the reason of a close frame.
 	maxReasonBytes = 1 << 10
 	// maxDatagrams bounds the datagrams that wait for ReceiveDatagram; more are lost.
@@ -80,8 +82,9 @@ func (n *network) newConn(id connID, dialed string) *conn {
 		over:       make(chan struct{}),
 		ready:      make(chan struct{}),
 	}
+	c.lastPeerID = firstBulkID - 1
 	if dialed == "" {
-		c.nextID++
+		c.nextID, c.lastPeerID = firstBulkID+1, firstBulkID-2
 	}
 	for i := range c.lanes {
 		c.lanes[i] = newLane(c, i)
@@ -222,7 +225,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 }
 
 // receiving returns the stream of a frame, nil if it is done. The first frame of a bulk
-// stream of the peer opens it.
+// stream opens it at the end that did not open it.
 func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	if l != c.laneOf(id) {
 		return nil, fmt.Errorf("%w: stream %d on lane %d", errFrame, id, l.id)
@@ -241,17 +244,22 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 		return nil, nil
 	case ours || id < firstBulkID:
 		return nil, fmt.Errorf("%w: unknown stream %d", errFrame, id)
-	case c.accepted == transport.MaxStreams:
-		return nil, fmt.Errorf("%w: more than %d bulk streams", errFrame, transport.MaxStreams)
 	case c.err != nil:
 		return nil, c.err
 	}
-	s := newStream(c, l, id)
-	c.lastPeerID = id
-	c.accepted++
-	c.streams[id] = s
-	c.incoming <- s // accepted bounds them
-	return s, nil
+	// Streams are numbered when they are opened, and their first frames may overtake each
+	// other: a number opens those before it too.
+	for c.lastPeerID < id {
+		if c.accepted == transport.MaxStreams {
+			return nil, fmt.Errorf("%w: more than %d bulk streams", errFrame, transport.MaxStreams)
+		}
+		c.lastPeerID += 2
+		c.accepted++
+		s := newStream(c, l, c.lastPeerID)
+		c.streams[s.id] = s
+		c.incoming <- s // accepted bounds them
+	}
+	return c.streams[id], nil
 }
 
 // release ends the count of a stream that the peer opened.

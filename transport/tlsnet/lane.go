@@ -4,6 +4,7 @@ package tlsnet
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,15 @@ const (
 	readBytes = 32 << 10
 )
 
+// writer is who writes what is pending on a lane.
+type writer uint8
+
+const (
+	noWriter   writer = iota
+	pushWriter        // the goroutine that found the lane idle
+	loopWriter        // writeLoop, which was woken
+)
+
 // lane is one TCP connection of a pair. Frames are appended to pending by any goroutine.
 // The goroutine that finds the lane idle writes them itself, which saves waking another one;
 // what is appended meanwhile, or what the kernel does not take, is written by writeLoop.
@@ -40,7 +50,7 @@ type lane struct {
 	tls      tlsConn   // zero until the lane is connected
 	pending  []byte
 	spare    []byte
-	writing  bool // a goroutine writes, or writeLoop was woken to write
+	writer   writer
 	err      error
 	lastSent time.Time
 	ackDue   bool // the peer waits for a sign of life
@@ -132,30 +142,32 @@ func (l *lane) append(t frameType, stream uint32, payload []byte) error {
 	switch {
 	case l.tls.Conn == nil:
 		l.conn.needLane()
-	case !l.writing && l.tls.socket.direct():
-		l.writing = true
+	case l.writer == noWriter && l.tls.socket.direct():
+		l.writer = pushWriter
 		l.flush()
 		l.handOver()
-	case !l.writing:
+	case l.writer == noWriter:
 		l.handOver()
 	}
 	return nil
 }
 
-// handOver wakes writeLoop if there is more to write. l.mu must be held.
+// handOver makes writeLoop the writer if there is more to write. l.mu must be held, and there
+// be no other writer.
 func (l *lane) handOver() {
-	l.writing = l.err == nil && (len(l.pending) > 0 || l.tls.socket.behind())
-	if !l.writing {
+	l.writer = noWriter
+	if l.err != nil || len(l.pending) == 0 && !l.tls.socket.behind() {
 		return
 	}
+	l.writer = loopWriter
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// flush gives what is pending to TLS. l.mu must be held and l.writing be set; l.mu is
-// released meanwhile.
+// flush gives what is pending to TLS. l.mu must be held, and the caller be the
+// writer; l.mu is released meanwhile.
 func (l *lane) flush() {
 	b := l.pending
 	l.pending, l.spare = l.spare[:0], nil
@@ -185,7 +197,7 @@ func (l *lane) writeLoop() {
 	defer close(l.written)
 	for range l.wake {
 		l.mu.Lock()
-		for l.writing && l.err == nil {
+		for l.writer == loopWriter && l.err == nil {
 			l.mu.Unlock()
 			err := l.tls.socket.drain()
 			l.mu.Lock()
@@ -194,7 +206,7 @@ func (l *lane) writeLoop() {
 				break
 			}
 			if len(l.pending) == 0 {
-				l.writing = false
+				l.writer = noWriter
 				break
 			}
 			l.flush()
@@ -236,6 +248,7 @@ func (l *lane) abort() {
 func (l *lane) sayGoodbye(frame []byte) {
 	defer l.abort()
 	defer time.AfterFunc(closeTimeout, l.abort).Stop()
+	defer context.AfterFunc(l.conn.network.last, l.abort)()
 	<-l.written
 	if _, err := l.tls.Write(frame); err != nil {
 		return

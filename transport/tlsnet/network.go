@@ -71,6 +71,7 @@ type network struct {
 
 	ctx    context.Context // ends when the network closes
 	cancel context.CancelFunc
+	last   context.Context // ends lastCloseTimeout after that
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -107,6 +108,9 @@ func newNetwork(
 		conns:    make(map[connID]*conn),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	last, hurry := context.WithCancel(context.Background())
+	n.last = last
+	context.AfterFunc(n.ctx, func() { time.AfterFunc(lastCloseTimeout, hurry) })
 	n.work.Go(n.listen)
 	return n, nil
 }

@@ -8,8 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,11 +23,12 @@ const (
 	// ackDelay is how long a lane waits for something to send before it sends a sign of
 	// life in answer to system messages.
 	ackDelay = 25 * time.Millisecond
-	// A connection that hears nothing for idleTimeout ends; one with nothing to say sends a
-	// sign of life each keepAlivePeriod. A connection outlives a pause or a partition of
-	// less than idleTimeout. The values are those of package quicnet.
-	idleTimeout     = 30 * time.Second
+	// A lane with nothing to send sends a sign of life each keepAlivePeriod. A connection ends
+	// if a lane has heard nothing at three checks in a row, so it outlives a pause or a
+	// partition of less than idleTimeout. The values are those of package quicnet.
 	keepAlivePeriod = 10 * time.Second
+	silentChecks    = 3
+	idleTimeout     = silentChecks * keepAlivePeriod
 	// closeTimeout bounds how long the peer is given to take the close frame, and
 	// lastCloseTimeout how long it is given once the network closes.
 	closeTimeout     = time.Second
@@ -42,7 +45,6 @@ type conn struct {
 	id      connID
 	dialed  string            // the address that was dialed; empty if the peer dialed
 	peer    *x509.Certificate // of the peer, if certificates name members
-	heard   atomic.Uint64
 	lanes   [lanes]*lane
 	kinds   [transport.Kinds]*stream
 
@@ -54,7 +56,6 @@ type conn struct {
 	nextID     uint32             // of the next bulk stream of this end
 	lastPeerID uint32             // of the last bulk stream of the peer
 	laneAsked  bool               // the bulk lane was asked for, or is being dialed
-	heardAt    [2]uint64          // heard at the last two keep-alives
 	keepAlive  *time.Timer
 
 	incoming  chan *stream // with room for all that may be accepted
@@ -156,7 +157,9 @@ func (c *conn) ReceiveDatagram() ([]byte, error) {
 func (c *conn) RTT() time.Duration { return c.lanes[systemLane].rtt() }
 
 // Heard implements transport.Conn.
-func (c *conn) Heard() uint64 { return c.heard.Load() }
+func (c *conn) Heard() uint64 {
+	return c.lanes[systemLane].heard.Load() + c.lanes[bulkLane].heard.Load()
+}
 
 // Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return c.peer }
@@ -335,10 +338,17 @@ func (c *conn) connectLane() {
 	}
 }
 
-// samePeer reports whether a lane leads to the process that showed the certificate of the
-// connection.
+// samePeer reports whether a lane leads to the member whose certificate the connection has
+// shown. The certificate itself may have been renewed since.
 func (c *conn) samePeer(t tlsConn) bool {
-	return c.peer == nil || c.peer.Equal(t.ConnectionState().PeerCertificates[0])
+	if c.peer == nil {
+		return true
+	}
+	now := t.ConnectionState().PeerCertificates[0]
+	return slices.Equal(c.peer.DNSNames, now.DNSNames) &&
+		slices.EqualFunc(c.peer.IPAddresses, now.IPAddresses, net.IP.Equal) &&
+		slices.EqualFunc(c.peer.URIs, now.URIs, func(a, b *url.URL) bool { return *a == *b }) &&
+		c.peer.Subject.CommonName == now.Subject.CommonName
 }
 
 // closeGarbage ends the connection because the peer sent what no node sends.
@@ -414,21 +424,19 @@ func (c *conn) cause() error {
 	return c.err
 }
 
-// checkAlive sends a sign of life and ends a connection that hears nothing.
+// checkAlive sends a sign of life, and ends a connection of which one lane hears nothing: a
+// firewall can lose the state of one of them.
 func (c *conn) checkAlive() {
-	heard := c.heard.Load()
 	c.mu.Lock()
-	silent := heard == c.heardAt[0] && heard == c.heardAt[1]
-	c.heardAt = [2]uint64{heard, c.heardAt[0]}
-	if c.err == nil && !silent {
+	if c.err == nil {
 		c.keepAlive.Reset(keepAlivePeriod)
 	}
 	c.mu.Unlock()
-	if silent {
-		c.fail(fmt.Errorf("%w for %v", transport.ErrNoAnswer, idleTimeout))
-		return
-	}
 	for _, l := range c.lanes {
+		if l.isSilent() {
+			c.fail(fmt.Errorf("%w for %v", transport.ErrNoAnswer, idleTimeout))
+			return
+		}
 		l.keepAlive()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/transport"
@@ -53,8 +54,11 @@ type lane struct {
 	writer   writer
 	err      error
 	lastSent time.Time
-	ackDue   bool // the peer waits for a sign of life
+	checked  uint64 // what heard was at the last check
+	silent   int    // checks in a row at which nothing had been heard
+	ackDue   bool   // the peer waits for a sign of life
 
+	heard    atomic.Uint64 // frames of the peer
 	attached chan struct{} // closed when the lane has its connection
 	wake     chan struct{} // wakes writeLoop
 	written  chan struct{} // closed when writeLoop has returned
@@ -269,6 +273,20 @@ func (l *lane) rtt() time.Duration {
 	return roundTrip(l.tls.socket.Conn)
 }
 
+// isSilent is called once each keepAlivePeriod and reports whether the lane has heard nothing
+// for idleTimeout.
+func (l *lane) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	heard := l.heard.Load()
+	if l.tls.Conn == nil || heard != l.checked {
+		l.checked, l.silent = heard, 0
+		return false
+	}
+	l.silent++
+	return l.silent >= silentChecks
+}
+
 // keepAlive sends a sign of life if nothing was sent for a while.
 func (l *lane) keepAlive() {
 	l.mu.Lock()
@@ -319,7 +337,7 @@ func (l *lane) readFrame(r *bufio.Reader) error {
 		return err
 	}
 	_, _ = r.Discard(headerBytes) // they are buffered
-	l.conn.heard.Add(1)
+	l.heard.Add(1)
 	if h.kind == frameData {
 		return l.readData(r, h)
 	}

@@ -24,11 +24,16 @@ import (
 
 // openTransport opens the network, by default QUIC on UDP, and makes the Mesh on it.
 func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
-	listen := o.transport
-	if listen == nil {
-		listen = func(c transport.Config) (transport.Network, error) {
+	listen := func(c transport.Config) (transport.Network, error) {
+		c.Addr, c.TLS = n.cfg.Addr, n.makeTLSConfig
+		if o.transport == nil {
 			return n.listenQUIC(c, o.socket)
 		}
+		network, err := o.transport(c)
+		if err != nil {
+			return nil, n.cfg.addrError(err)
+		}
+		return network, nil
 	}
 	m, err := mesh.New(mesh.Config{
 		Encode:      wire.Encode,
@@ -50,7 +55,7 @@ func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 func (n *Node) listenQUIC(
 	c transport.Config, socket func(addr string) (net.PacketConn, error),
 ) (transport.Network, error) {
-	tlsConfig, err := n.makeTLSConfig()
+	tlsConfig, named, err := n.makeTLSConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func (n *Node) listenQUIC(
 		return nil, n.cfg.addrError(err)
 	}
 	return quicnet.New(quicnet.Config{
-		Config: c, Conn: packets, TLS: tlsConfig, Named: n.identity != nil, ResetKey: key,
+		Config: c, Conn: packets, TLS: tlsConfig, Named: named, ResetKey: key,
 	})
 }
 
@@ -132,23 +137,26 @@ func (c Config) tlsFiles() tlsfiles.Files {
 	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey}
 }
 
-// makeTLSConfig returns the TLS configuration of a node. The dates of certificates are
-// compared with the wall clock, not with the clock of leases.
-func (n *Node) makeTLSConfig() (made *tls.Config, err error) {
+// makeTLSConfig returns the TLS configuration of a node, and whether certificates name
+// members. The dates of certificates are compared with the wall clock, not with the clock of
+// leases.
+func (n *Node) makeTLSConfig() (made *tls.Config, named bool, err error) {
 	switch {
 	case n.cfg.Insecure:
-		return quicnet.InsecureTLS(time.Now)
+		made, err = quicnet.InsecureTLS(time.Now)
+		return made, false, err
 	case n.cfg.tlsFiles().Used():
 		if n.identity, err = openCertificates(n.cfg, n.log); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return quicnet.CertificateTLS(n.identity.Current, time.Now), nil
+		return quicnet.CertificateTLS(n.identity.Current, time.Now), true, nil
 	}
 	secrets := [][]byte{n.cfg.Secret}
 	if len(n.cfg.OtherSecret) > 0 {
 		secrets = append(secrets, n.cfg.OtherSecret)
 	}
-	return quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
+	made, err = quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
+	return made, false, err
 }
 
 // openCertificates loads the TLS files of a node, and logs when they change or expire.

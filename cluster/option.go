@@ -43,10 +43,11 @@ func newOptions(opts []Option) options {
 // error as lines of JSON. Refusals of the protocol are logged at debug level.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithTransport replaces QUIC with the network that listen opens: one of package memnet, one of
-// package quicnet with another configuration, or your own. listen is then responsible for
-// secrets and certificates, and must fail with transport.ErrAddressInUse if another process
-// listens on the address.
+// WithTransport replaces QUIC with the network that listen opens: tlsnet.Open for TLS on TCP, one
+// of package memnet, one of package quicnet with another configuration, or your own. All nodes
+// of a cluster must use the same. listen is responsible for encryption, for which
+// transport.Config has what Config gives, and must fail with transport.ErrAddressInUse if
+// another process listens on the address.
 func WithTransport(listen func(transport.Config) (transport.Network, error)) Option {
 	return func(o *options) { o.transport = listen }
 }

@@ -23,7 +23,7 @@ var floors = [][]string{
 	},
 	{"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest"},
 	{"transport/memnet", "transport/quicnet"},
-	{"internal/messaging", "internal/tlsfiles"},
+	{"internal/messaging", "internal/tlsfiles", "transport/tlsnet"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"election", "lock", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore", "internal/adminclient"},
@@ -60,7 +60,8 @@ var dependencies = []dependency{
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
 	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{
-		"admin", "internal/bench", "test/chaos", "internal/clock", "internal/store", "cmd/...",
+		"admin", "internal/bench", "test/chaos", "internal/clock", "internal/store", "transport/tlsnet",
+		"cmd/...",
 	}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", []string{"test/browser"}, "011-dashboard.md"},

@@ -157,7 +157,7 @@ func (in inbound) Admit(peer message.Message) error {
 
 // handleReport takes a report of the transport about a connection.
 func (n *Node) handleReport(r mesh.Report) {
-	if r.What == mesh.ReportFailed {
+	if r.Kind == mesh.ReportFailed {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 		return
 	}

@@ -33,7 +33,7 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
 	report := func(port uint16, err error) {
 		o.Report(mesh.Report{
-			What: mesh.ReportUnreachable, Peer: addresses(port)[0], Err: err,
+			Kind: mesh.ReportUnreachable, Peer: addresses(port)[0], Err: err,
 		})
 	}
 	report(3, errBoom)

@@ -304,7 +304,7 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				_ = in.System(peer, frame(message.SeedKeepAlive{}))
 				_ = in.System(peer, later)
 				_ = in.Custom(peer, failing)
-				n.handleReport(mesh.Report{What: mesh.ReportConnected, Peer: peer.Address})
+				n.handleReport(mesh.Report{Kind: mesh.ReportConnected, Peer: peer.Address})
 				synctest.Wait()
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// sharedFrameBytes bounds the large frames of all peers together that are neither members
-// nor seeds, from the first byte of each until its handler has returned. A member or a seed
-// has room of its own for one frame of each kind, so strangers never delay it.
+// sharedFrameBytes bounds the large frames of all peers that are neither members nor
+// seeds, together, from the first byte of each until its handler has returned. A member or
+// a seed has room of its own for one frame of each kind, so other peers never delay it.
 const sharedFrameBytes = 4 << 20
 
 // budget is room for large frames. A frame gets its room before it is read; until then
@@ -26,7 +26,8 @@ type claim struct {
 	granted chan struct{} // closed when it has the room
 }
 
-// acquire waits for room; false if done is closed first. The caller must release it.
+// acquire waits for room. It returns false if done is closed first; otherwise the caller
+// must release the room.
 func (b *budget) acquire(bytes int, done <-chan struct{}) bool {
 	c := &claim{bytes: bytes, granted: make(chan struct{})}
 	b.mu.Lock()
@@ -40,17 +41,16 @@ func (b *budget) acquire(bytes int, done <-chan struct{}) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, w := range b.waiting {
-		if w == c {
-			b.waiting = slices.Delete(b.waiting, i, i+1)
-			b.grant() // a smaller claim behind this one may fit
-			return false
-		}
+	i := slices.Index(b.waiting, c)
+	if i < 0 {
+		return true // granted meanwhile
 	}
-	return true // granted meanwhile
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	b.grant() // a smaller claim behind this one may fit
+	return false
 }
 
-// release gives room back.
+// release returns room to the budget.
 func (b *budget) release(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,8 +58,8 @@ func (b *budget) release(bytes int) {
 	b.grant()
 }
 
-// grant gives room to the claims that fit, in their order: a large one is not overtaken
-// for ever by small ones. b.mu must be held.
+// grant gives room to the claims that fit, in their order, so that small claims never
+// starve a large one. b.mu must be held.
 func (b *budget) grant() {
 	for len(b.waiting) > 0 && b.waiting[0].bytes <= b.free {
 		b.free -= b.waiting[0].bytes

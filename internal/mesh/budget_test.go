@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 )
 
-// TestBudgetIsTakenInOrder: a large claim is not overtaken by a small one behind it, unless
-// its link ends.
-func TestBudgetIsTakenInOrder(t *testing.T) {
+// TestBudgetIsGrantedInOrder checks that a small claim does not overtake a large one that
+// waits, unless the link of the large one ends.
+func TestBudgetIsGrantedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{free: 10}
 		forever, over := make(chan struct{}), make(chan struct{})
@@ -37,7 +37,7 @@ func TestBudgetIsTakenInOrder(t *testing.T) {
 		<-done[0]
 		<-done[1]
 		if large || !small {
-			t.Errorf("after the end of the large claim: it %v, the small one %v; want false, true",
+			t.Errorf("after the end of the large claim: large %v, small %v; want false, true",
 				large, small)
 		}
 		b.release(8)

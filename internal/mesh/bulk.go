@@ -15,34 +15,33 @@ import (
 )
 
 const (
-	// MaxHeadBytes bounds the head of a bulk stream. It may be empty.
+	// MaxHeadBytes bounds the head of a bulk stream, which may be empty.
 	MaxHeadBytes = 4 << 10
-	// HeadTimeout is how long the head of a bulk stream may take. After that the stream is
-	// reset.
+	// HeadTimeout bounds the time until the head of a bulk stream has arrived. After that
+	// the stream is reset.
 	HeadTimeout = greetTimeout
 )
 
-var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream has not come within %v",
+var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream did not arrive within %v",
 	HeadTimeout)
 
-// BulkStream is a stream of bytes in both directions, with flow control of its
-// own: while nobody reads, its writer waits, and nobody else does. Its methods may
-// be called side by side, and end at the latest with the connection or the
-// Mesh; the errors are ErrStreamClosed, ErrStreamReset and ErrStreamCut. An
-// error of one direction, or none, says nothing of what the peer has read.
+// BulkStream is a stream of bytes in both directions with its own flow control: a reader
+// that stops delays the writer of this stream only. Its methods may be called concurrently
+// and return at the latest when the connection or the Mesh is closed. The errors are
+// ErrStreamClosed, ErrStreamReset and ErrStreamCut. Neither an error of one direction nor
+// its absence shows what the peer has read.
 type BulkStream interface {
-	// Read is io.EOF where the peer has called CloseWrite and all that it wrote
-	// was read, and never in the middle.
+	// Read returns io.EOF after everything was read that the peer wrote before it called
+	// CloseWrite, and in no other case.
 	io.Reader
 	// Write blocks while the peer does not read.
 	io.Writer
-	// CloseWrite says that nothing more is written: the peer reads io.EOF after
-	// what was. It waits for a Write that is under way.
+	// CloseWrite ends the direction to the peer, which reads io.EOF after what was
+	// written. It waits for a pending Write.
 	CloseWrite() error
-	// Close ends both directions at once: the peer's Read and Write fail. What was
-	// written before CloseWrite still arrives, what was written without it may
-	// not. Who opens a stream calls Close when done with it; later calls do
-	// nothing. It does not block.
+	// Close ends both directions immediately: the peer's Read and Write fail. Bytes
+	// written before CloseWrite still arrive; without CloseWrite they may not. The node
+	// that opens a stream must call Close; later calls do nothing. It does not block.
 	Close() error
 }
 
@@ -69,7 +68,7 @@ func newBulk(l *link, raw transport.RawStream) *bulk {
 // Read implements BulkStream.
 func (b *bulk) Read(p []byte) (int, error) {
 	n, err := b.raw.Read(p)
-	return n, b.fault(err)
+	return n, b.streamError(err)
 }
 
 // Write implements BulkStream.
@@ -77,7 +76,7 @@ func (b *bulk) Write(p []byte) (int, error) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
 	n, err := b.raw.Write(p)
-	return n, b.fault(err)
+	return n, b.streamError(err)
 }
 
 // CloseWrite implements BulkStream.
@@ -87,7 +86,7 @@ func (b *bulk) CloseWrite() error {
 	if b.closed.released() {
 		return transport.ErrStreamClosed
 	}
-	return b.fault(b.raw.CloseWrite())
+	return b.streamError(b.raw.CloseWrite())
 }
 
 // Close implements BulkStream.
@@ -95,18 +94,18 @@ func (b *bulk) Close() error {
 	b.closed.once.Do(func() {
 		close(b.closed.ch)
 		b.raw.Cancel()
-		b.link.untrack()
+		b.link.removeStream()
 	})
 	return nil
 }
 
-// fault is the error of the API for one of the network.
-func (b *bulk) fault(err error) error {
+// streamError translates an error of the network.
+func (b *bulk) streamError(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF):
-		return io.EOF // which readers compare
+		return io.EOF // callers compare it with ==
 	case b.closed.released():
 		return transport.ErrStreamClosed
 	case errors.Is(err, transport.ErrStreamClosed), errors.Is(err, transport.ErrStreamReset):
@@ -119,17 +118,17 @@ func (b *bulk) fault(err error) error {
 }
 
 // OpenStream opens a bulk stream to a peer, whose handler gets the head first. It waits for
-// a connection as Send does, SendTimeout in all at most. If it returns an error the peer's
-// handler may have been called nevertheless, with a stream that is closed. The error wraps
-// ErrTooManyStreams, without waiting, while MaxStreams streams to the peer are open;
-// ErrStreamCut; or an error of Send.
+// a connection like Send, at most SendTimeout in all. After an error the peer's handler may
+// still have been called, with a stream that is closed. The error wraps ErrTooManyStreams,
+// without a wait, while MaxStreams streams to the peer are open; ErrStreamCut; or an error
+// of Send.
 func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error) {
 	if len(head) > MaxHeadBytes {
 		m.stats.countDrop(DropTooLarge, 1)
 		return nil, fmt.Errorf("%w: head of %d bytes, want at most %d",
 			ErrTooLarge, len(head), MaxHeadBytes)
 	}
-	p, err := m.hold(to)
+	p, err := m.holdPeer(to)
 	if err != nil {
 		return nil, err
 	}
@@ -142,52 +141,60 @@ func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (
 	return b, nil
 }
 
-// openStream opens a stream on the connection that there is or that comes. A head
-// is written once at most: the peer may act on it.
+// openStream opens a stream on the present connection or the next one. It writes the head
+// at most once: the peer may act on it.
 func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
-	patient, cancel := context.WithTimeout(ctx, SendTimeout)
+	limited, cancel := context.WithTimeout(ctx, SendTimeout)
 	defer cancel()
 	var l *link
 	for {
 		var err error
-		if l, err = p.nextLink(patient, l); err != nil {
+		if l, err = p.nextLink(limited, l); err != nil {
 			return nil, err
 		}
 		if l == nil {
-			return nil, p.unopened(ctx)
+			return nil, p.openFailure(ctx)
 		}
 		raw, err := l.conn.OpenStream()
 		if errors.Is(err, transport.ErrTooManyStreams) {
 			return nil, fmt.Errorf("%w: %s", err, p.addr)
 		}
 		if err != nil {
-			continue // the connection is over, which its link will find soon
+			continue // the connection has ended, and its link will end soon
 		}
 		b := newBulk(l, raw)
-		stop := context.AfterFunc(patient, raw.Cancel)
+		stop := context.AfterFunc(limited, raw.Cancel)
 		_, err = raw.Write(appendFrame(nil, head))
-		ended := !stop()
-		if err == nil && !ended {
+		canceled := !stop()
+		if err == nil && !canceled {
 			return b, nil
 		}
-		err = b.fault(err)
-		_ = b.Close() // it always returns nil
-		if ended {
-			return nil, p.unopened(ctx)
+		err = b.streamError(err)
+		_ = b.Close() // always returns nil
+		if canceled {
+			return nil, p.openFailure(ctx)
 		}
 		return nil, err
 	}
 }
 
-// nextLink waits for a connection that is not the one that failed before; nil
-// when ctx ends.
+// nextLink waits for a connection other than failed. It returns nil if ctx ends first.
 func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
-	p.await(transport.System, 1)
-	defer p.await(transport.System, -1)
+	p.addSenders(transport.System, 1)
+	defer p.addSenders(transport.System, -1)
 	for {
-		l, changed, err := p.linkNow()
-		if err != nil || l != nil && l != failed {
-			return l, err
+		p.mu.Lock()
+		l, leaving := p.cur, p.leaving
+		if p.changed == nil {
+			p.changed = make(chan struct{})
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		switch {
+		case leaving:
+			return nil, ErrClosed
+		case l != nil && l != failed:
+			return l, nil
 		}
 		select {
 		case <-changed:
@@ -197,52 +204,38 @@ func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
 	}
 }
 
-// linkNow is the connection as of now, and what is closed when it may be another.
-func (p *peer) linkNow() (*link, <-chan struct{}, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.leaving {
-		return nil, nil, ErrClosed
-	}
-	if p.changed == nil {
-		p.changed = make(chan struct{})
-	}
-	return p.cur, p.changed, nil
-}
-
-// unopened says why there is no stream; ctx is the caller's.
-func (p *peer) unopened(ctx context.Context) error {
+// openFailure returns why there is no stream. ctx is the caller's.
+func (p *peer) openFailure(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
-		return p.unsent(context.Cause(ctx))
-	case p.connected():
+		return p.sendFailure(context.Cause(ctx))
+	case p.isConnected():
 		return fmt.Errorf("%w: %s: no stream within %v", ErrUnreachable, p.addr, SendTimeout)
 	default:
-		return p.unsent(nil)
+		return p.sendFailure(nil)
 	}
 }
 
-// acceptStreams takes the streams that the peer opens.
+// acceptStreams serves the streams that the peer opens.
 func (l *link) acceptStreams() {
 	for {
 		raw, err := l.conn.AcceptStream()
 		if err != nil {
-			return // with the connection, whose end others notice
+			return // the connection has ended, which other goroutines handle
 		}
 		l.peer.mesh.work.Go(func() { l.serveStream(raw) })
 	}
 }
 
-// serveStream hands a stream of the peer's to the handler. Until the handler returns it
-// counts towards what the peer may open, so that there are MaxStreams of these
-// goroutines at most.
+// serveStream passes a stream of the peer to the handler. The stream counts towards the
+// peer's MaxStreams until the handler returns, which bounds these goroutines.
 func (l *link) serveStream(raw transport.RawStream) {
 	defer raw.Release()
 	b := newBulk(l, raw)
 	defer b.Close()
 	timeout := time.AfterFunc(HeadTimeout, func() {
 		l.peer.mesh.stats.countDrop(DropStalled, 1)
-		l.refuseStream(errHeadStalled)
+		l.reportBadHead(errHeadStalled)
 		raw.Cancel()
 	})
 	head, err := readHead(raw)
@@ -250,27 +243,27 @@ func (l *link) serveStream(raw transport.RawStream) {
 	case !timeout.Stop():
 		return
 	case errors.Is(err, errGarbage):
-		l.peer.brokeFrame()
-		l.refuseStream(err)
+		l.peer.countGarbage()
+		l.reportBadHead(err)
 		return
 	case err != nil:
-		return // the peer gave the stream up, or the connection is over
+		return // the peer gave up the stream, or the connection has ended
 	}
 	l.peer.mesh.stats.streamsAccepted.Add(1)
 	l.peer.mesh.handler.Stream(l.who, head, b)
 }
 
-// refuseStream reports why a bulk stream is reset that has no proper head. Its connection
-// stays: other streams, and all frames, are not affected.
-func (l *link) refuseStream(why error) {
-	l.peer.mesh.told.report(Report{ReportStreamRefused, l.peer.addr, why})
+// reportBadHead reports a bulk stream that is reset because of its head. Its connection
+// stays: other streams and frames are not affected.
+func (l *link) reportBadHead(err error) {
+	l.peer.mesh.reports.report(Report{ReportStreamRefused, l.peer.addr, err})
 }
 
-// readHead reads no byte that comes after the head. It is errGarbage where there is
-// none, or only a part.
+// readHead reads the head and no byte beyond it. The error is errGarbage if the head is
+// missing, truncated or too long.
 func readHead(r io.Reader) ([]byte, error) {
 	var header [headerBytes]byte
-	if err := readFull(r, header[:]); err != nil {
+	if err := readHeadPart(r, header[:]); err != nil {
 		return nil, err
 	}
 	length := binary.BigEndian.Uint32(header[:])
@@ -279,10 +272,10 @@ func readHead(r io.Reader) ([]byte, error) {
 			errGarbage, length, MaxHeadBytes)
 	}
 	head := make([]byte, length)
-	return head, readFull(r, head)
+	return head, readHeadPart(r, head)
 }
 
-func readFull(r io.Reader, b []byte) error {
+func readHeadPart(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: head of a bulk stream is cut off", errGarbage)
@@ -290,8 +283,8 @@ func readFull(r io.Reader, b []byte) error {
 	return err
 }
 
-// untrack notes that a stream is over.
-func (l *link) untrack() {
+// removeStream counts a stream of the link as closed.
+func (l *link) removeStream() {
 	p := l.peer
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,8 +294,8 @@ func (l *link) untrack() {
 	}
 }
 
-// awaitStreams lets the streams of a link that is being left come to their ends, for
-// drainTimeout; the rest is cut. A node that goes does not wait.
+// awaitStreams waits until the streams of a link that is being left are closed, for at most
+// drainTimeout; the rest is cut. A node that shuts down does not wait.
 func (l *link) awaitStreams() {
 	p := l.peer
 	p.mu.Lock()
@@ -315,11 +308,9 @@ func (l *link) awaitStreams() {
 	}
 	quiet := l.quiet
 	p.mu.Unlock()
-	timeout := time.NewTimer(drainTimeout)
-	defer timeout.Stop()
 	select {
 	case <-quiet:
-	case <-timeout.C:
+	case <-time.After(drainTimeout):
 	case <-l.done:
 	}
 }

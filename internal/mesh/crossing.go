@@ -4,29 +4,29 @@ package mesh
 
 import "github.com/athena-go/athena/member"
 
-// Ends is what both nodes know of a connection between them, and the one thing
-// by which they choose, apart from each other, among two.
+// Ends is what both nodes know about a connection between them. Each node uses it to
+// choose, without the other one, between two connections.
 type Ends struct {
 	Dialer member.Address
 	// ID is a random number that the dialer gave to the connection.
 	ID uint64
-	// Lost is the ID of the last connection that the dialer had and that its
-	// peer had dialed, 0 for none. The dialer has it no more.
+	// Lost is the ID of the last connection that the peer had dialed and the dialer has
+	// lost, 0 if there was none.
 	Lost uint64
 }
 
-// Verdict is what becomes of two connections of one pair.
+// Verdict decides between two connections of one pair of nodes.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Refuse the next one: it comes from an earlier run of the peer, or was
-	// given up before it arrived.
+	// Refuse the next one: it is from an earlier run of the peer, or its dialer gave it
+	// up before it arrived.
 	Refuse Verdict = iota
-	// Replace the present one at once: its run is over or its dialer lost it.
+	// Replace the present one immediately: its run is over, or its dialer lost it.
 	Replace
-	// Switch to the next one, which crossed the present one and stays. The
-	// present one is drained.
+	// Switch to the next one, which crossed the present one and stays. The present one is
+	// drained.
 	Switch
 	// Keep the present one. The next one crossed it and is drained.
 	Keep
@@ -34,15 +34,15 @@ const (
 
 var verdictNames = [...]string{"refuse", "replace", "switch", "keep"}
 
-// String is the name of the verdict.
+// String returns the name of the verdict.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Resolve chooses between the connection that a node has to a peer and the next
-// one, whose greets have just been exchanged; haveRun and nextRun are the
-// incarnations in which the peer greeted on them. Of two connections that
-// crossed, the one whose dialer has the smaller address stays (protocol.md
-// section 8). The order of the arguments does not change which one stays, except
-// of two of one dialer: a node dials again only when it has lost the earlier one.
+// Resolve decides between the connection that a node has to a peer and the next one, whose
+// greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's
+// greets. Of two connections that crossed, the one whose dialer has the smaller address
+// stays (protocol.md section 8). The order of the arguments does not change which one
+// stays, unless both have the same dialer: a node dials again only after it has lost the
+// earlier connection.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

@@ -4,8 +4,8 @@ package mesh
 
 import "testing"
 
-// TestSmallerDialerStays is the sentence of protocol.md section 8: the
-// connection whose dialer has the smaller address stays.
+// TestSmallerDialerStays checks the sentence of protocol.md section 8: the connection
+// whose dialer has the smaller address stays.
 func TestSmallerDialerStays(t *testing.T) {
 	byA, byB := Ends{Dialer: addrA, ID: 1}, Ends{Dialer: addrB, ID: 2}
 	if got := Resolve(byB, byA, 1, 1); got != Switch {
@@ -40,14 +40,14 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestBothEndsResolveAlike takes every pair of connections of one run that two
-// dialers can have made, in both orders in which a node may come to know them.
+// TestBothEndsResolveAlike checks every pair of connections that two nodes can have dialed
+// in one run, in both orders in which a node may get them.
 func TestBothEndsResolveAlike(t *testing.T) {
 	for lostByA := range uint64(3) {
 		for lostByB := range uint64(3) {
 			byA, byB := Ends{addrA, 1, lostByA}, Ends{addrB, 2, lostByB}
 			if lostByA == 2 && lostByB == 1 {
-				continue // neither can have lost the other one before it was made
+				continue // impossible: each would have lost the other before it was dialed
 			}
 			aStays := stays(Resolve(byB, byA, 1, 1))
 			bStays := stays(Resolve(byA, byB, 1, 1))
@@ -58,5 +58,5 @@ func TestBothEndsResolveAlike(t *testing.T) {
 	}
 }
 
-// stays reports whether the next one does.
+// stays reports whether the next connection stays.
 func stays(v Verdict) bool { return v == Switch || v == Replace }

@@ -17,9 +17,9 @@ const (
 	MaxDatagramBytes = transport.MaxPacketBytes - datagramHeaderBytes
 
 	datagramHeaderBytes = 2
-	// crowdBytes is more than half of what QUIC puts into its packets, so that it
-	// takes one of our packets for each of its own, and there is room for system
-	// frames in every one however many datagrams wait.
+	// crowdBytes is more than half of the payload of a QUIC packet. If datagrams wait,
+	// each of our packets is padded to it, so that QUIC puts one of them into each of its
+	// own and always has room for system frames.
 	crowdBytes = 600
 	// maxOutgoing bounds the datagrams that wait to be sent on a connection, and
 	// maxIncoming the packets that wait for the handler.
@@ -27,16 +27,16 @@ const (
 	maxIncoming = 128
 )
 
-// SendDatagram sends a frame of at most MaxDatagramBytes that may be lost, and may arrive
-// before frames that were sent earlier; it arrives once at most. It never blocks: without a
-// connection, which it starts to dial, or while the network is slow, frames are dropped and
-// counted. The error is ErrTooLarge or ErrClosed. The caller may then use the frame again.
+// SendDatagram sends a frame of at most MaxDatagramBytes that may be lost or overtake
+// earlier ones; it arrives at most once. It never blocks: while the network is slow, or
+// without a connection, which it dials, frames are dropped and counted. The error is
+// ErrTooLarge or ErrClosed. The caller may reuse the frame.
 func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	if len(frame) == 0 || len(frame) > MaxDatagramBytes {
 		m.stats.countDrop(DropTooLarge, 1)
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), MaxDatagramBytes)
 	}
-	p, err := m.hold(to)
+	p, err := m.holdPeer(to)
 	switch {
 	case errors.Is(err, ErrClosed):
 		m.stats.countDrop(DropClosed, 1)
@@ -50,15 +50,15 @@ func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	return nil
 }
 
-// sendDatagram queues a datagram on the connection that there is. Where there is
-// none it is lost, and one is dialed for those that come later.
+// sendDatagram queues a datagram on the connection. Without one it drops the datagram and
+// dials for later ones.
 func (p *peer) sendDatagram(frame []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cur == nil {
 		p.mesh.stats.countDrop(DropUnconnected, 1)
 		p.missed = time.Now()
-		p.urge(transport.System)
+		p.wakeOrDial(transport.System)
 		return
 	}
 	p.mesh.stats.countDrop(DropBusy, p.cur.outgoing.push(frame))
@@ -68,13 +68,13 @@ func (p *peer) sendDatagram(frame []byte) {
 	}
 }
 
-// writeDatagrams sends what waits. What it has taken when the connection ends is
-// lost, as it may be.
+// writeDatagrams sends the waiting datagrams. Those it has taken when the connection ends
+// are lost.
 func (l *link) writeDatagrams() {
 	stats := &l.peer.mesh.stats
 	for {
-		packet, frames := l.nextPacket()
-		if frames == 0 {
+		b := l.nextPacket()
+		if b.frames == 0 {
 			select {
 			case <-l.urged:
 				continue
@@ -82,35 +82,35 @@ func (l *link) writeDatagrams() {
 				return
 			}
 		}
-		// Counted first, so that no datagram is received before it was sent.
-		stats.datagramsSent.add(frames, payloadOf(packet))
-		if err := l.conn.SendDatagram(packet); err != nil {
-			stats.countDrop(DropLost, frames)
+		// Count first, so that no datagram is counted as received before it is sent.
+		stats.datagramsSent.add(b.frames, b.payload)
+		if err := l.conn.SendDatagram(b.bytes); err != nil {
+			stats.countDrop(DropLost, b.frames)
 		}
 	}
 }
 
-func (l *link) nextPacket() (packet []byte, frames int) {
+func (l *link) nextPacket() batch {
 	l.peer.mu.Lock()
 	defer l.peer.mu.Unlock()
 	return l.outgoing.take()
 }
 
-// readDatagrams reads what comes; a goroutine of its own hands it over, so that
-// what is too much for the handler is dropped here, and counted.
+// readDatagrams receives packets. Another goroutine delivers them, so that packets beyond
+// what the handler can take are dropped and counted here.
 func (l *link) readDatagrams() {
 	stats := &l.peer.mesh.stats
 	incoming := make(chan []byte, maxIncoming)
-	l.peer.mesh.work.Go(func() { l.handOver(incoming) })
+	l.peer.mesh.work.Go(func() { l.deliverDatagrams(incoming) })
 	defer close(incoming)
 	for {
 		packet, err := l.conn.ReceiveDatagram()
 		if err != nil {
-			return // with the connection, whose end others notice
+			return // the connection has ended, which other goroutines handle
 		}
 		frames, bytes, err := measurePacket(packet)
 		if err != nil {
-			l.broken(err)
+			l.fail(err)
 			return
 		}
 		stats.datagramsReceived.add(frames, bytes)
@@ -122,7 +122,7 @@ func (l *link) readDatagrams() {
 	}
 }
 
-func (l *link) handOver(incoming <-chan []byte) {
+func (l *link) deliverDatagrams(incoming <-chan []byte) {
 	for packet := range incoming {
 		for frame, rest := cutPacket(packet); frame != nil; frame, rest = cutPacket(rest) {
 			l.peer.mesh.handler.Datagram(l.who, frame)
@@ -130,10 +130,10 @@ func (l *link) handOver(incoming <-chan []byte) {
 	}
 }
 
-// datagramQueue is the datagrams that wait to be sent, the oldest first.
+// datagramQueue has the datagrams that wait to be sent, the oldest first.
 type datagramQueue struct{ frames [][]byte }
 
-// push adds a copy of a frame and returns how many of the oldest had to go.
+// push adds a copy of a frame and returns how many of the oldest it dropped.
 func (q *datagramQueue) push(frame []byte) (dropped int) {
 	if len(q.frames) == maxOutgoing {
 		q.frames, dropped = q.frames[1:], 1
@@ -142,27 +142,28 @@ func (q *datagramQueue) push(frame []byte) (dropped int) {
 	return dropped
 }
 
-// take returns the next packet: as many frames as fit, each behind its length. Where
-// more wait the packet is filled up with zeros to crowdBytes.
-func (q *datagramQueue) take() (packet []byte, frames int) {
+// take removes and returns the next packet: as many frames as fit, each after its length.
+// If more frames wait, the packet is padded with zeros to crowdBytes.
+func (q *datagramQueue) take() (b batch) {
 	for _, frame := range q.frames {
-		if len(packet)+datagramHeaderBytes+len(frame) > transport.MaxPacketBytes {
+		if len(b.bytes)+datagramHeaderBytes+len(frame) > transport.MaxPacketBytes {
 			break
 		}
-		packet = binary.BigEndian.AppendUint16(packet, uint16(len(frame)))
-		packet = append(packet, frame...)
-		frames++
+		b.bytes = binary.BigEndian.AppendUint16(b.bytes, uint16(len(frame)))
+		b.bytes = append(b.bytes, frame...)
+		b.frames++
+		b.payload += len(frame)
 	}
-	clear(q.frames[:frames])
-	q.frames = q.frames[frames:]
-	if len(q.frames) > 0 && len(packet) < crowdBytes {
-		packet = append(packet, make([]byte, crowdBytes-len(packet))...)
+	clear(q.frames[:b.frames])
+	q.frames = q.frames[b.frames:]
+	if len(q.frames) > 0 && len(b.bytes) < crowdBytes {
+		b.bytes = append(b.bytes, make([]byte, crowdBytes-len(b.bytes))...)
 	}
-	return packet, frames
+	return b
 }
 
-// cutPacket returns the first frame of a packet, nil for none, and what follows it.
-// Lengths of zero fill a packet up. The packet has been measured.
+// cutPacket returns the first frame of a packet, nil if there is none, and the rest.
+// Padding starts with a length of zero. measurePacket must have accepted the packet.
 func cutPacket(packet []byte) (frame, rest []byte) {
 	if len(packet) < datagramHeaderBytes {
 		return nil, nil
@@ -175,8 +176,8 @@ func cutPacket(packet []byte) (frame, rest []byte) {
 	return packet[:length:length], packet[length:]
 }
 
-// measurePacket counts the frames of a packet, and their bytes. It is errGarbage
-// where a frame is longer than what follows its length.
+// measurePacket counts the frames of a packet and their bytes. The error is errGarbage if
+// a frame is truncated.
 func measurePacket(packet []byte) (frames, bytes int, err error) {
 	for len(packet) >= datagramHeaderBytes {
 		length := int(binary.BigEndian.Uint16(packet))
@@ -185,15 +186,10 @@ func measurePacket(packet []byte) (frames, bytes int, err error) {
 		case length == 0:
 			return frames, bytes, nil
 		case length > len(packet):
-			return 0, 0, fmt.Errorf("%w: datagram of %d bytes, %d came", errGarbage, length, len(packet))
+			return 0, 0, fmt.Errorf("%w: datagram of %d bytes, got %d", errGarbage, length, len(packet))
 		}
 		packet = packet[length:]
 		frames, bytes = frames+1, bytes+length
 	}
 	return frames, bytes, nil
-}
-
-func payloadOf(packet []byte) int {
-	_, bytes, _ := measurePacket(packet) // it is this node's own
-	return bytes
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// frames reads a packet as its receiver does.
+// frames returns the lengths of the frames in a packet, read as its receiver does.
 func frames(t *testing.T, packet []byte) (lengths []int) {
 	t.Helper()
 	count, payload, err := measurePacket(packet)
@@ -23,7 +23,7 @@ func frames(t *testing.T, packet []byte) (lengths []int) {
 		payload -= len(frame)
 	}
 	if len(lengths) != count || payload != 0 {
-		t.Fatalf("%d frames were measured, %d are there; %d bytes are missing",
+		t.Fatalf("measured %d frames, found %d; the payload is off by %d bytes",
 			count, len(lengths), payload)
 	}
 	return lengths
@@ -41,7 +41,7 @@ func TestDatagramsArePacked(t *testing.T) {
 		{[]int{480, 478, 1}, [][]int{{480, 478}, {1}}, []int{transport.MaxPacketBytes, 3}},
 		{[]int{580, 580, 580}, [][]int{{580}, {580}, {580}}, []int{crowdBytes, crowdBytes, 582}},
 		{[]int{5, 960, 5}, [][]int{{5}, {960}, {5}}, []int{crowdBytes, transport.MaxPacketBytes, 7}},
-		// One byte to fill up, which is no length.
+		// One byte of padding, too short for a length.
 		{[]int{597, 960}, [][]int{{597}, {960}}, []int{crowdBytes, transport.MaxPacketBytes}},
 	} {
 		var q datagramQueue
@@ -49,16 +49,22 @@ func TestDatagramsArePacked(t *testing.T) {
 			q.push(bytes.Repeat([]byte{'x'}, length))
 		}
 		for i, want := range test.want {
-			packet, count := q.take()
-			if got := frames(t, packet); !slices.Equal(got, want) || count != len(want) {
-				t.Errorf("%v: packet %d has %d frames %v, want %v", test.lengths, i, count, got, want)
+			b := q.take()
+			if got := frames(t, b.bytes); !slices.Equal(got, want) || b.frames != len(want) {
+				t.Errorf("%v: packet %d has %d frames %v, want %v", test.lengths, i, b.frames, got, want)
 			}
-			if len(packet) != test.bytes[i] {
-				t.Errorf("%v: packet %d has %d bytes, want %d", test.lengths, i, len(packet), test.bytes[i])
+			if len(b.bytes) != test.bytes[i] {
+				t.Errorf("%v: packet %d has %d bytes, want %d", test.lengths, i, len(b.bytes), test.bytes[i])
+			}
+			for _, length := range want {
+				b.payload -= length
+			}
+			if b.payload != 0 {
+				t.Errorf("%v: packet %d: the payload is off by %d bytes", test.lengths, i, b.payload)
 			}
 		}
-		if packet, count := q.take(); packet != nil || count != 0 {
-			t.Errorf("%v: more was taken than pushed: %x", test.lengths, packet)
+		if b := q.take(); b.bytes != nil || b.frames != 0 {
+			t.Errorf("%v: take returned more than was pushed: %x", test.lengths, b.bytes)
 		}
 	}
 }
@@ -69,8 +75,8 @@ func TestDatagramQueueDropsTheOldest(t *testing.T) {
 	for i := range maxOutgoing + 10 {
 		dropped += q.push([]byte{byte(i)})
 	}
-	if packet, _ := q.take(); dropped != 10 || packet[datagramHeaderBytes] != 10 {
-		t.Errorf("%d dropped, the first one left is number %d, want 10 and 10", dropped, packet[2])
+	if b := q.take(); dropped != 10 || b.bytes[datagramHeaderBytes] != 10 {
+		t.Errorf("%d dropped, the first one left is number %d, want 10 and 10", dropped, b.bytes[2])
 	}
 }
 
@@ -78,7 +84,7 @@ func TestPacketsCutOff(t *testing.T) {
 	whole := []byte{0, 1, 'x', 0, 3, 'a', 'b', 'c'}
 	for length := range len(whole) {
 		_, _, err := measurePacket(whole[:length])
-		// Where no length is cut off from its frame it is a shorter packet.
+		// Cut between two frames, or one byte after, it is a shorter packet.
 		if sound := length <= 1 || length == 3 || length == 4; sound != (err == nil) {
 			t.Errorf("%x: got %v", whole[:length], err)
 		}
@@ -87,6 +93,6 @@ func TestPacketsCutOff(t *testing.T) {
 		}
 	}
 	if _, _, err := measurePacket([]byte{0xff, 0xff, 1}); !errors.Is(err, errGarbage) {
-		t.Errorf("a length above what came: %v", err)
+		t.Errorf("a length beyond the packet: %v", err)
 	}
 }

@@ -13,32 +13,31 @@ import (
 )
 
 const (
-	// firstPause is the pause after the first attempt to dial; each failure
-	// doubles it.
+	// firstPause is the pause after the first attempt to dial; each failure doubles it.
 	firstPause   = 30 * time.Millisecond
 	maxDoublings = 16
-	// yieldTime is how long the node with the greater address lets the other
-	// one dial first. If both dial, one handshake is made in vain: it costs the
-	// processors of five nodes that start together more than this wait.
+	// yieldTime is how long the node with the greater address lets the other one dial
+	// first. If both dial, one handshake is wasted; when five nodes start together, that
+	// costs more processor time than this wait.
 	yieldTime = 5 * time.Millisecond
-	// An attempt goes on for this many pauses, and for leastAttempt, while others
-	// are made beside it: a packet to a process that is not yet there is answered
-	// by nobody, and the next attempt must not wait until this is certain. On a
-	// busy machine a handshake that is given up early is made in vain.
+	// An attempt lasts for attemptPauses pauses, and at least minAttempt, while others
+	// are made beside it. A packet to a process that has not started yet gets no answer,
+	// and the next attempt must not wait until that is certain. On a busy machine an
+	// attempt that ends too early wastes a handshake.
 	attemptPauses = 4
-	leastAttempt  = 500 * time.Millisecond
-	// While many peers are dialed at once, as when a large cluster starts, each of them
-	// waits longer before it is dialed again, at most mostRedialCap, and an attempt is
-	// given longer: else the handshakes that are repeated leave no processor time for
-	// one to end.
+	minAttempt    = 500 * time.Millisecond
+	// While many peers are dialed, as when a large cluster starts, the pause grows by
+	// pausePerDial for each of them, up to maxRedialCap, and an attempt may take
+	// attemptPerDial for each; otherwise repeated handshakes leave too little processor
+	// time for any of them to complete. The node with the greater address yields
+	// yieldTime for every dialsPerYield of them.
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
-	// and the node with the greater address waits once more for so many of them.
-	dialsPerYield = 4
+	dialsPerYield  = 4
 )
 
-// dial makes attempts until a connection is mapped or nobody wants one. The
-// attempts that are under way end with ctx.
+// dial makes attempts until there is a connection or none is needed. Pending attempts end
+// with ctx.
 func (p *peer) dial(ctx context.Context) {
 	pause := time.NewTimer(p.firstWait())
 	defer pause.Stop()
@@ -53,26 +52,26 @@ func (p *peer) dial(ctx context.Context) {
 		}
 		others := time.Duration(p.mesh.dialing.Load() - 1)
 		if attempt {
-			timeout := max(attemptPauses*next, leastAttempt, others*attemptPerDial)
+			timeout := max(attemptPauses*next, minAttempt, others*attemptPerDial)
 			attemptCtx, cancel := context.WithTimeout(ctx, timeout)
 			p.mesh.work.Go(func() {
 				defer cancel()
-				p.attempt(attemptCtx)
+				p.attemptDial(attemptCtx)
 			})
 		}
-		pause.Reset(max(next, min(others*pausePerDial, mostRedialCap)))
+		pause.Reset(max(next, min(others*pausePerDial, maxRedialCap)))
 	}
 }
 
-// firstWait comes before the first attempt. It keeps a peer whose connections
-// break at once from being dialed without a pause, and lets the smaller address
-// of two nodes that start together dial first.
+// firstWait returns the wait before the first attempt. After a failure it is a pause, so
+// that a peer whose connections break immediately is not dialed in a busy loop. Otherwise
+// the node with the greater address yields.
 func (p *peer) firstWait() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.failures > 0:
-		return p.pause()
+		return p.dialPause()
 	case p.mesh.self.Compare(p.addr) > 0:
 		return yieldTime * time.Duration(max(1, p.mesh.dialing.Load()/dialsPerYield))
 	default:
@@ -80,17 +79,17 @@ func (p *peer) firstWait() time.Duration {
 	}
 }
 
-// nextAttempt decides whether to go on and, unless a greet is under way, to
-// make another attempt. It ends the dialing when there is no more to do.
+// nextAttempt decides whether to make another attempt: not while a greet is pending. It
+// returns more as false if the dialing is over.
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ctx.Err() != nil || !p.wanted() {
+	if ctx.Err() != nil || !p.needsDial() {
 		p.cancelDial()
 		p.dialing, p.cancelDial = false, nil
 		p.mesh.dialing.Add(-1)
-		// What was queued since ctx ended may want another connection.
-		p.urge(transport.System)
+		// Frames that were queued since ctx ended may need another connection.
+		p.wakeOrDial(transport.System)
 		return 0, false, false
 	}
 	if p.greeting == nil {
@@ -101,22 +100,22 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 		}
 		p.failures++
 	}
-	return p.pause(), attempt, true
+	return p.dialPause(), attempt, true
 }
 
-// pause grows with the failures, up to a cap, with jitter so that two nodes
-// do not dial each other in step. The peer is locked.
-func (p *peer) pause() time.Duration {
+// dialPause returns a pause that doubles with each failure, up to a cap. Its jitter keeps
+// two nodes from dialing each other in step. p.mu must be held.
+func (p *peer) dialPause() time.Duration {
 	doublings := min(max(p.failures-1, 0), maxDoublings)
 	d := min(firstPause<<doublings, p.mesh.redialCap)
 	if p.refused {
-		d = mostRedialCap
+		d = maxRedialCap
 	}
 	return d*3/4 + rand.N(d/2)
 }
 
-// attempt dials once.
-func (p *peer) attempt(ctx context.Context) {
+// attemptDial dials once.
+func (p *peer) attemptDial(ctx context.Context) {
 	conn, err := p.mesh.net.Dial(ctx, p.addr)
 	if err == nil {
 		p.greet(conn)
@@ -124,22 +123,22 @@ func (p *peer) attempt(ctx context.Context) {
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.Canceled):
-		return // another connection came first, or the Mesh ends
+		return // another connection came first, or the Mesh is closed
 	case errors.Is(cause, context.DeadlineExceeded):
-		// Nobody's deadline but ours: it must not look like that of a caller.
+		// This is the deadline of the attempt; it must not look like that of a caller.
 		if !errors.Is(err, transport.ErrUnknownHost) {
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
 		}
 	}
-	p.mesh.stats.failed(err)
-	// Who has another secret keeps it for a while.
-	p.remember(err, errors.Is(err, transport.ErrCertificate))
-	p.mesh.told.report(Report{ReportUnreachable, p.addr, err})
+	p.mesh.stats.countFailed(err)
+	// A peer with another secret is not likely to change it soon.
+	p.setLastErr(err, errors.Is(err, transport.ErrCertificate))
+	p.mesh.reports.report(Report{ReportUnreachable, p.addr, err})
 }
 
-// remember keeps why there is no connection; refused says that it is in vain
-// to try again soon.
-func (p *peer) remember(err error, refused bool) {
+// setLastErr sets why there is no connection. refused means that it is useless to dial
+// again soon.
+func (p *peer) setLastErr(err error, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastErr, p.refused = err, refused

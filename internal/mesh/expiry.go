@@ -10,41 +10,42 @@ import (
 )
 
 const (
-	// expiryLead is how long before the end of the peer's certificate a connection
-	// is left in order: the next one shows what the peer has by then.
+	// expiryLead is how long before the peer's certificate expires a connection is left
+	// in order. The next connection shows whether the peer has a new certificate.
 	expiryLead = time.Minute
-	// expiryInterval is how often the clock is looked at meanwhile: it may be set,
+	// expiryInterval is the time between two checks of the clock: the clock may be set,
 	// and timers stand still while the machine sleeps.
 	expiryInterval = time.Minute
 )
 
-var errExpired = errors.New("transport: the certificate of the peer has ended: " +
+var errExpired = errors.New("transport: the certificate of the peer has expired: " +
 	"give it another one")
 
-// watchExpiry sees to it that the connection does not outlive the certificate that
-// the peer has shown. The peer is locked.
+// watchExpiry ends the connection before it outlives the certificate of the peer. The
+// peer's mutex must be held.
 func (l *link) watchExpiry() {
 	if c := l.conn.Certificate(); c != nil {
-		l.expiry = time.AfterFunc(l.untilLook(c.NotAfter), func() { l.lookAtExpiry(c.NotAfter) })
+		l.expiry = time.AfterFunc(expiryPause(c.NotAfter), func() { l.checkExpiry(c.NotAfter) })
 	}
 }
 
-// untilLook is when to look at the clock again.
-func (l *link) untilLook(end time.Time) time.Duration {
-	until := time.Until(end)
-	if until > expiryLead {
-		until -= expiryLead
+// expiryPause returns how long to wait for the next check of a certificate that is valid
+// until end.
+func expiryPause(end time.Time) time.Duration {
+	left := time.Until(end)
+	if left > expiryLead {
+		left -= expiryLead
 	}
-	return max(0, min(until, expiryInterval))
+	return max(0, min(left, expiryInterval))
 }
 
-// lookAtExpiry ends the connection with the certificate, or leaves it in order
-// shortly before: another one is dialed for what comes next, and nothing is lost.
-// A connection that was made within that time stays, since nothing would change.
-func (l *link) lookAtExpiry(end time.Time) {
+// checkExpiry ends the connection when the certificate expires, or leaves it in order
+// expiryLead before: later frames go over another connection, and nothing is lost. A
+// connection that was made within that time stays, since another one would not help.
+func (l *link) checkExpiry(end time.Time) {
 	p, now := l.peer, time.Now().Round(0)
 	if !now.Before(end) {
-		l.end(transport.CodeRefused, "the certificate has ended", errExpired)
+		l.end(transport.CodeRefused, "the certificate has expired", errExpired)
 		return
 	}
 	p.mu.Lock()
@@ -54,7 +55,7 @@ func (l *link) lookAtExpiry(end time.Time) {
 	}
 	if early := end.Add(-expiryLead); !now.Before(early) && l.since.Before(early) && !p.leaving {
 		p.drain(l)
-		p.urge(transport.System)
+		p.wakeOrDial(transport.System)
 	}
-	l.expiry.Reset(l.untilLook(end))
+	l.expiry.Reset(expiryPause(end))
 }

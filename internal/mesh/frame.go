@@ -17,35 +17,34 @@ import (
 const (
 	// MaxSystemBytes bounds a system frame.
 	MaxSystemBytes = message.MaxBytes
-	// DefaultCustomBytes bounds a custom frame unless Config says otherwise.
+	// DefaultCustomBytes bounds a custom frame if Config.CustomBytes is 0.
 	DefaultCustomBytes = 1 << 20
 	// MaxCustomBytes bounds Config.CustomBytes.
 	MaxCustomBytes = 16 << 20
 
 	maxGreetBytes = 4 << 10
 	headerBytes   = 4
-	// readBufferBytes is the buffer of a stream that is read, and keptFrameBytes
-	// the longest frame whose memory is kept for the next one.
+	// readBufferBytes is the size of the read buffer of a stream, and keptFrameBytes the
+	// longest frame whose memory is reused for the next one.
 	readBufferBytes = 16 << 10
 	keptFrameBytes  = 256 << 10
-	// chunkBytes is the most that a declared length allocates by itself; the
-	// rest of a frame gets its room as its bytes arrive.
+	// chunkBytes bounds what a declared length allocates by itself; the memory for the
+	// rest of a frame grows as its bytes arrive.
 	chunkBytes = 16 << 10
-	// FrameTimeout is how long the rest of a frame may take once a part of it has come,
-	// and the rest of its length. It is as long as a connection of QUIC lasts without a
-	// packet, so a frame outlives each pause that its connection outlives.
+	// FrameTimeout bounds the time from the first byte of a frame's length to the last
+	// one of the length, and then to the last byte of the frame. It equals the idle
+	// timeout of QUIC, so a frame outlives each pause that its connection outlives.
 	FrameTimeout = 30 * time.Second
 )
 
 var (
 	errGarbage = errors.New("transport: not a frame")
 	errEndMark = errors.New("transport: end mark")
-	errStalled = fmt.Errorf("transport: part of a frame came, and the rest did not within %v",
-		FrameTimeout)
-	errOver = errors.New("transport: the connection is over")
+	errStalled = fmt.Errorf("transport: the rest of a frame did not arrive within %v", FrameTimeout)
+	errEnded   = errors.New("transport: the connection has ended")
 )
 
-// appendFrame appends a frame as it travels; an empty one is the end mark.
+// appendFrame appends a frame with its header. An empty frame is the end mark.
 func appendFrame(dst, frame []byte) []byte {
 	return append(appendHeader(dst, len(frame)), frame...)
 }
@@ -58,52 +57,51 @@ func appendHeader(dst []byte, length int) []byte {
 type frameReader struct {
 	buffered *bufio.Reader
 	limit    int // the longest frame, in bytes
-	// lends says that a frame is the caller's only until the next one is read. It is
-	// then in the buffer, of which lent bytes are to be discarded, or in kept.
+	// With lends a frame belongs to the caller only until the next call of next. It is
+	// in the buffer, of which lent bytes must be discarded then, or in kept.
 	lends bool
 	lent  int
 	kept  []byte
-	// link is nil for a greet, which is short and has a timeout of its own. Frames
-	// behind it get room before they are read, and time out.
+	// link is nil for a greet, which is short and has a timeout of its own. Later frames
+	// reserve room before they are read, and time out.
 	link *link
-	room *budget     // that gave held bytes to the last frame; nil for none
-	held int         // bytes
-	late *time.Timer // ends the link; nil until it is needed first
+	room *budget     // holds reserved bytes for the last frame; nil if none
+	held int         // bytes reserved in room
+	late *time.Timer // ends the link; nil until it is first needed
 }
 
 func newFrameReader(r io.Reader, limit int) *frameReader {
 	return &frameReader{buffered: bufio.NewReaderSize(r, readBufferBytes), limit: limit}
 }
 
-// next returns the next frame, in memory of its own unless the reader lends. It
-// is errEndMark at an end mark, io.EOF where the stream ends after a frame, errGarbage for a length
-// above the limit and for a frame that is cut off; any other error is that of
-// the stream.
+// next returns the next frame, in memory of its own unless the reader lends. The error is
+// errEndMark at an end mark, io.EOF if the stream ends after a frame, errGarbage for a
+// length above the limit or a truncated frame, and otherwise that of the stream.
 func (r *frameReader) next() ([]byte, error) {
 	r.release()
-	_, _ = r.buffered.Discard(r.lent) // it was peeked
+	_, _ = r.buffered.Discard(r.lent) // these bytes were peeked
 	r.lent = 0
-	length, err := r.length()
+	length, err := r.readLength()
 	if err != nil {
 		return nil, err
 	}
 	if length > chunkBytes && !r.reserve(length) {
-		return nil, errOver
+		return nil, errEnded
 	}
 	if r.buffered.Buffered() >= length {
-		return r.body(length)
+		return r.readBody(length)
 	}
-	defer r.watch()()
-	return r.body(length)
+	defer r.limitTime()()
+	return r.readBody(length)
 }
 
-// length reads the length of the next frame.
-func (r *frameReader) length() (int, error) {
+// readLength reads the length of the next frame.
+func (r *frameReader) readLength() (int, error) {
 	if r.buffered.Buffered() < headerBytes {
 		if _, err := r.buffered.Peek(1); err != nil {
-			return 0, err // between two frames there is no limit
+			return 0, err // between two frames there is no time limit
 		}
-		defer r.watch()()
+		defer r.limitTime()()
 	}
 	header, err := r.buffered.Peek(headerBytes)
 	switch {
@@ -113,7 +111,7 @@ func (r *frameReader) length() (int, error) {
 		return 0, err
 	}
 	length := binary.BigEndian.Uint32(header)
-	_, _ = r.buffered.Discard(headerBytes) // it has just been peeked
+	_, _ = r.buffered.Discard(headerBytes) // these bytes were peeked
 	switch {
 	case length == 0:
 		return 0, errEndMark
@@ -123,7 +121,7 @@ func (r *frameReader) length() (int, error) {
 	return int(length), nil
 }
 
-// reserve waits for the room of a large frame; false if the link ends first.
+// reserve waits for room for a large frame. It returns false if the link ends first.
 func (r *frameReader) reserve(length int) bool {
 	if r.link == nil {
 		return true
@@ -136,7 +134,7 @@ func (r *frameReader) reserve(length int) bool {
 	return true
 }
 
-// release gives the room of the last frame back.
+// release returns the room of the last frame.
 func (r *frameReader) release() {
 	if r.room != nil {
 		r.room.release(r.held)
@@ -144,27 +142,27 @@ func (r *frameReader) release() {
 	}
 }
 
-// keeps reports whether the memory of a frame may be used again. What all strangers share
-// would otherwise be kept for each of them.
-func (r *frameReader) keeps(frame []byte) bool {
-	shared := r.room != nil && r.room == &r.link.peer.mesh.room
+// canReuse reports whether the memory of a frame may be kept for the next one. Frames in
+// the shared room are not kept: each such peer would hold memory beyond that room.
+func (r *frameReader) canReuse(frame []byte) bool {
+	shared := r.room != nil && r.room == &r.link.peer.mesh.sharedRoom
 	return r.lends && !shared && cap(frame) <= keptFrameBytes
 }
 
-// watch ends the link after FrameTimeout, unless it is stopped before.
-func (r *frameReader) watch() (stop func()) {
+// limitTime ends the link after FrameTimeout unless stop is called before.
+func (r *frameReader) limitTime() (stop func()) {
 	switch {
 	case r.link == nil:
 		return func() {}
 	case r.late == nil:
-		r.late = time.AfterFunc(FrameTimeout, r.link.stall)
+		r.late = time.AfterFunc(FrameTimeout, r.link.endStalled)
 	default:
 		r.late.Reset(FrameTimeout)
 	}
 	return func() { r.late.Stop() }
 }
 
-func (r *frameReader) body(length int) ([]byte, error) {
+func (r *frameReader) readBody(length int) ([]byte, error) {
 	if r.lends && length <= r.buffered.Size() {
 		frame, err := r.buffered.Peek(length)
 		if errors.Is(err, io.EOF) {
@@ -188,7 +186,7 @@ func (r *frameReader) body(length int) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case read == length:
-			if r.keeps(frame) {
+			if r.canReuse(frame) {
 				r.kept = frame
 			}
 			return frame, nil

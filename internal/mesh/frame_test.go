@@ -22,7 +22,7 @@ func TestFramesSurviveTheStream(t *testing.T) {
 	}
 	stream = appendHeader(stream, 0)
 	for name, reader := range map[string]io.Reader{
-		"at once":      bytes.NewReader(stream),
+		"whole":        bytes.NewReader(stream),
 		"byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
 		"end early":    iotest.DataErrReader(bytes.NewReader(stream)),
 	} {
@@ -71,8 +71,8 @@ func TestStreamErrorsAreKept(t *testing.T) {
 	}
 }
 
-// TestDeclaredLengthAllocatesLittle reads the header of a frame of 16 MiB of
-// which hardly anything arrives.
+// TestDeclaredLengthAllocatesLittle reads the header of a frame of 16 MiB of which only 10
+// bytes arrive.
 func TestDeclaredLengthAllocatesLittle(t *testing.T) {
 	stream := append(appendHeader(nil, MaxCustomBytes), make([]byte, 10)...)
 	const rounds = 100
@@ -84,12 +84,12 @@ func TestDeclaredLengthAllocatesLittle(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	got, limit := (after.TotalAlloc-before.TotalAlloc)/rounds, uint64(4*chunkBytes)
 	if got > limit {
-		t.Errorf("%d bytes allocated for a frame that does not come, want at most %d", got, limit)
+		t.Errorf("%d bytes allocated for a frame that does not arrive, want at most %d", got, limit)
 	}
 }
 
-// FuzzFrameReader reads any stream, in any pieces, twice: what it has of frames
-// is what was in it, errors are the known ones, and memory is that of what came.
+// FuzzFrameReader reads any stream, whole and in pieces: the frames are those of the
+// stream, the errors are known ones, and memory is bounded by the bytes that arrive.
 func FuzzFrameReader(f *testing.F) {
 	f.Add(appendFrame(nil, []byte("hello")), uint32(64), false)
 	f.Add(appendHeader(appendFrame(nil, []byte("hello")), 0), uint32(5), true)
@@ -113,14 +113,14 @@ func FuzzFrameReader(f *testing.F) {
 		} {
 			slowly, _, slowErr := readAll(t, r, int(limit))
 			if !bytes.Equal(slowly, again) || slowErr.Error() != err.Error() {
-				t.Fatalf("in pieces: %x and %v; at once %x and %v", slowly, slowErr, again, err)
+				t.Fatalf("in pieces: %x and %v; whole: %x and %v", slowly, slowErr, again, err)
 			}
 		}
 	})
 }
 
-// readAll reads frames to the end, writes them again, and says how much room they
-// had and what the end was.
+// readAll reads all frames. It returns them encoded again, the capacity of their memory,
+// and the error at the end.
 func readAll(t *testing.T, stream io.Reader, limit int) (again []byte, room int, err error) {
 	t.Helper()
 	r := newFrameReader(stream, limit)
@@ -130,7 +130,7 @@ func readAll(t *testing.T, stream io.Reader, limit int) (again []byte, room int,
 		case err == nil && (len(frame) == 0 || len(frame) > limit):
 			t.Fatalf("frame of %d bytes, limit %d", len(frame), limit)
 		case err != nil && frame != nil:
-			t.Fatalf("a frame came with %v", err)
+			t.Fatalf("got a frame together with %v", err)
 		case err == nil:
 			room += cap(frame)
 			again = appendFrame(again, frame)
@@ -139,7 +139,7 @@ func readAll(t *testing.T, stream io.Reader, limit int) (again []byte, room int,
 		case errors.Is(err, io.EOF) || errors.Is(err, errGarbage):
 			return again, room, err
 		default:
-			t.Fatalf("%v is none of the package", err)
+			t.Fatalf("%v is not an error of this package", err)
 		}
 	}
 }

@@ -12,23 +12,23 @@ import (
 )
 
 var (
-	// ErrSelf says that a node was greeted from its own address.
+	// ErrSelf means that a greet came from the node's own address.
 	ErrSelf = errors.New("transport: greeted from this node's own address: " +
-		"dialed itself, or another process advertises the same address; where one address is " +
+		"it dialed itself, or another process advertises the same address; if one address is " +
 		"spelled in two ways, as localhost and 127.0.0.1, use one of them everywhere")
-	// ErrSeedsDiffer warns of a peer with another list of seeds. The two can
-	// work together, but cannot found a cluster.
+	// ErrSeedsDiffer is a warning: a peer with another list of seeds is accepted, but
+	// cannot found a cluster together with this node.
 	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +
 		"configure the same seeds on every node, without nodes of other clusters")
-	// ErrNotGreet says that the first message of a connection was no greet, or
-	// the greet of the wrong side.
+	// ErrNotGreet means that the first message of a connection is not the greet of its
+	// side.
 	ErrNotGreet = errors.New("transport: first message on a connection is not its greet")
 )
 
-// CheckGreet compares the greets of two nodes (protocol.md section 8), the To
-// of each the address under which it knows the other. An error joins all that
-// keeps them apart: ErrSelf, ErrNotGreet, or a *ConfigMismatchError for each
-// field. Both ends of a connection come to the same verdict.
+// CheckGreet compares the greets of two nodes (protocol.md section 8). The To of each is
+// the address under which its sender knows the other. The error is ErrNotGreet, ErrSelf,
+// or joins a *ConfigMismatchError for each field that differs. Both ends of a connection
+// get the same result.
 func CheckGreet(ours, theirs message.Message) error {
 	our, ok := ours.Body.(message.Greet)
 	their, theirOK := theirs.Body.(message.Greet)
@@ -58,12 +58,12 @@ func CheckGreet(ours, theirs message.Message) error {
 		differ(our.name, our.value != their.value, our.value, their.value)
 	}
 	_, common := CommonProtocol(our, their)
-	differ("Protocol", !common, protocols(our), protocols(their))
+	differ("Protocol", !common, formatProtocols(our), formatProtocols(their))
 	return errors.Join(faults...)
 }
 
-// GreetWarning is what the owner of a node should know of a greet that is no
-// reason to refuse it: ErrSeedsDiffer, or nil.
+// GreetWarning returns ErrSeedsDiffer for a difference that is no reason to refuse a peer,
+// or nil.
 func GreetWarning(ours, theirs message.Greet) error {
 	if ours.SeedDigest != theirs.SeedDigest {
 		return ErrSeedsDiffer
@@ -71,13 +71,13 @@ func GreetWarning(ours, theirs message.Greet) error {
 	return nil
 }
 
-// CommonProtocol is the highest version of the protocol that both speak.
+// CommonProtocol returns the highest version of the protocol that both nodes support.
 func CommonProtocol(a, b message.Greet) (version uint16, ok bool) {
 	version = min(a.MaxProtocol, b.MaxProtocol)
 	return version, version >= max(a.MinProtocol, b.MinProtocol)
 }
 
-func protocols(g message.Greet) string {
+func formatProtocols(g message.Greet) string {
 	return fmt.Sprintf("%d to %d", g.MinProtocol, g.MaxProtocol)
 }
 
@@ -86,7 +86,7 @@ type namedTiming struct {
 	value time.Duration
 }
 
-// namedTimings lists every timing: each must be the same on every node.
+// namedTimings lists all timings. Each must be the same on every node.
 func namedTimings(t message.Timings) [6]namedTiming {
 	return [...]namedTiming{
 		{"HeartbeatInterval", t.HeartbeatInterval},

@@ -17,7 +17,7 @@ var (
 	addrB = member.Address{Host: "b", Port: 1}
 )
 
-// greets are those of two nodes that fit together.
+// greets returns the greets of two compatible nodes.
 func greets() (ours, theirs message.Message) {
 	greet := func(from, to member.Address, active bool) message.Message {
 		return message.Message{
@@ -38,7 +38,7 @@ func greets() (ours, theirs message.Message) {
 	return greet(addrA, addrB, true), greet(addrB, addrA, false)
 }
 
-// bothWays is what the two ends of a connection make of their greets.
+// bothWays returns the results of CheckGreet at the two ends of a connection.
 func bothWays(ours, theirs message.Message) [2]error {
 	return [2]error{CheckGreet(ours, theirs), CheckGreet(theirs, ours)}
 }
@@ -111,10 +111,10 @@ func TestCheckGreetNamesEveryFault(t *testing.T) {
 func TestCheckGreetRefusesOtherAddresses(t *testing.T) {
 	other := member.Address{Host: "c", Port: 1}
 	ours, theirs := greets()
-	theirs.From.Address = other // it was dialed as b
+	theirs.From.Address = other // this node dialed b
 	answered := bothWays(ours, theirs)
 	ours, theirs = greets()
-	theirs.To = other // it dialed another name of this node
+	theirs.To = other // the peer dialed another name of this node
 	dialed := bothWays(ours, theirs)
 	for _, err := range []error{answered[0], answered[1], dialed[0], dialed[1]} {
 		if got, ok := errors.AsType[*transport.ConfigMismatchError](err); !ok || got.Field != "Address" {

@@ -13,29 +13,29 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// uriScheme begins the names of certificates that are for Athena alone.
+// uriScheme is the scheme of the names in certificates that only Athena uses.
 const uriScheme = "athena"
 
-// maxNamed bounds how many names of a certificate an error lists.
+// maxNamed bounds the names of a certificate that an error lists.
 const maxNamed = 8
 
-// IdentityError says that the holder of a certificate wants to be a member that
-// the certificate is not for. It wraps ErrCertificate.
+// IdentityError means that a certificate is not for the member that its holder claims to
+// be. It wraps transport.ErrCertificate.
 type IdentityError struct {
-	Address member.Address // that the certificate should be for
-	Names   []string       // that it is for, as they stand in it
+	Address member.Address // of the member
+	Names   []string       // in the certificate
 }
 
-// Error names both, and what to do.
+// Error names the certificate and the member, and says what to do.
 func (e *IdentityError) Error() string {
 	return fmt.Sprintf("transport: certificate not accepted: it is for %s, not for %s: "+
-		"give each node one for the host that it advertises", e.For(), e.Address)
+		"give each node a certificate for the host that it advertises", e.For(), e.Address)
 }
 
-// For lists the names.
+// For lists the names in the certificate.
 func (e *IdentityError) For() string {
 	if len(e.Names) == 0 {
-		return "nobody"
+		return "no host"
 	}
 	var names []string
 	for _, name := range e.Names[:min(len(e.Names), maxNamed)] {
@@ -44,55 +44,44 @@ func (e *IdentityError) For() string {
 	return strings.Join(names, ", ")
 }
 
-// Unwrap is ErrCertificate.
+// Unwrap returns transport.ErrCertificate.
 func (e *IdentityError) Unwrap() error { return transport.ErrCertificate }
 
-// CheckIdentity reports whether a certificate lets its holder be the member of an
-// address; where not, the error is an *IdentityError. The certificate has to name the
-// host, as a DNS name or an IP address. Where it has a URI of the scheme athena,
-// only such URIs count: athena:///CLUSTER/HOST:PORT is good for one member of one
-// cluster. The name that a member shows to people is no identity: two members may
-// have the same, and who was trusted by it could take any address.
+// CheckIdentity returns an *IdentityError unless a certificate is for the member of an
+// address. The certificate must name the host, as a DNS name or an IP address. If it has a
+// URI of the scheme athena, only such URIs count: athena:///CLUSTER/HOST:PORT is for one
+// member of one cluster. The display name of a member is no identity: two members may
+// share it, so a certificate for it could take any address.
 func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) error {
-	exact := false
+	var uris []string
 	for _, uri := range c.URIs {
 		if uri.Scheme != uriScheme {
 			continue
 		}
-		exact = true
+		uris = append(uris, uri.String())
 		if uri.Host == "" && uri.Path == "/"+cluster+"/"+who.String() {
 			return nil
 		}
 	}
-	if !exact && c.VerifyHostname(who.Host) == nil {
+	if len(uris) > 0 {
+		return &IdentityError{who, uris}
+	}
+	if c.VerifyHostname(who.Host) == nil {
 		return nil
 	}
-	return &IdentityError{who, namesOf(c, exact)}
-}
-
-// namesOf lists the names of a certificate that count; exact says that these are
-// URIs.
-func namesOf(c *x509.Certificate, exact bool) (names []string) {
-	for _, uri := range c.URIs {
-		if uri.Scheme == uriScheme {
-			names = append(names, uri.String())
-		}
-	}
-	if exact {
-		return names
-	}
+	var names []string
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
 	}
-	return append(names, c.DNSNames...)
+	return &IdentityError{who, append(names, c.DNSNames...)}
 }
 
-// identify checks that the peer of a connection may be the member of an address.
-func (m *Mesh) identify(conn transport.Conn, who member.Address) error {
+// checkIdentity checks that the peer of a connection may be the member of an address.
+func (m *Mesh) checkIdentity(conn transport.Conn, who member.Address) error {
 	certificate := conn.Certificate()
 	if certificate == nil {
 		return nil
 	}
-	greet, _ := m.handler.Greet().Body.(message.Greet) // Start has checked it
+	greet, _ := m.handler.Greet().Body.(message.Greet) // Start has checked the type
 	return CheckIdentity(certificate, greet.Cluster, who)
 }

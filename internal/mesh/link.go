@@ -12,45 +12,46 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// link is a connection to a peer, from the greet on. One goroutine reads and one
-// writes the frames of each kind; others see to bulk streams and datagrams.
+// link is a connection to a peer, from the greet on. For each kind of frames one goroutine
+// reads and one writes; others serve bulk streams and datagrams.
 type link struct {
 	peer *peer
 	conn transport.Conn
 	ends Ends
-	// who and reader are known once the peer has greeted.
+	// who and reader are set once the peer has greeted.
 	who    member.Identity
 	reader *frameReader
 	since  time.Time
-	// after is closed one by one when the links that come before this one have
-	// handed over their frames.
+	// after has the read latches of the links whose frames are delivered before those
+	// of this one.
 	after [transport.Kinds][]<-chan struct{}
 
-	ready [transport.Kinds]chan struct{} // there is something for the writer to do
-	// writing is held by who writes frames of a kind, and guards what follows.
+	ready [transport.Kinds]chan struct{} // wakes the writer
+	// writing is held while frames of a kind are written. It guards ended, batch and,
+	// for System, silence.
 	writing [transport.Kinds]chan struct{}
-	ended   [transport.Kinds]bool  // the end mark was written, or the link is over
-	batch   [transport.Kinds]batch // to be written; without bytes for none
+	ended   [transport.Kinds]bool  // the end mark was written, or the link has failed
+	batch   [transport.Kinds]batch // to be written; without bytes if there is none
 	silence silence
-	urged   chan struct{}          // there is a datagram to write
-	read    [transport.Kinds]latch // nothing more of the kind is handed over
-	done    chan struct{}          // closed when the link is over
+	urged   chan struct{}          // wakes the writer of datagrams
+	read    [transport.Kinds]latch // no further frame of the kind is delivered
+	done    chan struct{}          // closed when the link ends
 
-	// Guarded by the peer's lock.
+	// Guarded by the peer's mutex.
 	started  bool
 	follows  bool // an earlier link went to the same run
 	over     bool
-	draining bool          // nothing more is sent but end marks
-	expiry   *time.Timer   // looks at the end of the peer's certificate; nil without
-	silent   bool          // nothing comes back; another connection is dialed
-	left     bool          // each end has handed over all that the other wrote
-	deadline *time.Timer   // ends a link that holds up another one
-	streams  int           // bulk streams that are open
-	quiet    chan struct{} // closed when there are none; nil where nobody waits
+	draining bool          // only end marks are sent from now on
+	expiry   *time.Timer   // checks the expiry of the peer's certificate; nil without one
+	silent   bool          // the peer does not answer; another connection is dialed
+	left     bool          // each end has delivered all that the other one wrote
+	deadline *time.Timer   // ends a link that delays another one
+	streams  int           // open bulk streams
+	quiet    chan struct{} // closed when streams reaches 0; nil if no caller waits
 	outgoing datagramQueue
 }
 
-// latch is a channel to wait on that is closed once.
+// latch is a channel that is closed once.
 type latch struct {
 	once sync.Once
 	ch   chan struct{}
@@ -73,13 +74,13 @@ func newLink(p *peer, conn transport.Conn, ends Ends) *link {
 	for k := range transport.Kinds {
 		l.ready[k] = make(chan struct{}, 1)
 		l.writing[k] = make(chan struct{}, 1)
-		l.writing[k] <- struct{}{} // until start: the greet is first
+		l.writing[k] <- struct{}{} // held until start: the greet is written first
 		l.read[k].ch = make(chan struct{})
 	}
 	return l
 }
 
-// start begins to read and write, unless the link is over.
+// start begins to read and write, unless the link has ended.
 func (l *link) start() {
 	p := l.peer
 	p.mu.Lock()
@@ -92,20 +93,24 @@ func (l *link) start() {
 	for k := range transport.Kinds {
 		<-l.writing[k]
 	}
-	work := &p.mesh.work
-	work.Go(l.readSystem)
-	work.Go(l.writeSystem)
-	work.Go(func() { l.readFlow(transport.Custom, p.mesh.handler.Custom) })
-	work.Go(func() { l.write(transport.Custom) })
-	work.Go(func() { l.readFlow(transport.Answer, p.mesh.handler.Answered) })
-	work.Go(func() { l.write(transport.Answer) })
-	work.Go(l.acceptStreams)
-	work.Go(l.readDatagrams)
-	work.Go(l.writeDatagrams)
+	h := p.mesh.handler
+	for _, f := range []func(){
+		l.readSystem,
+		l.writeSystem,
+		func() { l.readFlow(transport.Custom, h.Custom) },
+		func() { l.writeFrames(transport.Custom) },
+		func() { l.readFlow(transport.Answer, h.Answered) },
+		func() { l.writeFrames(transport.Answer) },
+		l.acceptStreams,
+		l.readDatagrams,
+		l.writeDatagrams,
+	} {
+		p.mesh.work.Go(f)
+	}
 }
 
-// end closes the connection, which its streams notice. The first call counts;
-// err is why, nil when the end was meant to be.
+// end closes the connection and so its streams. Only the first call has an effect. err is
+// the reason to report, nil if the end was intended.
 func (l *link) end(code transport.Code, reason string, err error) {
 	p := l.peer
 	p.mu.Lock()
@@ -114,24 +119,23 @@ func (l *link) end(code transport.Code, reason string, err error) {
 		return
 	}
 	l.over = true
-	if l.deadline != nil {
-		l.deadline.Stop()
-	}
-	if l.expiry != nil {
-		l.expiry.Stop()
+	for _, timer := range []*time.Timer{l.deadline, l.expiry} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	wasCur, started := p.cur == l, l.started
-	dropped := p.lost(l)
-	var lost, owed bool
+	dropped := p.removeLink(l)
+	var lost, unsettled bool
 	switch {
 	case !started:
-		lost = dropped > 0 || l.follows // they waited for it, or for answers on it
+		lost = dropped > 0 || l.follows // frames, or answers to earlier ones, were to use it
 	case l.left && p.cur != nil:
 		lost = p.cur.who != l.who
 	case l.left && !p.leaving:
-		// It was left for another one, which this node has not yet, or by a peer that
-		// goes.
-		p.owed, owed = l, true
+		// It was left for another link, which this node does not have yet, or because the
+		// peer shuts down.
+		p.unsettled, unsettled = l, true
 	default:
 		lost = true
 	}
@@ -143,21 +147,21 @@ func (l *link) end(code transport.Code, reason string, err error) {
 			l.read[k].release()
 		}
 	}
-	if owed {
+	if unsettled {
 		time.AfterFunc(drainTimeout, func() { p.mesh.spawn(func() { p.settle(l) }) })
 	}
 	if lost {
 		p.mesh.handler.Lost(l.who)
 	}
 	if wasCur && err != nil {
-		p.mesh.told.report(Report{ReportLost, p.addr, err})
+		p.mesh.reports.report(Report{ReportLost, p.addr, err})
 	}
 }
 
-// broken ends the link because of an error of its connection.
-func (l *link) broken(err error) {
+// fail ends the link because of an error of its connection.
+func (l *link) fail(err error) {
 	if errors.Is(err, errGarbage) {
-		l.peer.brokeFrame()
+		l.peer.countGarbage()
 		l.end(transport.CodeGarbage, err.Error(), err)
 		return
 	}
@@ -168,14 +172,14 @@ func (l *link) broken(err error) {
 	l.end(transport.CodeClosed, "connection lost", err)
 }
 
-// signalAll tells every writer.
+// signalAll wakes the writers of all kinds.
 func (l *link) signalAll() {
 	for k := range transport.Kinds {
 		l.signalWriter(k)
 	}
 }
 
-// signalWriter tells the writer of a kind to look what there is to do.
+// signalWriter wakes the writer of a kind.
 func (l *link) signalWriter(k transport.Kind) {
 	select {
 	case l.ready[k] <- struct{}{}:
@@ -183,9 +187,9 @@ func (l *link) signalWriter(k transport.Kind) {
 	}
 }
 
-// hurry ends the link if it holds up the system frames of another one for too
-// long. The peer is locked.
-func (l *link) hurry() {
+// limitDrain ends the link after drainTimeout if it still delays the system frames of
+// another one. The peer's mutex must be held.
+func (l *link) limitDrain() {
 	if l.deadline != nil || l.over {
 		return
 	}
@@ -196,15 +200,15 @@ func (l *link) hurry() {
 	})
 }
 
-// follow makes the readers of l wait for those of an earlier link.
-func (l *link) follow(earlier *link) {
+// readAfter makes the readers of l wait for those of an earlier link.
+func (l *link) readAfter(earlier *link) {
 	for k := range transport.Kinds {
 		l.after[k] = append(l.after[k], earlier.read[k].ch)
 	}
 }
 
-// handedOver reports whether all that came over the link is with the handler.
-func (l *link) handedOver() bool {
+// isDelivered reports whether the handler has all frames that arrived on the link.
+func (l *link) isDelivered() bool {
 	for k := range transport.Kinds {
 		if !l.read[k].released() {
 			return false
@@ -213,21 +217,40 @@ func (l *link) handedOver() bool {
 	return true
 }
 
-// waitTurn waits until the links that come before this one have handed over
-// their frames of a kind; false when this link ends first.
+// waitOr waits until ch is closed. It returns false if the link ends first.
+func (l *link) waitOr(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	case <-l.done:
+		return false
+	}
+}
+
+// waitTurn waits until the earlier links have delivered their frames of a kind. It returns
+// false if this link ends first.
 func (l *link) waitTurn(k transport.Kind) bool {
 	for _, read := range l.after[k] {
-		select {
-		case <-read:
-		case <-l.done:
+		if !l.waitOr(read) {
 			return false
 		}
 	}
 	return true
 }
 
-// stall ends a link on which a frame stands still.
-func (l *link) stall() {
+// waitRead waits until everything that the peer wrote is delivered. It returns false if
+// the link ends first.
+func (l *link) waitRead() bool {
+	for k := range transport.Kinds {
+		if !l.waitOr(l.read[k].ch) {
+			return false
+		}
+	}
+	return true
+}
+
+// endStalled ends a link on which a frame stopped halfway.
+func (l *link) endStalled() {
 	l.peer.mesh.stats.countDrop(DropStalled, 1)
 	l.end(transport.CodeTimeout, errStalled.Error(), errStalled)
 }

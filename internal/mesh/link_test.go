@@ -12,16 +12,16 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// idleConn is a connection of which nothing is used but its end.
+// idleConn is a connection on which nothing is written.
 type idleConn struct{ transport.Conn }
 
 func (idleConn) Close(transport.Code, string) {}
 func (idleConn) Heard() uint64                { return 0 }
 func (idleConn) Stream(transport.Kind) transport.FrameStream {
-	panic("nothing may be written before the greet")
+	panic("a frame is written before the greet")
 }
 
-// losses is a handler that hears of losses.
+// losses is a handler that records the calls of Lost.
 type losses struct {
 	Handler
 	mu   sync.Mutex
@@ -34,8 +34,8 @@ func (h *losses) Lost(who member.Identity) {
 	h.lost = append(h.lost, who)
 }
 
-// TestConnectionThatEndsBeforeItStarts: it is mapped, and takes frames, while the
-// greet that answers is being written.
+// TestConnectionThatEndsBeforeItStarts checks a connection that ends while the answering
+// greet is being written. It takes frames by then, so the handler gets a call of Lost.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}
@@ -63,7 +63,7 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 		}
 		l.end(transport.CodeClosed, "greet not written", errors.New("broken"))
 		if len(h.lost) != want || want > 0 && h.lost[0] != l.who {
-			t.Errorf("mapped %t: told of the loss of %v, want %d", mapped, h.lost, want)
+			t.Errorf("mapped %t: lost %v, want %d", mapped, h.lost, want)
 		}
 	}
 }

@@ -9,37 +9,43 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// write writes what waits of a kind, everything at once, and at the end the end
-// mark. It blocks while the peer does not read.
-func (l *link) write(k transport.Kind) {
+// writeFrames writes the waiting frames of a kind, all of them in one write, and finally
+// the end mark. It blocks while the peer does not read.
+func (l *link) writeFrames(k transport.Kind) {
 	for {
 		l.writing[k] <- struct{}{}
 		for l.flush(k) {
 		}
 		ended := l.ended[k]
 		<-l.writing[k]
-		if ended || !l.waitReady(k) {
+		if ended {
+			return
+		}
+		select {
+		case <-l.ready[k]:
+		case <-l.done:
 			return
 		}
 	}
 }
 
-// writeSystem is write for system frames. It closes the stream when all end marks
-// of the peer were read.
+// writeSystem writes system frames. It closes the stream when all end marks of the peer
+// have been read.
 func (l *link) writeSystem() {
-	l.write(transport.System)
+	l.writeFrames(transport.System)
 	if !l.waitRead() {
 		return
 	}
 	l.awaitStreams()
 	if err := l.conn.Stream(transport.System).CloseWrite(); err != nil {
-		l.broken(err)
+		l.fail(err)
 	}
 }
 
-// flush writes what waits; false when that is nothing. The caller holds writing.
+// flush writes the waiting frames. It returns false if there are none or the write fails.
+// The caller holds writing.
 func (l *link) flush(k transport.Kind) bool {
-	if l.ended[k] || !l.take(k) {
+	if l.ended[k] || !l.takeBatch(k) {
 		return false
 	}
 	var stuck *time.Timer
@@ -53,54 +59,51 @@ func (l *link) flush(k transport.Kind) bool {
 	if stuck != nil {
 		stuck.Stop()
 	}
-	l.wrote(k, err)
+	l.finishBatch(k, err)
 	return err == nil
 }
 
-// tryFlush writes what waits where that needs no waiting, and saves the way to the
-// goroutine that writes; false where that one has to.
+// tryFlush writes the waiting frames if that needs no waiting, which saves waking the
+// writer. It returns false if the writer has to be woken.
 func (l *link) tryFlush(k transport.Kind) bool {
 	select {
 	case l.writing[k] <- struct{}{}:
 	default:
-		return false // who writes may have seen that nothing waits
+		return false // the current holder may already have taken its batch
 	}
 	defer func() { <-l.writing[k] }()
-	if l.ended[k] || !l.take(k) {
+	if l.ended[k] || !l.takeBatch(k) {
 		return true
 	}
-	// An error is found again by the one that writes, whose time it may take.
+	// After an error the writer gets the error again; to handle it may take time.
 	done, err := l.conn.Stream(k).TryWrite(l.batch[k].bytes)
 	if !done || err != nil {
 		return false
 	}
-	l.wrote(k, nil)
+	l.finishBatch(k, nil)
 	return !l.ended[k]
 }
 
-// take gathers what waits, unless there is a batch yet to be written; false when
-// there is nothing. The caller holds writing.
-func (l *link) take(k transport.Kind) bool {
+// takeBatch makes a batch of the waiting frames, unless there is an unwritten one. It
+// returns false if there is nothing to write. The caller holds writing.
+func (l *link) takeBatch(k transport.Kind) bool {
 	b := &l.batch[k]
-	switch {
-	case len(b.bytes) > 0:
-	case k != transport.System:
-		*b = l.peer.takeFlow(l, k, b.bytes)
-	case !l.silence.lasts(l.conn.Heard(), l.peer):
-		*b = l.peer.takeSystem(l, b.bytes)
+	if len(b.bytes) == 0 && (k != transport.System || !l.silence.lasts(l.conn.Heard(), l.peer)) {
+		*b = l.peer.takeFrames(l, k, b.bytes)
 	}
 	return len(b.bytes) > 0
 }
 
-// wrote notes what became of a batch. The caller holds writing.
-func (l *link) wrote(k transport.Kind, err error) {
+// finishBatch counts a batch that was written, or fails the link. The caller holds
+// writing.
+func (l *link) finishBatch(k transport.Kind, err error) {
 	b, m := &l.batch[k], l.peer.mesh
 	if err != nil {
 		l.ended[k] = true
 		if k != transport.System {
 			m.stats.countDrop(DropLost, b.frames)
 		}
-		l.broken(err)
+		l.fail(err)
 		return
 	}
 	m.stats.sent[k].add(b.frames, b.payload)
@@ -111,14 +114,14 @@ func (l *link) wrote(k transport.Kind, err error) {
 	*b = batch{bytes: b.spare()}
 }
 
-// silence watches whether a peer answers at all.
+// silence detects a peer that does not answer.
 type silence struct {
-	heard uint64    // by the connection, at the last write
-	since time.Time // of the first write that nothing followed
+	heard uint64    // Conn.Heard at the last write
+	since time.Time // of the first write since which heard is unchanged
 }
 
-// wrote notes a write and reports whether nothing was heard since one that is
-// longer ago than the limit.
+// wrote notes a write. It reports whether nothing has arrived since a write longer ago
+// than limit.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	if heard != s.heard || s.since.IsZero() {
 		s.heard, s.since = heard, now
@@ -126,21 +129,10 @@ func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	return now.Sub(s.since) > limit
 }
 
-// lasts reports whether a connection is silent still. What is written on it would
-// pile up, and arrive all at once and late.
+// lasts reports whether the connection of a peer is still silent. Frames written on it
+// would pile up and arrive late, all together.
 func (s *silence) lasts(heard uint64, p *peer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cur != nil && p.cur.silent && !p.leaving && heard == s.heard
-}
-
-// waitReady waits until there may be something to write; false when the link is
-// over.
-func (l *link) waitReady(k transport.Kind) bool {
-	select {
-	case <-l.ready[k]:
-		return true
-	case <-l.done:
-		return false
-	}
 }

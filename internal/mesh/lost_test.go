@@ -12,15 +12,15 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// lossPlay is a peer whose connections end.
-type lossPlay struct {
+// lossTest is a peer whose connections end.
+type lossTest struct {
 	*testing.T
 	*peer
-	heard *losses
+	handler *losses
 }
 
-// connect maps the peer to a connection to one of its runs.
-func (p lossPlay) connect(run uint64) *link {
+// connect makes a connection to a run of the peer.
+func (p lossTest) connect(run uint64) *link {
 	p.Helper()
 	l := newLink(p.peer, idleConn{}, Ends{Dialer: addrA, ID: run})
 	l.who = member.Identity{Address: addrA, Incarnation: run}
@@ -30,55 +30,55 @@ func (p lossPlay) connect(run uint64) *link {
 	return l
 }
 
-// give has a frame wait for the connection.
-func (p lossPlay) give() {
+// offer makes a frame wait for the connection.
+func (p lossTest) offer() {
 	p.Helper()
-	if l, err := p.offer(&p.flows[transport.Custom], []byte("x")); l == nil || err != nil {
-		p.Fatalf("offer: got %v, %v, want the connection", l, err)
+	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x")); l == nil || err != nil {
+		p.Fatalf("offerFrame: got %v, %v, want the connection", l, err)
 	}
 }
 
 // leave begins to leave the connection in order.
-func (p lossPlay) leave(l *link) {
+func (p lossTest) leave(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.started, l.left = true, true
 	p.drain(l)
 }
 
-// told lists the runs of which a loss was told.
-func (p lossPlay) told() (runs []uint64) {
-	p.heard.mu.Lock()
-	defer p.heard.mu.Unlock()
-	for _, who := range p.heard.lost {
+// lostRuns lists the runs for which the handler got a call of Lost.
+func (p lossTest) lostRuns() (runs []uint64) {
+	p.handler.mu.Lock()
+	defer p.handler.mu.Unlock()
+	for _, who := range p.handler.lost {
 		runs = append(runs, who.Incarnation)
 	}
 	return runs
 }
 
-// lossCase is what happens to the connections of a peer, and of which runs a loss is
-// told then.
+// lossCase is what happens to the connections of a peer, and for which runs the handler
+// gets a call of Lost.
 type lossCase struct {
 	name  string
-	play  func(p lossPlay)
-	now   []uint64 // told at once
-	later []uint64 // and in the end
-	wait  int      // frames in the end
+	steps func(p lossTest)
+	now   []uint64 // immediately
+	later []uint64 // in the end
+	wait  int      // frames that wait in the end
 }
 
 func (c lossCase) check(t *testing.T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		heard := &losses{}
-		p := lossPlay{t, newPeer(&Mesh{handler: heard}, addrA), heard}
-		c.play(p)
-		if got := p.told(); !slices.Equal(got, c.now) {
-			t.Errorf("%s: told of %v at once, want %v", c.name, got, c.now)
+		h := &losses{}
+		p := lossTest{t, newPeer(&Mesh{handler: h}, addrA), h}
+		c.steps(p)
+		if got := p.lostRuns(); !slices.Equal(got, c.now) {
+			t.Errorf("%s: lost %v immediately, want %v", c.name, got, c.now)
 		}
 		time.Sleep(2 * drainTimeout)
 		synctest.Wait()
-		if got := p.told(); !slices.Equal(got, c.later) {
-			t.Errorf("%s: told of %v, want %v", c.name, got, c.later)
+		if got := p.lostRuns(); !slices.Equal(got, c.later) {
+			t.Errorf("%s: lost %v, want %v", c.name, got, c.later)
 		}
 		if got := p.flows[transport.Custom].frames; got != c.wait {
 			t.Errorf("%s: %d frames wait, want %d", c.name, got, c.wait)
@@ -86,46 +86,46 @@ func (c lossCase) check(t *testing.T) {
 	})
 }
 
-// TestLossIsTold before a later run of the peer is heard, and not where nothing was
-// lost.
-func TestLossIsTold(t *testing.T) {
+// TestLossIsReported checks that the handler gets a call of Lost before any frame of a
+// later run, and none if nothing was lost.
+func TestLossIsReported(t *testing.T) {
 	for _, c := range []lossCase{
-		{"before it started", func(p lossPlay) {
+		{"before it started", func(p lossTest) {
 			l := p.connect(1)
-			p.give()
+			p.offer()
 			l.end(transport.CodeClosed, "", nil)
 		}, []uint64{1}, []uint64{1}, 0},
-		{"before it started, and nothing was given", func(p lossPlay) {
+		{"before it started, without a frame", func(p lossTest) {
 			p.connect(1).end(transport.CodeClosed, "", nil)
 		}, nil, nil, 0},
-		{"left, and nobody comes", func(p lossPlay) {
+		{"left, and no other connection follows", func(p lossTest) {
 			l := p.connect(1)
-			p.give()
+			p.offer()
 			p.leave(l)
 			l.end(transport.CodeLeft, "", nil)
 		}, nil, []uint64{1}, 0},
-		{"left, and the same run comes", func(p lossPlay) {
+		{"left, and the same run connects", func(p lossTest) {
 			l := p.connect(1)
-			p.give()
+			p.offer()
 			p.leave(l)
 			l.end(transport.CodeLeft, "", nil)
 			p.connect(1)
 		}, nil, nil, 1},
-		{"left, and a later run comes", func(p lossPlay) {
+		{"left, and a later run connects", func(p lossTest) {
 			l := p.connect(1)
-			p.give()
+			p.offer()
 			p.leave(l)
 			l.end(transport.CodeLeft, "", nil)
 			p.connect(2)
 		}, []uint64{1}, []uint64{1}, 0},
-		{"left beside the same run", func(p lossPlay) {
+		{"left beside the same run", func(p lossTest) {
 			l := p.connect(1)
-			p.give()
+			p.offer()
 			p.leave(l)
 			p.connect(1)
 			l.end(transport.CodeLeft, "", nil)
 		}, nil, nil, 1},
-		{"left beside a later run", func(p lossPlay) {
+		{"left beside a later run", func(p lossTest) {
 			l := p.connect(1)
 			p.leave(l)
 			p.connect(2)
@@ -136,25 +136,26 @@ func TestLossIsTold(t *testing.T) {
 	}
 }
 
-// TestLossBehindWhatNeverStarted: what was sent on a connection that was left is
-// answered on the next one to the same run.
-func TestLossBehindWhatNeverStarted(t *testing.T) {
+// TestLossAfterAConnectionThatNeverStarted checks that a loss is reported when the next
+// connection to the same run ends before it starts: the answers to frames of the
+// connection that was left would have used it.
+func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	for _, c := range []lossCase{
-		{"left, the same run comes and ends before it starts, a later one comes", func(p lossPlay) {
+		{"left, the same run connects but never starts, a later run connects", func(p lossTest) {
 			l := p.connect(1)
 			p.leave(l)
 			l.end(transport.CodeLeft, "", nil)
 			p.connect(1).end(transport.CodeClosed, "", nil)
 			p.connect(2)
 		}, []uint64{1}, []uint64{1}, 0},
-		{"left beside the same run, which ends before it starts", func(p lossPlay) {
+		{"left beside the same run, which ends before it starts", func(p lossTest) {
 			l := p.connect(1)
 			p.leave(l)
 			next := p.connect(1)
 			l.end(transport.CodeLeft, "", nil)
 			next.end(transport.CodeClosed, "", nil)
 		}, []uint64{1}, []uint64{1}, 0},
-		{"left beside the same run, which a later one replaces before it starts", func(p lossPlay) {
+		{"left beside the same run, which a later one replaces before it starts", func(p lossTest) {
 			l := p.connect(1)
 			p.leave(l)
 			p.connect(1)
@@ -166,21 +167,21 @@ func TestLossBehindWhatNeverStarted(t *testing.T) {
 	}
 }
 
-// TestPeerWithFramesToHandOverIsKept: forgotten, it would come back as another one
-// whose frames wait for nothing.
-func TestPeerWithFramesToHandOverIsKept(t *testing.T) {
-	p := lossPlay{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
+// TestPeerWithUndeliveredFramesIsKept checks that such a peer is not forgotten: frames of
+// a new entry for the same address would not wait for the undelivered ones.
+func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
+	p := lossTest{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
 	l := p.connect(1)
 	l.started = true
 	l.end(transport.CodeClosed, "", nil)
 	p.dialing = false // the test has no network
-	if p.idle() {
-		t.Error("it may be forgotten while a handler has its frames")
+	if p.isIdle() {
+		t.Error("isIdle: got true while the handler has frames, want false")
 	}
 	for k := range transport.Kinds {
 		l.read[k].release()
 	}
-	if !p.idle() {
-		t.Error("it is kept for ever")
+	if !p.isIdle() {
+		t.Error("isIdle: got false after all frames were delivered, want true")
 	}
 }

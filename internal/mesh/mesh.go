@@ -25,38 +25,38 @@ const (
 	greetTimeout = 3 * time.Second
 	// writeTimeout closes a connection whose peer does not read system frames.
 	writeTimeout = 5 * time.Second
-	// drainTimeout is how long a connection that goes may hold up the system
+	// drainTimeout is how long a connection that is being left may delay the system
 	// frames of the one that stays.
 	drainTimeout = time.Second
-	// The pauses between attempts to dial grow up to twice the heartbeat
-	// interval, within these limits.
-	leastRedialCap = 100 * time.Millisecond
-	mostRedialCap  = time.Second
-	// A connection is silent, and dialed anew beside it, when nothing answered
-	// what was written for the heartbeat timeout, within these limits.
-	leastSilence = 500 * time.Millisecond
-	mostSilence  = 5 * time.Second
-	// Peers besides those of a full cluster: joiners, and who has moved.
-	peersPerMember = 4
-	peersMore      = 32
-	// Of these, room is kept for members and seeds, at most Size of each.
-	keptPerMember = 2
+	// The pauses between dials grow up to twice the heartbeat interval, within these
+	// limits.
+	minRedialCap = 100 * time.Millisecond
+	maxRedialCap = time.Second
+	// A connection is silent, and another one is dialed beside it, if nothing answered
+	// the frames written during the heartbeat timeout, within these limits.
+	minSilence = 500 * time.Millisecond
+	maxSilence = 5 * time.Second
+	// A Mesh keeps peersPerMember*Size + extraPeers peers: a full cluster, joiners, and
+	// members that have moved. Of these, reservedPerMember*Size are reserved for members
+	// and seeds.
+	peersPerMember    = 4
+	extraPeers        = 32
+	reservedPerMember = 2
 )
 
 // Config is what a Mesh needs besides its Network.
 type Config struct {
-	// Encode and Decode turn greets into bytes and back. Decode gets what
-	// anybody who could connect has sent.
+	// Encode and Decode turn greets into bytes and back. Decode gets bytes from peers
+	// that are not authenticated as members yet.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
-	// Size is the size of the cluster, N. It bounds the peers and the greets
-	// under way.
+	// Size is the size of the cluster, N. It bounds the peers and the pending greets.
 	Size int
-	// CustomBytes bounds a custom frame, 0 for DefaultCustomBytes. A longer
-	// one is refused at the sender, and closes the connection at the receiver.
+	// CustomBytes bounds a custom frame, 0 for DefaultCustomBytes. A longer frame is
+	// refused by the sender, and closes the connection at the receiver.
 	CustomBytes int
-	// Report is told what its owner may want to log; nil for nobody. It is
-	// called from the Mesh's goroutines and must not block.
+	// Report, if not nil, gets events that the node may want to log. It is called from
+	// the Mesh's goroutines and must not block.
 	Report func(Report)
 }
 
@@ -78,29 +78,29 @@ func (c Config) validate() error {
 // maxFrameBytes is the longest frame of any kind.
 func (c Config) maxFrameBytes() int { return max(MaxSystemBytes, c.CustomBytes) }
 
-// maxPeers bounds the peers that a Mesh knows at one time.
-func (c Config) maxPeers() int { return peersPerMember*c.Size + peersMore }
+// maxPeers bounds the peers that a Mesh keeps.
+func (c Config) maxPeers() int { return peersPerMember*c.Size + extraPeers }
 
-// Mesh carries frames between one node and its peers, over one connection a pair, which
-// is made when there is something to send and kept while it works. The kinds of frames
-// and each bulk stream travel apart: none waits for another to be read. Frames of one kind
-// from one peer arrive in the order sent, each at most once. A frame must not be empty.
+// Mesh carries frames between a node and its peers over one connection per pair, which is
+// dialed when there is something to send and kept while it works. The kinds of frames and
+// the bulk streams do not wait for each other. Frames of one kind from one peer arrive in
+// the order sent, each at most once. A frame must not be empty.
 type Mesh struct {
-	net   transport.Network
-	cfg   Config
-	stats counters
-	told  reporter
+	net     transport.Network
+	cfg     Config
+	stats   counters
+	reports reporter
 
-	// Of Start; only read afterwards.
+	// Set by Start, and only read afterwards.
 	handler   Handler
 	self      member.Address
 	redialCap time.Duration
 	silence   time.Duration
 
-	dialing atomic.Int64 // peers that are being dialed
-	room    budget       // for large frames of all peers that are not needed
+	dialing    atomic.Int64 // peers that are being dialed
+	sharedRoom budget       // for large frames of all peers that are neither member nor seed
 
-	greets chan struct{} // one entry a greet of another dialer under way
+	greets chan struct{} // one entry for each pending greet of another dialer
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -109,12 +109,12 @@ type Mesh struct {
 	closing bool
 	peers   map[member.Address]*peer
 
-	closed   chan struct{} // closed once Close is over
-	closeErr error         // of the network, before closed is closed
+	closed   chan struct{} // closed when Close returns
+	closeErr error         // of the network; set before closed is closed
 }
 
-// New opens a network and makes a Mesh on it. The Mesh owns the network from then on: Close
-// closes it too. It returns the error of listen as it is.
+// New opens a network with listen and makes a Mesh on it. Close closes the network too.
+// New returns the error of listen unchanged.
 func New(
 	cfg Config, listen func(transport.Config) (transport.Network, error),
 ) (*Mesh, error) {
@@ -125,15 +125,17 @@ func New(
 		return nil, err
 	}
 	m := &Mesh{
-		cfg:    cfg,
-		told:   reporter{to: cfg.Report},
-		greets: make(chan struct{}, cfg.maxPeers()),
-		peers:  make(map[member.Address]*peer),
-		closed: make(chan struct{}),
+		cfg:     cfg,
+		reports: reporter{to: cfg.Report},
+		greets:  make(chan struct{}, cfg.maxPeers()),
+		peers:   make(map[member.Address]*peer),
+		closed:  make(chan struct{}),
 	}
-	m.room.free = max(sharedFrameBytes, cfg.maxFrameBytes())
+	m.sharedRoom.free = max(sharedFrameBytes, cfg.maxFrameBytes())
 	net, err := listen(transport.Config{
-		Size: cfg.Size, HandshakeFailed: m.onHandshakeFailed, Warn: m.reportBuffers,
+		Size:            cfg.Size,
+		HandshakeFailed: m.onHandshakeFailed,
+		Warn:            func(err error) { m.reports.report(Report{Kind: ReportSmallBuffers, Err: err}) },
 	})
 	if err != nil {
 		return nil, err
@@ -143,29 +145,24 @@ func New(
 	return m, nil
 }
 
-// onHandshakeFailed is transport.Config.HandshakeFailed. Handshakes that others began fail
-// for many reasons, most of them harmless: only refusals count.
+// onHandshakeFailed is transport.Config.HandshakeFailed. It counts only refusals: the
+// handshakes of others fail for many reasons, most of them harmless.
 func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	if errors.Is(err, transport.ErrCertificate) || ok && isRefusal(closed) {
-		m.countRefused(from, err)
+		m.countCertificate(from, err)
 	}
 }
 
-// countRefused notes that one of two nodes did not accept the certificate of the other.
-// from is where the packets came from, or the address that the dialer claims to have.
-func (m *Mesh) countRefused(from member.Address, err error) {
+// countCertificate counts and reports that one of two nodes refused the certificate of
+// the other. from is the source of the packets, or the address that the dialer claims.
+func (m *Mesh) countCertificate(from member.Address, err error) {
 	m.stats.handshakes[ResultCertificate].Add(1)
-	m.told.reportStranger(Report{ReportCertificate, from, err})
+	m.reports.reportStranger(Report{ReportCertificate, from, err})
 }
 
-// reportBuffers is transport.Config.Warn.
-func (m *Mesh) reportBuffers(err error) {
-	m.told.report(Report{What: ReportSmallBuffers, Err: err})
-}
-
-// Start begins to accept connections and to pass what arrives to h. It is called once,
-// before anything else, and does not block.
+// Start accepts connections and passes what arrives to h. It is called once, before any
+// other method, and does not block.
 func (m *Mesh) Start(h Handler) error {
 	greet := h.Greet()
 	body, ok := greet.Body.(message.Greet)
@@ -173,23 +170,22 @@ func (m *Mesh) Start(h Handler) error {
 		return fmt.Errorf("%w: the handler's own", ErrNotGreet)
 	}
 	m.handler, m.self = h, greet.From.Address
-	m.redialCap = min(max(2*body.Timings.HeartbeatInterval, leastRedialCap), mostRedialCap)
-	m.silence = min(max(body.Timings.HeartbeatTimeout, leastSilence), mostSilence)
-	if !m.spawn(m.accept) {
+	m.redialCap = min(max(2*body.Timings.HeartbeatInterval, minRedialCap), maxRedialCap)
+	m.silence = min(max(body.Timings.HeartbeatTimeout, minSilence), maxSilence)
+	if !m.spawn(m.acceptConns) {
 		return ErrClosed
 	}
 	return nil
 }
 
-// Notify sends a system frame. It never blocks: without a connection it starts to dial and
-// keeps a few frames, of which the oldest are dropped first. The frame must not be changed
-// afterwards.
+// Notify sends a system frame and never blocks. Without a connection it dials and queues
+// a few frames, dropping the oldest first. The frame must not be changed afterwards.
 func (m *Mesh) Notify(to member.Address, frame []byte) {
 	if len(frame) == 0 || len(frame) > MaxSystemBytes {
 		m.stats.countDrop(DropTooLarge, 1)
 		return
 	}
-	p, err := m.hold(to)
+	p, err := m.holdPeer(to)
 	switch {
 	case errors.Is(err, ErrClosed):
 		m.stats.countDrop(DropClosed, 1)
@@ -201,33 +197,46 @@ func (m *Mesh) Notify(to member.Address, frame []byte) {
 	}
 }
 
-// Send sends a custom frame and returns once the connection took it; the caller may then
-// use the frame again. It blocks while the peer is slow (backpressure) until ctx ends, and
-// while there is no connection for SendTimeout at most. An error means that the frame was
-// not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx.
+// Send sends a custom frame that may share a packet with others. See SendKind.
 func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error {
-	return m.send(ctx, transport.Custom, to, frame, false)
+	return m.SendKind(ctx, transport.Custom, to, frame, false)
 }
 
-// Answer is Send for frames that the peer's handler takes without waiting for anything,
-// however slow it is with custom frames: else two nodes that answer each other could block
-// each other for ever.
-func (m *Mesh) Answer(ctx context.Context, to member.Address, frame []byte) error {
-	return m.send(ctx, transport.Answer, to, frame, false)
+// SendKind sends a custom or answer frame and returns once the connection has taken it;
+// the caller may then reuse the frame. It blocks while the peer is slow (backpressure)
+// until ctx ends, and without a connection for at most SendTimeout. An error means that
+// the frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of
+// ctx. With flush the frame is written immediately instead of being gathered with others.
+//
+// The peer's handler takes answers without waiting, even while it is slow with custom
+// frames; otherwise two nodes that answer each other could deadlock.
+func (m *Mesh) SendKind(
+	ctx context.Context, k transport.Kind, to member.Address, frame []byte, flush bool,
+) error {
+	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
+		m.stats.countDrop(DropTooLarge, 1)
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), m.cfg.CustomBytes)
+	}
+	p, err := m.holdPeer(to)
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	return p.send(ctx, &p.flows[k], frame, flush)
 }
 
-// TrySend is Send for a frame that is taken at once or not at all; it returns false for the
-// latter, whatever the reason.
+// TrySend sends a custom frame if the connection can take it without waiting. It returns
+// false if not, whatever the reason.
 func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
 	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
-		return false // Send says why
+		return false // Send returns the reason
 	}
-	p, err := m.hold(to)
+	p, err := m.holdPeer(to)
 	if err != nil {
 		return false
 	}
 	defer p.release()
-	l, err := p.offer(&p.flows[transport.Custom], frame)
+	l, err := p.offerFrame(&p.flows[transport.Custom], frame)
 	if err != nil || l == nil {
 		return false
 	}
@@ -235,33 +244,10 @@ func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
 	return true
 }
 
-// SendNow is Send, or Answer for that kind, for a single frame whose receiver waits for it:
-// it is written at once, and not gathered with others.
-func (m *Mesh) SendNow(
-	ctx context.Context, k transport.Kind, to member.Address, frame []byte,
-) error {
-	return m.send(ctx, k, to, frame, true)
-}
-
-func (m *Mesh) send(
-	ctx context.Context, k transport.Kind, to member.Address, frame []byte, now bool,
-) error {
-	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
-		m.stats.countDrop(DropTooLarge, 1)
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), m.cfg.CustomBytes)
-	}
-	p, err := m.hold(to)
-	if err != nil {
-		return err
-	}
-	defer p.release()
-	return p.send(ctx, &p.flows[k], frame, now)
-}
-
-// Stats is a snapshot of what was counted. The counters are read one by one.
+// Stats returns the counters, read one by one.
 func (m *Mesh) Stats() transport.Stats { return m.stats.read() }
 
-// Peers is a snapshot of the peers that the Mesh knows, in no order.
+// Peers returns the state of each peer, in no order.
 func (m *Mesh) Peers() []transport.PeerState {
 	m.mu.Lock()
 	peers := make([]*peer, 0, len(m.peers))
@@ -276,9 +262,9 @@ func (m *Mesh) Peers() []transport.PeerState {
 	return states
 }
 
-// Close ends every connection and its streams, flushes what Notify and Send were given
-// before within CloseTimeout, and waits until nothing is left running: for that, the methods
-// of the handler must return. Later calls wait for the first one.
+// Close ends every connection and its streams, after it has flushed what was given to
+// Notify and Send, for at most CloseTimeout. It waits for all goroutines of the Mesh, and
+// so for the methods of the handler. Later calls wait for the first one.
 func (m *Mesh) Close() error {
 	m.mu.Lock()
 	if m.closing {
@@ -292,18 +278,17 @@ func (m *Mesh) Close() error {
 		leaving = append(leaving, p.leave()...)
 	}
 	m.mu.Unlock()
-	timeout := time.NewTimer(CloseTimeout)
-	defer timeout.Stop()
-	for over, i := false, 0; !over && i < len(leaving); i++ {
+	timeout := time.After(CloseTimeout)
+	for expired, i := false, 0; !expired && i < len(leaving); i++ {
 		select {
 		case <-leaving[i].done:
-		case <-timeout.C:
-			over = true
+		case <-timeout:
+			expired = true
 		}
 	}
 	m.cancel()
 	for _, l := range leaving {
-		l.end(transport.CodeClosed, goes, nil)
+		l.end(transport.CodeClosed, shutdownReason, nil)
 	}
 	m.closeErr = m.net.Close()
 	m.work.Wait()
@@ -311,31 +296,31 @@ func (m *Mesh) Close() error {
 	return m.closeErr
 }
 
-// accept takes connections until the network is over.
-func (m *Mesh) accept() {
+// acceptConns accepts connections until the network is closed.
+func (m *Mesh) acceptConns() {
 	for {
 		conn, err := m.net.Accept()
 		if err != nil {
 			if !m.isClosing() {
-				m.told.report(Report{What: ReportFailed, Err: err})
+				m.reports.report(Report{Kind: ReportFailed, Err: err})
 			}
 			return
 		}
 		select {
 		case m.greets <- struct{}{}:
 			m.work.Go(func() {
-				m.welcome(conn)
+				m.answerGreet(conn)
 				<-m.greets
 			})
 		default:
-			conn.Close(transport.CodeBusy, "too many greets under way")
+			conn.Close(transport.CodeBusy, "too many pending greets")
 		}
 	}
 }
 
-// hold returns the entry of an address, and makes one where there is room. It
-// is not forgotten before its release.
-func (m *Mesh) hold(addr member.Address) (*peer, error) {
+// holdPeer returns the peer of an address, and makes one if there is room. The peer is
+// not forgotten until the caller releases it.
+func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closing {
@@ -350,9 +335,9 @@ func (m *Mesh) hold(addr member.Address) (*peer, error) {
 	}
 	room := m.cfg.maxPeers()
 	if m.handler != nil && !m.handler.Needs(addr) {
-		room -= keptPerMember * m.cfg.Size
+		room -= reservedPerMember * m.cfg.Size
 	}
-	if len(m.peers) >= room && !m.forgetOne() {
+	if len(m.peers) >= room && !m.forgetPeer() {
 		return nil, fmt.Errorf("%w: %s: %d peers are too many", ErrUnreachable, addr, len(m.peers))
 	}
 	p := newPeer(m, addr)
@@ -361,10 +346,10 @@ func (m *Mesh) hold(addr member.Address) (*peer, error) {
 	return p, nil
 }
 
-// forgetOne makes room for another peer. The Mesh is locked.
-func (m *Mesh) forgetOne() bool {
+// forgetPeer makes room for another peer. m.mu must be held.
+func (m *Mesh) forgetPeer() bool {
 	for addr, p := range m.peers {
-		if p.idle() {
+		if p.isIdle() {
 			delete(m.peers, addr)
 			return true
 		}
@@ -378,7 +363,7 @@ func (m *Mesh) isClosing() bool {
 	return m.closing
 }
 
-// spawn runs f, which Close waits for; false when Close has begun.
+// spawn runs f in a goroutine that Close waits for. It returns false after Close.
 func (m *Mesh) spawn(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -45,7 +45,7 @@ func TestSystemQueueDropsTheOldest(t *testing.T) {
 		dropped = q.push(make([]byte, maxQueuedBytes/2), now)
 	}
 	if dropped != 1 || q.bytes != maxQueuedBytes {
-		t.Errorf("3 frames of half of what fits: %d dropped, %d bytes kept", dropped, q.bytes)
+		t.Errorf("3 frames of half the limit: %d dropped, %d bytes kept", dropped, q.bytes)
 	}
 	if got := q.clear(); got != 2 || !q.empty() {
 		t.Errorf("cleared %d frames, want 2", got)
@@ -100,7 +100,7 @@ func TestSilence(t *testing.T) {
 		{1100, 1, false},
 		{2000, 1, false},
 		{2101, 1, true},
-		{60_000, 2, false}, // something came after the last write
+		{60_000, 2, false}, // something arrived after the last write
 		{60_500, 2, false},
 	} {
 		if got := s.wrote(at(step.ms), step.heard, limit); got != step.want {
@@ -125,8 +125,8 @@ func TestReportsAreNotRepeated(t *testing.T) {
 		}
 		time.Sleep(reportInterval)
 		r.report(Report{ReportRefused, addrA, broken})
-		r.report(Report{What: ReportConnected, Peer: addrA})
-		r.report(Report{What: ReportConnected, Peer: addrA})
+		r.report(Report{Kind: ReportConnected, Peer: addrA})
+		r.report(Report{Kind: ReportConnected, Peer: addrA})
 		if count != 7 {
 			t.Errorf("%d reports, want 7: one again, two of a connection", count)
 		}
@@ -139,10 +139,10 @@ func TestReportsAreNotRepeated(t *testing.T) {
 	})
 }
 
-// TestStrangersAreReportedSparingly: one line for a host whose certificate does
-// not fit, however many ports it tries, and not more than so many in a minute for
-// all who dial, whatever they make up.
-func TestStrangersAreReportedSparingly(t *testing.T) {
+// TestReportsOfStrangersAreBounded checks that a host with a wrong certificate gets one
+// report however many ports it uses, and that all dialers together get maxStrangers
+// reports a minute, whatever addresses they claim.
+func TestReportsOfStrangersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0
 		r := reporter{to: func(Report) { count++ }}
@@ -166,7 +166,7 @@ func TestStrangersAreReportedSparingly(t *testing.T) {
 		r.report(Report{ReportRefused, addrB, ErrSelf})
 		r.reportStranger(Report{ReportRefused, addrB, ErrSelf})
 		if count != maxStrangers+1 {
-			t.Errorf("a peer of ours meanwhile, found twice: %d reports, want %d", count, maxStrangers+1)
+			t.Errorf("and a peer of this node, twice: %d reports, want %d", count, maxStrangers+1)
 		}
 		time.Sleep(reportInterval)
 		attack("10.0.0.1", 1)
@@ -214,14 +214,14 @@ func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
 	p := newPeer(&Mesh{}, addrA)
 	var links []*link
 	for i := range maxDraining + 1 {
-		if got := p.excess(); got != nil {
-			t.Errorf("%d connections are being left: %v is too many", i, got)
+		if got := p.excessLink(); got != nil {
+			t.Errorf("while %d connections are being left: %v is excess, want none", i, got)
 		}
 		links = append(links, newLink(p, nil, Ends{ID: uint64(i)}))
 		p.drain(links[i])
 	}
-	if got := p.excess(); got != links[0] {
-		t.Errorf("of %d connections that are being left, the oldest stays", maxDraining+1)
+	if got := p.excessLink(); got != links[0] {
+		t.Errorf("while %d connections are being left: the oldest is not excess", maxDraining+1)
 	}
 	for _, l := range links {
 		l.deadline.Stop()

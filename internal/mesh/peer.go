@@ -16,58 +16,54 @@ import (
 const (
 	// maxDraining bounds the connections of a peer that are being left.
 	maxDraining = 2
-	// steadyTime is how long a connection must have lasted for its peer to be
-	// dialed again without a pause.
+	// steadyTime is how long a connection must have lasted so that its peer is dialed
+	// again without a pause.
 	steadyTime = time.Second
 )
 
-// peer is what a Mesh has to do with one address: the connection that it is
-// mapped to, what waits to be sent there, and the dialing.
+// peer is the state of one address: its connection, the frames that wait for it, and the
+// dialing.
 type peer struct {
 	mesh    *Mesh
 	addr    member.Address
-	holders atomic.Int64 // goroutines that have it from Mesh.hold
-	probes  atomic.Int64 // under way
+	holders atomic.Int64 // callers of Mesh.holdPeer that have not released it
+	probes  atomic.Int64 // in flight
 	garbage atomic.Uint64
-	room    budget // for its large frames, one of each kind, while it is needed
-
-	// changed is closed, and made anew, when cur may be another; nil where nobody
-	// waits.
-	changed chan struct{}
+	ownRoom budget // for its large frames, one of each kind, while it is member or seed
 
 	mu       sync.Mutex
-	leaving  bool    // Close has begun
-	cur      *link   // frames are written here; nil without a connection
-	draining []*link // being left, the earliest first
-	// ended are links that are over, with frames that their readers are still
-	// handing over: the frames of a later link come after them.
+	leaving  bool          // Close has begun
+	cur      *link         // frames are written here; nil without a connection
+	changed  chan struct{} // closed when cur changes; nil if no caller waits
+	draining []*link       // being left, the earliest first
+	// ended has the closed links whose readers are still delivering frames. The frames of
+	// a later link are delivered after theirs.
 	ended    []*link
-	greeting *link // dialed and greeted, the answer not yet read
-	// run is the peer as it greeted on the latest connection: the frames of flows are
-	// for it.
+	greeting *link // dialed and greeted; the answer has not arrived
+	// run is the identity in the greet of the latest connection. The frames in flows are
+	// for this run.
 	run member.Identity
-	// owed is a link that was left in order while there was no other one: the handler
-	// is told of a loss unless one to the same run comes soon.
-	owed *link
-	// lastID is the ID of the latest connection that the peer had dialed.
-	lastID uint64
+	// unsettled is a link that was left in order while there was no other one. If no
+	// link to the same run follows soon, the handler gets a call of Lost.
+	unsettled *link
+	lastID    uint64 // of the latest connection that the peer dialed
 
 	system  systemQueue
-	flows   [transport.Kinds]flow // of all kinds but System
-	senders int                   // Sends, and who wants a stream, that wait
+	flows   [transport.Kinds]flow // of all kinds except System
+	senders int                   // waiting callers of Send and OpenStream
 
-	missed time.Time // when a datagram last found no connection
+	missed time.Time // when the last datagram was dropped for lack of a connection
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
 	failures   int                // dials and short connections since the last steady one
 	lastErr    error              // of the last dial
-	refused    bool               // by the last peer that answered there, or it by us
+	refused    bool               // one of the two nodes refused the other one
 }
 
 func newPeer(m *Mesh, addr member.Address) *peer {
 	p := &peer{mesh: m, addr: addr}
-	p.room.free = int(transport.Kinds) * m.cfg.maxFrameBytes()
+	p.ownRoom.free = int(transport.Kinds) * m.cfg.maxFrameBytes()
 	for k := range transport.Kinds {
 		p.flows[k] = flow{kind: k}
 	}
@@ -76,15 +72,15 @@ func newPeer(m *Mesh, addr member.Address) *peer {
 
 func (p *peer) release() { p.holders.Add(-1) }
 
-// idle reports whether the peer may be forgotten. The Mesh is locked, so that
-// nobody gets hold of it meanwhile.
-func (p *peer) idle() bool {
+// isIdle reports whether the peer may be forgotten. The Mesh's mutex must be held, so
+// that no other goroutine gets hold of the peer.
+func (p *peer) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.expire()
+	p.dropStale()
 	return p.holders.Load() == 0 && p.cur == nil && p.greeting == nil && len(p.draining) == 0 &&
-		p.owed == nil && !p.dialing && p.system.empty() &&
-		!slices.ContainsFunc(p.ended, func(l *link) bool { return !l.handedOver() })
+		p.unsettled == nil && !p.dialing && p.system.empty() &&
+		!slices.ContainsFunc(p.ended, func(l *link) bool { return !l.isDelivered() })
 }
 
 func (p *peer) state() transport.PeerState {
@@ -99,28 +95,28 @@ func (p *peer) state() transport.PeerState {
 	return s
 }
 
-// frameRoom is where the large frames of the peer get their room.
+// frameRoom returns the budget for the large frames of the peer.
 func (p *peer) frameRoom() *budget {
 	if p.mesh.handler.Needs(p.addr) {
-		return &p.room
+		return &p.ownRoom
 	}
-	return &p.mesh.room
+	return &p.mesh.sharedRoom
 }
 
-// brokeFrame counts what came from the peer and was no frame.
-func (p *peer) brokeFrame() {
+// countGarbage counts bytes of the peer that were not a frame.
+func (p *peer) countGarbage() {
 	p.garbage.Add(1)
 	p.mesh.stats.countDrop(DropGarbage, 1)
 }
 
-// notify queues a system frame and sees to it that it leaves.
+// notify queues a system frame, and flushes it or wakes the writer.
 func (p *peer) notify(frame []byte) {
 	if l := p.queueSystem(frame); l != nil && !l.tryFlush(transport.System) {
 		l.signalWriter(transport.System)
 	}
 }
 
-// queueSystem queues a system frame, and returns the connection that it is for.
+// queueSystem queues a system frame and returns the connection to write it on, if any.
 func (p *peer) queueSystem(frame []byte) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,22 +125,21 @@ func (p *peer) queueSystem(frame []byte) *link {
 		return nil
 	}
 	p.mesh.stats.countDrop(DropOldest, p.system.push(frame, time.Now()))
-	p.dialWanted()
+	p.dialIfNeeded()
 	return p.cur
 }
 
-// urge gets what waits on its way: on the connection, or to one. The peer is
-// locked.
-func (p *peer) urge(k transport.Kind) {
+// wakeOrDial wakes the writer of the connection, or dials one. p.mu must be held.
+func (p *peer) wakeOrDial(k transport.Kind) {
 	if p.cur != nil {
 		p.cur.signalWriter(k)
 	}
-	p.dialWanted()
+	p.dialIfNeeded()
 }
 
-// dialWanted dials where a connection has to be. The peer is locked.
-func (p *peer) dialWanted() {
-	if p.dialing || !p.wanted() {
+// dialIfNeeded starts to dial if a connection is needed. p.mu must be held.
+func (p *peer) dialIfNeeded() {
+	if p.dialing || !p.needsDial() {
 		return
 	}
 	p.dialing = true
@@ -154,45 +149,36 @@ func (p *peer) dialWanted() {
 	p.mesh.work.Go(func() { p.dial(ctx) })
 }
 
-// wanted reports whether a connection has to be dialed. The peer is locked.
-func (p *peer) wanted() bool {
+// needsDial reports whether a connection has to be dialed. p.mu must be held.
+func (p *peer) needsDial() bool {
 	switch {
 	case p.leaving:
 		return false
 	case p.cur != nil:
 		return p.cur.silent
 	default:
-		p.expire()
+		p.dropStale()
 		return !p.system.empty() || p.senders > 0 || time.Since(p.missed) < maxQueuedTime
 	}
 }
 
-// expire drops what waited too long. The peer is locked.
-func (p *peer) expire() {
+// dropStale drops system frames that have waited too long. p.mu must be held.
+func (p *peer) dropStale() {
 	p.mesh.stats.countDrop(DropStale, p.system.expire(time.Now()))
 }
 
-// takeSystem returns what is to be written on a link, empty for nothing yet.
-func (p *peer) takeSystem(l *link, spare []byte) batch {
+// takeFrames returns the frames of a kind to write on a link; an empty batch means that
+// there are none. For kinds other than System it makes room for waiting Sends.
+func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := batch{bytes: spare[:0]}
-	if p.cur == l {
-		p.expire()
+	switch f := &p.flows[k]; {
+	case p.cur != l:
+	case k == transport.System:
+		p.dropStale()
 		b = p.system.take(spare)
-	}
-	if l.draining {
-		b.mark()
-	}
-	return b
-}
-
-// takeFlow is takeSystem for the other kinds. It makes room for more frames.
-func (p *peer) takeFlow(l *link, k transport.Kind, spare []byte) batch {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := batch{bytes: spare[:0]}
-	if f := &p.flows[k]; p.cur == l && f.frames > 0 {
+	case f.frames > 0:
 		b = f.take(spare)
 		f.admit()
 	}
@@ -202,19 +188,20 @@ func (p *peer) takeFlow(l *link, k transport.Kind, spare []byte) batch {
 	return b
 }
 
-// setSilent has another connection dialed while nothing comes on this one.
+// setSilent notes whether the peer answers on a link. If it does not, another connection
+// is dialed.
 func (p *peer) setSilent(l *link, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.silent != silent {
 		l.silent = silent
-		p.urge(transport.System)
+		p.wakeOrDial(transport.System)
 	}
 }
 
-// awake sees to the Sends that wait, and to who wants a stream, when the connection
-// may be another. The peer is locked.
-func (p *peer) awake() {
+// wakeWaiting wakes the callers of Send and OpenStream after cur has changed. p.mu must
+// be held.
+func (p *peer) wakeWaiting() {
 	for k := range transport.Kinds {
 		switch f := &p.flows[k]; {
 		case p.leaving:
@@ -230,8 +217,8 @@ func (p *peer) awake() {
 	}
 }
 
-// leave begins the end of every connection: what waits is flushed first. It
-// returns the links to wait for.
+// leave begins to end every connection, flushing what waits first. It returns the links
+// to wait for.
 func (p *peer) leave() []*link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +226,7 @@ func (p *peer) leave() []*link {
 	if p.cancelDial != nil {
 		p.cancelDial()
 	}
-	p.awake()
+	p.wakeWaiting()
 	links := slices.Clone(p.draining)
 	if p.cur != nil {
 		p.cur.draining = true
@@ -251,8 +238,8 @@ func (p *peer) leave() []*link {
 	return links
 }
 
-// setCur maps the address to a connection, or to none. What failed before a
-// connection that lasted is forgotten. The peer is locked.
+// setCur sets the connection of the peer, nil for none. After a connection that lasted,
+// earlier failures no longer delay the dialing. p.mu must be held.
 func (p *peer) setCur(l *link) {
 	if p.cur != nil {
 		p.mesh.stats.connections.Add(-1)
@@ -264,12 +251,12 @@ func (p *peer) setCur(l *link) {
 		p.mesh.stats.connections.Add(1)
 	}
 	p.cur = l
-	p.awake()
+	p.wakeWaiting()
 }
 
-// adopt maps the address to a link whose greets have been exchanged, or finds
-// that another one stays. The error is for a link that the peer dialed and that
-// is not wanted: nothing was written on it.
+// adopt makes a link, whose greets have been exchanged, the connection of the peer, or
+// decides that another link stays. It returns an error if the peer dialed the link and
+// the link is refused; nothing was written on it then.
 func (p *peer) adopt(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace
@@ -285,10 +272,10 @@ func (p *peer) adopt(next *link) *transport.CloseError {
 	}
 	dialed := next.ends.Dialer != p.addr
 	var refusal *transport.CloseError
-	var gone *member.Identity // an earlier run, with frames that never come
+	var lostRun *member.Identity
 	switch {
 	case p.leaving || next.over:
-		refusal = &transport.CloseError{Code: transport.CodeClosed, Reason: goes}
+		refusal = &transport.CloseError{Code: transport.CodeClosed, Reason: shutdownReason}
 	case verdict == Refuse:
 		refusal = &transport.CloseError{
 			Code: transport.CodeEarlierRun, Reason: "a later connection is in use",
@@ -300,18 +287,18 @@ func (p *peer) adopt(next *link) *transport.CloseError {
 	case verdict == Keep:
 		p.drain(next)
 	default:
-		gone = p.mapTo(next, verdict)
+		lostRun = p.mapLink(next, verdict)
 		if !dialed {
 			p.lastID = next.ends.ID
 		}
 	}
-	excess := p.excess()
+	excess := p.excessLink()
 	p.mu.Unlock()
 	if refusal == nil && verdict == Replace && have != nil {
 		have.end(transport.CodeReplaced, "a later connection took its place", nil)
 	}
-	if gone != nil {
-		p.mesh.handler.Lost(*gone) // before anything comes from the later one
+	if lostRun != nil {
+		p.mesh.handler.Lost(*lostRun) // before any frame of the later run is delivered
 	}
 	if excess != nil {
 		excess.end(transport.CodeTimeout, "too many connections are being left", nil)
@@ -319,18 +306,18 @@ func (p *peer) adopt(next *link) *transport.CloseError {
 	return refusal
 }
 
-// mapTo makes next the connection of the peer. Its readers wait for those of
-// the links that it took the place of. It returns an earlier run of the peer where
-// a loss is still to be told of that. The peer is locked.
-func (p *peer) mapTo(next *link, verdict Verdict) (gone *member.Identity) {
+// mapLink makes next the connection of the peer. The readers of next wait for those of
+// the links that it replaces. If frames to an earlier run of the peer are lost and the
+// handler does not learn it otherwise, mapLink returns that run. p.mu must be held.
+func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	if earlier := p.run; earlier != next.who {
-		tells := p.cur != nil && p.cur.started // when it ends, which is now
-		if dropped := p.clearFlows(); !tells && (dropped > 0 || p.owed != nil) {
-			gone = &earlier
+		reported := p.cur != nil && p.cur.started // the end of cur, which follows, reports it
+		if dropped := p.clearFlows(); !reported && (dropped > 0 || p.unsettled != nil) {
+			lostRun = &earlier
 		}
 	}
 	next.follows = p.run == next.who
-	p.run, p.owed = next.who, nil
+	p.run, p.unsettled = next.who, nil
 	earlier := slices.Clone(p.draining)
 	if p.cur != nil {
 		earlier = append(earlier, p.cur)
@@ -341,15 +328,15 @@ func (p *peer) mapTo(next *link, verdict Verdict) (gone *member.Identity) {
 	if p.greeting != nil {
 		earlier = append(earlier, p.greeting)
 	}
-	p.ended = slices.DeleteFunc(p.ended, (*link).handedOver)
+	p.pruneEnded()
 	for _, l := range p.ended {
-		next.follow(l)
+		next.readAfter(l)
 	}
 	for _, l := range earlier {
 		run := next.who.Incarnation
 		if v := Resolve(l.ends, next.ends, run, run); v == Replace || v == Switch {
-			next.follow(l)
-			l.hurry()
+			next.readAfter(l)
+			l.limitDrain()
 		}
 	}
 	p.setCur(next)
@@ -357,11 +344,15 @@ func (p *peer) mapTo(next *link, verdict Verdict) (gone *member.Identity) {
 	if p.cancelDial != nil {
 		p.cancelDial()
 	}
-	return gone
+	return lostRun
 }
 
-// clearFlows drops the frames that wait for a connection that is over, and returns
-// how many. The peer is locked.
+// pruneEnded forgets the links in ended that have delivered their frames. p.mu must be
+// held.
+func (p *peer) pruneEnded() { p.ended = slices.DeleteFunc(p.ended, (*link).isDelivered) }
+
+// clearFlows drops the frames that wait for a connection that has ended, and returns how
+// many. p.mu must be held.
 func (p *peer) clearFlows() (dropped int) {
 	for k := range transport.Kinds {
 		n := p.flows[k].clear()
@@ -371,23 +362,23 @@ func (p *peer) clearFlows() (dropped int) {
 	return dropped
 }
 
-// settle tells that what was sent to the run of a link may be lost, unless another
-// connection has come since the link was left.
+// settle reports that frames sent to the run of a link may be lost, unless another
+// connection has followed since the link was left.
 func (p *peer) settle(l *link) {
 	p.mu.Lock()
-	owed := p.owed == l
-	if owed {
-		p.owed = nil
+	lost := p.unsettled == l
+	if lost {
+		p.unsettled = nil
 		p.clearFlows()
 	}
 	p.mu.Unlock()
-	if owed {
+	if lost {
 		p.mesh.handler.Lost(l.who)
 	}
 }
 
-// drain begins to leave a link: nothing but end marks is written on it any
-// more. The peer is locked.
+// drain begins to leave a link: from now on only end marks are written on it. p.mu must
+// be held.
 func (p *peer) drain(l *link) {
 	if l.draining {
 		return
@@ -397,27 +388,28 @@ func (p *peer) drain(l *link) {
 		p.setCur(nil)
 	}
 	p.draining = append(p.draining, l)
-	l.hurry()
+	l.limitDrain()
 	l.signalAll()
 }
 
-// excess is a link to end because too many are being left. The peer is locked.
-func (p *peer) excess() *link {
+// excessLink returns a link to end if too many are being left. p.mu must be held.
+func (p *peer) excessLink() *link {
 	if len(p.draining) > maxDraining {
 		return p.draining[0]
 	}
 	return nil
 }
 
-// lost takes a link that is over out of the peer, and returns how many frames had
-// waited for it. The peer is locked.
-func (p *peer) lost(l *link) (dropped int) {
+// removeLink removes a link that has ended, and returns how many frames were waiting for
+// it. p.mu must be held.
+func (p *peer) removeLink(l *link) (dropped int) {
 	if p.greeting == l {
 		p.greeting = nil
 	}
 	p.draining = slices.DeleteFunc(p.draining, func(d *link) bool { return d == l })
-	if l.started && !l.handedOver() {
-		p.ended = append(slices.DeleteFunc(p.ended, (*link).handedOver), l)
+	if l.started && !l.isDelivered() {
+		p.pruneEnded()
+		p.ended = append(p.ended, l)
 	}
 	if p.cur != l {
 		return 0
@@ -428,6 +420,6 @@ func (p *peer) lost(l *link) (dropped int) {
 	if p.leaving {
 		p.mesh.stats.countDrop(DropClosed, p.system.clear())
 	}
-	p.urge(transport.System)
+	p.wakeOrDial(transport.System)
 	return dropped
 }

@@ -9,15 +9,17 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// maxProbes bounds the probes of one peer that are under way.
+// maxProbes bounds the probes of one peer in flight.
 const maxProbes = 4
 
-// Probe asks the host from which the connection of this very run of a peer comes
-// whether the process there is gone (protocol.md section 6), and where it refuses the
-// port calls refused, once and from another goroutine, and ends the connection: what
-// waits for an answer on it need not wait until QUIC gives up. It does not block.
-// Nothing happens without such a connection, where the network cannot ask, or while
-// several probes of the peer are under way.
+var errPortRefused = errors.New("transport: the host of the peer refuses its port: " +
+	"the process is gone")
+
+// Probe asks the host of a connected run of a peer whether the process is gone
+// (protocol.md section 6). If the host refuses the port, Probe calls refused, once and
+// from another goroutine, and ends the connection, so that nothing waits for QUIC to give
+// up. It does not block. It does nothing without a connection to that run, while maxProbes
+// probes of the peer are in flight, or if the network cannot ask.
 func (m *Mesh) Probe(who member.Identity, refused func()) {
 	m.mu.Lock()
 	p := m.peers[who.Address]
@@ -25,40 +27,30 @@ func (m *Mesh) Probe(who member.Identity, refused func()) {
 	if p == nil {
 		return
 	}
-	conn := p.connOf(who)
-	if conn == nil {
+	l := p.linkTo(who)
+	if l == nil {
 		return
 	}
 	if p.probes.Add(1) > maxProbes || !m.spawn(func() {
 		defer p.probes.Add(-1)
-		if conn.PortRefused(m.ctx) {
-			refused()
-			p.endRun(who)
+		if !l.conn.PortRefused(m.ctx) {
+			return
+		}
+		refused()
+		if l := p.linkTo(who); l != nil {
+			l.end(transport.CodeClosed, "the port is refused", errPortRefused)
 		}
 	}) {
 		p.probes.Add(-1)
 	}
 }
 
-// endRun ends the connection to a run of the peer that is gone.
-func (p *peer) endRun(who member.Identity) {
-	p.mu.Lock()
-	l := p.cur
-	p.mu.Unlock()
-	if l != nil && l.who == who {
-		l.end(transport.CodeClosed, "the port is refused", errPortRefused)
-	}
-}
-
-var errPortRefused = errors.New("transport: the host of the peer refuses its port: " +
-	"the process is gone")
-
-// connOf is the connection to a run of the peer, nil for none.
-func (p *peer) connOf(who member.Identity) transport.Conn {
+// linkTo returns the connection to a run of the peer, or nil.
+func (p *peer) linkTo(who member.Identity) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cur == nil || p.cur.who != who {
 		return nil
 	}
-	return p.cur.conn
+	return p.cur
 }

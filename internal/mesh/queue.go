@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// maxQueuedFrames and maxQueuedBytes bound the system frames that wait, so that a
-	// large one does not displace another.
+	// maxQueuedFrames and maxQueuedBytes bound the waiting system frames. There is room
+	// for two of the largest, so that one does not displace another.
 	maxQueuedFrames = 64
 	maxQueuedBytes  = 2 * MaxSystemBytes
-	// maxQueuedTime is how old a system frame may get while it waits. It was
-	// true of its sender when it was sent; later it only makes noise.
+	// maxQueuedTime bounds how long a system frame waits. It describes its sender at the
+	// time of sending, and is useless later.
 	maxQueuedTime = 2 * time.Second
-	// pendingBytes bounds the frames of a flow that wait; one longer frame may
-	// wait alone.
+	// pendingBytes bounds the waiting frames of a flow; a single longer frame may wait
+	// alone.
 	pendingBytes = 256 << 10
 )
 
-// systemQueue is the system frames that wait to be written, the oldest first.
+// systemQueue has the system frames that wait to be written, the oldest first.
 type systemQueue struct {
-	frames []queued
+	frames []queuedFrame
 	bytes  int
 }
 
-type queued struct {
+type queuedFrame struct {
 	frame []byte
 	since time.Time
 }
 
 func (q *systemQueue) empty() bool { return len(q.frames) == 0 }
 
-// push adds a frame and returns how many of the oldest had to go.
+// push adds a frame and returns how many of the oldest it dropped.
 func (q *systemQueue) push(frame []byte, now time.Time) (dropped int) {
-	q.frames = append(q.frames, queued{frame, now})
+	q.frames = append(q.frames, queuedFrame{frame, now})
 	q.bytes += len(frame)
 	for len(q.frames) > maxQueuedFrames || q.bytes > maxQueuedBytes {
 		q.pop()
@@ -46,7 +46,7 @@ func (q *systemQueue) push(frame []byte, now time.Time) (dropped int) {
 	return dropped
 }
 
-// expire drops what is older than maxQueuedTime and returns how many.
+// expire drops the frames older than maxQueuedTime and returns how many.
 func (q *systemQueue) expire(now time.Time) (dropped int) {
 	for !q.empty() && now.Sub(q.frames[0].since) > maxQueuedTime {
 		q.pop()
@@ -57,18 +57,18 @@ func (q *systemQueue) expire(now time.Time) (dropped int) {
 
 func (q *systemQueue) pop() {
 	q.bytes -= len(q.frames[0].frame)
-	q.frames[0] = queued{}
+	q.frames[0] = queuedFrame{}
 	q.frames = q.frames[1:]
 }
 
-// clear drops everything and returns how many.
+// clear drops all frames and returns how many.
 func (q *systemQueue) clear() int {
 	n := len(q.frames)
 	*q = systemQueue{}
 	return n
 }
 
-// take returns everything, written into the memory of spare.
+// take removes all frames and returns them as a batch in the memory of spare.
 func (q *systemQueue) take(spare []byte) batch {
 	b := batch{bytes: spare[:0], frames: len(q.frames), payload: q.bytes}
 	for _, f := range q.frames {
@@ -79,20 +79,20 @@ func (q *systemQueue) take(spare []byte) batch {
 	return b
 }
 
-// batch is frames as they travel, for one write.
+// batch is the encoded frames of one write.
 type batch struct {
 	bytes   []byte
 	frames  int
-	payload int  // bytes of the frames alone
-	last    bool // ends with the end mark
+	payload int  // bytes of the frames without their headers
+	last    bool // it ends with the end mark
 }
 
-// mark makes the batch the last one of its stream.
+// mark appends the end mark.
 func (b *batch) mark() {
 	b.bytes, b.last = appendHeader(b.bytes, 0), true
 }
 
-// spare is the memory of a batch that was written, unless it is much.
+// spare returns the memory of a written batch for the next one, or nil if it is large.
 func (b *batch) spare() []byte {
 	if cap(b.bytes) > 2*pendingBytes {
 		return nil
@@ -100,23 +100,23 @@ func (b *batch) spare() []byte {
 	return b.bytes[:0]
 }
 
-// flow is the frames of a kind that wait to be written, as they travel, and the
-// Sends that have more. It is guarded by the lock of the peer.
+// flow has the encoded frames of a kind that wait to be written, and the Sends that wait
+// for room. It is guarded by the peer's mutex.
 type flow struct {
 	kind    transport.Kind
 	pending []byte
 	frames  int
-	waiting []*waiter // the earliest first
+	waiting []*waitingSend // the earliest first
 }
 
-// waiter is a Send that waits for room. Who makes room takes its frame.
-type waiter struct {
+// waitingSend is a Send that waits for room. The goroutine that makes room takes its frame.
+type waitingSend struct {
 	frame []byte
 	err   error         // set before done is closed
-	done  chan struct{} // the frame was taken, or there is an error
+	done  chan struct{} // closed when the frame was taken or err is set
 }
 
-// admit takes the frames of Sends that wait, as many as there is room for.
+// admit takes the frames of waiting Sends while there is room.
 func (q *flow) admit() {
 	n := 0
 	for n < len(q.waiting) && q.push(q.waiting[n].frame) {
@@ -126,7 +126,7 @@ func (q *flow) admit() {
 	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
-// refuse ends all Sends that wait.
+// refuse fails all waiting Sends.
 func (q *flow) refuse(err error) {
 	for _, w := range q.waiting {
 		w.err = err
@@ -135,7 +135,7 @@ func (q *flow) refuse(err error) {
 	q.waiting = nil
 }
 
-// push adds a frame unless there is no room.
+// push adds a frame. It returns false if there is no room.
 func (q *flow) push(frame []byte) bool {
 	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
 		return false
@@ -145,14 +145,14 @@ func (q *flow) push(frame []byte) bool {
 	return true
 }
 
-// take returns what waits, and goes on with the memory of spare.
+// take removes and returns all frames. Later frames use the memory of spare.
 func (q *flow) take(spare []byte) batch {
 	b := batch{bytes: q.pending, frames: q.frames, payload: len(q.pending) - q.frames*headerBytes}
 	q.pending, q.frames = spare[:0], 0
 	return b
 }
 
-// clear drops everything and returns how many.
+// clear drops all frames and returns how many.
 func (q *flow) clear() int {
 	n := q.frames
 	q.pending, q.frames = nil, 0

@@ -10,101 +10,99 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// What tells the reports apart.
-type What uint8
+// ReportKind is the kind of a Report.
+type ReportKind uint8
 
-// The reports.
+// The kinds.
 const (
-	ReportConnected     What = iota // a peer is mapped to a connection
-	ReportLost                      // the connection to a peer is lost
-	ReportRefused                   // this node does not want the peer
-	ReportRefusedByPeer             // the peer does not want this node
-	ReportSeedsDiffer               // the peer has another list of seeds
-	ReportUnreachable               // an attempt to dial the peer failed
-	ReportFailed                    // the network is over: no connection works any more
-	ReportCertificate               // somebody dialed, and the certificates did not fit
-	ReportSmallBuffers              // the network works, and may lose more than it needs to
-	ReportStreamRefused             // a bulk stream of the peer is reset: its head is not one
-	Whats                           // is above them all
+	ReportConnected     ReportKind = iota // there is a connection to a peer
+	ReportLost                            // the connection to a peer is lost
+	ReportRefused                         // this node refused the peer
+	ReportRefusedByPeer                   // the peer refused this node
+	ReportSeedsDiffer                     // the peer has another list of seeds
+	ReportUnreachable                     // an attempt to dial the peer failed
+	ReportFailed                          // the network failed, and no connection works
+	ReportCertificate                     // a certificate was refused when another node dialed
+	ReportSmallBuffers                    // the network works, but may lose packets needlessly
+	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
+	ReportKinds                           // counts the kinds
 )
 
-// Report is something that the owner of a node may want to log. Peer may be
-// what a stranger said that it is; of ReportCertificate it is where the packets
-// came from, or whom the holder of another certificate claims to be.
+// Report is an event that the node may want to log. Peer may be what an unknown dialer
+// claims to be. For ReportCertificate it is the source of the packets, or the address that
+// the holder of another certificate claims.
 type Report struct {
-	What What
-	Peer member.Address // nobody where there is none, or it did not say who it is
-	Err  error          // why; nil for ReportConnected
+	Kind ReportKind
+	Peer member.Address // zero if there is none or it is not known
+	Err  error          // the reason; nil for ReportConnected
 }
 
 const (
-	// reportInterval is how long a report is not repeated.
+	// reportInterval is the time within which a report is not repeated.
 	reportInterval = time.Minute
-	// maxReported bounds the memory of what was reported, and maxStrangers the
-	// part of it that is about whoever dials: strangers can make up as much as they
-	// like, so what is more than that is only counted.
+	// maxReported bounds the remembered reports, and maxStrangers those about dialers:
+	// a dialer can claim any address, so further reports are dropped.
 	maxReported  = 512
 	maxStrangers = 64
 )
 
-// reporter passes reports on, and the same one not too often.
+// reporter passes on reports, and repeats none within reportInterval.
 type reporter struct {
 	to   func(Report)
 	mu   sync.Mutex
-	last map[reported]told
+	last map[reportKey]lastReport
 }
 
-type reported struct {
-	what What
+type reportKey struct {
+	kind ReportKind
 	peer member.Address
 	text string
 }
 
-type told struct {
+type lastReport struct {
 	at       time.Time
 	stranger bool
 }
 
-// report is for what this node finds with peers that it wants to reach.
+// report reports an event with a peer that this node dials.
 func (r *reporter) report(rep Report) { r.pass(rep, false) }
 
-// reportStranger is for what whoever dials this node brings about.
+// reportStranger reports an event that any dialer can cause.
 func (r *reporter) reportStranger(rep Report) { r.pass(rep, true) }
 
 func (r *reporter) pass(rep Report, stranger bool) {
-	if r.to == nil {
-		return
+	if r.to != nil && (rep.Err == nil || r.isNew(rep, stranger)) {
+		r.to(rep)
 	}
-	if rep.Err != nil && r.repeats(rep, stranger) {
-		return
-	}
-	r.to(rep)
 }
 
-func (r *reporter) repeats(rep Report, stranger bool) bool {
-	key, now := reported{rep.What, rep.Peer, rep.Err.Error()}, time.Now()
-	if rep.What == ReportCertificate {
-		// One line for a host, from however many ports it tries.
-		key.peer.Port, key.text = 0, ""
+// isNew remembers a report. It returns false if the report is to be dropped.
+func (r *reporter) isNew(rep Report, stranger bool) bool {
+	key, now := reportKey{rep.Kind, rep.Peer, rep.Err.Error()}, time.Now()
+	if rep.Kind == ReportCertificate {
+		key.peer.Port, key.text = 0, "" // one report for all ports of a host
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, ok := r.last[key]; ok && now.Sub(last.at) < reportInterval {
-		return true
+		return false
 	}
-	maps.DeleteFunc(r.last, func(_ reported, t told) bool { return now.Sub(t.at) >= reportInterval })
 	strangers := 0
-	for _, t := range r.last {
-		if t.stranger {
+	maps.DeleteFunc(r.last, func(_ reportKey, l lastReport) bool {
+		if now.Sub(l.at) >= reportInterval {
+			return true
+		}
+		if l.stranger {
 			strangers++
 		}
-	}
+		return false
+	})
 	switch {
 	case stranger && strangers >= maxStrangers:
-		return true
+		return false
 	case r.last == nil, len(r.last) >= maxReported:
-		r.last = make(map[reported]told)
+		r.last = make(map[reportKey]lastReport)
 	}
-	r.last[key] = told{now, stranger}
-	return false
+	r.last[key] = lastReport{now, stranger}
+	return true
 }

@@ -11,31 +11,30 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// send gives a frame to the connection; now says that it shall not be gathered with
-// others.
-func (p *peer) send(ctx context.Context, f *flow, frame []byte, now bool) error {
+// send is Mesh.SendKind for one peer.
+func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) error {
 	if ctx.Err() != nil {
-		return p.unsent(context.Cause(ctx))
+		return p.sendFailure(context.Cause(ctx))
 	}
-	l, err := p.offer(f, frame)
+	l, err := p.offerFrame(f, frame)
 	switch {
 	case err != nil:
 		return err
 	case l == nil:
 		return p.sendWaiting(ctx, f, frame)
-	case !now || !l.tryFlush(f.kind):
+	case !flush || !l.tryFlush(f.kind):
 		l.signalWriter(f.kind)
 	}
 	return nil
 }
 
-// sendWaiting waits until the frame is taken, behind the Sends that came before.
+// sendWaiting waits until the frame is taken, after the frames of earlier Sends.
 func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
-	w := &waiter{frame: frame, done: make(chan struct{})}
-	p.enqueue(f, w)
-	defer p.await(f.kind, -1)
-	patience := time.NewTimer(SendTimeout)
-	defer patience.Stop()
+	w := &waitingSend{frame: frame, done: make(chan struct{})}
+	p.enqueueSend(f, w)
+	defer p.addSenders(f.kind, -1)
+	timeout := time.NewTimer(SendTimeout)
+	defer timeout.Stop()
 	for {
 		var cause error
 		select {
@@ -43,21 +42,21 @@ func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
 			return w.err
 		case <-ctx.Done():
 			cause = context.Cause(ctx)
-		case <-patience.C:
-			if p.connected() {
-				patience.Reset(SendTimeout)
+		case <-timeout.C:
+			if p.isConnected() {
+				timeout.Reset(SendTimeout)
 				continue
 			}
 		}
-		if p.withdraw(f, w) {
-			return p.unsent(cause)
+		if p.withdrawSend(f, w) {
+			return p.sendFailure(cause)
 		}
 		return w.err
 	}
 }
 
-// enqueue makes a Send wait.
-func (p *peer) enqueue(f *flow, w *waiter) {
+// enqueueSend makes a Send wait for room.
+func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.senders++
@@ -66,14 +65,14 @@ func (p *peer) enqueue(f *flow, w *waiter) {
 	case p.leaving:
 		f.refuse(ErrClosed)
 	case p.cur != nil:
-		f.admit() // there may be room since it was looked for
+		f.admit() // there may be room since offerFrame
 	}
-	p.urge(f.kind)
+	p.wakeOrDial(f.kind)
 }
 
-// withdraw ends the wait of a Send; false when its frame was taken, or it has an
-// error.
-func (p *peer) withdraw(f *flow, w *waiter) bool {
+// withdrawSend stops the wait of a Send. It returns false if the frame was taken or the
+// Send has failed.
+func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(f.waiting, w)
@@ -84,17 +83,17 @@ func (p *peer) withdraw(f *flow, w *waiter) bool {
 	return true
 }
 
-// await counts the Sends that want a connection.
-func (p *peer) await(k transport.Kind, change int) {
+// addSenders changes the number of callers that need a connection.
+func (p *peer) addSenders(k transport.Kind, change int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.senders += change
-	p.urge(k)
+	p.wakeOrDial(k)
 }
 
-// offer takes a frame when there is a connection with room for it, whose writer has
-// then to be told.
-func (p *peer) offer(f *flow, frame []byte) (*link, error) {
+// offerFrame adds a frame if there is a connection with room for it. The caller must then
+// wake the writer of the link, or flush it.
+func (p *peer) offerFrame(f *flow, frame []byte) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -106,21 +105,21 @@ func (p *peer) offer(f *flow, frame []byte) (*link, error) {
 	return p.cur, nil
 }
 
-func (p *peer) connected() bool {
+func (p *peer) isConnected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cur != nil
 }
 
-// unsent says why a frame was not sent; cause is nil when it took too long.
-func (p *peer) unsent(cause error) error {
+// sendFailure returns why a frame was not sent. cause is nil after SendTimeout.
+func (p *peer) sendFailure(cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.leaving:
 		return ErrClosed
 	case p.cur != nil:
-		return fmt.Errorf("transport: %s takes nothing, it is slow or gone: %w", p.addr, cause)
+		return fmt.Errorf("transport: %s takes no frames, it is slow or gone: %w", p.addr, cause)
 	case cause == nil:
 		cause = p.lastErr
 	case p.lastErr != nil:

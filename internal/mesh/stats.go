@@ -9,18 +9,17 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Result is how a handshake ended: that of the network, or the exchange of greets
-// behind it.
+// Result is how a handshake ended, including the exchange of greets.
 type Result uint8
 
 // The results.
 const (
-	ResultEstablished   Result = iota // the connection is in use, or was
-	ResultRefused                     // this node did not want the peer
-	ResultRefusedByPeer               // the peer did not want this node
+	ResultEstablished   Result = iota // the connection was put to use
+	ResultRefused                     // this node refused the peer
+	ResultRefusedByPeer               // the peer refused this node
 	ResultDuplicate                   // another connection of the pair stays
-	ResultFailed                      // the network failed, or it took too long
-	ResultCertificate                 // one of the two did not accept the other's certificate
+	ResultFailed                      // the network failed or timed out
+	ResultCertificate                 // one node refused the certificate of the other
 	Results                           // counts the results
 )
 
@@ -28,7 +27,7 @@ var resultNames = [Results]string{
 	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
 }
 
-// String is the name of the result as metrics write it.
+// String returns the name of the result as metrics write it.
 func (r Result) String() string { return resultNames[r] }
 
 // Drop is why a frame was not sent or not delivered.
@@ -39,13 +38,13 @@ const (
 	DropOldest      Drop = iota // too many system frames waited for a peer
 	DropStale                   // a system frame waited too long for a connection
 	DropTooLarge                // empty or above the limit of its kind
-	DropNoPeer                  // for this node itself, or for one peer too many
-	DropLost                    // taken, but lost with the connection before it was written
+	DropNoPeer                  // addressed to this node, or too many peers
+	DropLost                    // the connection ended before the frame was written
 	DropClosed                  // the transport was closed
-	DropGarbage                 // no frame; the connection, or its bulk stream, was closed
-	DropUnconnected             // a datagram for a peer without a connection
-	DropBusy                    // a datagram too many, for the network or for the handler here
-	DropStalled                 // a frame, or the head of a stream, whose rest did not come in time
+	DropGarbage                 // not a frame; the connection or bulk stream was closed
+	DropUnconnected             // a datagram to a peer without a connection
+	DropBusy                    // more datagrams than the network or the handler takes
+	DropStalled                 // the rest of a frame or stream head did not arrive in time
 	Drops                       // counts the drops
 )
 
@@ -54,7 +53,7 @@ var dropNames = [Drops]string{
 	"unconnected", "busy", "stalled",
 }
 
-// String is the name of the drop as metrics write it.
+// String returns the name of the drop as metrics write it.
 func (d Drop) String() string { return dropNames[d] }
 
 type trafficCounter struct{ messages, bytes atomic.Uint64 }
@@ -68,7 +67,7 @@ func (c *trafficCounter) read() transport.Traffic {
 	return transport.Traffic{Messages: c.messages.Load(), Bytes: c.bytes.Load()}
 }
 
-// counters are the Stats as they are counted.
+// counters count what transport.Stats reports.
 type counters struct {
 	connections    atomic.Int64
 	sent, received [transport.Kinds]trafficCounter
@@ -81,9 +80,8 @@ type counters struct {
 	datagramsSent, datagramsReceived trafficCounter
 }
 
-// failed counts a handshake that ended with an error before the greets were
-// exchanged.
-func (c *counters) failed(err error) {
+// countFailed counts a handshake that failed before the greets were exchanged.
+func (c *counters) countFailed(err error) {
 	result := ResultFailed
 	if errors.Is(err, transport.ErrCertificate) {
 		result = ResultCertificate
@@ -112,10 +110,10 @@ func (c *counters) read() transport.Stats {
 		s.Sent[k], s.Received[k] = c.sent[k].read(), c.received[k].read()
 	}
 	for i := range c.handshakes {
-		s.Handshakes[Result(i).String()] = c.handshakes[i].Load()
+		s.Handshakes[resultNames[i]] = c.handshakes[i].Load()
 	}
 	for i := range c.dropped {
-		s.Dropped[Drop(i).String()] = c.dropped[i].Load()
+		s.Dropped[dropNames[i]] = c.dropped[i].Load()
 	}
 	return s
 }

@@ -87,12 +87,8 @@ func (m *Messenger) writeAnswer(to member.Address, a wire.Answer, flush bool) {
 		a = wire.Answer{ID: a.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 		frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes)
 	}
-	switch {
-	case err != nil:
-	case flush:
-		err = m.net.SendNow(m.answering, transport.Answer, to, frame.b)
-	default:
-		err = m.net.Answer(m.answering, to, frame.b)
+	if err == nil {
+		err = m.net.SendKind(m.answering, transport.Answer, to, frame.b, flush)
 	}
 	if err != nil {
 		// The caller sees that the connection is lost, or has stopped waiting.

@@ -182,11 +182,9 @@ func (m *Messenger) sendCall(
 	if own.b, err = e.AppendCall(own.b, c, MaxEventBytes); err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
 	}
-	if c.Request && m.pending.isOnly() {
-		// Nothing else is likely to share the packet, so flush at once.
-		return sendError(m.net.SendNow(ctx, transport.Custom, to.Address, own.b))
-	}
-	return sendError(m.net.Send(ctx, to.Address, own.b))
+	// If this is the only call, no other frame is likely to share the packet.
+	flush := c.Request && m.pending.isOnly()
+	return sendError(m.net.SendKind(ctx, transport.Custom, to.Address, own.b, flush))
 }
 
 // deliverCall gives a call to this node's own receiver.

@@ -81,7 +81,7 @@ func TestTraceLines(t *testing.T) {
 
 // TestReportLines: the same of what the transport has to tell.
 func TestReportLines(t *testing.T) {
-	for what, want := range map[mesh.What]string{
+	for what, want := range map[mesh.ReportKind]string{
 		mesh.ReportConnected: `{"level":"debug","peer":"127.0.0.1:2","message":"connected"}`,
 		mesh.ReportLost: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"connection lost"}`,
@@ -93,7 +93,7 @@ func TestReportLines(t *testing.T) {
 			`"message":"stream refused"}`,
 		mesh.ReportSmallBuffers: `{"level":"info","error":"boom","message":"small buffers"}`,
 	} {
-		report := mesh.Report{What: what, Peer: at(2, 0).Address, Err: errBoom}
+		report := mesh.Report{Kind: what, Peer: at(2, 0).Address, Err: errBoom}
 		switch what {
 		case mesh.ReportConnected:
 			report.Err = nil
@@ -109,7 +109,7 @@ func TestReportLines(t *testing.T) {
 
 // TestEveryReportHasALine, but the one that ends the node.
 func TestEveryReportHasALine(t *testing.T) {
-	for what := range mesh.Whats {
+	for what := range mesh.ReportKinds {
 		if l := reportLines[what]; (l.text == "") != (what == mesh.ReportFailed) {
 			t.Errorf("report %d: got the line %q", what, l.text)
 		}
@@ -164,8 +164,8 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	peer.Address.Host = hostile
 	refusal := &transport.CloseError{Code: transport.CodeRefused, Reason: hostile, Remote: true}
 	mismatch := &transport.ConfigMismatchError{Field: "Cluster", Ours: "a", Theirs: hostile}
-	report := func(what mesh.What, err error) func(*Observer) {
-		r := mesh.Report{What: what, Peer: peer.Address, Err: err}
+	report := func(what mesh.ReportKind, err error) func(*Observer) {
+		r := mesh.Report{Kind: what, Peer: peer.Address, Err: err}
 		return func(o *Observer) { o.logReport(r) }
 	}
 	trace := func(what statemachine.TraceKind) func(*Observer) {
@@ -229,14 +229,14 @@ func TestNothingIsEscapedTwice(t *testing.T) {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
 	}
 	got := logged(zerolog.WarnLevel, func(o *Observer) {
-		o.logReport(mesh.Report{What: mesh.ReportRefused, Peer: at(2, 0).Address,
+		o.logReport(mesh.Report{Kind: mesh.ReportRefused, Peer: at(2, 0).Address,
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("Cluster", "a b", "c"))})
 	})
 	want := `{"level":"warn","peer":"127.0.0.1:2","error":"differs in size (3 here, 5 there), ` +
 		`cluster (\"a b\" here, c there): configure the same on every node",` +
 		`"message":"peer refused"}` + "\n"
 	got += logged(zerolog.WarnLevel, func(o *Observer) {
-		o.logReport(mesh.Report{What: mesh.ReportRefused, Peer: at(2, 0).Address,
+		o.logReport(mesh.Report{Kind: mesh.ReportRefused, Peer: at(2, 0).Address,
 			Err: mismatch("Cluster", "a b", "c")})
 	})
 	want += `{"level":"warn","peer":"127.0.0.1:2","error":"transport: Cluster differs: ` +

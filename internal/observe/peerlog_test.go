@@ -57,11 +57,11 @@ func (s *peerLog) isHopeless() bool {
 // whose address it came from. One packet with a forged source is enough for it.
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)
-	for what, hopeless := range map[mesh.What]bool{
+	for what, hopeless := range map[mesh.ReportKind]bool{
 		mesh.ReportCertificate: false, mesh.ReportUnreachable: true,
 	} {
 		o := New(Config{Log: slog.New(slog.DiscardHandler), Seeds: seed, Self: at(7001, 0).Address})
-		o.Report(mesh.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
+		o.Report(mesh.Report{Kind: what, Peer: seed[0], Err: transport.ErrCertificate})
 		if got := o.peers.isHopeless(); got != hopeless {
 			t.Errorf("%v of the only other seed: got hopeless %v, want %v", what, got, hopeless)
 		}
@@ -225,7 +225,7 @@ func TestFaultText(t *testing.T) {
 			`differs in heartbeat interval (1s here, "\x1b[2J" there)`},
 		{remote(transport.CodeRefused, "no\nway"), `refuses this node: "no\nway"`},
 		{remote(transport.CodeEarlierRun, ""), "knows a later run of this address"},
-		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},
+		{remote(transport.CodeClosed, "the node shuts down"), "is shutting down"},
 		{remote(transport.CodeBusy, "too many"),
 			"quicnet: dial x: transport: the peer closed the connection (busy): too many"},
 	} {

@@ -18,7 +18,7 @@ import (
 
 // reportLines has the line of each report of the transport, ReportFailed aside: it ends the
 // node, which logs that.
-var reportLines = map[mesh.What]line{
+var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportConnected:     {slog.LevelDebug, "connected"},
 	mesh.ReportLost:          {slog.LevelDebug, "connection lost"},
 	mesh.ReportRefused:       {slog.LevelWarn, "peer refused"},
@@ -34,10 +34,10 @@ var reportLines = map[mesh.What]line{
 func (o *Observer) Report(r mesh.Report) {
 	o.logReport(r)
 	switch {
-	case r.Err == nil || r.What == mesh.ReportSeedsDiffer ||
-		r.What == mesh.ReportStreamRefused:
+	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
+		r.Kind == mesh.ReportStreamRefused:
 		// The peer is connected.
-	case r.What == mesh.ReportCertificate || r.Peer.IsZero():
+	case r.Kind == mesh.ReportCertificate || r.Peer.IsZero():
 		// Anyone can dial this node and claim the address of a seed. Only the dials of
 		// this node tell something about that seed.
 	case isFinal(r.Err):
@@ -61,7 +61,7 @@ func isFinal(err error) bool {
 }
 
 func (o *Observer) logReport(r mesh.Report) {
-	l := reportLines[r.What]
+	l := reportLines[r.Kind]
 	if !o.log.Enabled(context.Background(), l.level) {
 		return
 	}
@@ -69,7 +69,7 @@ func (o *Observer) logReport(r mesh.Report) {
 	if !r.Peer.IsZero() {
 		attrs = append(attrs, slog.String("peer", addressText(r.Peer)))
 	}
-	if r.What == mesh.ReportSeedsDiffer {
+	if r.Kind == mesh.ReportSeedsDiffer {
 		attrs = append(attrs,
 			slog.String("seeds", safetext.OneLine(seedList(o.cfg.Seeds), maxErrorBytes)))
 	}

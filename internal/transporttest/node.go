@@ -256,12 +256,12 @@ func (n *node) lostPeers() []member.Identity {
 }
 
 // reported returns the errors of the reports of one kind.
-func (n *node) reported(what mesh.What) []error {
+func (n *node) reported(what mesh.ReportKind) []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var errs []error
 	for _, r := range n.reports {
-		if r.What == what {
+		if r.Kind == what {
 			errs = append(errs, r.Err)
 		}
 	}

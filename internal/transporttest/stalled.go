@@ -55,7 +55,7 @@ func testFramesStandStill(t *testing.T, w World) {
 				t.Errorf("%s: counted %d times, want once", name, int(got)-stalls+1)
 			}
 			errs := a.reported(mesh.ReportLost)
-			if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), "part of a frame") {
+			if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), "the rest of a frame") {
 				t.Errorf("%s: reported are %v, want the reason", name, errs)
 			}
 		}
@@ -109,7 +109,7 @@ func testStrangersShareRoom(t *testing.T, w World) {
 				t.Errorf("Send: %v", err)
 			}
 		default:
-			if err := b.Answer(context.Background(), addr(1), make([]byte, length)); err != nil {
+			if err := b.SendKind(context.Background(), transport.Answer, addr(1), make([]byte, length), false); err != nil {
 				t.Errorf("Answer: %v", err)
 			}
 		}

@@ -159,9 +159,9 @@ func testBadHeads(t *testing.T, w World) {
 			garbage, "length 4294967295, limit 4096"},
 		{"cut off", frame([]byte("head"))[:6], true, 0, garbage, "is cut off"},
 		{"that does not come", []byte{0}, false, mesh.HeadTimeout,
-			stalled, "has not come within 3s"},
+			stalled, "did not arrive within 3s"},
 		{"that comes in part", frame([]byte("head"))[:6], false, mesh.HeadTimeout,
-			stalled, "has not come within 3s"},
+			stalled, "did not arrive within 3s"},
 	} {
 		s, err := r.OpenStream()
 		if err != nil {

@@ -206,7 +206,7 @@ func (e *endpoint) Accept() (transport.Conn, error) {
 
 // Close implements transport.Network.
 func (e *endpoint) Close() error {
-	e.shut(&transport.CloseError{Code: transport.CodeClosed, Reason: "the node goes", Remote: true})
+	e.shut(&transport.CloseError{Code: transport.CodeClosed, Reason: "the node shuts down", Remote: true})
 	return nil
 }
 

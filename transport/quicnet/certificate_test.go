@@ -269,8 +269,8 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 		t.Errorf("%d connections after the certificate ended, want none", got)
 	}
 	err := b.nextReport(t, mesh.ReportLost)
-	if err == nil || !strings.Contains(err.Error(), "the certificate of the peer has ended") {
-		t.Errorf("the peer says %v, want that the certificate has ended", err)
+	if err == nil || !strings.Contains(err.Error(), "the certificate of the peer has expired") {
+		t.Errorf("got the report %v, want that the certificate has expired", err)
 	}
 	a.Notify(addrB, []byte("still there"))
 	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportCertificate), "which is not now")

@@ -101,7 +101,7 @@ func (n *node) talk(to member.Address, frames int) error {
 		if err := n.Send(context.Background(), to, frame); err != nil {
 			return err
 		}
-		if err := n.Answer(context.Background(), to, frame); err != nil {
+		if err := n.SendKind(context.Background(), transport.Answer, to, frame, false); err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)

@@ -181,10 +181,10 @@ func TestLoopback(t *testing.T) {
 }
 
 // nextReport is the error of the next report of a kind.
-func (n *node) nextReport(t *testing.T, what mesh.What) error {
+func (n *node) nextReport(t *testing.T, what mesh.ReportKind) error {
 	t.Helper()
 	for {
-		if r := next(t, n.reports, fmt.Sprint("report ", what)); r.What == what {
+		if r := next(t, n.reports, fmt.Sprint("report ", what)); r.Kind == what {
 			return r.Err
 		}
 	}
@@ -241,7 +241,7 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 		a.Notify(b.self.Address, []byte("let me in"))
 		for told := false; !told; {
 			r := next(t, b.reports, name)
-			if told = r.What == mesh.ReportCertificate; !told {
+			if told = r.Kind == mesh.ReportCertificate; !told {
 				continue
 			}
 			if r.Peer != a.self.Address || !errors.Is(r.Err, transport.ErrCertificate) {
@@ -285,11 +285,11 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 }
 
 // awaitReport waits for a report of a kind with an error.
-func (n *node) awaitReport(t *testing.T, what mesh.What, name string, want error) {
+func (n *node) awaitReport(t *testing.T, what mesh.ReportKind, name string, want error) {
 	t.Helper()
 	for {
 		r := next(t, n.reports, name+": "+want.Error())
-		if r.What == what && errors.Is(r.Err, want) {
+		if r.Kind == what && errors.Is(r.Err, want) {
 			return
 		}
 	}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// endsBytes is the length of what precedes the greet of a dialer: Ends.ID and Ends.Lost.
+const endsBytes = 16
+
+// shutdownReason is the reason that a node gives when it shuts down.
+const shutdownReason = "the node shuts down"
+
+// limitGreet closes a connection if its greets take too long or the Mesh is closed.
+func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
+	timeout := time.AfterFunc(greetTimeout, func() {
+		conn.Close(transport.CodeTimeout, "no greet in time")
+	})
+	unhook := context.AfterFunc(m.ctx, func() { conn.Close(transport.CodeClosed, shutdownReason) })
+	return func() {
+		timeout.Stop()
+		unhook()
+	}
+}
+
+// ownGreet returns this node's greet to a peer.
+func (m *Mesh) ownGreet(to member.Address, active bool) message.Message {
+	greet := m.handler.Greet()
+	greet.To = to
+	body, _ := greet.Body.(message.Greet) // Start has checked the type
+	body.Active = active
+	greet.Body = body
+	return greet
+}
+
+// answerGreet exchanges greets on a connection that a peer dialed.
+func (m *Mesh) answerGreet(conn transport.Conn) {
+	defer m.limitGreet(conn)()
+	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
+	raw, err := reader.next()
+	if err == nil && len(raw) < endsBytes {
+		err = fmt.Errorf("%w: greet of %d bytes", errGarbage, len(raw))
+	}
+	var theirs message.Message
+	if err == nil {
+		theirs, err = m.decodeGreet(raw[endsBytes:])
+	}
+	if err != nil {
+		m.failGreet(conn, nil, err)
+		return
+	}
+	from := theirs.From.Address
+	if err := m.checkIdentity(conn, from); err != nil {
+		// Nothing is known about the member that the dialer claims to be.
+		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
+		m.countCertificate(from, err)
+		return
+	}
+	ours := m.ownGreet(from, false)
+	if err := CheckGreet(ours, theirs); err != nil {
+		// With this node's greet the dialer gets the same result, and reports it.
+		if m.writeGreet(conn, nil, ours) == nil {
+			_, _ = reader.next() // returns when the peer, or limitGreet, closes the connection
+		}
+		m.refuseConn(conn, from, err, m.reports.reportStranger)
+		return
+	}
+	if err := m.handler.Admit(theirs); err != nil {
+		m.refuseConn(conn, from, err, m.reports.reportStranger)
+		return
+	}
+	p, err := m.holdPeer(from)
+	if err != nil {
+		code, reason := transport.CodeBusy, err.Error()
+		if errors.Is(err, ErrClosed) {
+			code, reason = transport.CodeClosed, shutdownReason // not a refusal
+		}
+		conn.Close(code, reason)
+		m.stats.handshakes[ResultRefused].Add(1)
+		return
+	}
+	defer p.release()
+	l := newLink(p, conn, Ends{
+		Dialer: from,
+		ID:     binary.BigEndian.Uint64(raw),
+		Lost:   binary.BigEndian.Uint64(raw[8:]),
+	})
+	m.establish(l, ours, theirs, reader)
+}
+
+// greet exchanges greets on a connection that this node dialed.
+func (p *peer) greet(conn transport.Conn) {
+	m := p.mesh
+	defer m.limitGreet(conn)()
+	l := p.claimGreeting(conn)
+	if l == nil {
+		conn.Close(transport.CodeDuplicate, "no longer needed")
+		m.stats.handshakes[ResultDuplicate].Add(1)
+		return
+	}
+	if err := m.checkIdentity(conn, p.addr); err != nil {
+		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
+		m.stats.countFailed(err)
+		m.reports.report(Report{ReportRefused, p.addr, err})
+		p.setLastErr(err, true)
+		l.end(transport.CodeRefused, "", nil)
+		return
+	}
+	ours := m.ownGreet(p.addr, true)
+	prefix := binary.BigEndian.AppendUint64(nil, l.ends.ID)
+	prefix = binary.BigEndian.AppendUint64(prefix, l.ends.Lost)
+	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
+	theirs, err := m.exchangeGreets(conn, reader, prefix, ours)
+	if err != nil {
+		m.failGreet(conn, p, err)
+		l.end(transport.CodeClosed, "", nil)
+		return
+	}
+	if err = CheckGreet(ours, theirs); err == nil {
+		err = m.handler.Admit(theirs)
+	}
+	if err != nil {
+		m.refuseConn(conn, p.addr, err, m.reports.report)
+		p.setLastErr(err, true)
+		l.end(transport.CodeRefused, "", nil)
+		return
+	}
+	m.establish(l, ours, theirs, reader)
+}
+
+// claimGreeting makes conn the connection on which this node greets. It returns nil if
+// another connection came first.
+func (p *peer) claimGreeting(conn transport.Conn) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leaving || p.greeting != nil || p.cur != nil && !p.cur.silent {
+		return nil
+	}
+	ends := Ends{Dialer: p.mesh.self, ID: rand.Uint64() | 1, Lost: p.lastID}
+	p.greeting = newLink(p, conn, ends)
+	return p.greeting
+}
+
+// exchangeGreets sends the active greet and reads the passive one.
+func (m *Mesh) exchangeGreets(
+	conn transport.Conn, r *frameReader, prefix []byte, ours message.Message,
+) (theirs message.Message, err error) {
+	if err := m.writeGreet(conn, prefix, ours); err != nil {
+		return theirs, err
+	}
+	raw, err := r.next()
+	if err != nil {
+		return theirs, err
+	}
+	return m.decodeGreet(raw)
+}
+
+func (m *Mesh) decodeGreet(raw []byte) (message.Message, error) {
+	greet, err := m.cfg.Decode(raw)
+	if err != nil {
+		err = fmt.Errorf("%w: greet: %w", errGarbage, err)
+	}
+	return greet, err
+}
+
+// writeGreet sends a greet, the first frame of the system stream.
+func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Message) error {
+	encoded, err := m.cfg.Encode(greet)
+	if err != nil {
+		return fmt.Errorf("transport: encode greet: %w", err)
+	}
+	frame := appendHeader(nil, len(prefix)+len(encoded))
+	frame = append(append(frame, prefix...), encoded...)
+	_, err = conn.Stream(transport.System).Write(frame)
+	return err
+}
+
+// establish makes a link the connection of its peer and starts it. If the peer dialed, it
+// writes this node's greet before everything else.
+func (m *Mesh) establish(l *link, ours, theirs message.Message, r *frameReader) {
+	r.limit, r.link = MaxSystemBytes, l
+	l.who, l.reader = theirs.From, r
+	if refusal := l.peer.adopt(l); refusal != nil {
+		m.stats.handshakes[ResultDuplicate].Add(1)
+		l.end(refusal.Code, refusal.Reason, refusal)
+		return
+	}
+	our, _ := ours.Body.(message.Greet)
+	their, _ := theirs.Body.(message.Greet) // CheckGreet has checked the types
+	if !our.Active {
+		if err := m.writeGreet(l.conn, nil, ours); err != nil {
+			m.stats.handshakes[ResultFailed].Add(1)
+			l.end(transport.CodeClosed, "greet not written", err)
+			return
+		}
+	}
+	m.stats.handshakes[ResultEstablished].Add(1)
+	m.reports.report(Report{Kind: ReportConnected, Peer: l.peer.addr})
+	l.start()
+	if err := GreetWarning(our, their); err != nil {
+		m.reports.report(Report{ReportSeedsDiffer, theirs.From.Address, err})
+	}
+}
+
+// failGreet closes a connection on which no greet of the peer arrived, and counts and
+// reports the error. p is nil if the peer dialed: then nothing is known about it.
+func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
+	refused := false
+	closed, isClosed := errors.AsType[*transport.CloseError](err)
+	switch {
+	case errors.Is(err, errGarbage), errors.Is(err, errEndMark):
+		m.stats.countDrop(DropGarbage, 1)
+		conn.Close(transport.CodeGarbage, err.Error())
+		if p == nil {
+			m.reports.reportStranger(Report{Kind: ReportRefused, Err: err})
+		} else {
+			m.reports.report(Report{ReportRefused, p.addr, err})
+		}
+		m.stats.handshakes[ResultRefused].Add(1)
+	case isClosed && closed.Remote && closed.Code == transport.CodeDuplicate:
+		m.stats.handshakes[ResultDuplicate].Add(1)
+		if p != nil {
+			m.stats.duplicates.Add(1)
+			p = nil // another connection stays: nothing failed
+		}
+	case isClosed && isRefusal(closed) && p == nil:
+		// Before the greets only the certificate can be refused.
+		m.countCertificate(member.Address{}, err)
+	case isClosed && isRefusal(closed):
+		m.stats.handshakes[ResultRefusedByPeer].Add(1)
+		refused = true
+	default:
+		m.stats.countFailed(err)
+	}
+	conn.Close(transport.CodeClosed, "no greet")
+	if p == nil {
+		return
+	}
+	kind := ReportUnreachable
+	if refused {
+		kind = ReportRefusedByPeer
+	}
+	p.setLastErr(err, refused)
+	m.reports.report(Report{kind, p.addr, err})
+}
+
+// refuseConn closes the connection of a peer that this node does not accept.
+func (m *Mesh) refuseConn(
+	conn transport.Conn, peer member.Address, err error, report func(Report),
+) {
+	conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
+	m.stats.handshakes[ResultRefused].Add(1)
+	report(Report{ReportRefused, peer, err})
+}
+
+// isRefusal reports whether the peer refuses this node, so that it is useless to dial again
+// soon.
+func isRefusal(e *transport.CloseError) bool {
+	return e.Remote && (e.Code == transport.CodeRefused || e.Code == transport.CodeEarlierRun ||
+		e.Code == transport.CodeBusy)
+}

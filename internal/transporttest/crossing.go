@@ -140,7 +140,7 @@ func talk(from, to *node, frames int) error {
 		if err := from.Send(context.Background(), to.address(), frame); err != nil {
 			return err
 		}
-		if err := from.SendKind(context.Background(), transport.Answer, to.address(), frame, false); err != nil {
+		if err := from.answer(to.address(), frame); err != nil {
 			return err
 		}
 		if i%3 == 0 {

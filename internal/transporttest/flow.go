@@ -37,7 +37,7 @@ func testOrder(t *testing.T, w World) {
 		if err := a.Send(context.Background(), addr(2), []byte(frame)); err != nil {
 			t.Fatalf("Send %d: %v", i, err)
 		}
-		if err := a.SendKind(context.Background(), transport.Answer, addr(2), []byte(frame), false); err != nil {
+		if err := a.answer(addr(2), []byte(frame)); err != nil {
 			t.Fatalf("Answer %d: %v", i, err)
 		}
 		if i%50 == 49 {
@@ -72,7 +72,7 @@ func testKindsApart(t *testing.T, w World) {
 	}
 	// More answers than the window of a stream holds.
 	for i := range 100 {
-		if err := a.SendKind(t.Context(), transport.Answer, addr(2), make([]byte, 10_000), false); err != nil {
+		if err := a.answer(addr(2), make([]byte, 10_000)); err != nil {
 			t.Fatalf("Answer %d beside custom frames that wait: %v", i, err)
 		}
 	}

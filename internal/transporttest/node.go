@@ -289,6 +289,11 @@ func (n *node) hasReceived(k transport.Kind, count int) func() bool {
 // address of the node as it greets.
 func (n *node) address() member.Address { return n.greet.From.Address }
 
+// answer sends an answer frame.
+func (n *node) answer(to member.Address, frame []byte) error {
+	return n.SendKind(n.t.Context(), transport.Answer, to, frame, false)
+}
+
 // connect gives two nodes a connection that the first one dialed.
 func connect(t *testing.T, from, to *node) {
 	t.Helper()

@@ -109,7 +109,7 @@ func testStrangersShareRoom(t *testing.T, w World) {
 				t.Errorf("Send: %v", err)
 			}
 		default:
-			if err := b.SendKind(context.Background(), transport.Answer, addr(1), make([]byte, length), false); err != nil {
+			if err := b.answer(addr(1), make([]byte, length)); err != nil {
 				t.Errorf("Answer: %v", err)
 			}
 		}

@@ -81,8 +81,8 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 			t.Errorf("the last two lines are %v apart, want at least 30 s", gap)
 		}
 		const why = "leads provisionally until 2 of 3 members are there: 1 joined; waits for " +
-			"127.0.0.1:7001 (memnet: dial 127.0.0.1:7001: nobody listens there), " +
-			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: nobody listens there)"
+			"127.0.0.1:7001 (memnet: dial 127.0.0.1:7001: no node listens there), " +
+			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: no node listens there)"
 		if !strings.Contains(lines[0], why) || n.Status().NoLeader != why || !n.Status().Provisional {
 			t.Errorf("got\n%s\nand in the status\n%s\nwant\n%s", lines[0], n.Status().NoLeader, why)
 		}
@@ -207,8 +207,8 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		for i := range 2 {
 			want := fmt.Sprintf("10.0.0.%d:7000 "+
-				"(certificate refused: that of the other node comes from another authority: "+
-				"another secret, cluster name or file of authorities)", 2-i)
+				"(certificate refused: the certificate of the other node is from another authority: "+
+				"another secret, cluster name or CA file)", 2-i)
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}

@@ -63,8 +63,8 @@ func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	}{
 		{1, "leads provisionally until 1 of 1 members are there: 1 joined, and no leader is chosen yet"},
 		{3, "leads provisionally until 2 of 3 members are there: 1 joined; waits for " +
-			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: nobody listens there), " +
-			"127.0.0.1:7003 (memnet: dial 127.0.0.1:7003: nobody listens there)"},
+			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: no node listens there), " +
+			"127.0.0.1:7003 (memnet: dial 127.0.0.1:7003: no node listens there)"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, c.size)
@@ -94,8 +94,8 @@ func TestStartSaysWhomItAsked(t *testing.T) {
 			t.Fatalf("Start: got %v, want a JoinError with both seeds", err)
 		}
 		for _, a := range join.Asked {
-			if !strings.Contains(a.Err.Error(), "nobody listens there") {
-				t.Errorf("%s: got %v, want that nobody listens there", a.From, a.Err)
+			if !strings.Contains(a.Err.Error(), "no node listens there") {
+				t.Errorf("%s: got %v, want that no node listens there", a.From, a.Err)
 			}
 		}
 	})

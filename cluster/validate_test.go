@@ -103,7 +103,7 @@ func TestValidateWantsASecretBeyondLoopback(t *testing.T) {
 			"Secret is text and not base64"},
 		{"secret", with(func(c *Config) { c.Secret = testSecret }), ""},
 		{"password", with(func(c *Config) { c.Secret = []byte("passwordpassword") }),
-			"Secret holds 12 random bytes at most, and a secret at least 32; athena secret new "},
+			"Secret holds at most 12 random bytes, and a secret needs 32; athena secret new "},
 		{"secret with its line end", with(func(c *Config) {
 			c.Secret = append(bytes.Clone(testSecret), '\n')
 		}), "Secret is text and not base64"},

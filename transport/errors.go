@@ -13,7 +13,7 @@ import (
 var (
 	// ErrAddressInUse reports that another process listens on the address.
 	ErrAddressInUse = errors.New("transport: address already in use")
-	// ErrNoAnswer reports that nothing came back from the address of a peer.
+	// ErrNoAnswer reports that the address of a peer did not answer.
 	ErrNoAnswer = errors.New("transport: no answer")
 	// ErrUnknownHost reports that the host name of a peer could not be resolved.
 	ErrUnknownHost = errors.New("transport: unknown host")
@@ -22,8 +22,8 @@ var (
 	ErrCertificate = errors.New("transport: certificate not accepted: " +
 		"give every node the same secret and the same cluster name, " +
 		"or certificates of one authority, and check its clock")
-	// ErrNotNode reports that another program than a node answers.
-	ErrNotNode = errors.New("transport: what answers there is no node of Athena")
+	// ErrNotNode reports that another program than an Athena node answers.
+	ErrNotNode = errors.New("transport: another program than an Athena node answers")
 
 	// ErrTooManyStreams reports that MaxStreams streams to the peer are open already.
 	ErrTooManyStreams = errors.New("transport: too many streams to the peer: close one, or try later")
@@ -33,21 +33,20 @@ var (
 	ErrStreamReset = errors.New("transport: the peer closed the stream")
 )
 
-// Code is the reason for which a connection was closed. The numbers are part of the
-// protocol.
+// Code is why a connection was closed. The numbers are part of the protocol.
 type Code uint64
 
 // The codes.
 const (
-	CodeClosed     Code = iota // the node shuts down, or it needs the connection no longer
+	CodeClosed     Code = iota // the node shuts down or no longer needs the connection
 	CodeRefused                // the greet was not accepted; the reason gives the cause
 	CodeDuplicate              // another connection of the pair stays
 	CodeReplaced               // a later connection of the peer took its place
 	CodeEarlierRun             // a later run of the node has a connection
-	CodeBusy                   // too many peers or greets under way
+	CodeBusy                   // too many peers or pending greets
 	CodeGarbage                // the peer sent bytes that are not a frame
 	CodeTimeout                // the peer did not greet, read or leave in time
-	CodeLeft                   // each end has handed over everything that the other one wrote
+	CodeLeft                   // each end has delivered everything that the other one wrote
 	codes
 )
 
@@ -75,9 +74,9 @@ func (e *CloseError) Error() string {
 	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, safetext.PeerText(e.Reason))
 }
 
-// CertificateError reports why two nodes do not accept each other's certificates. It
-// wraps ErrCertificate. The text is the same at every attempt, so that logs do not repeat
-// it.
+// CertificateError reports why one of two nodes does not accept the certificate of the
+// other. It wraps ErrCertificate. The text is the same at every attempt, so that logs do
+// not repeat it.
 type CertificateError struct{ Why string }
 
 // Error gives the reason and the advice of ErrCertificate.
@@ -86,8 +85,8 @@ func (e *CertificateError) Error() string { return fmt.Sprintf("%v (%s)", ErrCer
 // Unwrap returns ErrCertificate.
 func (e *CertificateError) Unwrap() error { return ErrCertificate }
 
-// ConfigMismatchError reports that two nodes cannot be in one cluster because their
-// configurations differ.
+// ConfigMismatchError reports a difference of configuration that keeps two nodes from being
+// in one cluster.
 type ConfigMismatchError struct {
 	Field  string // as in the configuration, or Protocol
 	Ours   string
@@ -102,13 +101,13 @@ func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {
 	case "Address":
-		advice = "use one address for a node everywhere, the one it advertises"
+		advice = "use the address that a node advertises everywhere"
 	case "Protocol":
 		advice = "upgrade the older program"
 	case "ClusterID":
 		advice = "these are members of two clusters that share a name and a secret: remove the " +
 			"nodes of one from the seeds of the other, and give each its own name and secret; " +
-			"where athena recover began a new cluster, run it on every node of the old one"
+			"after athena recover on one node, run it on every node of the old cluster"
 	}
 	return fmt.Sprintf("%s differs: %s here, %s at the peer: %s",
 		field, safetext.QuotePeerText(e.Ours), safetext.QuotePeerText(e.Theirs), advice)

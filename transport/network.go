@@ -14,18 +14,17 @@ import (
 
 // Limits of a connection.
 const (
-	// MaxStreams bounds the bulk streams of one connection that each side has opened.
+	// MaxStreams bounds the open bulk streams that each side of a connection has opened.
 	MaxStreams = 16
-	// MaxPacketBytes bounds what SendDatagram is given. A packet of QUIC, 1200 bytes, has
-	// room for it and for acknowledgements and a part of a system frame: QUIC puts
-	// datagrams in first.
+	// MaxPacketBytes bounds a SendDatagram. A packet of QUIC, 1200 bytes, has room for it
+	// and for acknowledgements and a part of a system frame: QUIC puts datagrams in first.
 	MaxPacketBytes = 962
 )
 
 // Config is what a node passes to the function that opens its network.
 type Config struct {
-	// Size is the size of the cluster, N. A network bounds by it how much hosts that are
-	// not admitted yet may occupy.
+	// Size is the size of the cluster, N. It bounds what hosts may occupy before they are
+	// admitted.
 	Size int
 	// Addr is where the node listens, host:port.
 	Addr string
@@ -43,15 +42,15 @@ type Config struct {
 	Warn func(err error)
 }
 
-// Network makes the connections of one node. It knows nothing of greets, frames or peers.
+// Network makes the connections of one node. It handles bytes, not greets, frames or peers.
 // Its methods may be called concurrently.
 type Network interface {
 	// Dial connects to the node at an address, and gives up when ctx ends.
 	Dial(ctx context.Context, to member.Address) (Conn, error)
-	// Accept blocks until another node has dialed. After an error, by Close or by a fault,
+	// Accept blocks until another node has dialed. After an error, from Close or a fault,
 	// the network is not used again.
 	Accept() (Conn, error)
-	// Close frees the address. Every connection is closed before.
+	// Close frees the address. The node closes its connections first.
 	Close() error
 }
 
@@ -75,8 +74,8 @@ type Conn interface {
 	// ReceiveDatagram blocks for the next datagram, until the connection ends. While it is
 	// not called a few datagrams wait, and more are lost.
 	ReceiveDatagram() ([]byte, error)
-	// Close ends the connection at once; bytes under way are lost. The first call counts,
-	// and the peer receives its code and reason.
+	// Close ends the connection immediately; bytes in flight are lost. Only the first call
+	// has an effect, and the peer receives its code and reason.
 	Close(code Code, reason string)
 	// RTT returns the round-trip time, 0 if it is not known.
 	RTT() time.Duration
@@ -112,9 +111,10 @@ type RawStream interface {
 	// CloseWrite announces that nothing more is written: the peer reads io.EOF after what
 	// was written before.
 	CloseWrite() error
-	// Cancel ends both directions at once. It may be called concurrently with everything.
+	// Cancel ends both directions immediately. It may be called concurrently with every
+	// other method.
 	Cancel()
-	// Release ends the count of a stream that the peer opened towards MaxStreams.
+	// Release stops counting a stream that the peer opened towards MaxStreams.
 	Release()
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Stats counts what the connections of a node did since its start.
+// Stats has the counters of a node's connections since its start.
 type Stats struct {
-	Connections int // mapped to a peer and in use, now
+	Connections int // in use now
 	Sent        [Kinds]Traffic
 	Received    [Kinds]Traffic
 	// Handshakes counts by result: "established", "refused", "refused by peer",
@@ -42,10 +42,10 @@ type Traffic struct {
 type PeerState struct {
 	Address   member.Address
 	Connected bool
-	// Garbage counts what came from this address and was not a frame, while the node
-	// remembers the peer; each closed its connection, or its bulk stream.
+	// Garbage counts the frames and stream heads from this address that were malformed,
+	// while the node remembers the peer. Each closed its connection or its bulk stream.
 	Garbage uint64
-	// The rest describes the connection; it is zero without one.
+	// The fields below describe the connection. They are zero without one.
 	Identity member.Identity
 	Since    time.Time
 	Dialed   bool // by this node

@@ -33,9 +33,9 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 		{"with spaces", long + " \t", 0o600, "", "is text and not base64"},
 		{"the longest", longest, 0o600, longest, ""},
 		{"short without its line ends", long[4:] + "\n\n", 0o600, "",
-			"holds 29 random bytes at most, and a secret at least 32; remove it "},
+			"holds at most 29 random bytes, and a secret needs 32; remove it "},
 		{"a password", "passwordpassword\n", 0o600, "", "athena secret new "},
-		{"empty", "\n", 0o600, "", "holds 0 random bytes"},
+		{"empty", "\n", 0o600, "", "holds at most 0 random bytes"},
 		{"too long", longest + "s", 0o600, "", "at most 4096"},
 		{"open to others", long, 0o640, "", "chmod 600"},
 	} {

@@ -10,12 +10,12 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// bulks is the bulk streams of a connection, for both of its ends, 0 and 1.
+// bulks has the bulk streams of a connection, for both of its ends, 0 and 1.
 type bulks struct {
 	mu     sync.Mutex
 	open   []*bulkPipes
-	opened [2]int  // by an end, not yet released by the other one
-	held   [2]bool // what an end writes does not arrive
+	opened [2]int  // by an end, and not yet released by the other one
+	held   [2]bool // the bytes that an end writes do not arrive
 	err    [2]error
 }
 
@@ -23,7 +23,7 @@ type bulks struct {
 type bulkPipes struct {
 	out    [2]*pipe
 	opener int
-	over   [2]bool // the end has done with it
+	over   [2]bool // the end has released the stream
 }
 
 // add makes a stream that an end opened.
@@ -50,8 +50,8 @@ func (b *bulks) add(side int, heard [2]*atomic.Uint64) (*bulkPipes, error) {
 	return p, nil
 }
 
-// done notes that an end needs a stream no more.
-func (b *bulks) done(side int, p *bulkPipes) {
+// release ends the use of a stream by one end.
+func (b *bulks) release(side int, p *bulkPipes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.over[side] {
@@ -66,7 +66,7 @@ func (b *bulks) done(side int, p *bulkPipes) {
 	}
 }
 
-// cancel ends a stream, unless its connection is over: then the peer learns that.
+// cancel ends a stream. If its connection has ended, the peer gets that error instead.
 func (b *bulks) cancel(end *bulk) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *bulks) fail(side int, err error) {
 	}
 }
 
-// hold stops, or lets go on, what one end writes.
+// hold stops or resumes the bytes that one end writes.
 func (b *bulks) hold(side int, cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,12 +114,12 @@ func (c *conn) newBulk(p *bulkPipes) *bulk {
 func (b *bulk) Cancel() {
 	b.conn.bulks.cancel(b)
 	if b.pair.opener == b.conn.side {
-		b.Release() // by itself
+		b.Release() // an opener does not call it
 	}
 }
 
 // Release implements transport.RawStream.
-func (b *bulk) Release() { b.conn.bulks.done(b.conn.side, b.pair) }
+func (b *bulk) Release() { b.conn.bulks.release(b.conn.side, b.pair) }
 
 // OpenStream implements transport.Conn.
 func (c *conn) OpenStream() (transport.RawStream, error) {
@@ -159,10 +159,11 @@ func (c *conn) ReceiveDatagram() ([]byte, error) {
 	return b, err
 }
 
-// maxDatagrams bounds the datagrams under way in one direction.
+// maxDatagrams bounds the datagrams in flight in one direction.
 const maxDatagrams = 32
 
-// arrivals is what one end told the other one, which has not yet asked for it.
+// arrivals has the streams and datagrams from one end that the other end has not accepted
+// yet.
 type arrivals struct {
 	mu        sync.Mutex
 	changed   sync.Cond
@@ -178,64 +179,55 @@ func newArrivals() *arrivals {
 	return a
 }
 
-func (a *arrivals) addStream(p *bulkPipes) {
+// update changes the arrivals and wakes those that wait for them.
+func (a *arrivals) update(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.streams = append(a.streams, p) // MaxStreams at most
+	change()
 	a.changed.Broadcast()
 }
 
-// addDatagram loses what is too much, and what a cut link does not carry.
+// addStream needs no limit: an end has at most MaxStreams open.
+func (a *arrivals) addStream(p *bulkPipes) { a.update(func() { a.streams = append(a.streams, p) }) }
+
+// addDatagram drops the datagram if the link is cut or maxDatagrams wait.
 func (a *arrivals) addDatagram(b []byte) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.held || a.err != nil || len(a.datagrams) == maxDatagrams {
-		return
-	}
-	a.datagrams = append(a.datagrams, b)
-	a.changed.Broadcast()
+	a.update(func() {
+		if !a.held && a.err == nil && len(a.datagrams) < maxDatagrams {
+			a.datagrams = append(a.datagrams, b)
+		}
+	})
+}
+
+func (a *arrivals) hold(cut bool) { a.update(func() { a.held = cut }) }
+
+func (a *arrivals) fail(err error) {
+	a.update(func() {
+		if a.err == nil {
+			a.err = err
+		}
+	})
 }
 
 func (a *arrivals) nextStream() (*bulkPipes, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for a.err == nil && (a.held || len(a.streams) == 0) {
-		a.changed.Wait()
-	}
-	if a.err != nil {
-		return nil, a.err
-	}
-	p := a.streams[0]
-	a.streams = a.streams[1:]
-	return p, nil
+	return nextOf(a, &a.streams, func() bool { return a.held })
 }
 
 func (a *arrivals) nextDatagram() ([]byte, error) {
+	return nextOf(a, &a.datagrams, func() bool { return false })
+}
+
+// nextOf waits for an element of a queue and removes it. Nothing arrives while held.
+func nextOf[T any](a *arrivals, queue *[]T, held func() bool) (next T, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.err == nil && len(a.datagrams) == 0 {
+	for a.err == nil && (held() || len(*queue) == 0) {
 		a.changed.Wait()
 	}
 	if a.err != nil {
-		return nil, a.err
+		return next, a.err
 	}
-	b := a.datagrams[0]
-	a.datagrams = a.datagrams[1:]
-	return b, nil
-}
-
-func (a *arrivals) hold(cut bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.held = cut
-	a.changed.Broadcast()
-}
-
-func (a *arrivals) fail(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.err == nil {
-		a.err = err
-	}
-	a.changed.Broadcast()
+	next = (*queue)[0]
+	*queue = (*queue)[1:]
+	return next, nil
 }

@@ -17,23 +17,23 @@ type conn struct {
 	node  *endpoint
 	peer  member.Address
 	other *conn
-	// parting is what the peer is to see once it can be reached; guarded by the
-	// network's lock.
+	// parting is the error that the peer gets once it can be reached. It is guarded by
+	// the network's mutex.
 	parting error
-	// heard counts what came from the peer, and what the peer has taken: over
-	// a real network the latter is acknowledged.
+	// heard counts what came from the peer and what the peer has taken, which a real
+	// network acknowledges.
 	heard   atomic.Uint64
 	streams [transport.Kinds]stream
 	bulks   *bulks
-	side    int // of bulks
-	// in and out are what the ends tell each other besides bytes.
+	side    int // of this end in bulks
+	// in and out carry new streams and datagrams between the ends.
 	in, out *arrivals
 }
 
 var _ transport.Conn = (*conn)(nil)
 
-// pair makes the two ends of a connection.
-func pair(from, to *endpoint) (ours, theirs *conn) {
+// newPair makes the two ends of a connection.
+func newPair(from, to *endpoint) (ours, theirs *conn) {
 	ours = &conn{node: from, peer: to.addr}
 	theirs = &conn{node: to, peer: from.addr}
 	ours.other, theirs.other = theirs, ours
@@ -54,23 +54,27 @@ func (c *conn) Stream(k transport.Kind) transport.FrameStream { return &c.stream
 
 // Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
-	c.node.net.part(c, &transport.CloseError{Code: code, Reason: reason},
+	c.node.net.disconnect(c, &transport.CloseError{Code: code, Reason: reason},
 		&transport.CloseError{Code: code, Reason: reason, Remote: true})
 }
 
-// RTT implements transport.Conn: it is not known.
+// RTT implements transport.Conn. It is not known.
 func (c *conn) RTT() time.Duration { return 0 }
 
 // Heard implements transport.Conn.
 func (c *conn) Heard() uint64 { return c.heard.Load() }
 
-// PortRefused implements transport.Conn: a killed node resets its connections.
+// PortRefused implements transport.Conn. The peer of a killed node needs no answer: its
+// connection is reset.
 func (c *conn) PortRefused(context.Context) bool { return false }
+
+// Certificate implements transport.Conn.
+func (c *conn) Certificate() *x509.Certificate { return nil }
 
 // link is the direction in which this end sends.
 func (c *conn) link() link { return link{c.node.addr, c.peer} }
 
-// fail breaks this end alone.
+// fail breaks this end.
 func (c *conn) fail(err error) {
 	for k := range c.streams {
 		c.streams[k].in.failRead(err)
@@ -80,7 +84,7 @@ func (c *conn) fail(err error) {
 	c.bulks.fail(c.side, err)
 }
 
-// hold stops, or lets go on, what is written at this end.
+// hold stops or resumes what is written at this end.
 func (c *conn) hold(cut bool) {
 	for k := range c.streams {
 		c.streams[k].out.hold(cut)
@@ -92,11 +96,7 @@ func (c *conn) hold(cut bool) {
 // stream is one end of a stream.
 type stream struct{ in, out *pipe }
 
-func (s *stream) Read(p []byte) (int, error)  { return s.in.read(p) }
-func (s *stream) Write(p []byte) (int, error) { return s.out.write(p) }
-func (s *stream) CloseWrite() error           { return s.out.closeWrite() }
-
+func (s *stream) Read(p []byte) (int, error)      { return s.in.read(p) }
+func (s *stream) Write(p []byte) (int, error)     { return s.out.write(p) }
 func (s *stream) TryWrite(p []byte) (bool, error) { return s.out.tryWrite(p) }
-
-// Certificate implements transport.Conn.
-func (c *conn) Certificate() *x509.Certificate { return nil }
+func (s *stream) CloseWrite() error               { return s.out.closeWrite() }

@@ -14,20 +14,20 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// maxWaiting bounds the connections that wait to be accepted by one node.
+// maxWaiting bounds the connections that one node has not accepted yet.
 const maxWaiting = 64
 
-// errReset ends a connection whose other end has died.
+// errReset ends a connection whose other end was killed.
 var errReset = errors.New("memnet: connection reset")
 
-// Network is a set of nodes that can reach each other. Its methods may be
-// called from any goroutine.
+// Network is a set of nodes that can reach each other. Its methods may be called
+// concurrently.
 type Network struct {
 	mu    sync.Mutex
 	nodes map[member.Address]*endpoint
-	conns map[*conn]struct{} // ends whose peers have not learned that they are over
+	conns map[*conn]struct{} // ends whose close has not reached the peer
 	cut   map[link]struct{}
-	// healed is closed, and made anew, when a link is healed.
+	// healed is closed and replaced when a link is healed.
 	healed chan struct{}
 }
 
@@ -45,7 +45,7 @@ func New() *Network {
 }
 
 // Listen opens the network of the node at an address, for cluster.WithTransport. It fails
-// with transport.ErrAddressInUse while another node has the address.
+// with transport.ErrAddressInUse if another node has the address.
 func (n *Network) Listen(at member.Address) (transport.Network, error) {
 	e, err := n.listen(at)
 	if err != nil {
@@ -70,9 +70,9 @@ func (n *Network) listen(at member.Address) (*endpoint, error) {
 	return e, nil
 }
 
-// Cut stops everything on its way from one node to another. What is sent on a
-// connection arrives when the link is healed, as packets that are sent again
-// do; so does the news that a connection is over. Nobody learns of the cut.
+// Cut stops everything from one node to another, without an error. Bytes sent on a
+// connection, and the close of a connection, arrive when the link is healed, as with
+// retransmitted packets.
 func (n *Network) Cut(from, to member.Address) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,14 +103,14 @@ func (n *Network) Heal(from, to member.Address) {
 	n.healed = make(chan struct{})
 }
 
-// part breaks a connection: one end sees ours at once, the other one theirs
-// when the news can reach it.
-func (n *Network) part(c *conn, ours, theirs error) {
+// disconnect breaks a connection. One end gets ours immediately, the other one gets theirs
+// once it can be reached.
+func (n *Network) disconnect(c *conn, ours, theirs error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.fail(ours)
 	if _, ok := n.conns[c]; !ok || c.parting != nil {
-		return // by an earlier call
+		return // an earlier call has broken it
 	}
 	if _, cut := n.cut[c.link()]; cut {
 		c.parting = theirs
@@ -120,8 +120,8 @@ func (n *Network) part(c *conn, ours, theirs error) {
 	c.other.fail(theirs)
 }
 
-// Kill ends a node without a word, as when its process is killed: its address
-// is free, and its peers find their connections reset.
+// Kill ends a node as if its process were killed: its address is free, and its peers find
+// their connections reset.
 func (n *Network) Kill(at member.Address) {
 	n.mu.Lock()
 	e, ok := n.nodes[at]
@@ -131,7 +131,7 @@ func (n *Network) Kill(at member.Address) {
 	}
 }
 
-// dial connects two nodes, once both directions between them work.
+// dial connects two nodes. It waits until both directions between them work.
 func (n *Network) dial(ctx context.Context, from *endpoint, to member.Address) (*conn, error) {
 	for {
 		ours, healed, err := n.tryDial(from, to)
@@ -158,29 +158,29 @@ func (n *Network) tryDial(from *endpoint, to member.Address) (*conn, <-chan stru
 	}
 	e, ok := n.nodes[to]
 	if !ok {
-		return nil, nil, fmt.Errorf("memnet: dial %s: nobody listens there", to)
+		return nil, nil, fmt.Errorf("memnet: dial %s: no node listens there", to)
 	}
 	if from.dead {
 		return nil, nil, net.ErrClosed
 	}
-	ours, theirs := pair(from, e)
+	ours, theirs := newPair(from, e)
 	select {
 	case e.waiting <- theirs:
 	default:
-		return nil, nil, fmt.Errorf("memnet: dial %s: too many connections wait there", to)
+		return nil, nil, fmt.Errorf("memnet: dial %s: too many connections wait to be accepted", to)
 	}
 	n.conns[ours], n.conns[theirs] = struct{}{}, struct{}{}
 	return ours, nil, nil
 }
 
-// endpoint is the network as one node has it.
+// endpoint is the network of one node.
 type endpoint struct {
 	net     *Network
 	addr    member.Address
 	waiting chan *conn
 	closed  chan struct{}
 
-	dead bool // guarded by the network's lock
+	dead bool // guarded by the network's mutex
 }
 
 var _ transport.Network = (*endpoint)(nil)
@@ -206,12 +206,13 @@ func (e *endpoint) Accept() (transport.Conn, error) {
 
 // Close implements transport.Network.
 func (e *endpoint) Close() error {
-	e.shut(&transport.CloseError{Code: transport.CodeClosed, Reason: "the node shuts down", Remote: true})
+	e.shut(&transport.CloseError{
+		Code: transport.CodeClosed, Reason: "the node shuts down", Remote: true,
+	})
 	return nil
 }
 
-// shut frees the address and breaks what connections are left; err is what the
-// peers see.
+// shut frees the address and breaks the node's connections. The peers get err.
 func (e *endpoint) shut(err error) {
 	e.net.mu.Lock()
 	if e.dead {
@@ -225,7 +226,7 @@ func (e *endpoint) shut(err error) {
 	close(e.closed)
 	for c := range conns {
 		if c.node == e {
-			e.net.part(c, net.ErrClosed, err)
+			e.net.disconnect(c, net.ErrClosed, err)
 		}
 	}
 }

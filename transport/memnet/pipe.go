@@ -11,21 +11,22 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// pipeBytes is how much is under way in one direction of a stream before its
-// writer has to wait.
+// pipeBytes bounds the bytes in one direction of a stream that are written and not read
+// yet. The writer waits at the bound.
 const pipeBytes = 64 << 10
 
 // pipe is one direction of a stream.
 type pipe struct {
-	// The writer hears when something is taken, the reader when it arrives.
+	// A read counts for both ends: the reader has heard the bytes, and the writer the
+	// acknowledgement.
 	writerHeard, readerHeard *atomic.Uint64
 
 	mu       sync.Mutex
 	changed  sync.Cond
 	data     []byte
 	held     bool // the link is cut: nothing arrives
-	ended    bool // nothing more is written
-	reset    bool // by the writer, which the reader learns when it may
+	ended    bool // by closeWrite
+	reset    bool // by cancelWrite; the reader learns it when the link is not cut
 	writeErr error
 	readErr  error
 }
@@ -40,11 +41,8 @@ func (p *pipe) write(b []byte) (written int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		if p.writeErr != nil {
-			return written, p.writeErr
-		}
-		if p.ended {
-			return written, transport.ErrStreamClosed
+		if err := p.writeFault(); err != nil {
+			return written, err
 		}
 		n := min(len(b), pipeBytes-len(p.data))
 		p.data = append(p.data, b[:n]...)
@@ -57,21 +55,24 @@ func (p *pipe) write(b []byte) (written int, err error) {
 	}
 }
 
-// tryWrite writes all of b where there is room for it.
+// tryWrite writes all of b if there is room for it.
 func (p *pipe) tryWrite(b []byte) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.writeErr != nil:
-		return false, p.writeErr
-	case p.ended:
-		return false, transport.ErrStreamClosed
-	case len(p.data)+len(b) > pipeBytes:
-		return false, nil
+	if err := p.writeFault(); err != nil || len(p.data)+len(b) > pipeBytes {
+		return false, err
 	}
 	p.data = append(p.data, b...)
 	p.changed.Broadcast()
 	return true, nil
+}
+
+// writeFault returns why nothing can be written. p.mu must be held.
+func (p *pipe) writeFault() error {
+	if p.writeErr == nil && p.ended {
+		return transport.ErrStreamClosed
+	}
+	return p.writeErr
 }
 
 func (p *pipe) read(b []byte) (int, error) {
@@ -98,58 +99,46 @@ func (p *pipe) read(b []byte) (int, error) {
 	}
 }
 
-func (p *pipe) closeWrite() error {
+// update changes the pipe and wakes its reader and writer.
+func (p *pipe) update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ended = true
-	p.changed.Broadcast()
-	return p.writeErr
-}
-
-func (p *pipe) hold(cut bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = cut
+	change()
 	p.changed.Broadcast()
 }
 
-// cancelWrite ends the pipe for its writer, and for its reader unless all that was
-// to be written was.
+func (p *pipe) closeWrite() (err error) {
+	p.update(func() { p.ended, err = true, p.writeErr })
+	return err
+}
+
+func (p *pipe) hold(cut bool) { p.update(func() { p.held = cut }) }
+
+// cancelWrite ends the pipe for its writer. The reader gets a reset unless closeWrite was
+// called before.
 func (p *pipe) cancelWrite() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamClosed)
-	if !p.ended && !p.reset {
-		p.reset, p.data = true, nil
-	}
-	p.changed.Broadcast()
+	p.update(func() {
+		p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamClosed)
+		if !p.ended && !p.reset {
+			p.reset, p.data = true, nil
+		}
+	})
 }
 
-// cancelRead ends the pipe for both. Nothing of it has to travel: a writer learns
-// at once what was read, too.
+// cancelRead ends the pipe for both ends. Unlike over a real network the writer learns it
+// immediately.
 func (p *pipe) cancelRead() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.readErr = cmp.Or[error](p.readErr, transport.ErrStreamClosed)
-	if !p.ended {
-		p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamReset)
-	}
-	p.data = nil
-	p.changed.Broadcast()
+	p.update(func() {
+		p.readErr = cmp.Or[error](p.readErr, transport.ErrStreamClosed)
+		if !p.ended {
+			p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamReset)
+		}
+		p.data = nil
+	})
 }
 
 // failRead ends the pipe for its reader, unless it has ended before.
-func (p *pipe) failRead(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.readErr = cmp.Or(p.readErr, err)
-	p.changed.Broadcast()
-}
+func (p *pipe) failRead(err error) { p.update(func() { p.readErr = cmp.Or(p.readErr, err) }) }
 
 // failWrite ends the pipe for its writer, unless it has ended before.
-func (p *pipe) failWrite(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.writeErr = cmp.Or(p.writeErr, err)
-	p.changed.Broadcast()
-}
+func (p *pipe) failWrite(err error) { p.update(func() { p.writeErr = cmp.Or(p.writeErr, err) }) }

@@ -142,7 +142,7 @@ func TestHalfOpenHandshakes(t *testing.T) {
 		<-flooded
 		stop()
 		// Of Size 3. A handshake is kept for handshakeTimeout, and the flood takes 10 s.
-		const kept = unprovenPerMember*3 + unprovenMore
+		const kept = unprovenPerMember*3 + extraUnproven
 		if got := answers.Load(); got < kept || got > 5*kept {
 			t.Errorf("%d handshakes were answered, want %d to %d", got, kept, 5*kept)
 		}

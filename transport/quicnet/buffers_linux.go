@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// wantedBufferBytes is what QUIC asks the kernel for. Linux counts its own
-// overhead in and shows twice what sysctl allows.
+// wantedBufferBytes is the size that QUIC requests from the kernel. Linux includes its own
+// overhead and reports twice what sysctl allows.
 const wantedBufferBytes = 7 << 20
 
-// smallBuffers says that the kernel gave a socket less than QUIC asked for; nil
-// when it did not, and where that cannot be known.
-func smallBuffers(conn net.PacketConn) error {
+// checkBuffers returns an error if the buffers of a socket are smaller than QUIC requests.
+// It returns nil if their size is not known.
+func checkBuffers(conn net.PacketConn) error {
 	udp, ok := conn.(*net.UDPConn)
 	if !ok {
 		return nil
@@ -37,8 +37,8 @@ func smallBuffers(conn net.PacketConn) error {
 	if size >= wantedBufferBytes {
 		return nil
 	}
-	return fmt.Errorf("quicnet: the socket has buffers of %d KiB, and QUIC wants %d: "+
-		"bursts of events may lose packets and slow down; allow more with: "+
+	return fmt.Errorf("quicnet: the socket has buffers of %d KiB, and QUIC needs %d: "+
+		"bursts of events may lose packets and slow down; allow larger buffers with: "+
 		"sysctl -w net.core.rmem_max=%[3]d net.core.wmem_max=%[3]d",
 		size>>10, wantedBufferBytes>>10, wantedBufferBytes)
 }

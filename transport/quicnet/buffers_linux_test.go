@@ -18,11 +18,11 @@ func TestSmallBuffersComeWithAdvice(t *testing.T) {
 	if err := socket.SetReadBuffer(64 << 10); err != nil {
 		t.Fatalf("SetReadBuffer: %v", err)
 	}
-	err = smallBuffers(socket)
+	err = checkBuffers(socket)
 	if err == nil || !strings.Contains(err.Error(), "sysctl -w net.core.rmem_max=7340032") {
 		t.Errorf("a socket with 64 KiB: got %v, want advice for sysctl", err)
 	}
-	if err := smallBuffers(&brokenSocket{}); err != nil {
+	if err := checkBuffers(&brokenSocket{}); err != nil {
 		t.Errorf("no UDP socket: got %v, want nil", err)
 	}
 }

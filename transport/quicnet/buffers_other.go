@@ -6,5 +6,5 @@ package quicnet
 
 import "net"
 
-// smallBuffers is told on Linux alone, where the advice is known.
-func smallBuffers(net.PacketConn) error { return nil }
+// checkBuffers returns nil: only on Linux there is advice to give.
+func checkBuffers(net.PacketConn) error { return nil }

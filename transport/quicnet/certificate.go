@@ -10,25 +10,24 @@ import (
 	"time"
 )
 
-// Credentials are what a node with a certificate of its own shows, and whom it
-// believes.
+// Credentials are the certificate of a node and the authorities that it trusts.
 type Credentials struct {
-	// Certificate has its private key, and behind it the authorities between it and
-	// one of Authorities, which the peers then need not know.
+	// Certificate has its private key and, after itself, the authorities between it and
+	// one of Authorities, so that peers need not have those.
 	Certificate *tls.Certificate
 	Authorities *x509.CertPool
 }
 
-// CertificateTLS returns the TLS of a node whose cluster has a PKI of its own.
-// current is asked at each handshake and may return others each time. A peer needs
-// a certificate that comes from one of Authorities, for both sides of a handshake.
-// Which member it is for is looked at when it greets: Config.Named has to be set.
+// CertificateTLS returns the TLS of a node whose cluster has its own PKI. It calls current
+// at each handshake, which may return other credentials each time. It accepts a peer whose
+// certificate is from one of Authorities and for both sides of a handshake. The identity in
+// the certificate is checked when the peer greets: Config.Named must be set.
 func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		Time:       now,
-		// What crypto/tls would verify takes authorities that never change and a name
-		// that is known before: VerifyConnection verifies instead, on both sides.
+		// The verification of crypto/tls needs fixed authorities, and a name that is known
+		// in advance. VerifyConnection replaces it, on both sides.
 		InsecureSkipVerify: true,
 		ClientAuth:         tls.RequireAnyClientCert,
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -44,25 +43,25 @@ func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Confi
 	}
 }
 
-// nodeUsages are what a certificate has to be for: each node dials and is dialed.
+// nodeUsages are what a certificate must be for: each node dials and is dialed.
 var nodeUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
 var errUsage = errors.New("the certificate is not for both sides of a handshake: " +
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
-// Verify checks a chain, the certificate of the node first: that it comes from one
-// of Authorities, is good at a time, and for both sides of a handshake. It is no longer
-// from until on, when it ends, or an authority above it does.
+// Verify checks a chain, which starts with the certificate of the node: it must be from one
+// of Authorities, valid at a time, and for both sides of a handshake. until is when it, or
+// an authority above it, expires.
 func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
-		return until, errors.New("no certificate was shown")
+		return until, errors.New("there is no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, authority := range chain[1:] {
 		between.AddCert(authority)
 	}
 	for _, usage := range nodeUsages {
-		ways, err := chain[0].Verify(x509.VerifyOptions{
+		chains, err := chain[0].Verify(x509.VerifyOptions{
 			Roots:         c.Authorities,
 			Intermediates: between,
 			CurrentTime:   at,
@@ -71,17 +70,18 @@ func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time
 		if err != nil {
 			return until, err
 		}
-		// To Verify a certificate without any usage is good for all.
+		// For Certificate.Verify a certificate without any usage is for all of them.
 		if !slices.Contains(chain[0].ExtKeyUsage, usage) {
 			return until, errUsage
 		}
-		until = lastEnd(ways)
+		until = latestExpiry(chains)
 	}
 	return until, nil
 }
 
-// lastEnd is when the last of some chains ends, as each does with its first certificate.
-func lastEnd(chains [][]*x509.Certificate) (last time.Time) {
+// latestExpiry returns when the last of the chains expires. A chain expires with the first
+// of its certificates.
+func latestExpiry(chains [][]*x509.Certificate) (latest time.Time) {
 	for _, chain := range chains {
 		end := chain[0].NotAfter
 		for _, c := range chain[1:] {
@@ -89,9 +89,9 @@ func lastEnd(chains [][]*x509.Certificate) (last time.Time) {
 				end = c.NotAfter
 			}
 		}
-		if end.After(last) {
-			last = end
+		if end.After(latest) {
+			latest = end
 		}
 	}
-	return last
+	return latest
 }

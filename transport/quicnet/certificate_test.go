@@ -52,11 +52,11 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 		from bool   // another authority
 		want string // why, as who refuses it says
 	}{
-		{name: "another authority", from: true, want: "comes from another authority"},
+		{name: "another authority", from: true, want: "is from another authority"},
 		{name: "expired",
-			want: "is good from 1999-12-31T23:59:00Z until 1999-12-31T23:59:59Z, which is not now",
+			want: "is valid from 1999-12-31T23:59:00Z to 1999-12-31T23:59:59Z, which is not now",
 			edit: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }},
-		{name: "not yet good", want: "is good from 2000-01-01T01:00:00Z until",
+		{name: "not yet good", want: "is valid from 2000-01-01T01:00:00Z to",
 			edit: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }},
 		{name: "for dialers", edit: only(x509.ExtKeyUsageClientAuth), want: "key usage"},
 		{name: "for the dialed", edit: only(x509.ExtKeyUsageServerAuth), want: "key usage"},
@@ -76,7 +76,7 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 				err := a.nextReport(t, mesh.ReportUnreachable)
 				checkRefusal(t, "the dialer", err, c.want)
 				err = b.nextReport(t, mesh.ReportCertificate)
-				checkRefusal(t, "the dialed", err, "the other node refused that of this one")
+				checkRefusal(t, "the dialed", err, "the other node refused the certificate of this one")
 				b.Notify(addrA, []byte("come in"))
 				err = a.nextReport(t, mesh.ReportCertificate)
 				checkRefusal(t, "the dialed", err, c.want)
@@ -95,13 +95,13 @@ func TestInvalidIsTheSameEachTime(t *testing.T) {
 		want      string
 	}{
 		{false, x509.Expired,
-			"that of the other node is good from 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z"},
-		{true, x509.Expired, "an authority above that of the other node is good from 1970"},
+			"the certificate of the other node is valid from 1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z"},
+		{true, x509.Expired, "an authority of the certificate of the other node is valid from 1970"},
 		{false, x509.IncompatibleUsage,
-			"that of the other node: x509: certificate specifies an incompatible key usage"},
+			"the certificate of the other node: x509: certificate specifies an incompatible key usage"},
 	} {
 		c.IsCA = p.authority
-		got := invalid(x509.CertificateInvalidError{
+		got := describeInvalid(x509.CertificateInvalidError{
 			Cert: c, Reason: p.reason, Detail: "current time " + time.Now().String(),
 		})
 		if !strings.HasPrefix(got, p.want) || strings.Contains(got, "current time") {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quicnet connects nodes over QUIC, on one UDP socket, or any other
-// net.PacketConn, for the connections of both sides. Both ends show their
-// certificates, with TLS 1.3: SecretTLS makes them out of a shared secret, and with
-// CertificateTLS they come from a PKI and name the members.
+// Package quicnet connects nodes over QUIC, on one UDP socket or any other net.PacketConn.
+// Both ends of a connection authenticate with certificates, under TLS 1.3: SecretTLS
+// derives them from a shared secret, and CertificateTLS takes them from a PKI, where they
+// name the members.
 //
-// QUIC does not decide who is alive: its idle timeout is long, and the
-// heartbeats of the protocol are what counts. A process that is killed and comes
-// back on the same address is noticed by its stateless reset, which takes the
-// same ResetKey as before and a packet of more than 42 bytes.
+// QUIC does not decide whether a node is alive: its idle timeout is long, and the
+// heartbeats of the protocol decide. A restart of a process on the same address is
+// detected by its stateless reset, for which the process needs the same ResetKey as before
+// and a packet of more than 42 bytes.
 //
-// Where the kernel gives small buffers, New reports it once, with advice. quic-go
-// prints the same on standard error by itself. A program that does not want that
-// sets QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING to true in its environment, as athena
-// does; a library has no business there.
+// If the kernel gives small buffers, New warns once, with advice. quic-go prints the same
+// on standard error. A program that does not want that sets
+// QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING to true in its environment, as athena does; a
+// library must not.
 package quicnet

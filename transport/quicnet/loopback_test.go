@@ -264,7 +264,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		clock  func() time.Time
 		want   string // what the dialer says of it
 	}{
-		{"another secret", otherSecret, time.Now, "comes from another authority"},
+		{"another secret", otherSecret, time.Now, "is from another authority"},
 		{"another clock", secret, lastWeek, "which is not now"},
 	} {
 		tls, err := SecretTLS([][]byte{[]byte(c.secret)}, "test", c.clock)
@@ -277,7 +277,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		if !errors.Is(err, transport.ErrCertificate) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the dialer says %v, want %q", c.name, err, c.want)
 		}
-		const refused = "the other node refused that of this one"
+		const refused = "the other node refused the certificate of this one"
 		if err := b.nextReport(t, mesh.ReportCertificate); !strings.Contains(err.Error(), refused) {
 			t.Errorf("%s: the dialed says %v, want %q", c.name, err, refused)
 		}

@@ -231,32 +231,32 @@ func testHandshakesAreBounded(t *testing.T) {
 		return err
 	}
 	for i := range 3 {
-		if got, want := g.crowded(nil), i >= 2; got != want {
+		if got, want := g.needsProof(nil), i >= 2; got != want {
 			t.Errorf("with %d handshakes: crowded %v, want %v", i, got, want)
 		}
 		if err := enter(); err != nil {
 			t.Errorf("handshake %d: %v", i, err)
 		}
 	}
-	if err := enter(); !errors.Is(err, errCrowded) {
-		t.Errorf("handshake 4 of 3: got %v, want errCrowded", err)
+	if err := enter(); !errors.Is(err, errTooManyHandshakes) {
+		t.Errorf("handshake 4 of 3: got %v, want errTooManyHandshakes", err)
 	}
-	leave(contexts[0]) // done
-	leave(contexts[0])
+	endHandshake(contexts[0]) // done
+	endHandshake(contexts[0])
 	ends[0]() // and closed later
 	synctest.Wait()
 	if err := enter(); err != nil {
 		t.Errorf("after one is done: %v", err)
 	}
-	if err := enter(); !errors.Is(err, errCrowded) {
-		t.Errorf("one was counted out twice: got %v, want errCrowded", err)
+	if err := enter(); !errors.Is(err, errTooManyHandshakes) {
+		t.Errorf("one was counted out twice: got %v, want errTooManyHandshakes", err)
 	}
 	for _, end := range ends {
 		end() // failed
 	}
 	synctest.Wait()
-	if g.under != 0 || len(g.hosts) != 0 {
-		t.Errorf("%d handshakes of %v are under way after all are over", g.under, g.hosts)
+	if g.pending != 0 || len(g.hosts) != 0 {
+		t.Errorf("%d handshakes of %v are under way after all are over", g.pending, g.hosts)
 	}
 }
 
@@ -303,13 +303,13 @@ func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 			return net.IP{0: 0x20, 1: 0x01, 15: i}
 		},
 	} {
-		g := newGate(handshakesPerMember*size+handshakesMore, unprovenPerMember*size+unprovenMore,
+		g := newGate(handshakesPerMember*size+extraHandshakes, unprovenPerMember*size+extraUnproven,
 			func(net.Addr, error) {})
 		enter := func(from net.IP) error {
 			_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: from}})
 			return err
 		}
-		for i := byte(0); !g.crowded(nil); i++ {
+		for i := byte(0); !g.needsProof(nil); i++ {
 			if err := enter(net.IPv4(10, 1, 0, i)); err != nil {
 				t.Fatalf("%s: handshake %d: %v", name, i, err)
 			}

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// probeTime is how long a refusal is waited for.
-const probeTime = time.Second
+// probeTimeout bounds the wait for a refusal.
+const probeTimeout = time.Second
 
-// probe is what is sent: QUIC drops it without a word.
+// probe is the packet that is sent. QUIC drops it without an answer.
 var probe = []byte{0}
 
-// PortRefused implements transport.Conn. It asks the host of the peer at the address from
-// which its packets come. Only a connected socket receives the refusal.
+// PortRefused implements transport.Conn. It sends a packet to the address from which the
+// peer's packets come, on a socket of its own: only a connected socket gets the refusal.
 func (c *conn) PortRefused(ctx context.Context) bool {
 	at, ok := c.quic.RemoteAddr().(*net.UDPAddr)
 	if !ok || !c.kernel {
@@ -32,13 +32,13 @@ func (c *conn) PortRefused(ctx context.Context) bool {
 		return false
 	}
 	defer socket.Close()
-	if socket.SetDeadline(time.Now().Add(probeTime)) != nil {
+	if socket.SetDeadline(time.Now().Add(probeTimeout)) != nil {
 		return false
 	}
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Now()) })()
 	_, err = socket.Write(probe)
 	for err == nil {
-		// Whatever answers is alive; it may be anybody.
+		// A packet proves nothing: any host could have sent it.
 		_, err = socket.Read(make([]byte, 1))
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)

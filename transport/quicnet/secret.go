@@ -22,32 +22,32 @@ import (
 )
 
 const (
-	// MinSecretBytes is how many random bytes a secret has at least.
+	// MinSecretBytes is the least number of random bytes in a secret.
 	MinSecretBytes = 32
-	// minDifferentBytes is how many of them differ from each other at least. Of 32 random
-	// bytes 30 do on average; fewer than 16 do once in more than 10^12 times.
+	// minDifferentBytes is the least number of different values among them. Of 32 random
+	// bytes 30 are different on average, and fewer than 16 less than once in 10^12 times.
 	minDifferentBytes = MinSecretBytes / 2
 
-	// serverName is in every certificate: whoever knows the secret may be any
-	// node, and which one it is says its greet.
+	// serverName is in every certificate: a holder of the secret may be any node, and its
+	// greet declares which.
 	serverName = "node.athena.internal"
-	// The contexts of the derivations; another one gives another authority or key.
+	// The contexts of the derivations. Another context gives another authority or key.
 	authorityInfo = "athena certificate authority 1\x00"
 	resetInfo     = "athena reset key 1\x00"
 
-	// A certificate is good from certificateSkew before it was made, for peers
-	// whose clocks are behind, and made anew after certificateAge.
+	// A certificate is valid from certificateSkew before it was made, for peers whose
+	// clocks are behind, and is renewed after certificateAge.
 	certificateAge  = 24 * time.Hour
 	certificateSkew = 24 * time.Hour
 	serialBits      = 127
 )
 
-// SecretTLS returns the TLS of a node whose cluster shares a secret. Every node
-// derives the key of the cluster's authority from secret and cluster name, signs
-// a certificate of its own with it, which it keeps in memory and renews each
-// day, and accepts only peers that could do the same. Clocks may differ by a
-// day. To change the secret, give each node first (old, new), then (new, old),
-// then (new): the first signs, all verify. Each must pass CheckSecret.
+// SecretTLS returns the TLS of a node whose cluster shares a secret. Every node derives the
+// key of the cluster's authority from the secret and the cluster name, and signs its own
+// certificate with it, which it keeps in memory and renews each day. It accepts only peers
+// that could do the same. Clocks may differ by a day. To change the secret, give each node
+// first (old, new), then (new, old), then (new): the first signs, all verify. Each secret
+// must pass CheckSecret.
 func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Config, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("quicnet: no secret given")
@@ -71,34 +71,28 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 	if _, err := own.certificate(); err != nil {
 		return nil, err
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		Time:       now,
-		RootCAs:    pool,
-		ClientCAs:  pool,
-		ClientAuth: tls.RequireAndVerifyClientCert,
-		ServerName: serverName,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return own.certificate()
-		},
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return own.certificate()
-		},
-	}, nil
+	config := own.config()
+	config.RootCAs, config.ClientCAs = pool, pool
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	config.ServerName = serverName
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return own.certificate()
+	}
+	return config, nil
 }
 
-// CheckSecret returns why a secret is not one that a program made at random: MinSecretBytes
-// or more random bytes, as they are or in base64. All who reach a node see the
-// certificate that it made from the secret, and can try passwords on it elsewhere, without
-// being noticed or slowed down. So text that is not base64 is refused, and what repeats a
-// few bytes.
+// CheckSecret returns an error unless a secret can have been made at random by a program:
+// at least MinSecretBytes random bytes, as they are or in base64. It refuses other text,
+// and bytes that repeat a few values: a node shows everyone that connects the certificate
+// made from its secret, and an attacker can try passwords on it elsewhere, unnoticed and
+// at full speed.
 func CheckSecret(secret []byte) error {
 	key := secret
 	if isText(secret) {
 		var err error
 		key, err = base64.StdEncoding.DecodeString(string(secret))
 		if err != nil || base64.StdEncoding.EncodeToString(key) != string(secret) {
-			return errors.New("is text and not base64: a password, which can be found by trying")
+			return errors.New("is text and not base64: a password, which can be guessed")
 		}
 	}
 	different := map[byte]bool{}
@@ -107,7 +101,7 @@ func CheckSecret(secret []byte) error {
 	}
 	switch {
 	case len(key) < MinSecretBytes:
-		return fmt.Errorf("holds %d random bytes at most, and a secret at least %d",
+		return fmt.Errorf("holds at most %d random bytes, and a secret needs %d",
 			len(key), MinSecretBytes)
 	case len(different) < minDifferentBytes:
 		return fmt.Errorf("repeats %d different bytes: it is not random", len(different))
@@ -115,42 +109,35 @@ func CheckSecret(secret []byte) error {
 	return nil
 }
 
-// isText reports whether a secret is something that a person can have typed. One of
-// MinSecretBytes random bytes is once in more than 10^10 times.
+// isText reports whether a person can have typed a secret. MinSecretBytes random bytes look
+// like that less than once in 10^10 times.
 func isText(secret []byte) bool {
 	typed := func(r rune) bool { return unicode.IsPrint(r) || unicode.IsSpace(r) }
 	return utf8.Valid(secret) && !bytes.ContainsFunc(secret, func(r rune) bool { return !typed(r) })
 }
 
-// InsecureTLS returns the TLS of a node that trusts whoever reaches it. QUIC
-// encrypts all the same, but nobody knows with whom. For tests on one machine.
+// InsecureTLS returns the TLS of a node that trusts every peer. QUIC encrypts, but does not
+// authenticate. It is for tests on one machine.
 func InsecureTLS(now func() time.Time) (*tls.Config, error) {
 	secret := make([]byte, MinSecretBytes)
-	_, _ = rand.Read(secret) // it never fails
+	_, _ = rand.Read(secret) // never fails
 	a, err := newAuthority(secret, "")
 	if err != nil {
 		return nil, fmt.Errorf("quicnet: make certificate: %w", err)
 	}
-	own := &issuer{authority: a, now: now}
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS13,
-		Time:               now,
-		InsecureSkipVerify: true,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return own.certificate()
-		},
-	}, nil
+	config := (&issuer{authority: a, now: now}).config()
+	config.InsecureSkipVerify = true
+	return config, nil
 }
 
 func randomKey() (key [32]byte) {
-	_, _ = rand.Read(key[:]) // it never fails
+	_, _ = rand.Read(key[:]) // never fails
 	return key
 }
 
-// DeriveResetKey makes the Config.ResetKey of a node that has nowhere to keep
-// one, from the secret of its cluster, which may be empty, and its address.
-// Whoever knows the secret can end the connections of its nodes with it. That
-// is no more than they can do as members.
+// DeriveResetKey derives the Config.ResetKey of a node that cannot store one, from the
+// secret of its cluster, which may be empty, and its address. A holder of the secret can
+// end the connections of the nodes with it, as any member can.
 func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	b, err := hkdf.Key(sha256.New, secret, nil, resetInfo+addr, len(key))
 	if err != nil {
@@ -159,8 +146,8 @@ func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// authority is what every holder of a secret can make, each for itself: the
-// key, and a certificate of it that differs in nothing that verification sees.
+// authority is a certificate authority that every holder of a secret derives: the same key,
+// and a certificate that is the same for verification.
 type authority struct {
 	key         ed25519.PrivateKey
 	certificate *x509.Certificate
@@ -193,7 +180,7 @@ func newAuthority(secret []byte, cluster string) (*authority, error) {
 	return &authority{key, certificate}, nil
 }
 
-// sign makes a certificate for a new key.
+// sign makes a certificate for a new key pair.
 func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -219,8 +206,8 @@ func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }
 
-// issuer keeps the certificate of this node. Only handshakes look at it, so a
-// new one disturbs no connection.
+// issuer keeps the certificate of this node. It is used only in handshakes, so a renewal
+// affects no connection.
 type issuer struct {
 	authority *authority
 	now       func() time.Time
@@ -230,11 +217,20 @@ type issuer struct {
 	made time.Time
 }
 
-// certificate returns one that is good now, also after the clock was set.
+// config returns the TLS of a node that shows the certificate.
+func (i *issuer) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		Time:           i.now,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.certificate() },
+	}
+}
+
+// certificate returns a certificate that is valid now, even after the clock was set.
 func (i *issuer) certificate() (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now := i.now().Round(0) // without the monotonic clock, which is never set
+	now := i.now().Round(0) // without the monotonic clock, which ignores a change of time
 	if i.leaf != nil && now.Sub(i.made).Abs() < certificateAge {
 		return i.leaf, nil
 	}

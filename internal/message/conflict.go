@@ -4,24 +4,24 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// SeedKeepAlive carries a leader's claim, in the header, to every seed and to
-// every member that it does not hear, so that no island forms.
+// SeedKeepAlive carries a leader's claim, in the header, to every seed and to every member
+// that is silent, so that no separate cluster forms.
 type SeedKeepAlive struct{}
 
-// SeedKeepAliveAck answers with the claim of the leader that its sender
-// follows, in the header.
+// SeedKeepAliveAck answers with the claim of the leader that its sender follows, in the
+// header.
 type SeedKeepAliveAck struct{}
 
-// LeaderRelieve tells a leader that a better claim exists.
+// LeaderRelieve informs a leader of a better claim.
 type LeaderRelieve struct {
 	Winner member.Claim
 }
 
-// ReJoinCluster is sent by a leader that steps down, to everyone in its roster
-// (case4 of the original design). GivenUp was held by the run that sends it.
+// ReJoinCluster is sent by a leader that steps down, to all members of its roster. GivenUp
+// is the claim of the run that sends it.
 type ReJoinCluster struct {
 	GivenUp member.Claim
-	Winner  member.Claim // zero when nobody won
+	Winner  member.Claim // zero if there is none
 }
 
 // Kind implements Body.

@@ -16,23 +16,23 @@ const (
 	Formal = paxos.Formal
 )
 
-// LeaderStatusQuery asks a voter whether its leader is healthy, before anybody
-// proposes (the original design: a node that was cut off disturbs nobody).
+// LeaderStatusQuery asks a voter whether its leader is healthy. It precedes a proposal, so
+// that a node that was cut off does not disturb the others.
 type LeaderStatusQuery struct {
 	ID      uint64
 	Version uint64 // of the asker's held state
 }
 
-// LeaderStatusQueryResponse answers; the claim is that of the header.
+// LeaderStatusQueryResponse answers LeaderStatusQuery for the leader of the header's claim.
 type LeaderStatusQueryResponse struct {
 	ID      uint64
 	Healthy bool
 	Held    member.Number
 }
 
-// Proposal asks for a vote. In the formal stage State is what is proposed, built
-// on Base, and its leader is the candidate. In the pre stage State is the held
-// state of the proposer, for voters that hold nothing; zero in a founding.
+// Proposal asks for a vote. In the formal stage State is the proposed value, built on Base,
+// and its leader is the candidate. In the pre stage State is the held state of the
+// proposer, for voters that hold none; it is zero in a founding.
 type Proposal struct {
 	Stage      Stage
 	ID         paxos.ID
@@ -48,16 +48,15 @@ type Vote struct {
 	Stage    Stage
 	ID       paxos.ID // of the proposal voted on
 	Granted  bool
-	Reason   Reason         // why not, when it was not granted
-	Promised paxos.ID       // highest that the voter promised
-	Accepted paxos.Accepted // zero for none; the state only in a granted pre vote
+	Reason   Reason         // of a refusal
+	Promised paxos.ID       // the highest ID that the voter promised
+	Accepted paxos.Accepted // zero if none; with the state only in a granted pre vote
 	Held     member.Number
-	// State is the held state, whole, when it is newer than the proposer's;
-	// otherwise zero.
+	// State is the voter's held state if it is newer than the proposer's, otherwise zero.
 	State member.State
 }
 
-// LeaderElected announces the chosen leader with its initial state.
+// LeaderElected announces the chosen leader and its initial state.
 type LeaderElected struct {
 	ID    paxos.ID
 	State member.State

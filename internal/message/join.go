@@ -4,48 +4,48 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// Greet is the first event of either side on a connection (protocol.md
-// section 8). The dialer's is active, the answer passive.
+// Greet is the first event from each side of a connection (protocol.md section 8). The
+// dialer's is active, the answer passive.
 type Greet struct {
 	Active      bool
 	Name        string
 	Cluster     string
 	Size        int
-	SeedDigest  uint64 // of the sorted list of seeds; a difference is a warning
+	SeedDigest  uint64 // of the sorted list of seeds; a difference causes a warning
 	Timings     Timings
 	MinProtocol uint16
 	MaxProtocol uint16
-	ClusterID   member.ClusterID // of the held state; zero for none, and in memory stores
+	ClusterID   member.ClusterID // of the held state; zero if none or in a memory store
 }
 
-// LeaderQuery asks who leads.
+// LeaderQuery asks which node leads.
 type LeaderQuery struct {
 	ID   uint64
-	Held member.State // zero when the asker holds nothing
+	Held member.State // zero if the asking node holds none
 }
 
-// LeaderResponse answers LeaderQuery with the claim of its header; no claim
-// there means that the answering node is leaderless.
+// LeaderResponse answers LeaderQuery with the claim of its header. No claim means that the
+// answering node has no leader.
 type LeaderResponse struct {
 	ID   uint64
 	Held member.Number
 }
 
-// JoinClusterRequest asks a leader for a place in the roster.
+// JoinClusterRequest asks a leader for a seat in the roster.
 type JoinClusterRequest struct {
 	Name  string
 	Seed  bool
 	Held  member.Number
-	Bound uint64 // version that the joiner is bound to, 0 for none
+	Bound uint64 // version that the joiner is bound to, 0 if none
 }
 
-// JoinClusterResponse accepts or names the reason why not. The right leader,
-// where the answering node knows one, is the claim of the header.
+// JoinClusterResponse accepts or refuses a join, with the reason. If the answering node
+// knows the right leader, it is in the claim of the header.
 type JoinClusterResponse struct {
 	Accepted bool
 	Reason   Reason
-	// Known is the incarnation in the roster that the joiner must exceed; set
-	// with ReasonOldIncarnation.
+	// Known is the incarnation in the roster, which the joiner must exceed. It is set with
+	// ReasonOldIncarnation.
 	Known uint64
 }
 

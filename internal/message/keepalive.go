@@ -4,9 +4,9 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// Stamp is a reading of a clock, nanoseconds since an arbitrary start of that
-// run; only its own run compares it with anything. Version and Incarnation say
-// which leadership of which run stamped. The zero Stamp is none.
+// Stamp is a reading of a node's clock: nanoseconds since an arbitrary start of its run.
+// Only that run compares it. Version and Incarnation identify the leadership and the run
+// that made the stamp. The zero Stamp means no stamp.
 type Stamp struct {
 	Version     uint64
 	Incarnation uint64
@@ -20,9 +20,9 @@ func (s Stamp) IsZero() bool { return s == Stamp{} }
 type LeaderKeepAlive struct {
 	Number  member.Number // of the leader's state that the follower has
 	Digest  uint64
-	Bound   uint64 // version that the follower is bound to, 0 for none
-	Echo    Stamp  // the greatest stamp of this leader, version and run
-	Stamp   Stamp  // the follower's own clock, for the echo in the ack
+	Bound   uint64 // version that the follower is bound to, 0 if none
+	Echo    Stamp  // the greatest stamp received from this leader, version and run
+	Stamp   Stamp  // of the follower; the ack echoes it
 	Drained bool   // the follower must not be proposed as leader
 }
 
@@ -30,14 +30,13 @@ type LeaderKeepAlive struct {
 // follower support the leader (protocol.md section 5).
 type LeaderKeepAliveAck struct {
 	Echo    Stamp // the follower's stamp
-	Stamp   Stamp // zero for a keep-alive that did not show the leader's version
+	Stamp   Stamp // zero if the keep-alive did not have the leader's version
 	Healthy bool
 	Quorate bool
-	// Extends says that the follower may trust its records by Echo, its own stamp
-	// (protocol.md section 10).
+	// Extends means that the follower may hold its records from the time of Echo, its own
+	// stamp (protocol.md section 10).
 	Extends bool
-	// Committed is the newest state of the leader that is committed; zero where the
-	// leader does not know.
+	// Committed is the newest committed state of the leader; zero if it is not known.
 	Committed member.Number
 }
 

@@ -4,26 +4,26 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// MemberStatusUpdate changes one entry of the roster. It is applied only on
-// the revision before Number; anything else asks for alignment.
+// MemberStatusUpdate changes one entry of the roster. A member applies it only to the
+// revision before Number, and otherwise asks for alignment.
 type MemberStatusUpdate struct {
 	Number member.Number
 	Member member.Member
 }
 
-// ClusterAlignment is the whole state, members in every status (case3 of the
-// original design). The header's claim says whether its leader is chosen.
+// ClusterAlignment is the whole state, with members in every status. The header's claim
+// shows whether its leader is chosen.
 type ClusterAlignment struct {
 	State member.State
 }
 
-// MemberLeave says that its sender goes, or gives up leadership, on purpose.
-// From a member to its leader GivenUp is zero. From a leader to its members
-// GivenUp is the claim that ends and Successor whom it proposes.
+// MemberLeave announces that its sender leaves, or gives up leadership. From a member to
+// its leader GivenUp is zero. From a leader to its members GivenUp is the claim that ends,
+// and Successor the member that it proposes.
 type MemberLeave struct {
 	GivenUp   member.Claim
 	Successor member.Address
-	Stays     bool // a leader that hands over and remains a member
+	Stays     bool // the leader remains a member
 }
 
 // Kind implements Body.

@@ -8,17 +8,16 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// MaxBytes bounds a message, encoded: what package wire accepts and makes, and a transport
-// carries.
+// MaxBytes bounds an encoded message, in package wire and in a transport.
 const MaxBytes = 1 << 20
 
-// Message is one system event under way. From and Claim are the header that
-// every event carries, so that a receiver sees at once who is behind.
+// Message is a system event with its header. From and Claim are in every message, so that
+// a receiver sees immediately which node is behind.
 type Message struct {
 	From  member.Identity
 	To    member.Address
-	Claim member.Claim // of the leader that the sender follows; zero for none
-	// Cluster is that of the state which the sender holds; zero where it holds none.
+	Claim member.Claim // of the leader that the sender follows; zero if none
+	// Cluster is the cluster of the state that the sender holds; zero if it holds none.
 	Cluster member.ClusterID
 	Body    Body
 }
@@ -26,7 +25,7 @@ type Message struct {
 // Body is one of the event structs of this package.
 type Body interface{ Kind() Kind }
 
-// Kind numbers the events. The numbers are part of the wire format.
+// Kind is the type of an event. The numbers are part of the wire format.
 type Kind uint8
 
 // The system events (protocol.md section 2).
@@ -53,7 +52,7 @@ const (
 	KindRecordRequest
 	KindRecordResponse
 	KindRecordUpdate
-	// Kinds counts the kinds, the unused zero included.
+	// Kinds counts the kinds, including the unused zero.
 	Kinds
 )
 
@@ -65,7 +64,7 @@ var kindNames = [Kinds]string{
 	"RecordRequest", "RecordResponse", "RecordUpdate",
 }
 
-// String is the name of the event as documents write it.
+// String returns the name of the event as in protocol.md.
 func (k Kind) String() string {
 	if k < Kinds {
 		return kindNames[k]

@@ -34,8 +34,8 @@ func constants(t *testing.T, file, prefix string) []string {
 	return names
 }
 
-// The numbers of reasons travel, so table and constants must never shift
-// against each other: each name is that of its constant.
+// TestReasonNames checks that each name in the table is that of its constant: the numbers
+// of reasons travel, so the two must never shift against each other.
 func TestReasonNames(t *testing.T) {
 	names := constants(t, "reason.go", "Reason")
 	if len(names) != int(message.Reasons) {
@@ -51,7 +51,7 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// words writes NotSettled as "not settled".
+// words turns NotSettled into "not settled".
 func words(camel string) string {
 	var b strings.Builder
 	for i, r := range camel {
@@ -77,8 +77,8 @@ func bodies() []message.Body {
 	}
 }
 
-// Every event of protocol.md section 2 has a struct, a number and a name, and
-// they are the same in all three places.
+// TestKindNames checks that every event of protocol.md section 2 has a struct,
+// a number and a name, the same in all three places.
 func TestKindNames(t *testing.T) {
 	names := constants(t, "message.go", "Kind")
 	all := bodies()

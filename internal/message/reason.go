@@ -4,67 +4,62 @@ package message
 
 import "fmt"
 
-// Reason names why an event was refused or dropped. Every refusal of the state
-// machine has one; those in votes and join responses travel to the peer. The
-// numbers are part of the wire format: new reasons are appended.
+// Reason is why an event was refused or dropped. Every refusal of the state machine has
+// one; those in votes and responses travel to the peer. The numbers are part of the wire
+// format: new reasons are appended.
 type Reason uint8
 
 // The reasons.
 const (
-	// ReasonNone is no refusal.
+	// ReasonNone means that there is no refusal.
 	ReasonNone Reason = iota
 
 	// Any event.
 
-	// ReasonOwnAddress drops an event that claims to come from this address.
+	// ReasonOwnAddress drops an event that claims to be from this node's address.
 	ReasonOwnAddress
-	// ReasonEarlierRun drops an event of a run older than one heard before.
+	// ReasonEarlierRun drops an event from an earlier run than the latest known one.
 	ReasonEarlierRun
 	// ReasonNotAddressed drops an event for another address.
 	ReasonNotAddressed
-	// ReasonOtherCluster drops an event of a node that holds the state of another
-	// cluster.
+	// ReasonOtherCluster drops an event from a node with the state of another cluster.
 	ReasonOtherCluster
 
 	// Discovery and joining.
 
-	// ReasonOtherQuery drops an answer to a question that is no longer open.
+	// ReasonOtherQuery drops the answer to a query that is no longer pending.
 	ReasonOtherQuery
-	// ReasonNotJoining drops an answer to a join that was not asked for.
+	// ReasonNotJoining drops the answer to a join that this node did not request.
 	ReasonNotJoining
-	// ReasonNotLeader refuses what only a leader does.
+	// ReasonNotLeader refuses a request that only a leader can serve.
 	ReasonNotLeader
-	// ReasonClusterFull refuses a joiner: N members have their seats.
+	// ReasonClusterFull refuses a joiner because N members have seats.
 	ReasonClusterFull
-	// ReasonOldIncarnation refuses a joiner whose address is known under a
-	// later run.
+	// ReasonOldIncarnation refuses a joiner whose address has a later run.
 	ReasonOldIncarnation
-	// ReasonNotSettled lets a joiner wait until the present change of voters
-	// is committed.
+	// ReasonNotSettled delays a joiner until the pending change of voters is committed.
 	ReasonNotSettled
-	// ReasonHoldsState refuses one that holds a state at a provisional leader
-	// that holds none.
+	// ReasonHoldsState refuses a joiner with a state at a provisional leader without one.
 	ReasonHoldsState
-	// ReasonNotMember refuses a stranger at a provisional leader that holds a
-	// roster.
+	// ReasonNotMember refuses a node outside the roster of a provisional leader.
 	ReasonNotMember
-	// ReasonLeaderBound refuses a change by a leader bound to a later version, or that
-	// has to lead a later one first.
+	// ReasonLeaderBound refuses a change by a leader that is bound to a later version, or
+	// must lead a later version first.
 	ReasonLeaderBound
-	// ReasonQuorumAtStake keeps the vote of an old store until M other voters
-	// are heard.
+	// ReasonQuorumAtStake withholds the vote of an old store until this node has heard M
+	// other voters.
 	ReasonQuorumAtStake
 
 	// Keep-alive and state.
 
-	// ReasonOtherLeader drops what does not come from the leader followed.
+	// ReasonOtherLeader drops an event that is not from the leader followed.
 	ReasonOtherLeader
-	// ReasonOtherVersion drops what belongs to another version.
+	// ReasonOtherVersion drops an event of another version.
 	ReasonOtherVersion
-	// ReasonUnknownRun answers a keep-alive without a stamp: the state does
-	// not have this run of the follower.
+	// ReasonUnknownRun answers a keep-alive without a stamp because the state does not
+	// have this run of the follower.
 	ReasonUnknownRun
-	// ReasonBound drops what is below the version that the node is bound to.
+	// ReasonBound drops an event below the version that the node is bound to.
 	ReasonBound
 	// ReasonOldState drops a state that is not newer than the held one.
 	ReasonOldState
@@ -72,31 +67,31 @@ const (
 	ReasonRevisionGap
 	// ReasonForeignEcho ignores an echo of another leadership or run.
 	ReasonForeignEcho
-	// ReasonUnknownMember drops what concerns no member of the state.
+	// ReasonUnknownMember drops an event about a node outside the roster.
 	ReasonUnknownMember
 
 	// Conflict.
 
-	// ReasonWorseClaim drops a claim that loses against the one followed.
+	// ReasonWorseClaim drops a claim that loses to the one followed.
 	ReasonWorseClaim
 
 	// Election.
 
-	// ReasonOldVersion refuses a proposal not above the held version.
+	// ReasonOldVersion refuses a proposal that is not above the held version.
 	ReasonOldVersion
 	// ReasonPromised refuses a proposal below the promise.
 	ReasonPromised
 	// ReasonSupports refuses a proposal while the voter supports a leader.
 	ReasonSupports
-	// ReasonHealthyLeader refuses a pre proposal: the leader is healthy.
+	// ReasonHealthyLeader refuses a pre proposal because the leader is healthy.
 	ReasonHealthyLeader
-	// ReasonStartWait refuses a proposal soon after a start.
+	// ReasonStartWait refuses a proposal during the wait after a start.
 	ReasonStartWait
-	// ReasonNotVoter refuses a proposer that is no voter of the held state.
+	// ReasonNotVoter refuses a proposer that is not a voter of the held state.
 	ReasonNotVoter
-	// ReasonOldBase refuses a value built on less than the voter holds.
+	// ReasonOldBase refuses a value built on an older state than the voter holds.
 	ReasonOldBase
-	// ReasonLeaseRuns refuses a formal proposal at a leader with a lease.
+	// ReasonLeaseRuns refuses a formal proposal at a leader whose lease runs.
 	ReasonLeaseRuns
 	// ReasonJoinOnly refuses a founding at a node that may only join.
 	ReasonJoinOnly
@@ -108,34 +103,34 @@ const (
 	ReasonVotedTwice
 	// ReasonRepeated drops a proposal that was answered before.
 	ReasonRepeated
-	// ReasonNotCandidate drops a proposal or a state that no leader of this
-	// cluster could have made.
+	// ReasonNotCandidate drops a proposal or a state that no leader of this cluster can
+	// have made.
 	ReasonNotCandidate
-	// ReasonVersionJump refuses a version that no election can have reached: it lies
-	// too far above the one before.
+	// ReasonVersionJump refuses a version too far above the held one for any election to
+	// have reached it.
 	ReasonVersionJump
-	// ReasonHoldsNothing refuses a proposal that is no founding: the voter holds
-	// no state, and could not take the proposer's.
+	// ReasonHoldsNothing refuses a proposal that is no founding at a voter that holds no
+	// state and could not take the proposer's.
 	ReasonHoldsNothing
 
-	// ReasonPortRefused gives a leader up whose host refuses its port.
+	// ReasonPortRefused gives up a leader whose host refuses its port.
 	ReasonPortRefused
 
 	// Records.
 
-	// ReasonConflict refuses a request of which a condition does not hold.
+	// ReasonConflict refuses a request whose conditions do not hold.
 	ReasonConflict
 	// ReasonOwned refuses to set a record that another run owns.
 	ReasonOwned
-	// ReasonNotActive refuses a request of one that is no active member.
+	// ReasonNotActive refuses a request from a node that is not an active member.
 	ReasonNotActive
 	// ReasonTooLarge refuses a request beyond the limits of records.
 	ReasonTooLarge
-	// ReasonBusy refuses a request because too many wait.
+	// ReasonBusy refuses a request because too many are waiting.
 	ReasonBusy
-	// ReasonNoQuorum refuses a request where no leader has authority.
+	// ReasonNoQuorum refuses a request because no leader has authority.
 	ReasonNoQuorum
-	// ReasonUnknown ends a request that may or may not have been taken.
+	// ReasonUnknown ends a request that may or may not have been executed.
 	ReasonUnknown
 
 	// Reasons counts the reasons.
@@ -155,7 +150,7 @@ var reasonNames = [Reasons]string{
 	"conflict", "owned", "not active", "too large", "busy", "no quorum", "unknown",
 }
 
-// String is the name of the reason as logs and metrics write it.
+// String returns the name of the reason as logs and metrics write it.
 func (r Reason) String() string {
 	if r < Reasons {
 		return reasonNames[r]

@@ -11,33 +11,34 @@ const (
 	MaxChanges    = 64
 )
 
-// Condition is what must be so for a request to be taken. A zero Token wants no record
-// under the key; another one wants the record with just that token, not revoked.
+// Condition must hold for a request to succeed. A zero Token requires that there is no
+// record under the key; any other requires a record with that token that is not revoked.
 type Condition struct {
 	Key   string
 	Token member.Token
 }
 
-// Change sets or drops one record. To drop a record of another owner revokes it: it
-// goes when that owner is known to trust it no more. To set one is refused.
+// Change sets or drops one record. Dropping a record of another owner revokes it: it is
+// dropped once that owner can no longer rely on it. Setting one is refused.
 type Change struct {
 	Key  string
 	Drop bool
-	// What is set. The sender of the request owns the record where Owned is set.
+	// The fields below are those of a record that is set. With Owned, the sender of the
+	// request owns it.
 	Value   []byte
 	Owned   bool
 	Session uint64
 }
 
-// RecordRequest asks the leader for changes of records, all or none. Each is taken once
-// at most: IDs of a run grow, and the claim in the header is that of one leadership.
+// RecordRequest asks the leader for changes of records, all or none. The leader executes
+// it at most once: IDs of a run grow, and the header's claim is of one leadership.
 type RecordRequest struct {
 	ID         uint64
 	Conditions []Condition
 	Changes    []Change
 }
 
-// Bytes is about how many bytes the request takes.
+// Bytes returns about how many bytes the request takes.
 func (r RecordRequest) Bytes() int {
 	n := 32 * (len(r.Conditions) + len(r.Changes))
 	for _, c := range r.Conditions {
@@ -49,16 +50,16 @@ func (r RecordRequest) Bytes() int {
 	return n
 }
 
-// RecordResponse answers a request: it was taken by the revision Number, which is
-// committed and the token of what it set, or Reason says why not.
+// RecordResponse answers a request. Number is the committed revision that has its changes,
+// and the token of the records that it set, or Reason is why it was refused.
 type RecordResponse struct {
 	ID     uint64
 	Reason Reason
 	Number member.Number
 }
 
-// RecordUpdate changes records. It is applied only on the revision before Number;
-// anything else asks for alignment.
+// RecordUpdate changes records. A member applies it only to the revision before Number, and
+// otherwise asks for alignment.
 type RecordUpdate struct {
 	Number  member.Number
 	Set     []member.Record

@@ -9,36 +9,36 @@ import (
 	"github.com/athena-go/athena/internal/fielderr"
 )
 
-// Timings are the intervals and timeouts of a cluster. They are the same on
-// every node; a difference is refused at the greet, because the lease of a
-// leader relies on them.
+// Timings are the intervals and timeouts of a cluster. They are the same on every node: the
+// lease of a leader depends on them, so a node with other timings is refused at the greet.
 type Timings struct {
 	HeartbeatInterval time.Duration // between keep-alives
 	HeartbeatTimeout  time.Duration // silence after which a member is unreachable
 	LeaderTimeout     time.Duration // silence after which a leader is lost
-	LeaseTimeout      time.Duration // how long an ack makes a follower support its leader
+	LeaseTimeout      time.Duration // how long a follower supports its leader after an ack
 	TTLTimeout        time.Duration // silence after which a member is leaving
 	RetryInterval     time.Duration // between attempts to join
 }
 
-// MaxTimeout bounds every timing; more is taken for a mistake.
-const MaxTimeout = 24 * time.Hour
+// MinInterval and MaxTimeout bound every timing. A longer one is taken for a mistake.
+const (
+	MinInterval = time.Millisecond
+	MaxTimeout  = 24 * time.Hour
+)
 
-// MinInterval is the shortest timing that is accepted.
-const MinInterval = time.Millisecond
-
-// LeaseMargin is the part of LeaseTimeout that a leader counts on, and of HoldTimeout
-// an owner of records: clocks may differ in rate by less than 10/9 (protocol.md section 5).
+// LeaseMargin returns the part of LeaseTimeout that a leader relies on, and the part of
+// HoldTimeout that an owner of records relies on: the rates of two clocks may differ by a
+// factor below 10/9 (protocol.md section 5).
 func LeaseMargin(lease time.Duration) time.Duration { return lease / 10 * 9 }
 
-// HoldTimeout is how long an extending ack keeps the records of an owner: LeaseTimeout
-// longer than it takes to miss a leader, so that they outlast its crash. A member that is
-// silent for TTLTimeout loses them in any case (protocol.md section 10).
+// HoldTimeout returns how long an extending ack keeps the records of an owner. It is
+// LeaderTimeout plus LeaseTimeout, so that records outlast the crash of a leader, but at
+// most TTLTimeout: after that silence a member loses them anyway (protocol.md section 10).
 func (t Timings) HoldTimeout() time.Duration {
 	return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)
 }
 
-// Validate returns every fault at once, each a *fielderr.Error joined by errors.Join.
+// Validate returns all faults joined, each a *fielderr.Error.
 func (t Timings) Validate() error {
 	var faults fielderr.List
 	for _, f := range []struct {
@@ -55,7 +55,7 @@ func (t Timings) Validate() error {
 		faults.Check(f.value >= MinInterval && f.value <= MaxTimeout, f.name,
 			"%v: must be between %v and %v", f.value, MinInterval, MaxTimeout)
 	}
-	// A follower that missed an ack is heard after one and a half.
+	// A follower that missed an ack sends again after one and a half intervals.
 	faults.Check(2*t.HeartbeatInterval <= t.HeartbeatTimeout, "HeartbeatInterval",
 		"%v must be at most half of %s %v", t.HeartbeatInterval,
 		fielderr.Name("HeartbeatTimeout"), t.HeartbeatTimeout)

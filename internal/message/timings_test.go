@@ -23,12 +23,13 @@ func lan() message.Timings {
 	}
 }
 
-// Each bound of protocol.md section 1, at its edge and one step past it.
+// TestValidateTimings checks each bound of protocol.md section 1, at its edge and one step
+// past it.
 func TestValidateTimings(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*message.Timings)
-		want   string // part of the error; empty for none
+		want   string // part of the error; empty if none
 	}{
 		{"the LAN profile", func(*message.Timings) {}, ""},
 		{"interval at half the timeout", func(v *message.Timings) {
@@ -77,7 +78,8 @@ func TestValidateTimings(t *testing.T) {
 	}
 }
 
-// protocol.md section 1: "checked with one clear error naming every fault".
+// TestValidateNamesEveryFault checks the sentence of protocol.md section 1: "checked with
+// one clear error naming every fault".
 func TestValidateNamesEveryFault(t *testing.T) {
 	err := message.Timings{HeartbeatInterval: time.Second}.Validate()
 	if err == nil {
@@ -94,8 +96,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
-// protocol.md section 5: the lease counts on "0.9 x LeaseTimeout", and never
-// on more.
+// TestLeaseMargin checks the "0.9 x LeaseTimeout" of protocol.md section 5, never rounded
+// up.
 func TestLeaseMargin(t *testing.T) {
 	for lease, want := range map[time.Duration]time.Duration{
 		time.Second: 900 * ms, 250 * ms: 225 * ms, 19 * time.Nanosecond: 9 * time.Nanosecond,

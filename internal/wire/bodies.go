@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// One function an event, in the order of package message. Each names the
+// There is one function for each event, in the order of package message. Each lists the
 // fields in the order in which they travel.
 
 func (c *codec) greet(m *message.Greet) {
@@ -126,14 +126,14 @@ func (c *codec) recordUpdate(m *message.RecordUpdate) {
 	}
 }
 
-// dropped is the key of a record that is dropped.
+// dropped codes the key of a record that is dropped.
 func (c *codec) dropped(key *string) {
 	outer := c.enter()
 	c.key(key)
 	c.leave(outer)
 }
 
-// isSorted reports whether keys are in strict order.
+// isSorted reports whether keys are strictly ascending.
 func isSorted(keys []string) bool {
 	for i := 1; i < len(keys); i++ {
 		if keys[i-1] >= keys[i] {

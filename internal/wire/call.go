@@ -10,52 +10,52 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Frames of calls: an event whose sender waits for what becomes of it, the
-// answer to one, and the word that nobody waits any more.
+// Kinds of the frames of calls: an event whose sender waits for the outcome, the answer to
+// it, and its cancellation.
 const (
 	kindCall   message.Kind = 0xfe
 	kindAnswer message.Kind = 0xfd
 	kindCancel message.Kind = 0xfc
 )
 
-// MaxAnswerText bounds the text of an error that is answered, in bytes.
+// MaxAnswerText bounds the error text of an answer, in bytes.
 const MaxAnswerText = 1024
 
-// Call says that the sender of an event waits for its outcome. The zero value
-// is that it does not.
+// Call marks an event whose sender waits for the outcome. The zero Call means that it does
+// not.
 type Call struct {
-	ID      uint64        // of the sender, 1 and up; the answer names it
-	Request bool          // a value is asked for
-	Leader  bool          // only for the quorate leader
-	Timeout time.Duration // how long the sender still waits, 0 for ever
+	ID      uint64        // chosen by the sender, above 0, and repeated in the answer
+	Request bool          // the sender wants a value
+	Leader  bool          // only the quorate leader may handle it
+	Timeout time.Duration // how long the sender still waits, 0 if without limit
 }
 
-// Outcome is what became of a call.
+// Outcome is the outcome of a call.
 type Outcome uint8
 
 // The outcomes. The numbers are part of the protocol.
 const (
-	OutcomeDone      Outcome = iota // handled; the payload is the answer, if one was asked for
+	OutcomeDone      Outcome = iota // handled; a request has its answer in the payload
 	OutcomeFailed                   // the handler returned an error, which is the text
 	OutcomeUnknown                  // no handler for the name, or none that answers
 	OutcomeMalformed                // the payload is not an event of its type
 	OutcomeBusy                     // the queue of the type is full
-	OutcomeNotLeader                // asked of the leader, and this node is not it
-	OutcomeNotRun                   // the node closes or time is up, and no handler ran
+	OutcomeNotLeader                // the call is for the leader, and this node is not it
+	OutcomeNotRun                   // no handler ran: the node closes, or the timeout is over
 	OutcomeUnsaid                   // handled, but the answer is too large or cannot be encoded
-	Outcomes                        // counts them
+	Outcomes                        // counts the outcomes
 )
 
-// Answer is what becomes of a call.
+// Answer is the answer to a call.
 type Answer struct {
 	ID      uint64
 	Outcome Outcome
 	Text    string // of an error, for people; any characters
-	Payload []byte // nil when empty
+	Payload []byte // nil if empty
 }
 
-// AppendAnswer appends the frame of an answer, of at most limit bytes, to dst.
-// Of a text that is too long the end is left out, and what is no UTF-8.
+// AppendAnswer appends the frame of an answer, of at most limit bytes, to dst. It cuts a
+// text that is too long, and drops what is not UTF-8.
 func AppendAnswer(dst []byte, a Answer, limit int) ([]byte, error) {
 	a.Text = strings.ToValidUTF8(a.Text[:min(len(a.Text), MaxAnswerText)], "")
 	if len(a.Payload) > limit {
@@ -66,8 +66,8 @@ func AppendAnswer(dst []byte, a Answer, limit int) ([]byte, error) {
 	return c.finish(dst, limit)
 }
 
-// DecodeAnswer reads the frame of an answer, of at most limit bytes. Its payload
-// is part of frame.
+// DecodeAnswer decodes the frame of an answer, of at most limit bytes. The payload is part
+// of frame.
 func DecodeAnswer(frame []byte, limit int) (a Answer, err error) {
 	c, err := readCustom(frame, limit, kindAnswer)
 	if err != nil {
@@ -79,15 +79,15 @@ func DecodeAnswer(frame []byte, limit int) (a Answer, err error) {
 	return a, nil
 }
 
-// AppendCancel appends the frame that takes a call back to dst.
+// AppendCancel appends the frame that cancels a call to dst.
 func AppendCancel(dst []byte, id uint64) []byte {
 	c := codec{writing: true, kind: kindCancel, b: append(dst, magic, Version, byte(kindCancel))}
 	c.cancel(&id)
-	return c.b // a number of any size can be said
+	return c.b // every id can be encoded
 }
 
-// DecodeCancel reads the frame that takes a call back. It is ErrUnknownKind for
-// another one.
+// DecodeCancel decodes the frame that cancels a call. The error is ErrUnknownKind for any
+// other frame.
 func DecodeCancel(frame []byte) (id uint64, err error) {
 	c, err := readCustom(frame, MaxEventBytes, kindCancel)
 	if err != nil {
@@ -97,12 +97,12 @@ func DecodeCancel(frame []byte) (id uint64, err error) {
 	return id, c.err
 }
 
-// IsCancel reports whether a frame is to be read by DecodeCancel.
+// IsCancel reports whether DecodeCancel is the function for a frame.
 func IsCancel(frame []byte) bool {
 	return len(frame) > headerBytes && message.Kind(frame[2]) == kindCancel
 }
 
-// finish returns what was written behind dst, or dst and the fault.
+// finish returns dst with the written frame, or dst and the error.
 func (c *codec) finish(dst []byte, limit int) ([]byte, error) {
 	if n := len(c.b) - len(dst); c.err == nil && n > limit {
 		c.err = tooLarge(c.kind, n, limit)
@@ -113,7 +113,7 @@ func (c *codec) finish(dst []byte, limit int) ([]byte, error) {
 	return c.b, nil
 }
 
-// readCustom begins to read the frame of a custom kind.
+// readCustom checks a frame of kind want and returns a codec for its body.
 func readCustom(frame []byte, limit int, want message.Kind) (codec, error) {
 	kind, err := checkHeader(frame, limit)
 	if err != nil {
@@ -131,7 +131,7 @@ func readCustom(frame []byte, limit int, want message.Kind) (codec, error) {
 func (c *codec) call(v *Call) {
 	outer := c.enter()
 	if c.uint64(&v.ID); v.ID == 0 {
-		c.fail("a call without a number")
+		c.fail("a call without an id")
 	}
 	c.bool(&v.Request)
 	c.bool(&v.Leader)

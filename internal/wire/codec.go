@@ -14,14 +14,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// codec reads or writes one frame, field by field. Its methods take a pointer
-// to the field: writing they only read through it, reading they only write, so
-// that one function describes a struct for both. The first fault stays in err
-// and makes every later call do nothing.
+// codec reads or writes one frame, field by field. Its methods take a pointer to the field,
+// from which they write or into which they read, so that one function describes a struct
+// for both. The first error stays in err, and later calls do nothing.
 type codec struct {
 	writing bool
 	kind    message.Kind
-	b       []byte // the frame; appended to when writing
+	b       []byte // the frame; writing appends to it
 	pos     int    // reading: of the next value
 	array   scope
 	err     error
@@ -30,10 +29,10 @@ type codec struct {
 // scope is an array that is being read or written.
 type scope struct {
 	fields int // written so far, or left to read
-	start  int // writing: where the array's own header is
+	start  int // writing: position of the array's header
 }
 
-// enter begins a struct or list; its end is leave with what enter returned.
+// enter begins a struct or list. The caller passes the result to leave.
 func (c *codec) enter() (outer scope) {
 	if c.writing {
 		c.array.fields++
@@ -46,7 +45,7 @@ func (c *codec) enter() (outer scope) {
 	return outer
 }
 
-// leave ends an array. Fields that this version does not know are skipped.
+// leave ends an array. It skips unknown fields.
 func (c *codec) leave(outer scope) {
 	if c.writing {
 		binary.BigEndian.PutUint16(c.b[c.array.start+1:], uint16(c.array.fields))
@@ -59,7 +58,8 @@ func (c *codec) leave(outer scope) {
 	c.array = outer
 }
 
-// next reads the head of the next field, which must be of class want.
+// next reads the head of the next field, which must be of class want, and returns its value
+// or length.
 func (c *codec) next(want class) uint64 {
 	if c.err != nil {
 		return 0
@@ -78,7 +78,7 @@ func (c *codec) next(want class) uint64 {
 	return n
 }
 
-// take reads n bytes, which Scan has found to be there.
+// take reads n bytes. Scan has checked that they are there.
 func (c *codec) take(n uint64) []byte {
 	if c.err != nil {
 		return nil
@@ -88,7 +88,7 @@ func (c *codec) take(n uint64) []byte {
 	return c.b[from:c.pos]
 }
 
-// fail keeps the first fault.
+// fail sets the error, unless there is one.
 func (c *codec) fail(format string, args ...any) {
 	if c.err != nil {
 		return
@@ -123,9 +123,8 @@ func (c *codec) uint64(v *uint64) {
 	*v = c.next(unsigned)
 }
 
-// count is a version, a revision, a round or an incarnation. What is read is
-// bounded more narrowly than what is written, so that the successor of a number
-// that came from a peer can always be said.
+// count codes a version, a revision, a round or an incarnation. The bound for reading is
+// narrower than for writing, so that the successor of a peer's number can be written.
 func (c *codec) count(v *uint64) {
 	c.uint64(v)
 	if *v > 2*member.MaxCount || !c.writing && *v > member.MaxCount {
@@ -133,7 +132,7 @@ func (c *codec) count(v *uint64) {
 	}
 }
 
-// within is an unsigned integer of a narrower type, from lo to hi.
+// within codes an unsigned integer of a narrower type, from lo to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)
 	c.uint64(&n)
@@ -162,7 +161,7 @@ func (c *codec) int64(v *int64) {
 	*v = int64(n)
 }
 
-// duration is written as nanoseconds and never negative.
+// duration codes nanoseconds, which must not be negative.
 func (c *codec) duration(v *time.Duration) {
 	n := int64(*v)
 	c.int64(&n)
@@ -173,7 +172,7 @@ func (c *codec) duration(v *time.Duration) {
 	*v = time.Duration(n)
 }
 
-// text is a string of at most limit bytes.
+// text codes a string of at most limit bytes.
 func (c *codec) text(v *string, limit int) {
 	if c.writing {
 		c.array.fields++
@@ -193,8 +192,8 @@ func (c *codec) text(v *string, limit int) {
 	}
 }
 
-// name is a text that people read, in logs and on terminals: what could forge a
-// line of a log or steer a terminal is refused, as it is in a configuration.
+// name codes a text that appears in logs and on terminals. As in a configuration, it must
+// not contain characters that forge a log line or control a terminal.
 func (c *codec) name(v *string, limit int) {
 	c.text(v, limit)
 	if !member.IsPrintable(*v) {
@@ -202,7 +201,7 @@ func (c *codec) name(v *string, limit int) {
 	}
 }
 
-// view is a binary; an empty one is read as nil. What is read is part of the frame.
+// view codes a binary. It reads a part of the frame, nil if it is empty.
 func (c *codec) view(v *[]byte) {
 	if c.writing {
 		c.array.fields++
@@ -214,7 +213,7 @@ func (c *codec) view(v *[]byte) {
 	}
 }
 
-// id is the random id of a store or of a cluster.
+// id codes the random ID of a store or a cluster.
 func (c *codec) id(of string, v *[16]byte) {
 	if c.writing {
 		c.array.fields++
@@ -229,8 +228,8 @@ func (c *codec) id(of string, v *[16]byte) {
 	copy(v[:], c.take(n))
 }
 
-// blob is a binary of at most limit bytes; an empty one is read as nil. What is read is a
-// copy, with no byte more: bytes.Clone would take eight for one.
+// blob codes a binary of at most limit bytes. It reads a copy, nil if it is empty, of
+// exactly its size: bytes.Clone would allocate eight bytes for one.
 func (c *codec) blob(v *[]byte, limit int) {
 	c.view(v)
 	if len(*v) > limit {
@@ -242,5 +241,5 @@ func (c *codec) blob(v *[]byte, limit int) {
 	}
 }
 
-// skipPadding takes the third element of a body, any binary.
+// skipPadding reads the third element of a body, any binary.
 func (c *codec) skipPadding() { c.take(c.next(blob)) }

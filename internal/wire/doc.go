@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire turns messages and custom events into frames of bytes and back.
-// It has no goroutine, clock or I/O, and no frame can make it panic, recurse,
-// or allocate more than a small multiple of the frame's length.
+// Package wire encodes messages and custom events as frames of bytes and decodes them. It
+// has no goroutine, clock or I/O. No frame can make it panic, recurse, or allocate more
+// than a small multiple of the frame's length.
 //
 // # Frame
 //
-// A frame is what a transport carries whole; its length is the transport's.
+// A transport carries a frame whole, with its length.
 //
 //	byte 0   0xAE
 //	byte 1   Version, 2
@@ -15,37 +15,34 @@
 //
 // # Body
 //
-// The value is made of arrays, integers, booleans, strings (UTF-8), binaries
-// and, in events alone, one map of strings. A struct that may grow is an array
-// of its fields in the order of their declaration: the body, its header, the
-// event, a state, an accepted value, an entry of a roster, a record, what is asked
-// and said of one. What will never grow (address, identity, number, claim, stamp,
-// proposal id) stands flat in the array that holds it. Names, of members, clusters
-// and events, and keys of records are printable (member.IsPrintable), since they end
-// up in logs and on terminals.
+// The value consists of arrays, integers, booleans, strings (UTF-8), binaries and, in
+// events only, one map of strings. A struct that may grow is an array of its fields in the
+// order of their declaration: the body, its header, the event, a state, an accepted value,
+// a roster entry, a record, a condition, a change. A struct that will never grow (address,
+// identity, number, claim, stamp, proposal ID) is flat in the array that holds it. Names of
+// members, clusters and events, and keys of records, are printable (member.IsPrintable),
+// because they appear in logs and on terminals.
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,
 //	          claim chosen, version, leader host, port, cluster id]
-//	padding  binary of any bytes; keep-alives and their acks have it where they
-//	         would be shorter than MinKeepAliveBytes
+//	padding  binary of any bytes, in keep-alives and their acks that would otherwise be
+//	         shorter than MinKeepAliveBytes
 //
 // A custom event has no header; its body is [name, payload, metadata].
 //
 // # Change
 //
-// Within one Version fields are only appended to these arrays: a reader skips
-// elements that it does not know. A missing one is an error.
-// Any other change of bytes takes a new Version, and so does any other change of the
-// files in testdata/golden.
+// Within one Version, fields are only appended to these arrays: a reader skips unknown
+// elements, and a missing one is an error. Any other change of the bytes, and any other
+// change of the files in testdata/golden, needs a new Version.
 //
 // # Order of checks
 //
-// Length, frame header, structure (Scan), and only then types and ranges. One
-// function describes a struct for both directions, so they cannot disagree,
-// and what encodes also decodes. The readers of MessagePack are this package's
-// own: libraries fill in what is missing, cut 300 to 44 for a uint8, and trust
-// lengths.
+// A frame is checked for its length, its header and its structure (Scan), and only then for
+// types and ranges. One function describes a struct for both directions, so that encoding
+// and decoding agree. The MessagePack readers are this package's own: libraries fill in
+// missing elements, truncate 300 to 44 for a uint8, and trust lengths.
 //
 // The package may change until version 1 of the module.
 package wire

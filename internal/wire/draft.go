@@ -10,17 +10,17 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Draft is the frame of an event in the making: its payload is encoded where it
-// stays. The zero Draft is ready, and one that was used is ready again; its memory
-// is kept. The frame is of the Draft until the next Begin.
+// Draft builds the frame of an event, into which the payload is encoded directly. The zero
+// Draft is ready to use. A Draft can be reused and keeps its memory: the frame is valid
+// until the next Begin.
 type Draft struct {
 	frame   []byte
-	head    int // where the payload's own head is
-	payload int // where the payload is
-	end     int // and where it ends
+	head    int // position of the payload's head
+	payload int // position of the payload
+	end     int // position after the payload
 }
 
-// Begin returns what the payload is to be appended to.
+// Begin returns the slice to which the caller appends the payload.
 func (d *Draft) Begin(name string) ([]byte, error) {
 	switch {
 	case name == "":
@@ -32,7 +32,7 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: an event with the name %q, which has characters that are not "+
 			"printable", ErrMalformed, name)
 	}
-	// The next payload is mostly about as long as the one before.
+	// The payload is likely to be about as long as the last one.
 	width := blobHeadBytes(d.end - d.payload)
 	b := append(d.frame[:0], magic, Version, byte(kindEvent), 0xdc, 0, 3)
 	b = append(appendLength(b, text, len(name)), name...)
@@ -42,7 +42,7 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 	return append(b, room[:width]...), nil
 }
 
-// End completes the frame. b is what Begin returned, with the payload. A frame of
+// End completes the frame. b is the slice from Begin with the payload appended. A frame of
 // more than limit bytes is ErrTooLarge.
 func (d *Draft) End(b []byte, metadata map[string]string, limit int) error {
 	n := len(b) - d.payload
@@ -76,17 +76,16 @@ func (d *Draft) End(b []byte, metadata map[string]string, limit int) error {
 	return nil
 }
 
-// Frame is the frame of the event.
+// Frame returns the frame of the event.
 func (d *Draft) Frame() []byte { return d.frame }
 
-// Payload is the payload of the event, a part of the frame.
+// Payload returns the payload of the event, a part of the frame.
 func (d *Draft) Payload() []byte { return d.frame[d.payload:d.end:d.end] }
 
-// Cap is how much memory the Draft keeps.
+// Cap returns how many bytes of memory the Draft keeps.
 func (d *Draft) Cap() int { return cap(d.frame) }
 
-// AppendCall appends to dst the frame of the event with a call, of at most limit
-// bytes.
+// AppendCall appends the frame of the event with a call, of at most limit bytes, to dst.
 func (d *Draft) AppendCall(dst []byte, v Call, limit int) ([]byte, error) {
 	c := codec{writing: true, kind: kindCall, b: append(dst, d.frame...)}
 	at := len(dst)
@@ -96,7 +95,7 @@ func (d *Draft) AppendCall(dst []byte, v Call, limit int) ([]byte, error) {
 	return c.finish(dst, limit)
 }
 
-// blobHeadBytes is the length of the head that appendLength writes.
+// blobHeadBytes returns the length of the head that appendLength writes.
 func blobHeadBytes(n int) int {
 	switch {
 	case n <= math.MaxUint8:

@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// DefaultEventBytes bounds the frame of a custom event unless the caller
-	// of EncodeEvent and DecodeEvent sets another limit.
+	// DefaultEventBytes is the usual limit of the frame of a custom event.
 	DefaultEventBytes = 1 << 20
-	// MaxEventBytes is the highest limit that a caller should set.
+	// MaxEventBytes is the highest limit that a caller should pass.
 	MaxEventBytes = 16 << 20
 	// MaxEventName bounds the name of an event, in bytes.
 	MaxEventName = 128
@@ -30,20 +29,16 @@ const (
 // Event is the envelope of a custom event.
 type Event struct {
 	Name     string            // of its type, 1 to MaxEventName bytes
-	Payload  []byte            // the receiver's business; nil when empty
-	Metadata map[string]string // nil when empty
-	Call     Call              // zero when nobody waits for what becomes of it
+	Payload  []byte            // encoded for the receiver; nil if empty
+	Metadata map[string]string // nil if empty
+	Call     Call              // zero if the sender does not wait for the outcome
 }
 
-// EncodeEvent returns the frame of an event: see AppendEvent.
-func EncodeEvent(e Event, limit int) ([]byte, error) { return AppendEvent(nil, e, limit) }
-
-// AppendEvent appends the frame of an event, of at most limit bytes, to dst,
-// which may be nil; a larger one is ErrTooLarge. What it encodes, DecodeEvent
-// accepts. See Draft for one that is sent.
-func AppendEvent(dst []byte, e Event, limit int) ([]byte, error) {
+// EncodeEvent returns the frame of an event, which DecodeEvent accepts. A frame of more
+// than limit bytes is ErrTooLarge. Use a Draft for an event that is sent.
+func EncodeEvent(e Event, limit int) ([]byte, error) {
 	if len(e.Payload) > limit {
-		return dst, tooLarge(kindEvent, len(e.Payload), limit) // before it is copied
+		return nil, tooLarge(kindEvent, len(e.Payload), limit) // before it is copied
 	}
 	var d Draft
 	b, err := d.Begin(e.Name)
@@ -52,17 +47,16 @@ func AppendEvent(dst []byte, e Event, limit int) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		return dst, err
+		return nil, err
 	case e.Call.ID != 0:
-		return d.AppendCall(dst, e.Call, limit)
+		return d.AppendCall(nil, e.Call, limit)
 	default:
-		return append(dst, d.frame...), nil
+		return d.frame, nil
 	}
 }
 
-// DecodeEvent reads the frame of an event, of at most limit bytes. Its payload is
-// part of frame, and is not looked at: who decodes it as MessagePack calls Scan
-// first.
+// DecodeEvent decodes the frame of an event, of at most limit bytes. The payload is part of
+// frame and is not checked: call Scan before decoding it as MessagePack.
 func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	kind := kindEvent
 	if len(frame) > headerBytes && message.Kind(frame[2]) == kindCall {
@@ -83,11 +77,11 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	return e, nil
 }
 
-// noMetadata is what writeMetadata writes of no entries.
+// noMetadata is the encoding of no entries by writeMetadata.
 const noMetadata = "\xde\x00\x00"
 
-// plainEvent reads the frame of an event as a Draft writes it without metadata, which
-// most are; false for any other, which may be right all the same.
+// plainEvent decodes the frame of an event that a Draft has written without metadata, as
+// most are. It returns false for all others, which may still be valid.
 func plainEvent(frame []byte) (e Event, ok bool) {
 	const before, after = "\xae" + string(rune(Version)) + "\xff\xdc\x00\x03", noMetadata
 	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
@@ -110,7 +104,7 @@ func plainEvent(frame []byte) (e Event, ok bool) {
 	return e, true
 }
 
-// event reads an event; a Draft writes it.
+// event reads an event. A Draft writes them.
 func (c *codec) event(e *Event) {
 	outer := c.enter()
 	if c.name(&e.Name, MaxEventName); e.Name == "" {
@@ -141,7 +135,7 @@ func (c *codec) writeMetadata(m map[string]string) {
 	c.array = outer
 }
 
-// readMetadata refuses a key that comes twice.
+// readMetadata refuses duplicate keys.
 func (c *codec) readMetadata() map[string]string {
 	n := c.next(dictionary)
 	if n > MaxMetadata {

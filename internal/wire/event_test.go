@@ -38,7 +38,7 @@ func TestAnswerRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAnswersAreCutAndBounded: what a handler says may be anything.
+// TestAnswersAreCutAndBounded checks answers of any text and size.
 func TestAnswersAreCutAndBounded(t *testing.T) {
 	long := wire.Answer{Text: strings.Repeat("é", wire.MaxAnswerText) + "\xff"}
 	got, err := wire.DecodeAnswer(encodeAnswer(t, long), wire.DefaultEventBytes)
@@ -87,7 +87,7 @@ func TestDrawnEventsRoundTrip(t *testing.T) {
 	})
 }
 
-// Maps have no order of their own; the bytes of an event have one.
+// TestEqualEventsHaveEqualBytes checks that the order of a map does not matter.
 func TestEqualEventsHaveEqualBytes(t *testing.T) {
 	want := encodeEvent(t, events()[2])
 	for range 20 {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 )
 
-// These tests take frames apart and put them together with a library that
-// knows nothing of this package, so they also show that bodies are MessagePack.
+// These tests take frames apart and reassemble them with an independent library, which also
+// shows that bodies are MessagePack.
 
 func parse(t *testing.T, frame []byte) []any {
 	t.Helper()
@@ -34,9 +34,9 @@ func build(t *testing.T, frame []byte, body any) []byte {
 	return append(bytes.Clone(frame[:3]), b...)
 }
 
-// structs calls f with each array of a frame that stands for a struct, and a
-// function that puts another array in its place. Below the body, what begins
-// with an array is a list.
+// structs calls f with each array of a frame that encodes a struct, and with a function
+// that replaces this array. Below the body, an array whose first element is an array is a
+// list.
 func structs(of []any, depth int, replace func([]any), f func(at []any, replace func([]any))) {
 	isList := false
 	if depth > 1 {

@@ -10,43 +10,43 @@ import (
 )
 
 const (
-	// Version of the format, in every frame.
+	// Version is the version of the format, in every frame.
 	Version = 2
-	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
+	// MaxFrameBytes bounds a system frame. Every message that Encode accepts fits: the
 	// largest is a vote with two states of member.MaxMembers with the longest names, and
-	// as many records as may be.
+	// the most records.
 	MaxFrameBytes = message.MaxBytes
-	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC
-	// answers a packet of 42 bytes or less with no stateless reset, and the
-	// restart of a peer is noticed by that reset.
+	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC sends no
+	// stateless reset, which reveals the restart of a peer, for a packet of 42 bytes or
+	// less.
 	MinKeepAliveBytes = 64
 )
 
 const (
 	magic       = 0xae
 	headerBytes = 3
-	// kindEvent stands in the frame header where a message has its kind.
+	// kindEvent is the kind of a custom event in the frame header.
 	kindEvent message.Kind = 0xff
 )
 
 var (
-	// ErrMalformed says that a frame is damaged or breaks a rule of the format.
+	// ErrMalformed means that a frame is damaged or breaks a rule of the format.
 	ErrMalformed = errors.New("wire: malformed frame")
-	// ErrVersion says that a frame has a Version that this program does not know.
+	// ErrVersion means that a frame has an unknown Version.
 	ErrVersion = errors.New("wire: unknown format version")
-	// ErrUnknownKind says that a frame, or a value to encode, is of no kind that
-	// this program knows or asked for.
+	// ErrUnknownKind means that the kind of a frame, or of a value to encode, is unknown or
+	// not the expected one.
 	ErrUnknownKind = errors.New("wire: unknown kind of frame")
-	// ErrTooLarge says that a frame is, or would become, larger than its limit.
+	// ErrTooLarge means that a frame exceeds its limit, or would.
 	ErrTooLarge = errors.New("wire: frame too large")
 )
 
-// Encode returns the frame of a message. What it encodes, Decode accepts: an
-// error says which part of m is out of range.
+// Encode returns the frame of a message, which Decode accepts. An error names the part of m
+// that is out of range.
 func Encode(m message.Message) ([]byte, error) { return Append(nil, m) }
 
-// Append appends the frame of a message to dst, which may be nil, and returns
-// the longer slice; dst itself in case of an error. See Encode.
+// Append appends the frame of a message to dst, which may be nil. After an error it returns
+// dst. See Encode.
 func Append(dst []byte, m message.Message) ([]byte, error) {
 	if m.Body == nil {
 		return dst, fmt.Errorf("%w: a message without a body", ErrUnknownKind)
@@ -60,7 +60,7 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 	c.leave(body)
 	if n := len(c.b) - len(dst); n < MinKeepAliveBytes && isKeepAlive(c.kind) {
 		var zeros [MinKeepAliveBytes]byte
-		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // its own head has two bytes
+		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // without its head of two bytes
 		c.view(&padding)
 	}
 	c.leave(outer)
@@ -70,8 +70,8 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 	return c.b, nil
 }
 
-// Decode reads the frame of a message. It keeps nothing of frame. An error
-// wraps one of the errors of this package.
+// Decode decodes the frame of a message and does not keep frame. An error wraps one of the
+// errors of this package.
 func Decode(frame []byte) (message.Message, error) {
 	var m message.Message
 	kind, err := checkHeader(frame, MaxFrameBytes)
@@ -100,22 +100,22 @@ func Decode(frame []byte) (message.Message, error) {
 	return m, nil
 }
 
-// checkHeader checks length and header of a frame and returns its kind.
+// checkHeader checks the length and the header of a frame and returns its kind.
 func checkHeader(frame []byte, limit int) (message.Kind, error) {
 	switch {
 	case len(frame) > 0 && frame[0] != magic:
 		return 0, fmt.Errorf("%w: it begins with %#02x, want %#02x", ErrMalformed, frame[0], magic)
 	case len(frame) <= headerBytes:
-		return 0, fmt.Errorf("%w: %d bytes are no frame", ErrMalformed, len(frame))
+		return 0, fmt.Errorf("%w: %d bytes are too few for a frame", ErrMalformed, len(frame))
 	case frame[1] != Version:
-		return 0, fmt.Errorf("%w %d, this program knows %d", ErrVersion, frame[1], Version)
+		return 0, fmt.Errorf("%w %d, this program supports %d", ErrVersion, frame[1], Version)
 	case len(frame) > limit:
 		return 0, tooLarge(message.Kind(frame[2]), len(frame), limit)
 	}
 	return message.Kind(frame[2]), nil
 }
 
-// scanBody does what Scan does, behind the header of a frame.
+// scanBody is Scan for the body of a frame.
 func scanBody(kind message.Kind, frame []byte) error {
 	end, err := skip(frame, headerBytes)
 	if err == nil && end != len(frame) {
@@ -145,14 +145,14 @@ func kindName(k message.Kind) string {
 	case kindAnswer:
 		return "answer"
 	case kindCancel:
-		return "end of a call"
+		return "cancel"
 	default:
 		return k.String()
 	}
 }
 
-// writeBody appends the event itself. A body of a type that package message
-// does not have is an error, whatever kind it claims.
+// writeBody appends the event itself. A body of another type than those of package message
+// is an error, whatever its Kind.
 func (c *codec) writeBody(body message.Body) {
 	switch b := body.(type) {
 	case message.Greet:
@@ -173,7 +173,7 @@ func (c *codec) writeBody(body message.Body) {
 		c.leaderKeepAlive(&b)
 	case message.LeaderKeepAliveAck:
 		c.leaderKeepAliveAck(&b)
-	case message.SeedKeepAlive, message.SeedKeepAliveAck: // all is in the header
+	case message.SeedKeepAlive, message.SeedKeepAliveAck: // no fields
 	case message.LeaderRelieve:
 		c.leaderRelieve(&b)
 	case message.ReJoinCluster:
@@ -201,7 +201,8 @@ func (c *codec) writeBody(body message.Body) {
 	}
 }
 
-// readBody reads the event of a kind that exists.
+// readBody reads the event of a kind. A table of functions would cost an allocation: the
+// codec would escape.
 func (c *codec) readBody(kind message.Kind) message.Body {
 	switch kind {
 	case message.KindGreet:
@@ -249,7 +250,7 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 	case message.KindRecordUpdate:
 		return read(c, (*codec).recordUpdate)
 	default:
-		panic("wire: " + kind.String() + " was let through by Decode")
+		panic("wire: Decode has not refused " + kind.String())
 	}
 }
 

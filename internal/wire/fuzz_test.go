@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 )
 
-// maxSeed keeps the attacks of megabytes out of the corpora.
+// maxSeed keeps attacks of megabytes out of the corpora.
 const maxSeed = 4096
 
 func FuzzDecode(f *testing.F) {
@@ -76,8 +76,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// checkCheap wants decoding to change nothing of the frame, and to allocate a few
-// times its length at most, whatever lengths it declares.
+// checkCheap checks that decoding leaves the frame unchanged and allocates at most a few
+// times its length, whatever lengths the frame declares.
 func checkCheap(t *testing.T, frame []byte, decode func()) {
 	t.Helper()
 	as := bytes.Clone(frame)
@@ -94,8 +94,8 @@ func checkCheap(t *testing.T, frame []byte, decode func()) {
 	}
 }
 
-// What Scan accepts, an independent reader finds to be one whole value. What it
-// refuses is none, or one that it says it does not take.
+// FuzzScan compares Scan with an independent reader. What Scan accepts is one whole value;
+// what it refuses is not, or is of a documented exception.
 func FuzzScan(f *testing.F) {
 	for _, frame := range golden(f) {
 		f.Add(frame[3:])

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden; takes a new format version")
 
-// Names of the files of the frames that are no message.
+// Names of the golden files of frames that are not messages.
 const (
 	goldenEvent  = "Event"
 	goldenCall   = "Call"
@@ -29,7 +29,7 @@ const (
 	goldenCancel = "Cancel"
 )
 
-// checkGolden compares a frame with its file, 32 bytes a line.
+// checkGolden compares a frame with its file of 32 bytes a line.
 func checkGolden(t *testing.T, name string, frame []byte) {
 	t.Helper()
 	var text strings.Builder
@@ -51,7 +51,7 @@ func checkGolden(t *testing.T, name string, frame []byte) {
 	}
 }
 
-// golden reads every file: name to frame.
+// golden reads all files and returns the frames by name.
 func golden(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
@@ -120,7 +120,7 @@ func TestGoldenDecodes(t *testing.T) {
 func TestEveryTruncatedPrefixIsMalformed(t *testing.T) {
 	for name, frame := range golden(t) {
 		for n := range frame {
-			// Clipped, so that a read past the end cannot go unnoticed.
+			// Clipped, so that a read past the end panics.
 			got, err := decodeAny(name, bytes.Clone(frame[:n]))
 			if !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("%s cut to %d of %d bytes: got %+v, %v, want ErrMalformed",
@@ -143,8 +143,7 @@ func TestEveryFlippedByteIsHarmless(t *testing.T) {
 	}
 }
 
-// checkSound wants a known error, or a value that encodes and decodes to
-// itself.
+// checkSound checks for a known error, or a value that survives encoding and decoding.
 func checkSound(t *testing.T, frame []byte, got any, err error) {
 	t.Helper()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// attack is a body that hurts or fools decoders (assurance.md section 5).
+// attack is a body that crashes or misleads other decoders.
 type attack struct {
 	name string
 	body []byte
@@ -36,7 +36,7 @@ func attacks() []attack {
 		{"binary of 2 billion in a field", append([]byte{0x91}, length(0xc6, 2e9, 1, 2)...)},
 		{"string of 100 million in a field", append([]byte{0x91}, length(0xdb, 1e8, 'a', 'b')...)},
 		{"map of 100 million in a field", append([]byte{0x91}, length(0xdf, 1e8, 0xa0, 0xa0)...)},
-		{"map of 2 billion, which doubled is none", length(0xdf, 1<<31, 0xa0, 0xa0)},
+		{"map of 2 billion, whose double overflows", length(0xdf, 1<<31, 0xa0, 0xa0)},
 		{"extension of 1 billion", length(0xc9, 1e9, 5, 1, 2, 3)},
 		{"depth of 2 million", deep(2_000_000)},
 		{"depth of 9", deep(9)},
@@ -45,15 +45,15 @@ func attacks() []attack {
 		{"depth of 6 million in an unknown field",
 			append([]byte{0x93, 0x90, 0x90}, deep(6_000_000)...)},
 		{"bytes after the value", []byte{0x90, 0xc0}},
-		{"nothing", nil},
-		{"the byte that begins no value", []byte{0x91, 0xc1}},
+		{"no bytes", nil},
+		{"a byte that starts no value", []byte{0x91, 0xc1}},
 		{"extension", []byte{0xd4, 0x05, 0x00}},
 		{"timestamp of 16 bytes", append([]byte{0xd8, 0xff}, make([]byte, 16)...)},
-		{"timestamp cut short", []byte{0xd6, 0xff, 0, 0, 0}},
+		{"timestamp truncated", []byte{0xd6, 0xff, 0, 0, 0}},
 		{"array one short", []byte{0x92, 0x01}},
 		{"map one short", []byte{0x82, 0x01, 0x01, 0x01}},
-		{"integer cut short", []byte{0xcf, 1, 2, 3, 4, 5, 6, 7}},
-		{"length cut short", []byte{0xda, 0x00}},
+		{"integer truncated", []byte{0xcf, 1, 2, 3, 4, 5, 6, 7}},
+		{"length truncated", []byte{0xda, 0x00}},
 		{"string one short", []byte{0xa3, 'a', 'b'}},
 	}
 }
@@ -66,7 +66,8 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// In a frame the same bodies are refused, and cost next to nothing.
+// TestDecodeRefusesCheaply checks that the same bodies are refused in a frame, almost
+// without allocation.
 func TestDecodeRefusesCheaply(t *testing.T) {
 	for _, a := range attacks() {
 		frame := append([]byte{0xae, wire.Version, 0}, a.body...)
@@ -89,15 +90,14 @@ func TestDecodeRefusesCheaply(t *testing.T) {
 	}
 }
 
-// What decoding a frame may allocate: so many times its length, and the error
-// with its text.
+// Decoding a frame may allocate this many times its length, and an error with its text.
 const (
 	cheapFactor = 4
 	cheapBytes  = 4096
 )
 
-// allocated is how many bytes f allocates: the least of some times, since what
-// the runtime does meanwhile counts too.
+// allocated returns how many bytes f allocates: the least of several runs, because the
+// allocations of the runtime count too.
 func allocated(f func()) uint64 {
 	least := ^uint64(0)
 	for range 5 {
@@ -138,8 +138,8 @@ func decodeEither(frame []byte) (any, error) {
 	}
 }
 
-// hostileFrames pass the scan and fail later, after as much as possible was
-// allocated.
+// hostileFrames returns frames that pass Scan and fail later, after decoding has allocated
+// as much as possible.
 func hostileFrames(t *testing.T) map[string][]byte {
 	out := make(map[string][]byte)
 	for _, a := range attacks() {
@@ -179,9 +179,9 @@ func vote() message.Message {
 	panic("no vote is typical")
 }
 
-// leastRecords is the body of a vote with two tables of as many records as there may be,
-// each of as few bytes as there may be for a value of so many. That the last key is there
-// twice is found when all are there.
+// leastRecords returns the body of a vote with two tables of the most records, each of the
+// fewest bytes for a value of the given size. The duplicate of the last key is found only
+// after all were read.
 func leastRecords(t *testing.T, value int) []any {
 	t.Helper()
 	body := parse(t, encode(t, vote()))
@@ -215,7 +215,7 @@ func TestDepthOf8IsAccepted(t *testing.T) {
 	}
 }
 
-// Values are counted wherever they lie: elements, keys, what holds them.
+// TestScanBoundsTheNumberOfValues checks that elements, keys and containers all count.
 func TestScanBoundsTheNumberOfValues(t *testing.T) {
 	list := func(n int, of ...byte) []byte {
 		head := binary.BigEndian.AppendUint32([]byte{0xdd}, uint32(n))
@@ -258,8 +258,8 @@ func TestScanDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The hot path of the simulator: nothing to encode into a buffer that is large
-// enough, the body and three hosts to decode.
+// TestKeepAliveAllocations bounds the hot path of the simulator: encoding into a large
+// enough buffer allocates nothing, and decoding the body and three hosts.
 func TestKeepAliveAllocations(t *testing.T) {
 	m := keepAlive()
 	buf := make([]byte, 0, 512)
@@ -326,7 +326,7 @@ func TestEncodeRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-// checkRefused wants ErrMalformed with a text, or no error where that is empty.
+// checkRefused checks for ErrMalformed with a text, or for no error if the text is empty.
 func checkRefused(t *testing.T, name string, got any, err error, want string) {
 	t.Helper()
 	switch {
@@ -446,7 +446,7 @@ func rosterRanges(t *testing.T) []rangeCase {
 	}
 }
 
-// keys is a list of n keys that are dropped.
+// keys returns a list of n keys of dropped records.
 func keys(n int) []any {
 	out := make([]any, n)
 	for i := range out {
@@ -537,14 +537,14 @@ func TestPaddingIsABinary(t *testing.T) {
 	checkRefused(t, "a string as padding", got, err, "want a binary")
 }
 
-func TestSenderMustBeSomebody(t *testing.T) {
+func TestSenderMustHaveAnAddress(t *testing.T) {
 	frame := golden(t)[message.KindGreet.String()]
 	body := parse(t, frame)
 	header := body[0].([]any)
 	header[0], header[1] = "", uint8(0)
 	_, err := wire.Decode(build(t, frame, body))
-	if !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), "sender is nobody") {
-		t.Errorf("got %v, want ErrMalformed: the sender is nobody", err)
+	if !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), "sender has no address") {
+		t.Errorf("got %v, want ErrMalformed: the sender has no address", err)
 	}
 }
 

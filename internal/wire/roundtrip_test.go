@@ -45,7 +45,8 @@ func TestLargestMessageFitsIntoAFrame(t *testing.T) {
 	}
 }
 
-// Records.Bytes is what everybody relies on who keeps a table within its limit.
+// TestRecordsTakeNoMoreThanTheirBytes checks Records.Bytes, by which a table is kept
+// within its limit.
 func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
 	none := len(encode(t, envelope(message.ClusterAlignment{})))
 	check := func(t rapid.TB, name string, r member.Records) {
@@ -54,7 +55,7 @@ func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got := len(frame) - none; got > r.Bytes() {
-			t.Fatalf("%s: %d records take %d bytes, Bytes says %d", name, len(r), got, r.Bytes())
+			t.Fatalf("%s: %d records take %d bytes, Bytes returns %d", name, len(r), got, r.Bytes())
 		}
 	}
 	for name, r := range map[string]member.Records{"fewest": fewest(), "most": most()} {
@@ -76,7 +77,7 @@ func TestKeepAlivesArePadded(t *testing.T) {
 	}
 	host := member.Address{Host: "a", Port: 1}
 	for _, m := range zero() {
-		// Every length of padding from none at all to the most.
+		// Every length of padding, from none to the most.
 		for n := range 80 {
 			m.To = host
 			m.To.Host = string(bytes.Repeat([]byte("b"), n+1))
@@ -124,7 +125,7 @@ func TestDecodeKeepsNothingOfTheFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Payload = bytes.Clone(got.Payload) // a part of the frame, as DecodeEvent says
+	got.Payload = bytes.Clone(got.Payload) // a part of the frame, as DecodeEvent documents
 	clear(frame)
 	if diff := cmp.Diff(events()[0], got); diff != "" {
 		t.Errorf("event after its frame was cleared (-want +got):\n%s", diff)
@@ -150,7 +151,8 @@ func TestDrawnMessagesRoundTrip(t *testing.T) {
 	})
 }
 
-// Addresses that ParseAddress accepts are those that travel.
+// TestAddressesAreThoseThatParse checks that the addresses that can be encoded are those
+// that ParseAddress accepts.
 func TestAddressesAreThoseThatParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := member.Address{
@@ -163,7 +165,7 @@ func TestAddressesAreThoseThatParse(t *testing.T) {
 		parsed, parseErr := member.ParseAddress(a.String())
 		want := a.IsZero() || parseErr == nil && parsed == a
 		if (err == nil) != want {
-			t.Fatalf("address %+v: Encode says %v, ParseAddress %v", a, err, parseErr)
+			t.Fatalf("address %+v: Encode returns %v, ParseAddress %v", a, err, parseErr)
 		}
 	})
 }
@@ -219,7 +221,7 @@ func drawID(t *rapid.T) paxos.ID {
 	}}
 }
 
-// drawName draws what a person can read.
+// drawName draws a printable name.
 func drawName(t *rapid.T, atLeast, maxBytes int) string {
 	r := rapid.Rune().Filter(unicode.IsPrint)
 	return rapid.StringOfN(r, atLeast, 30, maxBytes).Draw(t, "name")
@@ -251,7 +253,7 @@ func drawState(t *rapid.T) member.State {
 	return s
 }
 
-// drawKeys draws keys in order, each once.
+// drawKeys draws ascending keys without duplicates.
 func drawKeys(t *rapid.T) []string {
 	drawn := make(map[string]bool)
 	for range rapid.IntRange(0, 6).Draw(t, "keys") {
@@ -260,7 +262,7 @@ func drawKeys(t *rapid.T) []string {
 	return slices.Sorted(maps.Keys(drawn))
 }
 
-// drawValue draws a value; an empty one is nil, as it is read.
+// drawValue draws a value; an empty one is nil, as Decode returns it.
 func drawValue(t *rapid.T) []byte {
 	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "value")
 	if len(b) == 0 {

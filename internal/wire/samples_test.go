@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// The typical message of each kind is the one whose bytes testdata/golden
-// holds. None of its fields is zero unless that is the point of it.
+// The typical message of each kind is the one whose bytes are in testdata/golden. Its
+// fields are not zero, except where zero has a meaning of its own.
 
 func address(n int) member.Address {
 	return member.Address{Host: fmt.Sprintf("node-%03d.example", n), Port: 7000}
@@ -66,7 +66,7 @@ func roster(size int) member.Roster {
 	return r
 }
 
-// records are one with an owner, one that is revoked, and one of nobody without a value.
+// records returns a record with an owner, a revoked one, and one without owner and value.
 func records() member.Records {
 	token := member.Token{Version: 6, Revision: 41}
 	return member.Records{
@@ -163,7 +163,7 @@ func typical() []message.Message {
 	return out
 }
 
-// zero is the smallest message of each kind.
+// zero returns the smallest message of each kind.
 func zero() []message.Message {
 	out := make([]message.Message, 0, message.Kinds)
 	for _, m := range typical() {
@@ -238,7 +238,7 @@ func largestMember(n int) member.Member {
 	}
 }
 
-// fewest is the table that takes most bytes: no more records than it needs to be full.
+// fewest returns the table that takes the most bytes: a full one of the fewest records.
 func fewest() member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
@@ -252,7 +252,7 @@ func fewest() member.Records {
 	}
 }
 
-// most is a full table of as many records as there may be.
+// most returns a full table of the most records.
 func most() member.Records {
 	r := make(member.Records, member.MaxRecords)
 	for n := range r {
@@ -295,8 +295,8 @@ func largestUpdate() message.RecordUpdate {
 	return u
 }
 
-// largest are the messages that no other of their kind exceeds in length,
-// where the kind holds a state, and others with every number at its limit.
+// largest returns the longest message of each kind that holds a state, and messages of the
+// other kinds with every number at its limit.
 func largest() []message.Message {
 	const count = member.MaxCount
 	var (

@@ -8,18 +8,17 @@ import (
 )
 
 const (
-	// MaxDepth bounds how deep arrays and maps may lie in each other.
+	// MaxDepth bounds the nesting of arrays and maps.
 	MaxDepth = 8
-	// MaxValues bounds the values of one body, keys of maps and each array and map
-	// among them. A value of one byte may be decoded into an element of any size,
-	// and the library makes an array twice while it grows: a body of 1 MiB came to
-	// 320 MiB as a list of structs of 160 bytes. So many values stay below 64 MiB
-	// where no element is larger than 256 bytes. An event of DefaultEventBytes with
-	// eight bytes a value has room for no more of them.
+	// MaxValues bounds the values of one body, including arrays, maps and keys. A value of
+	// one byte may be decoded into an element of any size, and the library doubles an array
+	// while it grows: a body of 1 MiB took 320 MiB as a list of structs of 160 bytes. With
+	// elements of up to 256 bytes, MaxValues of them take at most 64 MiB. An event of
+	// DefaultEventBytes with eight bytes for each value has no more.
 	MaxValues = DefaultEventBytes / 8
 )
 
-// class is what a MessagePack value is, whatever its width.
+// class is the type of a MessagePack value, without its width.
 type class uint8
 
 const (
@@ -41,8 +40,8 @@ var classNames = [...]string{
 	"a string", "a binary", "an array", "a map", "an extension",
 }
 
-// forms gives class and width, the number of bytes behind the first one that
-// hold the value or the length, of the first bytes 0xc0 to 0xdf.
+// forms has the class of a value by its first byte, 0xc0 to 0xdf, and the width: the number
+// of bytes after the first one that hold the value or the length.
 var forms = [32]struct {
 	class class
 	width uint8
@@ -59,9 +58,9 @@ var forms = [32]struct {
 	{dictionary, 2}, {dictionary, 4},
 }
 
-// head reads the first bytes of the value at pos: its class, its value or
-// length, and where what follows begins. A value cut short is invalid.
-// Negative integers are returned as the uint64 of their int64.
+// head reads the first bytes of the value at pos. It returns its class, its value or length,
+// and the position after these bytes. A truncated value is invalid. A negative integer is
+// returned as the uint64 of its int64.
 func head(b []byte, pos int) (c class, n uint64, end int) {
 	if pos >= len(b) {
 		return invalid, 0, pos
@@ -84,7 +83,7 @@ func head(b []byte, pos int) (c class, n uint64, end int) {
 	if len(rest) < int(form.width) {
 		return invalid, 0, pos
 	}
-	var shift uint // of the sign bit of a signed integer, to bit 63
+	var shift uint // moves the sign bit of a signed integer to bit 63
 	switch form.width {
 	case 0:
 		n = uint64(first & 1) // the value of a boolean
@@ -107,12 +106,11 @@ func head(b []byte, pos int) (c class, n uint64, end int) {
 	return c, n, pos + 1 + int(form.width)
 }
 
-// Scan checks that b is exactly one MessagePack value, at most MaxDepth deep and
-// of at most MaxValues values, without extension types but timestamps, every
-// length within b. It must come before any decoding of bytes from the network, by
-// this package or another: decoders allocate what a length promises and recurse
-// as deep as the bytes say. It neither recurses nor allocates; an error wraps
-// ErrMalformed, or ErrTooLarge where there are too many values.
+// Scan checks that b is exactly one MessagePack value, at most MaxDepth deep, with at most
+// MaxValues values, no extension types except timestamps, and every length within b. Bytes
+// from the network must pass Scan before any package decodes them: decoders allocate what a
+// length promises and recurse as deep as the bytes nest. Scan neither recurses nor
+// allocates. An error wraps ErrMalformed, or ErrTooLarge if there are too many values.
 func Scan(b []byte) error {
 	end, err := skip(b, 0)
 	if err != nil {
@@ -128,17 +126,17 @@ func trailing(b []byte, end int) error {
 	return fmt.Errorf("%w: byte %d: %d bytes after the end", ErrMalformed, end, len(b)-end)
 }
 
-// skip returns where the value at pos ends.
+// skip returns the position after the value at pos.
 func skip(b []byte, pos int) (int, error) {
-	var left [MaxDepth]uint64 // values still to come in each open array or map
+	var left [MaxDepth]uint64 // values left to read in each open array or map
 	depth := 0
 	for values := 1; ; values++ {
 		if values > MaxValues {
-			return 0, fmt.Errorf("%w: byte %d: more than %d values, names of fields included: "+
+			return 0, fmt.Errorf("%w: byte %d: more than %d values, including names of fields: "+
 				"send many small ones as a []byte", ErrTooLarge, pos, MaxValues)
 		}
 		c, n, end := head(b, pos)
-		size := uint64(0) // bytes that must still come, at least
+		size := uint64(0) // least number of bytes that must follow
 		switch c {
 		case invalid:
 			return 0, refuse(b, pos, c)
@@ -152,7 +150,7 @@ func skip(b []byte, pos int) (int, error) {
 			size = 2 * n
 		}
 		if size > uint64(len(b)-end) {
-			return 0, fmt.Errorf("%w: byte %d: %s of length %d, but %d bytes are left",
+			return 0, fmt.Errorf("%w: byte %d: %s of length %d, with %d bytes left",
 				ErrMalformed, pos, classNames[c], n, len(b)-end)
 		}
 		switch c {
@@ -182,9 +180,9 @@ func skip(b []byte, pos int) (int, error) {
 	}
 }
 
-// timestampEnd is where the timestamp at pos ends, 0 when there is none: the one
-// extension that every library knows (type -1, of 4, 8 or 12 bytes), so that a
-// time.Time can stand in an event.
+// timestampEnd returns the position after the timestamp at pos, 0 if there is none. It is
+// the one extension that every library supports (type -1, of 4, 8 or 12 bytes), so that an
+// event can contain a time.Time.
 func timestampEnd(b []byte, pos int) int {
 	for _, form := range [...]struct {
 		head string
@@ -203,8 +201,8 @@ func refuse(b []byte, pos int, c class) error {
 	case c == extension:
 		return fmt.Errorf("%w: byte %d: an extension type", ErrMalformed, pos)
 	case pos < len(b) && b[pos] == 0xc1:
-		return fmt.Errorf("%w: byte %d: 0xc1 begins no value", ErrMalformed, pos)
+		return fmt.Errorf("%w: byte %d: 0xc1 is not the first byte of a value", ErrMalformed, pos)
 	default:
-		return fmt.Errorf("%w: byte %d: cut short", ErrMalformed, pos)
+		return fmt.Errorf("%w: byte %d: truncated", ErrMalformed, pos)
 	}
 }

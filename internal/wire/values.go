@@ -9,12 +9,12 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// header is what every message carries beside its body.
+// header codes what every message carries besides its body.
 func (c *codec) header(m *message.Message) {
 	outer := c.enter()
 	c.identity(&m.From)
 	if m.From.Address.IsZero() {
-		c.fail("the sender is nobody")
+		c.fail("the sender has no address")
 	}
 	c.address(&m.To)
 	c.claim(&m.Claim)
@@ -22,7 +22,7 @@ func (c *codec) header(m *message.Message) {
 	c.leave(outer)
 }
 
-// address is nobody, or what member.ParseAddress accepts.
+// address codes an address that is zero or that member.ParseAddress accepts.
 func (c *codec) address(a *member.Address) {
 	c.text(&a.Host, member.MaxHostBytes)
 	within(c, &a.Port, 0, 1<<16-1)
@@ -70,7 +70,7 @@ func (c *codec) proposalID(i *paxos.ID) {
 	c.id("store", (*[16]byte)(&i.Ballot.StoreID))
 }
 
-// entry is one member of a roster, which holds neither None nor Removed.
+// entry codes a member of a roster, whose status is neither None nor Removed.
 func (c *codec) entry(m *member.Member) {
 	outer := c.enter()
 	c.identity(&m.Identity)
@@ -102,7 +102,7 @@ func (c *codec) state(s *member.State) {
 	c.leave(outer)
 }
 
-// records is a table, sorted and within its limits.
+// records codes a table, which must be sorted and within its limits.
 func (c *codec) records(r *member.Records) {
 	list(c, "a table", (*[]member.Record)(r), member.MaxRecords, minRecordBytes, c.record)
 	if c.err == nil && !r.IsSorted() {
@@ -113,7 +113,7 @@ func (c *codec) records(r *member.Records) {
 	}
 }
 
-// record is one of a table, which has an owner or none.
+// record codes one record of a table. Its owner may be zero.
 func (c *codec) record(r *member.Record) {
 	outer := c.enter()
 	c.key(&r.Key)
@@ -125,7 +125,7 @@ func (c *codec) record(r *member.Record) {
 	c.leave(outer)
 }
 
-// key is that of a record.
+// key codes the key of a record.
 func (c *codec) key(v *string) {
 	c.text(v, member.MaxKeyBytes)
 	if !member.IsKey(*v) {
@@ -133,8 +133,8 @@ func (c *codec) key(v *string) {
 	}
 }
 
-// No element of a list has less bytes, as this package writes it. They keep what a declared
-// length allocates near to what the frame really holds.
+// The least encoded bytes of an element of each list. They bound what a declared length
+// allocates by what the frame can hold.
 const (
 	minEntryBytes     = 24
 	minRecordBytes    = 32
@@ -143,8 +143,8 @@ const (
 	minDroppedBytes   = 5
 )
 
-// list is at most most elements of at least size bytes, each of them one value. An empty
-// list is read as nil.
+// list codes up to most elements, each one value of at least size bytes. An empty list is
+// read as nil.
 func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)) {
 	outer := c.enter()
 	n := len(*v)

@@ -21,7 +21,7 @@ func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 		Timeout: c.Timeout,
 		Answer: func(value any, ran bool, err error) {
 			if err != nil || !c.Request {
-				m.sendAnswer(from, answerTo(c, ran, err))
+				m.sendAnswer(from, answerTo(c, ran, err), false)
 				return
 			}
 			payload := getBuffer()
@@ -34,8 +34,8 @@ func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 			if err != nil {
 				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 			}
-			// Flush at once unless another answer is likely to follow.
-			m.writeAnswer(from, a, m.mux.IsQuiet())
+			// Flush unless another answer is likely to follow.
+			m.sendAnswer(from, a, m.mux.IsQuiet())
 		},
 	}
 }
@@ -48,10 +48,7 @@ func answerTo(c wire.Call, ran bool, err error) wire.Answer {
 	return wire.Answer{ID: c.ID, Outcome: outcomeOf(ran, err), Text: err.Error()}
 }
 
-// refusal makes the answer to a call for which no handler runs.
-func refusal(c wire.Call, err error) wire.Answer { return answerTo(c, false, err) }
-
-// outcomeOf returns how an answer says why a handler failed, or why none ran.
+// outcomeOf returns the outcome for the error of a handler, or for why none ran.
 func outcomeOf(ran bool, err error) wire.Outcome {
 	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	switch {
@@ -70,12 +67,9 @@ func outcomeOf(ran bool, err error) wire.Outcome {
 	}
 }
 
-// sendAnswer sends an answer to the caller.
-func (m *Messenger) sendAnswer(to member.Address, a wire.Answer) { m.writeAnswer(to, a, false) }
-
-// writeAnswer is sendAnswer; with flush it does not wait for other answers to share a
-// packet with.
-func (m *Messenger) writeAnswer(to member.Address, a wire.Answer, flush bool) {
+// sendAnswer sends an answer to the caller. With flush it does not wait for other answers
+// to share a packet with.
+func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 	if to == m.self {
 		m.pending.complete(to, a)
 		return
@@ -99,12 +93,10 @@ func (m *Messenger) writeAnswer(to member.Address, a wire.Answer, flush bool) {
 // Answered completes a call with the answer that arrived (mesh.Handler).
 func (m *Messenger) Answered(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
-	switch {
-	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
-		_ = m.dropFrame(from, DropUnknownKind, err)
-	case err != nil:
-		return m.dropFrame(from, DropMalformed, err)
-	case !m.pending.complete(from.Address, a):
+	if err != nil {
+		return m.dropUndecoded(from, err)
+	}
+	if !m.pending.complete(from.Address, a) {
 		_ = m.dropFrame(from, DropNotAwaited, nil)
 	}
 	return nil

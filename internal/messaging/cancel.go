@@ -47,8 +47,8 @@ func (m *Messenger) cancelRequests() {
 	}
 }
 
-// SendCancels sends the cancels that could not be sent at once, until the node ends. A
-// member that reads nothing does not delay the cancels for others.
+// SendCancels sends the cancels that cancelCall could not send without waiting, until the
+// node ends. A member that reads nothing does not delay the cancels for others.
 func (m *Messenger) SendCancels() {
 	var sends sync.WaitGroup
 	defer sends.Wait()

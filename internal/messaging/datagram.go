@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-var errDatagramCall = errors.New("cluster: a datagram whose outcome is asked for")
+var errDatagramCall = errors.New("cluster: a datagram cannot have an outcome")
 
 // sendBestEffort gives an event to one member if that needs no waiting.
 func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *outgoing) error {
@@ -38,21 +38,14 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 // (mesh.Handler).
 func (m *Messenger) Datagram(from member.Identity, frame []byte) {
 	e, err := wire.DecodeEvent(frame, MaxBestEffortBytes)
-	switch {
-	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
-		_ = m.dropFrame(from, DropUnknownKind, err)
-		return
-	case err == nil && e.Call.ID != 0:
+	if err == nil && e.Call.ID != 0 {
 		err = errDatagramCall
 	}
 	if err != nil {
-		_ = m.dropFrame(from, DropMalformed, err)
+		_ = m.dropUndecoded(from, err)
 		return
 	}
-	err = m.deliverEvent(m.canceled, receiver.Delivery{
-		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
-	})
-	if err != nil {
+	if err := m.deliverEvent(m.canceled, m.newDelivery(from, e)); err != nil {
 		m.dropEvent(from, e.Name, false, err)
 	}
 }

@@ -5,6 +5,7 @@ package messaging
 import (
 	"errors"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -38,6 +39,16 @@ const (
 func (m *Messenger) dropFrame(from member.Identity, reason string, err error) error {
 	m.cfg.Dropped(Drop{From: from, Reason: reason, Err: err})
 	return err
+}
+
+// dropUndecoded reports a frame that cannot be decoded. It returns err unless the frame may
+// be from a later version of this program.
+func (m *Messenger) dropUndecoded(from member.Identity, err error) error {
+	if errors.Is(err, wire.ErrUnknownKind) || errors.Is(err, wire.ErrVersion) {
+		_ = m.dropFrame(from, DropUnknownKind, err)
+		return nil
+	}
+	return m.dropFrame(from, DropMalformed, err)
 }
 
 // dropEvent reports an event of another member that no handler gets.

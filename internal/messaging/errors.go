@@ -23,7 +23,7 @@ var (
 	ErrUnknownType = errors.New("cluster: event type is not known")
 	// ErrBusy means that a limit on operations in flight was reached.
 	ErrBusy = errors.New("cluster: busy: too many operations in flight")
-	// ErrNotDelivered means that no handler has seen the event, nor will.
+	// ErrNotDelivered means that no handler has got the event or will get it.
 	ErrNotDelivered = errors.New("cluster: not delivered")
 	// ErrBadAnswer means that a handler ran and its answer is lost.
 	ErrBadAnswer = errors.New("cluster: the answer is lost")
@@ -36,7 +36,7 @@ var (
 	// ErrStreamClosed means that this node has closed the stream, or this direction.
 	ErrStreamClosed = errors.New("cluster: stream is closed")
 	// ErrStreamReset means that the other member closed the stream before its end.
-	ErrStreamReset = errors.New("cluster: stream was given up by the other member")
+	ErrStreamReset = errors.New("cluster: stream was closed by the other member")
 	// ErrStreamCut means that the connection of a stream ended before it.
 	ErrStreamCut = errors.New("cluster: stream was cut off")
 )

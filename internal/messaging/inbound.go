@@ -27,25 +27,30 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if err != nil {
 		return m.dropFrame(from, DropMalformed, err)
 	}
-	d := receiver.Delivery{
-		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
-	}
+	d := m.newDelivery(from, e)
 	if e.Call.ID != 0 {
 		d.Call = m.newCall(from.Address, e.Call)
 	}
 	if e.Call.Leader {
 		if l := m.node.Leader(); !l.Authority {
-			m.sendAnswer(from.Address, refusal(e.Call, notLeader(l)))
+			m.sendAnswer(from.Address, answerTo(e.Call, false, notLeader(l)), false)
 			return nil
 		}
 	}
 	if err := m.deliverEvent(context.Background(), d); err != nil {
 		if d.Call != nil {
-			m.sendAnswer(from.Address, refusal(e.Call, err))
+			m.sendAnswer(from.Address, answerTo(e.Call, false, err), false)
 		}
 		m.dropEvent(from, e.Name, d.Call != nil, err)
 	}
 	return nil
+}
+
+// newDelivery makes the receiver's form of an event from a peer.
+func (m *Messenger) newDelivery(from member.Identity, e wire.Event) receiver.Delivery {
+	return receiver.Delivery{
+		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
+	}
 }
 
 // sender returns the member entry of a peer.

@@ -31,23 +31,41 @@ func (s loopback) Read(b []byte) (int, error) { return s.in.read(b) }
 func (s loopback) Write(b []byte) (int, error) { return s.out.write(b) }
 
 // CloseWrite implements mesh.BulkStream.
-func (s loopback) CloseWrite() error { return s.out.closeWrite() }
+func (s loopback) CloseWrite() (err error) {
+	s.out.turn <- struct{}{}
+	defer func() { <-s.out.turn }()
+	s.out.update(func() { s.out.ended, err = true, s.out.writeErr })
+	return err
+}
 
-// Close implements mesh.BulkStream.
+// Close implements mesh.BulkStream. The other end gets a reset in each direction whose
+// writer has not called CloseWrite before.
 func (s loopback) Close() error {
-	s.out.dropWrite()
-	s.in.dropRead()
+	s.out.update(func() {
+		s.out.writeErr = cmp.Or[error](s.out.writeErr, transport.ErrStreamClosed)
+		if !s.out.ended {
+			s.out.readErr = cmp.Or[error](s.out.readErr, transport.ErrStreamReset)
+			s.out.data = nil
+		}
+	})
+	s.in.update(func() {
+		s.in.readErr = cmp.Or[error](s.in.readErr, transport.ErrStreamClosed)
+		if !s.in.ended {
+			s.in.writeErr = cmp.Or[error](s.in.writeErr, transport.ErrStreamReset)
+		}
+		s.in.data = nil
+	})
 	return nil
 }
 
 // pipe is one direction of a stream.
 type pipe struct {
-	turn chan struct{} // held by write and closeWrite, so that a Write stays in one piece
+	turn chan struct{} // held by write and CloseWrite, so that a Write stays in one piece
 
 	mu       sync.Mutex
 	changed  sync.Cond
 	data     []byte
-	ended    bool // closeWrite was called
+	ended    bool // by CloseWrite
 	readErr  error
 	writeErr error
 }
@@ -56,6 +74,14 @@ func newPipe() *pipe {
 	p := &pipe{turn: make(chan struct{}, 1)}
 	p.changed.L = &p.mu
 	return p
+}
+
+// update changes the pipe and wakes its reader and writer.
+func (p *pipe) update(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	p.changed.Broadcast()
 }
 
 func (p *pipe) write(b []byte) (written int, err error) {
@@ -98,40 +124,4 @@ func (p *pipe) read(b []byte) (int, error) {
 		}
 		p.changed.Wait()
 	}
-}
-
-func (p *pipe) closeWrite() error {
-	p.turn <- struct{}{}
-	defer func() { <-p.turn }()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	p.changed.Broadcast()
-	return p.writeErr
-}
-
-// dropWrite closes the direction for its writer. The reader gets a reset if closeWrite
-// was not called before.
-func (p *pipe) dropWrite() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamClosed)
-	if !p.ended {
-		p.readErr = cmp.Or[error](p.readErr, transport.ErrStreamReset)
-		p.data = nil
-	}
-	p.changed.Broadcast()
-}
-
-// dropRead closes the direction for its reader. The writer gets a reset if it has not
-// called closeWrite before.
-func (p *pipe) dropRead() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.readErr = cmp.Or[error](p.readErr, transport.ErrStreamClosed)
-	if !p.ended {
-		p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamReset)
-	}
-	p.data = nil
-	p.changed.Broadcast()
 }

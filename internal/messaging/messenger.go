@@ -132,14 +132,14 @@ func (m *Messenger) Close(ctx context.Context) error {
 
 // Removed fails the calls to a member that was removed from the view.
 func (m *Messenger) Removed(addr member.Address) {
-	m.pending.fail(addr, fmt.Errorf("%w: %s is a member no more", ErrUnknownOutcome, addr))
+	m.pending.fail(addr, fmt.Errorf("%w: %s is no longer a member", ErrUnknownOutcome, addr))
 }
 
 // Requests returns how many requests this node has made, by type and result.
 func (m *Messenger) Requests() map[Requested]uint64 { return m.requests.read() }
 
-// ctxErr returns why nothing more is done for a caller: the node ends, or else ctx is
-// done. It returns nil if neither is so.
+// ctxErr returns why a call must stop: the cause if the node ends, otherwise the cause of
+// ctx, nil if it is not done.
 func (m *Messenger) ctxErr(ctx context.Context) error {
 	select {
 	case <-m.cfg.Quit:

@@ -32,13 +32,13 @@ type Options struct {
 
 // Errors of options that contradict each other or the call.
 var (
-	errNoOutcome = errors.New("cluster: BestEffort with WithOutcome: the outcome of such an " +
-		"event is never known: leave out one of the two")
-	errRequestBestEffort = errors.New("cluster: BestEffort with a request: an answer that may " +
-		"never come is no answer: leave out BestEffort")
-	errRequestOutcome = errors.New("cluster: WithOutcome with a request: the request returns its " +
-		"outcome: leave out WithOutcome")
-	errStreamOption = errors.New("cluster: OpenStream: only WithMetadata means anything for a stream")
+	errNoOutcome = errors.New("cluster: BestEffort and WithOutcome cannot be combined: the " +
+		"outcome of a best-effort event is never known")
+	errRequestBestEffort = errors.New("cluster: a request cannot be BestEffort: " +
+		"its answer might never arrive")
+	errRequestOutcome = errors.New("cluster: a request cannot have WithOutcome: " +
+		"it returns its outcome")
+	errStreamOption = errors.New("cluster: OpenStream takes no option but WithMetadata")
 )
 
 // checkMetadata returns an error if entries exceed a limit.

@@ -175,7 +175,7 @@ func (m *Messenger) sendCall(
 		return ErrBusy
 	}
 	defer m.sending.Add(-1)
-	// The members of a broadcast share e, but each has a call of its own.
+	// The members of a broadcast share e, but not their calls.
 	own := getBuffer()
 	defer own.release()
 	var err error
@@ -205,5 +205,5 @@ func (m *Messenger) deliverCall(
 	if err := deliveryError(ctx, err); errors.Is(err, ErrNotDelivered) {
 		return err
 	}
-	return m.answerError(m.self, refusal(c, err))
+	return m.answerError(m.self, answerTo(c, false, err))
 }

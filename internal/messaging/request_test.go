@@ -25,7 +25,7 @@ type sum struct {
 
 type total struct{ Sum int }
 
-// bulk is a request whose answer has so many bytes.
+// bulk is a request for an answer of a number of bytes.
 type bulk struct{ Bytes int }
 
 func addHandlers(_ int, mux *receiver.Mux) {
@@ -47,7 +47,7 @@ func addHandlers(_ int, mux *receiver.Mux) {
 	receiver.Handle(mux, func(context.Context, member.Member, note) error { return nil })
 }
 
-// TestRequestsLeaveNothingPending, however they end.
+// TestRequestsLeaveNothingPending checks the pending calls for each way a request ends.
 func TestRequestsLeaveNothingPending(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -73,7 +73,7 @@ func TestRequestsLeaveNothingPending(t *testing.T) {
 	})
 }
 
-// TestLeaderAloneTakesLeaderRequests: the others answer that they do not lead.
+// TestLeaderAloneTakesLeaderRequests checks that other members answer that they do not lead.
 func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		for i, n := range nodes {
@@ -92,7 +92,7 @@ func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 	})
 }
 
-// TestSendsAreBounded: one more than MaxSending is ErrBusy, an event and a request.
+// TestSendsAreBounded checks that above MaxSending an event and a request get ErrBusy.
 func TestSendsAreBounded(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -111,7 +111,7 @@ func TestSendsAreBounded(t *testing.T) {
 	})
 }
 
-// TestPendingCallsAreBounded: one more than MaxPending waits for room.
+// TestPendingCallsAreBounded checks that above MaxPending a call waits for room.
 func TestPendingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPendingCalls()
@@ -146,7 +146,7 @@ func TestPendingCallsAreBounded(t *testing.T) {
 	})
 }
 
-// TestForgedAnswersAreDropped: a member cannot answer for another.
+// TestForgedAnswersAreDropped checks that a member cannot answer for another one.
 func TestForgedAnswersAreDropped(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -157,7 +157,7 @@ func TestForgedAnswersAreDropped(t *testing.T) {
 		}()
 		synctest.Wait()
 		for id := range n.pending.calls {
-			nodes[2].sendAnswer(address(0), wire.Answer{ID: id, Payload: []byte{0x80}})
+			nodes[2].sendAnswer(address(0), wire.Answer{ID: id, Payload: []byte{0x80}}, false)
 		}
 		synctest.Wait()
 		if got := n.drops(DropNotAwaited); got != 1 {

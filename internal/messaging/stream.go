@@ -20,7 +20,7 @@ import (
 
 var (
 	errBadHead   = errors.New("cluster: stream with more in its head than name and metadata")
-	errNoVerdict = errors.New("it ended before a word whether anybody takes it")
+	errNoVerdict = errors.New("it ended before the other member accepted it")
 )
 
 // OpenStream opens a stream to an active member, as cluster.Node.OpenStream documents.
@@ -61,7 +61,7 @@ func encodeHead(name string, metadata map[string]string) ([]byte, error) {
 	case errors.Is(err, wire.ErrTooLarge):
 		return nil, fmt.Errorf("%w: name and metadata of a stream: %w", ErrTooLarge, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: no name of a stream: %w", ErrUnknownType, err)
+		return nil, fmt.Errorf("%w: not a name of a stream: %w", ErrUnknownType, err)
 	}
 	return head, nil
 }
@@ -119,7 +119,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	}
 }
 
-// refuseStream tells the peer why a stream has no handler: an outcome, then a text up to
+// refuseStream sends the peer why a stream has no handler: an outcome, then a text up to
 // the end of the stream.
 func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 	text := strings.ToValidUTF8(err.Error(), "")

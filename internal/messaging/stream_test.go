@@ -25,7 +25,7 @@ func addEcho(_ int, mux *receiver.Mux) {
 	})
 }
 
-// TestStreamWithABadHead is refused and counted, and harms nothing.
+// TestStreamWithABadHead checks that such a stream is refused and counted.
 func TestStreamWithABadHead(t *testing.T) {
 	inWorld(t, addEcho, func(t *testing.T, nodes []*node) {
 		n, peer := nodes[0], nodes[1].Member(address(1)).Identity
@@ -56,7 +56,7 @@ func TestStreamWithABadHead(t *testing.T) {
 	})
 }
 
-// TestStreamWithoutAVerdict fails: a peer must tell first whether it takes the stream.
+// TestStreamWithoutAVerdict checks that a stream fails if it ends before the peer's verdict.
 func TestStreamWithoutAVerdict(t *testing.T) {
 	inWorld(t, addEcho, func(t *testing.T, nodes []*node) {
 		ours, theirs := newLoopback()
@@ -73,8 +73,8 @@ func TestStreamWithoutAVerdict(t *testing.T) {
 	})
 }
 
-// TestLoopbackKeepsWritesWhole, however many there are side by side, and ends behind
-// them.
+// TestLoopbackKeepsWritesWhole checks that concurrent writes do not mix, and that the end
+// comes after them.
 func TestLoopbackKeepsWritesWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := newLoopback()

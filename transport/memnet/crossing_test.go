@@ -18,11 +18,11 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestOrdersOfCrossing has two nodes dial each other at once, and lets the four
-// directions of the two connections work one by one: each first for what is
-// under way, and later for all. Both nodes send all the time: nothing is lost,
-// nothing comes twice or out of order, and in the end the connection of the
-// smaller address is left. Of the 2,520 orders it takes every twelfth.
+// TestOrdersOfCrossing makes two nodes dial each other simultaneously, and releases the
+// four directions of the two connections one by one: each first for what is in flight, and
+// later for good. Both nodes send all the time. No frame is lost, duplicated or out of
+// order, and the connection of the smaller address stays. Of the 2,520 orders the test
+// takes every twelfth.
 func TestOrdersOfCrossing(t *testing.T) {
 	const stride = 12
 	count := 0
@@ -38,7 +38,7 @@ func TestOrdersOfCrossing(t *testing.T) {
 	}
 }
 
-// permute goes through the orders of values; value i comes left[i] times.
+// permute calls do with each order of values; value i occurs left[i] times.
 func permute(left []int, do func([]int), chosen ...int) {
 	done := true
 	for i := range left {
@@ -55,7 +55,7 @@ func permute(left []int, do func([]int), chosen ...int) {
 	}
 }
 
-// cross makes two nodes that have dialed each other and hear nothing yet.
+// cross makes two nodes that have dialed each other and have received nothing yet.
 func cross(t *testing.T) (network *Network, a, b *node) {
 	network = New()
 	a, b = meet(t, network, "a"), meet(t, network, "b")
@@ -104,9 +104,9 @@ func crossInOrder(t *testing.T, order []int) {
 	}
 }
 
-// TestDeadConnectionHoldsUpForAWhile never answers the greet of the greater
-// address: on the connection that stays, its frames wait for those that might
-// have been sent on the other one, but not for long.
+// TestDeadConnectionHoldsUpForAWhile never answers the greet of the node with the greater
+// address. On the connection that stays, its frames wait for those that might be on the
+// other one, but not for long.
 func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := cross(t)
@@ -238,7 +238,7 @@ func (n *node) received(k transport.Kind) []string {
 	return slices.Clone(n.got[k])
 }
 
-// greet is how these tests encode one.
+// greet is the encoding of a greet in these tests.
 type greet struct {
 	From member.Identity
 	To   member.Address

@@ -20,7 +20,7 @@ func TestNetwork(t *testing.T) {
 	transporttest.Run(t, func(testing.TB) transporttest.World { return world{New()} })
 }
 
-// world is a Network as the suite wants it.
+// world is a Network as the suite's World.
 type world struct{ *Network }
 
 func (w world) Listen(t testing.TB, at member.Address) transport.Network {

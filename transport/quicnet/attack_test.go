@@ -25,8 +25,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// beats has two nodes send each other heartbeats until what it returns is called,
-// which wants all of them to have arrived, and none late.
+// beats makes two nodes send each other heartbeats until stop is called, which checks that
+// none is late or missing.
 func beats(t *testing.T, a, b *node) (stop func()) {
 	t.Helper()
 	const interval, late = 100 * time.Millisecond, 300 * time.Millisecond
@@ -67,13 +67,13 @@ func beats(t *testing.T, a, b *node) (stop func()) {
 	}
 }
 
-// udp is where packets for an address go.
+// udp returns the UDP address of a node.
 func udp(at member.Address) net.Addr {
 	return &net.UDPAddr{IP: net.ParseIP(at.Host).To4(), Port: int(at.Port)}
 }
 
-// mute is a socket whose user hears nothing: only the first packet of each
-// handshake leaves. What would have come is counted.
+// mute is a socket that sends only the first packet of each handshake and delivers none. It
+// counts the packets that it would have delivered.
 type mute struct {
 	transporttest.Socket
 	mu               sync.Mutex
@@ -83,7 +83,7 @@ type mute struct {
 }
 
 func (s *mute) WriteTo(b []byte, to net.Addr) (int, error) {
-	id := string(b[6 : 6+b[5]]) // the connection that the dialer names
+	id := string(b[6 : 6+b[5]]) // connection ID of the dialer
 	s.mu.Lock()
 	first := !s.begun[id]
 	s.begun[id] = true
@@ -114,10 +114,10 @@ func (s *mute) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-// TestHalfOpenHandshakes begins 10,000 handshakes from a hundred addresses that are
-// not the sender's, so that nobody answers. Those who are connected notice nothing, a
-// member that comes meanwhile is let in, and few handshakes are kept. The time is
-// virtual: what the flood costs the processor is not seen here.
+// TestHalfOpenHandshakes begins 10,000 handshakes from a hundred forged addresses, which
+// never answer. Connected nodes are not disturbed, a member can still connect, and few
+// handshakes are kept. The time is virtual, so the test does not show the processor time of
+// the flood.
 func TestHalfOpenHandshakes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -135,25 +135,25 @@ func TestHalfOpenHandshakes(t *testing.T) {
 		for begin := time.Now(); a.Stats().Connections < 2; time.Sleep(50 * time.Millisecond) {
 			c.Notify(addrA, []byte("let me in"))
 			if time.Since(begin) > time.Second {
-				t.Errorf("a member is not let in during the flood: %v", c.Stats().Handshakes)
+				t.Errorf("a member cannot connect during the flood: %v", c.Stats().Handshakes)
 				break
 			}
 		}
 		<-flooded
 		stop()
-		// Of Size 3. A handshake is kept for handshakeTimeout, and the flood takes 10 s.
+		// Size is 3. A handshake is kept for handshakeTimeout, and the flood takes 10 s.
 		const kept = unprovenPerMember*3 + extraUnproven
 		if got := answers.Load(); got < kept || got > 5*kept {
 			t.Errorf("%d handshakes were answered, want %d to %d", got, kept, 5*kept)
 		}
 		if got := retries.Load(); got < 9000 {
-			t.Errorf("%d dialers were asked to show that their address is theirs, want most of 10000", got)
+			t.Errorf("%d dialers had to prove their address, want most of 10000", got)
 		}
 	})
 }
 
-// flood begins handshakes from many addresses with a node, one address after the
-// other, and never answers.
+// flood begins handshakes with a node from many addresses, one address after the other, and
+// never answers.
 func (w *world) flood(
 	t *testing.T, at member.Address, hosts, each int, retries, answers *atomic.Int64,
 ) {
@@ -161,7 +161,7 @@ func (w *world) flood(
 	client := &tls.Config{
 		InsecureSkipVerify: true,
 		NextProtos:         []string{alpn},
-		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that it begins with one packet
+		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that the first flight is one packet
 	}
 	var dialers []*quic.Transport
 	for i := range hosts {
@@ -182,7 +182,7 @@ func (w *world) flood(
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				if _, err := d.Dial(ctx, to, client, nil); err == nil {
-					t.Error("a dialer that hears nothing is connected")
+					t.Error("a dialer that receives nothing is connected")
 				}
 			})
 			time.Sleep(time.Millisecond)
@@ -191,8 +191,8 @@ func (w *world) flood(
 	work.Wait()
 }
 
-// TestNoise sends what is no QUIC, or looks a little like it: nobody is disturbed, and
-// less comes back than was sent.
+// TestNoise sends packets that are not QUIC, or only resemble it. No node is disturbed, and
+// the answers are smaller than the noise.
 func TestNoise(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -227,7 +227,7 @@ func TestNoise(t *testing.T) {
 		time.Sleep(2 * handshakeTimeout)
 		stop()
 		if got := back.Load(); got > int64(sent) {
-			t.Errorf("%d bytes came back for %d, want no more", got, sent)
+			t.Errorf("%d bytes answered %d, want no more", got, sent)
 		}
 		established := mesh.ResultEstablished.String()
 		if got := a.Stats(); got.Connections != 1 || got.Handshakes[established] != 1 ||
@@ -237,7 +237,7 @@ func TestNoise(t *testing.T) {
 	})
 }
 
-// noise is a packet of random bytes, with a beginning of one shape.
+// noise returns a packet of random bytes, whose first bytes have one of several shapes.
 func noise(r *rand.Rand, shape int) []byte {
 	p := make([]byte, 1+r.IntN(1400))
 	if shape >= 2 {
@@ -249,12 +249,12 @@ func noise(r *rand.Rand, shape int) []byte {
 	switch shape {
 	case 1: // a packet of a connection
 		p[0] = p[0]&0x3f | 0x40
-	case 2: // of a version that is none
+	case 2: // of an unknown version
 		p[0] |= 0xc0
-	case 3: // a first one of QUIC 1
+	case 3: // a first packet of QUIC 1
 		p[0] = 0xc0
 		binary.BigEndian.PutUint32(p[1:], 1)
-		p[5], p[14] = 8, 8 // lengths of the connection's names
+		p[5], p[14] = 8, 8 // lengths of the connection IDs
 		p[23] = 0          // no token
 		binary.BigEndian.PutUint16(p[24:], 0x4000|uint16(len(p)-26))
 	case 4: // one with a token
@@ -265,7 +265,7 @@ func noise(r *rand.Rand, shape int) []byte {
 	return p
 }
 
-// cache keeps what a server gives a dialer to come back with.
+// cache keeps the session tickets of a server.
 type cache struct {
 	tls.ClientSessionCache
 	kept atomic.Int64
@@ -276,8 +276,8 @@ func (c *cache) Put(key string, s *tls.ClientSessionState) {
 	c.ClientSessionCache.Put(key, s)
 }
 
-// TestNothingIsResumed has a member come twice, as one that would like to save the
-// second handshake: each verifies the certificates again.
+// TestNothingIsResumed connects twice as a member that would resume its session: each time
+// the certificates are verified.
 func TestNothingIsResumed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.join(t, addrA, 1, nil)
@@ -300,12 +300,12 @@ func TestNothingIsResumed(t *testing.T) {
 			_ = conn.CloseWithError(0, "")
 		}
 		if got := sessions.kept.Load(); got != 0 {
-			t.Errorf("%d tickets came, want none", got)
+			t.Errorf("%d tickets arrived, want none", got)
 		}
 	})
 }
 
-// TestAnotherProgramIsNoNode: one that speaks QUIC, but another protocol on it.
+// TestAnotherProgramIsNoNode dials a program that speaks another protocol over QUIC.
 func TestAnotherProgramIsNoNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		cfg := w.config(addrB)
@@ -322,12 +322,12 @@ func TestAnotherProgramIsNoNode(t *testing.T) {
 			t.Errorf("got %v, want ErrNotNode", err)
 		}
 		if _, err := other.Dial(t.Context(), udp(addrA), cfg.TLS, nil); err == nil {
-			t.Error("another program is let in")
+			t.Error("another program is accepted")
 		}
 	})
 }
 
-// TestWhatAPeerMayTake holds the limits of one connection.
+// TestWhatAPeerMayTake checks the limits of one connection.
 func TestWhatAPeerMayTake(t *testing.T) {
 	c := quicConfig()
 	if c.Allow0RTT || c.MaxIncomingUniStreams > 64 || c.MaxIncomingStreams > 16 ||
@@ -339,7 +339,7 @@ func TestWhatAPeerMayTake(t *testing.T) {
 	}
 }
 
-// recorder is a socket that keeps what it sends.
+// recorder is a socket that records what it sends.
 type recorder struct {
 	transporttest.Socket
 	mu   sync.Mutex
@@ -353,8 +353,8 @@ func (s *recorder) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// TestReplayedPackets sends all packets of a connection again, to the same run and to
-// the next one, from the address of their sender and from another.
+// TestReplayedPackets replays all packets of a connection to the same run and to the next
+// one, from the address of their sender and from another.
 func TestReplayedPackets(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, from := range []member.Address{addrA, {Host: "10.0.0.9", Port: 7000}} {
@@ -396,17 +396,17 @@ func testReplayedPackets(t *testing.T, from member.Address, restart bool) {
 	after := b.Stats()
 	if after.Received != before.Received || after.Handshakes[mesh.ResultEstablished.String()] !=
 		before.Handshakes[mesh.ResultEstablished.String()] {
-		t.Errorf("after %d packets again: %+v, before %+v", len(tape.sent), after, before)
+		t.Errorf("after %d replayed packets: %+v, before %+v", len(tape.sent), after, before)
 	}
 	for k := range b.frames {
 		if len(b.frames[k]) > 0 {
-			t.Errorf("frame %q came again", <-b.frames[k])
+			t.Errorf("frame %q arrived again", <-b.frames[k])
 		}
 	}
 }
 
-// TestReplayedGreet has a member greet with the recorded bytes of another one, which
-// is connected. Its certificate gives it away.
+// TestReplayedGreet greets as a member with the recorded bytes of another, connected one.
+// The certificate does not match.
 func TestReplayedGreet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -421,7 +421,7 @@ func TestReplayedGreet(t *testing.T) {
 			t.Cleanup(func() { _ = n.Close() })
 			return n
 		}
-		// What stands at the address of b when a dials writes down how it greets.
+		// This network is at the address of b while a dials, and records a's greet.
 		first := open(addrB)
 		a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 		a.Notify(addrB, []byte("hello"))

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// BenchmarkConnect is from the first Notify to the frame at the peer: TLS, both
+// BenchmarkConnect measures from the first Notify to the arrival of the frame: TLS, both
 // greets, and the frame.
 func BenchmarkConnect(b *testing.B) {
 	for b.Loop() {
@@ -30,8 +30,8 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// BenchmarkForm is from the start of five nodes at one moment until each pair of
-// them has a connection.
+// BenchmarkForm measures from the simultaneous start of five nodes until each pair has a
+// connection.
 func BenchmarkForm(b *testing.B) {
 	const size = 5
 	for b.Loop() {
@@ -61,7 +61,7 @@ func BenchmarkForm(b *testing.B) {
 	}
 }
 
-// BenchmarkSend is the rate of custom frames from one sender to one peer.
+// BenchmarkSend measures the rate of custom frames from one sender to one peer.
 func BenchmarkSend(b *testing.B) {
 	for _, size := range []int{64, 1 << 10, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -85,8 +85,8 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle is the processor time of a pair of nodes that sends ten
-// heartbeats a second each way, for two seconds a round, and its goroutines.
+// BenchmarkIdle measures the processor time and the goroutines of a pair of nodes, each of
+// which sends ten heartbeats a second, for two seconds a round.
 func BenchmarkIdle(b *testing.B) {
 	before := runtime.NumGoroutine()
 	x, y := listen(b, secured(b)), listen(b, secured(b))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSmallBuffersComeWithAdvice: the kernel gives at least what is asked for
-// here, and QUIC wants more.
+// TestSmallBuffersComeWithAdvice requests a small buffer. The kernel gives at least that,
+// and QUIC needs more.
 func TestSmallBuffersComeWithAdvice(t *testing.T) {
 	socket, err := Listen("127.0.0.1:0")
 	if err != nil {

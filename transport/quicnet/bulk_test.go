@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestFullWindowsStopNobody fills the windows of all bulk streams, which have grown
-// to their limit, at a node that has stopped to read: it goes on to hear system and
-// custom frames, many times what the window of the connection leaves for them.
+// TestFullWindowsStopNobody fills the windows of all bulk streams, grown to their limit, at
+// a node that has stopped reading them. The node still receives system and custom frames,
+// many times the rest of the connection's window.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -54,7 +54,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 			}
 			go use(s)
 			next(t, full, "full window")
-			// A packet more may wait at the writer.
+			// One more packet may wait at the writer.
 			got := unread.Load() - before
 			if got < maxStreamWindow*9/10 || got > maxStreamWindow+packetBytes {
 				t.Errorf("%d bytes of stream %d wait for a reader, want about %d", got, i, maxStreamWindow)
@@ -73,21 +73,21 @@ func TestFullWindowsStopNobody(t *testing.T) {
 	})
 }
 
-// fillGrown reads until the window of a stream has grown, and stops where all of it
-// is full. QUIC lets the writer go on only after a quarter of the window was read, so
-// that a reader which stops anywhere leaves up to a quarter empty: this one goes on,
-// a little at a time, until that moment has just come. unread counts what was
-// written and not read of all streams; the others are full.
+// fillGrown reads until the window of a stream has grown, and stops when it is full. QUIC
+// lets the writer continue only after a quarter of the window was read, so a reader that
+// stops anywhere leaves up to a quarter empty: fillGrown reads on in small steps until that
+// moment has just passed. unread counts the bytes of all streams that were written and not
+// read.
 func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	const (
 		growBytes = 1 << 20
 		stepBytes = 1 << 10
 	)
 	read := func(bytes int64) (left int64) {
-		n, _ := io.CopyN(io.Discard, s, bytes) // what is missing is found by the caller
+		n, _ := io.CopyN(io.Discard, s, bytes) // the caller notices missing bytes
 		return unread.Add(-n)
 	}
-	settle := func() int64 { // until nothing more goes
+	settle := func() int64 { // until no more bytes arrive
 		time.Sleep(50 * delay)
 		synctest.Wait()
 		return unread.Load()
@@ -101,8 +101,8 @@ func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	}
 }
 
-// TestDatagramsLeaveRoom floods a path that loses packets, so that QUIC sends fewer
-// than there are, with datagrams of which two fill a packet. QUIC puts them in first.
+// TestDatagramsLeaveRoom floods a lossy path, on which QUIC sends less than it is given,
+// with datagrams of which two fill a packet. QUIC puts datagrams in first.
 func TestDatagramsLeaveRoom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)

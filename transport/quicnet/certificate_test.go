@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// named gives a node of a world a certificate from an authority.
+// named makes a node of a world use a certificate, with an authority.
 func named(a *transporttest.Authority, certificate *tls.Certificate) func(*Config) {
 	return func(c *Config) {
 		have := Credentials{Certificate: certificate, Authorities: a.Pool()}
@@ -41,7 +41,8 @@ func TestNodesWithCertificatesConnect(t *testing.T) {
 	}
 }
 
-// TestCertificatesThatNobodyAccepts: whoever dials.
+// TestCertificatesThatNobodyAccepts checks certificates that every node refuses, in both
+// directions.
 func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }
@@ -50,7 +51,7 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 		name string
 		edit func(*x509.Certificate)
 		from bool   // another authority
-		want string // why, as who refuses it says
+		want string // reason, at the node that refuses
 	}{
 		{name: "another authority", from: true, want: "is from another authority"},
 		{name: "expired",
@@ -60,7 +61,7 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 			edit: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }},
 		{name: "for dialers", edit: only(x509.ExtKeyUsageClientAuth), want: "key usage"},
 		{name: "for the dialed", edit: only(x509.ExtKeyUsageServerAuth), want: "key usage"},
-		{name: "for nothing said", want: "extendedKeyUsage",
+		{name: "without a usage", want: "extendedKeyUsage",
 			edit: func(c *x509.Certificate) { c.ExtKeyUsage = nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,7 +87,8 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// TestInvalidIsTheSameEachTime: it stands in lines that are not repeated.
+// TestInvalidIsTheSameEachTime checks a text that goes into logs, which drop repeated
+// lines.
 func TestInvalidIsTheSameEachTime(t *testing.T) {
 	c := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(60, 0)}
 	for _, p := range []struct {
@@ -113,12 +115,12 @@ func TestInvalidIsTheSameEachTime(t *testing.T) {
 func checkRefusal(t *testing.T, who string, err error, want string) {
 	t.Helper()
 	if !errors.Is(err, transport.ErrCertificate) || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s says %v, want ErrCertificate and %q in it", who, err, want)
+		t.Errorf("%s: got %v, want ErrCertificate and %q in it", who, err, want)
 	}
 }
 
-// checkApart wants no frame to have passed between two nodes, and the first to have
-// counted that a certificate was refused.
+// checkApart checks that no frame passed between two nodes, and that a has counted the
+// refusal of a certificate.
 func checkApart(t *testing.T, a, b *node) {
 	t.Helper()
 	time.Sleep(3 * time.Second)
@@ -133,8 +135,8 @@ func checkApart(t *testing.T, a, b *node) {
 	}
 }
 
-// TestNoCertificate has a stranger show none: it may believe for a moment that it is
-// connected.
+// TestNoCertificate dials without a certificate. The dialer may consider itself connected
+// for a moment.
 func TestNoCertificate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -152,8 +154,8 @@ func TestNoCertificate(t *testing.T) {
 	})
 }
 
-// TestCertificateOfAnotherMember: a member takes an address that its certificate is
-// not for. Whoever dials refuses it, and both say and count it.
+// TestCertificateOfAnotherMember greets from an address that the certificate is not for. In
+// either direction the connection is refused, and both nodes report and count it.
 func TestCertificateOfAnotherMember(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"10.0.0.9", "it is for 10.0.0.9, not for 10.0.0.2:7000"},
@@ -192,7 +194,7 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 	}
 }
 
-// TestANewCertificateEndsNoConnection: the next handshake shows it.
+// TestANewCertificateEndsNoConnection checks that only the next handshake uses it.
 func TestANewCertificateEndsNoConnection(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -203,7 +205,7 @@ func TestANewCertificateEndsNoConnection(t *testing.T) {
 		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
 		a.Notify(addrB, []byte("hello"))
 		next(t, b.frames[transport.System], "frame")
-		have.Certificate = pki.Issue("10.0.0.9", nil) // of somebody else: no handshake would end well
+		have.Certificate = pki.Issue("10.0.0.9", nil) // of another node: the next handshake would fail
 		for i := range 10 {
 			a.Notify(addrB, []byte(fmt.Sprint(i)))
 			next(t, b.frames[transport.System], "frame")
@@ -218,8 +220,8 @@ func TestANewCertificateEndsNoConnection(t *testing.T) {
 	})
 }
 
-// TestConnectionsEndWithTheCertificate, unless there is another one by then: in that
-// case nothing is lost.
+// TestConnectionsEndWithTheCertificate checks that a connection does not outlive the peer's
+// certificate, and that nothing is lost if the peer has renewed it in time.
 func TestConnectionsEndWithTheCertificate(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
 		t.Run(fmt.Sprint("renewed ", renewed), func(t *testing.T) {

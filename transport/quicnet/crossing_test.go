@@ -16,15 +16,15 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestAllPairsCross starts three nodes at once that dial each other, with every
-// choice of a short or a long way for each of the six directions, and with every
-// one of them a moment later than the others. All talk from the beginning: nothing
-// is lost, nothing comes twice or out of order, and one connection a pair is left.
+// TestAllPairsCross starts three nodes simultaneously that dial each other, with every
+// choice of a short or a long delay for each of the six directions, and with each of them
+// starting a moment late. All send from the beginning. No frame is lost, duplicated or out
+// of order, and one connection a pair is left.
 func TestAllPairsCross(t *testing.T) {
 	const directions = 6
 	var duplicates uint64
 	for long := range 1 << directions {
-		late := long % 4 // 3 is nobody
+		late := long % 4 // 3 means that no node is late
 		synctest.Test(t, func(t *testing.T) {
 			duplicates += crossAll(t, long, late)
 		})
@@ -35,7 +35,7 @@ func TestAllPairsCross(t *testing.T) {
 	t.Logf("%d connections crossed", duplicates)
 }
 
-// longer is more than the node of the greater address waits before it dials.
+// longer exceeds the time that the node with the greater address yields before it dials.
 const longer = 7 * time.Millisecond
 
 func crossAll(t *testing.T, long, late int) (duplicates uint64) {
@@ -74,7 +74,7 @@ func crossAll(t *testing.T, long, late int) (duplicates uint64) {
 			t.Fatalf("long ways %06b, late %d: Send: %v", long, late, err)
 		}
 	}
-	time.Sleep(time.Second) // connections that are left have that long
+	time.Sleep(time.Second) // the time limit for leaving a connection
 	for i, n := range nodes {
 		if got := n.Stats().Connections; got != len(at)-1 {
 			t.Errorf("long ways %06b, late %d: node %d has %d connections, want %d",
@@ -109,8 +109,8 @@ func (n *node) talk(to member.Address, frames int) error {
 	return nil
 }
 
-// lacks says what is wrong with the frames of one kind that a node got; nothing
-// where each of the others' came once, in order.
+// lacks describes what is wrong with the frames of one kind at a node: each must have
+// arrived once and in order. It returns "" if nothing is wrong.
 func (n *node) lacks(k transport.Kind, from []member.Address, frames int) string {
 	got := make(map[string][]string)
 	for range len(n.frames[k]) {

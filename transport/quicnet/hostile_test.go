@@ -22,8 +22,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// stuckNode is a node whose handlers do not return, and which needs the six members and
-// seeds that a cluster of three can have.
+// stuckNode is a node whose handlers do not return. It needs the six members and seeds that
+// a cluster of three can have.
 type stuckNode struct {
 	*node
 	quit chan struct{}
@@ -57,7 +57,7 @@ func joinStuck(t *testing.T, w *world, at member.Address) *stuckNode {
 	return s
 }
 
-// heapBytes is what is reachable.
+// heapBytes returns the size of the reachable heap.
 func heapBytes() int {
 	runtime.GC()
 	runtime.GC()
@@ -66,11 +66,11 @@ func heapBytes() int {
 	return int(m.HeapAlloc)
 }
 
-// hostile is a process that has the secret, and sends as much as a node takes.
+// hostile is a process that has the secret, and sends as much as a node accepts.
 type hostile struct {
 	t      *testing.T
 	victim *node
-	hosts  []*network // the handshakes from one host are bounded
+	hosts  []*network // several, because the handshakes of one host are bounded
 }
 
 func newHostile(t *testing.T, w *world, victim *node) *hostile {
@@ -86,7 +86,7 @@ func newHostile(t *testing.T, w *world, victim *node) *hostile {
 	return h
 }
 
-// greet greets as the member at an address; id numbers its connections.
+// greet greets as the member at an address. id numbers the member's connections.
 func (h *hostile) greet(c transport.Conn, at member.Address, id uint64) error {
 	greet := h.victim.Greet()
 	greet.To = h.victim.self.Address
@@ -111,7 +111,7 @@ func lengthed(b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// What a hostile process writes: a frame but for its last byte, two frames, and a bulk
+// What a hostile process writes: a frame without its last byte, two frames, and a bulk
 // stream.
 var (
 	partOfFrame = lengthed(make([]byte, 1<<20))[:4+1<<20-1]
@@ -119,8 +119,8 @@ var (
 	bulkBytes   = append([]byte{0, 0, 0, 0}, make([]byte, 1<<20)...)
 )
 
-// fill opens connections, greets on each as one of so many members whose addresses begin
-// with prefix, and writes on all streams until the node takes no more.
+// fill opens connections and greets on each as one of several members, whose addresses
+// start with prefix. It writes on all streams until the node accepts no more.
 func (h *hostile) fill(prefix string, members int, id uint64) {
 	var dialed sync.WaitGroup
 	for i := range members {
@@ -155,10 +155,10 @@ func (h *hostile) fill(prefix string, members int, id uint64) {
 	time.Sleep(300 * time.Millisecond)
 }
 
-// TestHostilePeersTakeBoundedMemory has a process that holds the secret open all the
-// connections that a node of a cluster of three allows, and fill each: those of members
-// and seeds, those of others, two more of each that the node is leaving, and those that
-// have not greeted. The figure is that of docs/security.md, and counts both ends of the
+// TestHostilePeersTakeBoundedMemory lets a process with the secret open all connections
+// that a node of a cluster of three allows, and fill each: those of members and seeds,
+// those of others, two more of each that the node is leaving, and those that have not
+// greeted. The limit is the figure of docs/security.md. It includes both ends of the
 // connections.
 func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	limit := documentedBytes(t)
@@ -190,7 +190,7 @@ func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	})
 }
 
-// documentedBytes is the figure of docs/security.md.
+// documentedBytes returns the figure of docs/security.md.
 func documentedBytes(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/security.md")

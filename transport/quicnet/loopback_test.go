@@ -30,10 +30,10 @@ type node struct {
 	reports chan mesh.Report
 	lost    chan member.Identity
 
-	serve func(head []byte, s mesh.BulkStream) // nil to close streams
+	serve func(head []byte, s mesh.BulkStream) // nil closes streams
 }
 
-// secured is the TLS of a node of the test's cluster.
+// secured returns the TLS of a node of the test's cluster.
 func secured(t testing.TB) *tls.Config {
 	t.Helper()
 	c, err := SecretTLS([][]byte{[]byte(secret)}, "test", time.Now)
@@ -63,13 +63,13 @@ func start(t testing.TB, socket net.PacketConn, tls *tls.Config, incarnation uin
 	return startWith(t, cfg, at, incarnation)
 }
 
-// startWith fills in what every node of these tests has.
+// startWith sets what all nodes of these tests have in common, and starts one.
 func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) *node {
 	t.Helper()
 	return startHandler(t, cfg, at, incarnation, func(n *node) mesh.Handler { return n })
 }
 
-// startHandler is startWith for a node whose handler is another one.
+// startHandler is startWith with another handler.
 func startHandler(
 	t testing.TB, cfg Config, at member.Address, incarnation uint64,
 	handler func(*node) mesh.Handler,
@@ -148,7 +148,7 @@ func (n *node) Answered(_ member.Identity, frame []byte) error {
 
 func (n *node) Lost(peer member.Identity) { n.lost <- peer }
 
-// next is the next thing from a channel, which must come soon.
+// next returns the next value of a channel, which must arrive soon.
 func next[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -180,7 +180,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// nextReport is the error of the next report of a kind.
+// nextReport returns the error of the next report of a kind.
 func (n *node) nextReport(t *testing.T, what mesh.ReportKind) error {
 	t.Helper()
 	for {
@@ -210,7 +210,7 @@ func TestOtherSecretIsRefused(t *testing.T) {
 		a := listen(t, tls)
 		a.Notify(b.self.Address, []byte("let me in"))
 		a.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
-		if name != "no secret" { // it accepts everybody, but has no certificate to show
+		if name != "no secret" { // such a node accepts every peer, but has no certificate to show
 			b.Notify(a.self.Address, []byte("come in"))
 			b.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
 		}
@@ -223,8 +223,8 @@ func TestOtherSecretIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheDialedTellsOfOtherSecrets: who runs the cluster learns that somebody
-// without its secret wants in, and from where.
+// TestTheDialedTellsOfOtherSecrets checks that the dialed node reports a dialer with
+// another secret, and its address.
 func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 	other, err := SecretTLS([][]byte{[]byte(otherSecret)}, "test", time.Now)
 	if err != nil {
@@ -245,7 +245,7 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 				continue
 			}
 			if r.Peer != a.self.Address || !errors.Is(r.Err, transport.ErrCertificate) {
-				t.Errorf("%s: told of %v, %v; want %v, ErrCertificate", name, r.Peer, r.Err, a.self.Address)
+				t.Errorf("%s: reported %v, %v; want %v, ErrCertificate", name, r.Peer, r.Err, a.self.Address)
 			}
 		}
 		if got := b.Stats().Handshakes; got[mesh.ResultCertificate.String()] == 0 {
@@ -254,15 +254,15 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 	}
 }
 
-// TestWhyACertificateDoesNotFit: the secret, or the clock, or what only the other
-// node knows.
+// TestWhyACertificateDoesNotFit checks the reported reasons: the secret, the clock, or a
+// refusal by the other node.
 func TestWhyACertificateDoesNotFit(t *testing.T) {
 	lastWeek := func() time.Time { return time.Now().Add(-7 * 24 * time.Hour) }
 	for _, c := range []struct {
 		name   string
 		secret string
 		clock  func() time.Time
-		want   string // what the dialer says of it
+		want   string // reported by the dialer
 	}{
 		{"another secret", otherSecret, time.Now, "is from another authority"},
 		{"another clock", secret, lastWeek, "which is not now"},
@@ -275,11 +275,11 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		a.Notify(b.self.Address, []byte("hello"))
 		err = a.nextReport(t, mesh.ReportUnreachable)
 		if !errors.Is(err, transport.ErrCertificate) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: the dialer says %v, want %q", c.name, err, c.want)
+			t.Errorf("%s: the dialer reports %v, want %q", c.name, err, c.want)
 		}
 		const refused = "the other node refused the certificate of this one"
 		if err := b.nextReport(t, mesh.ReportCertificate); !strings.Contains(err.Error(), refused) {
-			t.Errorf("%s: the dialed says %v, want %q", c.name, err, refused)
+			t.Errorf("%s: the dialed node reports %v, want %q", c.name, err, refused)
 		}
 	}
 }
@@ -325,8 +325,8 @@ func TestListenErrors(t *testing.T) {
 	}
 }
 
-// TestRestartIsNoticedByReset kills a node without a word and starts it again
-// at once: the packets of its peer's old connection are answered by a reset.
+// TestRestartIsNoticedByReset kills a node and immediately starts it again: it answers the
+// packets of its peer's old connection with a reset.
 func TestRestartIsNoticedByReset(t *testing.T) {
 	a, b := listen(t, secured(t)), listen(t, secured(t))
 	a.Notify(b.self.Address, []byte("hello"))
@@ -351,7 +351,7 @@ func TestRestartIsNoticedByReset(t *testing.T) {
 	}
 }
 
-// kill closes the socket of a node under its feet.
+// kill closes the socket of a node.
 func kill(t *testing.T, n *node) {
 	t.Helper()
 	if err := n.socket.Close(); err != nil {
@@ -362,9 +362,9 @@ func kill(t *testing.T, n *node) {
 	}
 }
 
-// measuredSocket is a real one that knows its largest packet.
+// measuredSocket is a real socket that records its largest packet.
 type measuredSocket struct {
-	net.PacketConn // without what lets QUIC write many packets at once
+	net.PacketConn // without the methods that let QUIC write several packets in one call
 	udp            *net.UDPConn
 	largest        atomic.Int64
 }
@@ -374,13 +374,13 @@ func (s *measuredSocket) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// QUIC tells the kernel by these not to cut packets into pieces.
+// QUIC uses it to forbid the kernel to fragment packets.
 func (s *measuredSocket) SyscallConn() (syscall.RawConn, error) { return s.udp.SyscallConn() }
 func (s *measuredSocket) SetReadBuffer(n int) error             { return s.udp.SetReadBuffer(n) }
 func (s *measuredSocket) SetWriteBuffer(n int) error            { return s.udp.SetWriteBuffer(n) }
 
-// TestPacketsFitEveryPath: also where the path would carry larger ones, for a
-// while or for ever.
+// TestPacketsFitEveryPath checks that packets do not grow, even if the path would carry
+// larger ones.
 func TestPacketsFitEveryPath(t *testing.T) {
 	udp, err := Listen("127.0.0.1:0")
 	if err != nil {
@@ -394,7 +394,7 @@ func TestPacketsFitEveryPath(t *testing.T) {
 		}
 		next(t, b.frames[transport.Custom], "frame")
 	}
-	// What every path of QUIC carries.
+	// Every path of QUIC carries packets of this size.
 	if got := socket.largest.Load(); got != 1200 {
 		t.Errorf("the largest packet has %d bytes, want 1200", got)
 	}

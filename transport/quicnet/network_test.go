@@ -43,9 +43,9 @@ func (w *world) join(
 	return startWith(t, cfg, at, incarnation)
 }
 
-// TestSilentConnectionIsReplaced restarts a peer that sends no resets for its
-// old connections and does not dial: long before QUIC gives the old connection
-// up, the peer is dialed anew.
+// TestSilentConnectionIsReplaced restarts a peer that sends no resets for its old
+// connections and does not dial. The node dials it again long before QUIC gives up the old
+// connection.
 func TestSilentConnectionIsReplaced(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -67,8 +67,8 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// TestRestartIsNoticedAtOnce restarts a peer that keeps its key and says nothing by
-// itself: the next heartbeat is answered by a reset, the one after it arrives.
+// TestRestartIsNoticedAtOnce restarts a peer that keeps its key and sends nothing on its
+// own. The next heartbeat is answered with a reset, and the one after it arrives.
 func TestRestartIsNoticedAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -86,14 +86,14 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		start = time.Now()
 		a.Notify(addrB, []byte("again"))
 		next(t, b.frames[transport.System], "frame")
-		// A round trip each for the handshake and the greets, and the way there.
+		// One round trip each for the handshake and the greets, and the way there.
 		if took := time.Since(start); took != 5*delay {
 			t.Errorf("the next frame arrived after %v, want %v", took, 5*delay)
 		}
 	})
 }
 
-// TestQuietConnectionLasts leaves a connection alone for long.
+// TestQuietConnectionLasts leaves a connection idle for a long time.
 func TestQuietConnectionLasts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -109,9 +109,8 @@ func TestQuietConnectionLasts(t *testing.T) {
 	})
 }
 
-// TestSendErrorsAreSurvived has the socket refuse to send for a while, as a
-// firewall or an interface that is down makes it: QUIC ends the connection at
-// once.
+// TestSendErrorsAreSurvived makes the socket fail to send for a while, like a firewall or
+// an interface that is down. QUIC ends the connection immediately.
 func TestSendErrorsAreSurvived(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}
@@ -142,9 +141,9 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 	})
 }
 
-// TestLostByOneSide breaks the end of the node with the greater address. Its
-// peer still has the connection, which it dialed and which would stay if the two
-// crossed, and says nothing that could be answered by a reset.
+// TestLostByOneSide breaks the end of the node with the greater address. Its peer dialed
+// the connection, still has it, would keep it in a crossing, and sends nothing that a reset
+// could answer.
 func TestLostByOneSide(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}
@@ -178,7 +177,7 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 					t.Errorf("resolved %q", host)
 				}
 				if lookups.Add(1) < 3 {
-					// As the resolver says it, with a port that is another each time.
+					// An error of the resolver, with another port each time.
 					return nil, &net.DNSError{Err: "no such host", Server: "10.0.0.9:53", Name: host}
 				}
 				return []netip.Addr{
@@ -213,7 +212,7 @@ func TestSendable(t *testing.T) {
 	}
 }
 
-// TestHandshakesAreBounded counts as quic.Transport does.
+// TestHandshakesAreBounded calls the gate like quic.Transport.
 func TestHandshakesAreBounded(t *testing.T) {
 	synctest.Test(t, testHandshakesAreBounded)
 }
@@ -224,7 +223,7 @@ func testHandshakesAreBounded(t *testing.T) {
 	var ends []context.CancelFunc
 	enter := func() error {
 		ctx, cancel := context.WithCancel(t.Context())
-		// Each from a host of its own.
+		// Each is from a different host.
 		host := net.IPv4(10, 0, 0, byte(len(ends)))
 		ctx, err := g.enter(ctx, &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: host}})
 		contexts, ends = append(contexts, ctx), append(ends, cancel)
@@ -232,7 +231,7 @@ func testHandshakesAreBounded(t *testing.T) {
 	}
 	for i := range 3 {
 		if got, want := g.needsProof(nil), i >= 2; got != want {
-			t.Errorf("with %d handshakes: crowded %v, want %v", i, got, want)
+			t.Errorf("with %d handshakes: needsProof %v, want %v", i, got, want)
 		}
 		if err := enter(); err != nil {
 			t.Errorf("handshake %d: %v", i, err)
@@ -241,27 +240,27 @@ func testHandshakesAreBounded(t *testing.T) {
 	if err := enter(); !errors.Is(err, errTooManyHandshakes) {
 		t.Errorf("handshake 4 of 3: got %v, want errTooManyHandshakes", err)
 	}
-	endHandshake(contexts[0]) // done
+	endHandshake(contexts[0]) // handshake complete
 	endHandshake(contexts[0])
-	ends[0]() // and closed later
+	ends[0]() // connection closed later
 	synctest.Wait()
 	if err := enter(); err != nil {
 		t.Errorf("after one is done: %v", err)
 	}
 	if err := enter(); !errors.Is(err, errTooManyHandshakes) {
-		t.Errorf("one was counted out twice: got %v, want errTooManyHandshakes", err)
+		t.Errorf("one was removed twice: got %v, want errTooManyHandshakes", err)
 	}
 	for _, end := range ends {
-		end() // failed
+		end() // handshake failed
 	}
 	synctest.Wait()
 	if g.pending != 0 || len(g.hosts) != 0 {
-		t.Errorf("%d handshakes of %v are under way after all are over", g.pending, g.hosts)
+		t.Errorf("%d handshakes of %v are pending after all have ended", g.pending, g.hosts)
 	}
 }
 
-// TestOneHostLeavesRoomForOthers: one of many addresses for those elsewhere, and one
-// address for its neighbours too.
+// TestOneHostLeavesRoomForOthers checks that a host with many addresses leaves room for
+// other prefixes, and that one address leaves room for its neighbors too.
 func TestOneHostLeavesRoomForOthers(t *testing.T) {
 	for _, c := range []struct {
 		host  func(i int) string
@@ -293,8 +292,8 @@ func TestOneHostLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestSpoofedAndOneHostLeaveRoom: who sends in the names of others, and from a host
-// of its own as well, does not keep a member out.
+// TestSpoofedAndOneHostLeaveRoom checks that an attacker with forged addresses and a host
+// of its own does not keep members out.
 func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 	const size = 3
 	for name, own := range map[string]func(i byte) net.IP{
@@ -318,7 +317,7 @@ func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 		}
 		for i := range byte(size) {
 			if err := enter(net.IPv4(10, 3, 0, i)); err != nil {
-				t.Errorf("%s: member %d is kept out: %v", name, i, err)
+				t.Errorf("%s: member %d is refused: %v", name, i, err)
 			}
 		}
 	}

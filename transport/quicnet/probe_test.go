@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestTheHostOfAGoneProcessRefuses: the kernel answers for a socket that is gone,
-// and not for one that is there; only the run that was connected is asked for.
+// TestTheHostOfAGoneProcessRefuses checks that the kernel refuses the port of a process
+// that is gone, and only that, and that only the connected run is probed.
 func TestTheHostOfAGoneProcessRefuses(t *testing.T) {
 	a, b := listen(t, secured(t)), listen(t, secured(t))
 	a.Notify(b.self.Address, []byte("frame"))

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// handshake has two nodes shake hands and returns the error of each.
+// handshake makes a handshake between two nodes and returns the error of each.
 func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr e
 	}
 	c := tls.Client(dialed, client)
 	if clientErr = c.Handshake(); clientErr == nil {
-		// What the server thinks of our certificate comes after the handshake.
+		// The server's verdict about the client's certificate arrives after the handshake.
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			clientErr = err
 		}
@@ -47,7 +47,7 @@ func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr e
 	return clientErr, <-done
 }
 
-// fit reports whether two nodes accept each other, whoever dials.
+// fit reports whether two nodes accept each other, whichever dials.
 func fit(t *testing.T, x, y *tls.Config) bool {
 	t.Helper()
 	_, forth := handshake(t, x, y)
@@ -99,8 +99,8 @@ func TestSecretDecides(t *testing.T) {
 	}
 }
 
-// TestSecretsRotate goes the way that SecretTLS describes, one node after the
-// other: nodes of neighbouring steps fit together.
+// TestSecretsRotate follows the steps that SecretTLS documents, one node after the other:
+// nodes of adjacent steps accept each other.
 func TestSecretsRotate(t *testing.T) {
 	const before, after = secret, otherSecret
 	now := fixed(today)
@@ -130,8 +130,8 @@ func TestSecretsAreChecked(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreRefused: what people think of, and what programs that are no generators
-// of secrets write, would be found from one handshake.
+// TestPasswordsAreRefused checks secrets that people choose, and the output of programs
+// that do not generate secrets. One handshake would reveal them.
 func TestPasswordsAreRefused(t *testing.T) {
 	for _, weak := range []string{
 		"passwordpassword", "password", strings.Repeat("password", 8), strings.Repeat("s", 44),
@@ -147,7 +147,7 @@ func TestPasswordsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRandomSecretsAreAccepted, as generators of secrets write them.
+// TestRandomSecretsAreAccepted checks the formats of generators of secrets.
 func TestRandomSecretsAreAccepted(t *testing.T) {
 	for range 10_000 {
 		key := randomKey()
@@ -177,8 +177,8 @@ func TestClocksMayDiffer(t *testing.T) {
 	}
 }
 
-// TestCertificateIsRenewed lets time pass, and the clock be set back, on nodes
-// that go on running.
+// TestCertificateIsRenewed lets time pass, and sets the clock back, while the nodes keep
+// running.
 func TestCertificateIsRenewed(t *testing.T) {
 	now := today
 	clock := func() time.Time { return now }
@@ -193,7 +193,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	first := leaf()
 	now = now.Add(certificateAge - time.Minute)
 	if !bytes.Equal(leaf(), first) {
-		t.Error("the certificate is made anew within its age")
+		t.Error("the certificate is replaced within its age")
 	}
 	for _, step := range []time.Duration{time.Hour, 90 * 24 * time.Hour, -365 * 24 * time.Hour} {
 		now = now.Add(step)

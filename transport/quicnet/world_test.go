@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Secrets as athena secret new makes them.
+// Secrets in the format of athena secret new.
 const (
 	secret      = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 	otherSecret = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
@@ -30,7 +30,7 @@ func TestNetwork(t *testing.T) {
 
 const delay = time.Millisecond // from one node to another
 
-// world is a simulated network of packets, and the test that it belongs to.
+// world is a simulated network of packets for one test.
 type world struct {
 	*transporttest.PacketNet
 	testing.TB
@@ -40,7 +40,7 @@ func newWorld(t testing.TB) *world {
 	return &world{PacketNet: transporttest.NewPacketNet(delay), TB: t}
 }
 
-// brokenSocket is one that can fail to send.
+// brokenSocket is a socket that can fail to send.
 type brokenSocket struct {
 	transporttest.Socket
 	failing atomic.Bool

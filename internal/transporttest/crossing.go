@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// rounds is how often two nodes dial each other at once.
+// rounds is how often two nodes dial each other simultaneously.
 const rounds = 24
 
 func testCrossing(t *testing.T, w World) {
@@ -27,7 +27,7 @@ func testCrossing(t *testing.T, w World) {
 	mustCross(t, w, duplicates)
 }
 
-// mustCross fails a test that shows nothing.
+// mustCross fails a test in which too few connections crossed.
 func mustCross(t *testing.T, w World, duplicates uint64) {
 	t.Helper()
 	if duplicates == 0 && w.Delay() > 0 {
@@ -35,8 +35,8 @@ func mustCross(t *testing.T, w World, duplicates uint64) {
 	}
 }
 
-// meet has two nodes dial each other at about the same time: with even numbers
-// because the network lets both through at once, else after each other.
+// meet makes two nodes dial each other at about the same time: simultaneously in even
+// rounds, and one shortly after the other in odd rounds.
 func meet(w World, a, b *node, round int) {
 	first, second := a, b
 	if round%4 >= 2 {
@@ -56,9 +56,8 @@ func meet(w World, a, b *node, round int) {
 	}
 }
 
-// settle waits until two nodes have received count system frames each, and
-// checks that one connection is left, the right one where two crossed. It
-// returns how many did.
+// settle waits until two nodes have received count system frames each, and checks that one
+// connection is left: the right one if two crossed. It returns how many crossed.
 func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 	t.Helper()
 	eventually(t, 5*time.Second, "a has its frames", a.hasReceived(transport.System, count))

@@ -16,8 +16,8 @@ import (
 
 func testDatagrams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
-	for _, to := range []int{1, 2, 3} { // itself, not connected, not there
-		if err := a.SendDatagram(addr(to), []byte("nobody hears")); err != nil {
+	for _, to := range []int{1, 2, 3} { // the node itself, not connected, not started
+		if err := a.SendDatagram(addr(to), []byte("lost")); err != nil {
 			t.Errorf("SendDatagram without a connection: %v", err)
 		}
 	}
@@ -62,8 +62,8 @@ func testDatagrams(t *testing.T, w World) {
 	}
 }
 
-// testDatagramFlood sends more datagrams than the connection takes, of sizes of
-// which several fill a packet or one does: what comes beside them is not held up.
+// testDatagramFlood sends more datagrams than the connection takes, several and one to a
+// packet. They must not delay other traffic.
 func testDatagramFlood(t *testing.T, w World) {
 	for _, length := range []int{20, 380, 580, mesh.MaxDatagramBytes} {
 		a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -123,7 +123,7 @@ func testDatagramsSlow(t *testing.T, w World) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	connect(t, a, b) // others are not held up
+	connect(t, a, b) // other traffic is not delayed
 	lost := b.Stats().Dropped[mesh.DropBusy.String()]
 	if lost == 0 {
 		t.Error("a handler that does not return loses no datagram")
@@ -143,8 +143,8 @@ func testDatagramsSlow(t *testing.T, w World) {
 	})
 }
 
-// testBeforeAdmission has a dialer send all it can before its greet, which is then
-// refused, and another one whose greet is not.
+// testBeforeAdmission dials twice and sends everything it can before its greet. The first
+// greet is refused, the second one is not.
 func testBeforeAdmission(t *testing.T, w World) {
 	s := defaults(addr(1))
 	s.refuses = errors.New("not today")
@@ -193,7 +193,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 	if err := admitted.greet(addr(9), addr(1), 2); err != nil {
 		t.Fatalf("greet: %v", err)
 	}
-	// What waited is the peer's, now that it is known.
+	// Now that the peer is known, what waited is delivered as the peer's.
 	in := a.accepted(transport.MaxStreams - 1)
 	if in.head != "head" || in.from.Address != addr(9) {
 		t.Errorf("stream %q from %v", in.head, in.from)

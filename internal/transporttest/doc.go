@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transporttest is the suite that every transport.Network has to pass,
-// below a mesh.Mesh. Each of its tests runs in a testing/synctest bubble of
-// its own, so what takes seconds there takes none here. PacketNet is what QUIC is
-// given to send its packets through there.
+// Package transporttest is the suite that every transport.Network passes below a mesh.Mesh.
+// Each test runs in its own testing/synctest bubble, so that seconds there take no time.
+// PacketNet is the network of packets for QUIC in such a bubble.
 package transporttest

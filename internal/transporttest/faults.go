@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-const interval = 100 * time.Millisecond // of the heartbeats in these tests
+const interval = 100 * time.Millisecond // between heartbeats
 
 func testRedial(t *testing.T, w World) {
 	a := join(t, w, addr(1))
@@ -36,15 +36,15 @@ func testRedial(t *testing.T, w World) {
 	b := join(t, w, addr(2))
 	eventually(t, 3*interval, "connected after the peer came", b.hasReceived(transport.System, 1))
 
-	// What failed before a connection that lasted is forgotten.
+	// After a connection that lasted, earlier failures do not count.
 	time.Sleep(2 * time.Second)
 	closeAll(t, b)
 	b = join(t, w, addr(2))
 	a.Notify(addr(2), []byte("hello"))
-	eventually(t, interval/5, "connected at once", b.hasReceived(transport.System, 1))
+	eventually(t, interval/5, "connected immediately", b.hasReceived(transport.System, 1))
 }
 
-// testLatePeer has a node dial another one a moment before it is there.
+// testLatePeer dials a node a moment before it starts.
 func testLatePeer(t *testing.T, w World) {
 	for i, late := range []time.Duration{
 		5 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
@@ -63,8 +63,7 @@ func testLatePeer(t *testing.T, w World) {
 	}
 }
 
-// beat sends numbered frames for a while, one each interval, and returns the
-// number of the next one.
+// beat sends numbered frames for a while, one each interval, and returns the next number.
 func beat(from, to *node, next int, during time.Duration) int {
 	for end := time.Now().Add(during); time.Now().Before(end); next++ {
 		from.Notify(to.address(), []byte(fmt.Sprint(next)))
@@ -95,7 +94,7 @@ func testCut(t *testing.T, w World) {
 		next = beat(a, b, next, cut.during)
 		w.Heal(addr(1), addr(2))
 		w.Heal(addr(2), addr(1))
-		// A connection that takes the place of a silent one may lose some frames.
+		// A connection that replaces a silent one may lose some frames.
 		healed := next
 		next = beat(a, b, next, 4*interval)
 		if got := newest(t, b); got < healed {
@@ -111,8 +110,8 @@ func testCut(t *testing.T, w World) {
 	}
 }
 
-// newest is the number of the last frame that a node received, all of which
-// must be in order and none twice.
+// newest returns the number of the last frame that a node received. All must be in order,
+// without duplicates.
 func newest(t *testing.T, n *node) int {
 	t.Helper()
 	last := -1
@@ -147,7 +146,7 @@ func testStuckPeer(t *testing.T, w World) {
 	eventually(t, 2*time.Second, "the peer reads again", b.hasReceived(transport.System, got+1))
 }
 
-// raw is an end of a connection that a test writes by itself.
+// raw is an end of a connection on which a test writes bytes.
 type raw struct {
 	transport.Conn
 	t *testing.T
@@ -192,8 +191,7 @@ func (r raw) greet(from, to member.Address, id uint64) error {
 	return err
 }
 
-// closed reads until the connection is closed, and returns by which code the
-// peer did it.
+// closed reads until the peer closes the connection, and returns its code.
 func (r raw) closed() (transport.Code, error) {
 	for b := make([]byte, 4096); ; {
 		_, err := r.Stream(transport.System).Read(b)
@@ -218,7 +216,7 @@ func testGarbage(t *testing.T, w World) {
 		greeted bool
 		kind    transport.Kind
 		write   []byte
-		end     bool // close the stream after it
+		end     bool // close the stream afterwards
 	}{
 		{"greet above the limit", false, transport.System, frame(make([]byte, 5000)), false},
 		{"greet of a huge length", false, transport.System, huge, false},
@@ -236,7 +234,7 @@ func testGarbage(t *testing.T, w World) {
 	}
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
-	known := uint64(0) // by whom it was is only known once it greeted
+	known := uint64(0) // before its greet the dialer is unknown
 	for i, test := range tests {
 		r := dialRaw(t, stranger, addr(1))
 		if test.greeted {
@@ -269,7 +267,7 @@ func testGarbage(t *testing.T, w World) {
 	connect(t, join(t, w, addr(2)), a)
 }
 
-// maxPeers of a cluster of the size in defaults.
+// maxPeers is the limit for a cluster of the size in defaults.
 const maxPeers = 4*3 + 32
 
 func testMuteDialers(t *testing.T, w World) {

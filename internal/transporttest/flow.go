@@ -20,7 +20,7 @@ func testCloseFreesAddress(t *testing.T, w World) {
 	if err := a.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	// A world fails the test itself where the address is not free.
+	// The world fails the test if the address is in use.
 	b := join(t, w, addr(1))
 	connect(t, join(t, w, addr(2)), b)
 }
@@ -41,14 +41,14 @@ func testOrder(t *testing.T, w World) {
 			t.Fatalf("Answer %d: %v", i, err)
 		}
 		if i%50 == 49 {
-			// No more than may wait.
+			// Do not exceed what the queues hold.
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	for k := range transport.Kinds {
 		skip := 0
 		if k == transport.System {
-			skip = 1 // of connect
+			skip = 1 // the frame of connect
 		}
 		eventually(t, time.Minute, k.String()+" frames arrived", b.hasReceived(k, frames+skip))
 		if got := b.received(k)[skip:]; !slices.Equal(got, want) {
@@ -70,7 +70,7 @@ func testKindsApart(t *testing.T, w World) {
 			t.Errorf("heartbeat %d took %v beside custom frames that wait", i, took)
 		}
 	}
-	// More answers than the window of a stream holds.
+	// These are more answers than the window of a stream holds.
 	for i := range 100 {
 		if err := a.answer(addr(2), make([]byte, 10_000)); err != nil {
 			t.Fatalf("Answer %d beside custom frames that wait: %v", i, err)
@@ -161,7 +161,7 @@ func testTooLarge(t *testing.T, w World) {
 		t.Errorf("the largest system frame has %d bytes", got)
 	}
 
-	// A sender with a larger limit breaks that of the receiver.
+	// A sender with a larger limit exceeds that of the receiver.
 	if err := b.Send(context.Background(), addr(1), make([]byte, 5001)); err != nil {
 		t.Fatalf("Send: %v", err)
 	}
@@ -171,7 +171,7 @@ func testTooLarge(t *testing.T, w World) {
 	if got := a.received(transport.Custom); len(got) != 0 {
 		t.Errorf("%d frames above the limit arrived", len(got))
 	}
-	connect(t, a, b) // works again
+	connect(t, a, b) // it still works
 }
 
 func testNotifyNeverBlocks(t *testing.T, w World) {
@@ -181,14 +181,14 @@ func testNotifyNeverBlocks(t *testing.T, w World) {
 	start := time.Now()
 	const frames = 1000
 	for i := range frames {
-		for peer := 2; peer < 5; peer++ { // there, cut off, not there
+		for peer := 2; peer < 5; peer++ { // present, cut off, absent
 			a.Notify(addr(peer), []byte(fmt.Sprint(i)))
 		}
 	}
 	if took := time.Since(start); took != 0 {
 		t.Errorf("%d times Notify took %v", 3*frames, took)
 	}
-	eventually(t, time.Second, "the reachable peer hears", func() bool {
+	eventually(t, time.Second, "the reachable peer has the last frame", func() bool {
 		got := b.received(transport.System)
 		return len(got) > 0 && got[len(got)-1] == fmt.Sprint(frames-1)
 	})
@@ -200,7 +200,7 @@ func testNotifyNeverBlocks(t *testing.T, w World) {
 	}
 	time.Sleep(10 * time.Second)
 	if got := a.Stats().Dropped[mesh.DropStale.String()]; got == 0 {
-		t.Error("frames that wait for nobody are kept for ever")
+		t.Error("frames for an absent node are kept forever")
 	}
 	dials := a.Stats().Dials
 	time.Sleep(10 * time.Second)
@@ -216,10 +216,10 @@ func testSendUnreachable(t *testing.T, w World) {
 	start := time.Now()
 	err := a.Send(ctx, addr(2), []byte("x"))
 	if !errors.Is(err, mesh.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Send to nobody for 1 s: got %v", err)
+		t.Errorf("Send to an absent node for 1 s: got %v", err)
 	}
 	if took := time.Since(start); took != time.Second {
-		t.Errorf("Send to nobody with a ctx of 1 s took %v", took)
+		t.Errorf("Send to an absent node with a ctx of 1 s took %v", took)
 	}
 	start = time.Now()
 	errs := make(chan error)
@@ -228,11 +228,11 @@ func testSendUnreachable(t *testing.T, w World) {
 	}
 	for range 3 {
 		if err := <-errs; !errors.Is(err, mesh.ErrUnreachable) {
-			t.Errorf("Send to nobody: got %v, want ErrUnreachable", err)
+			t.Errorf("Send to an absent node: got %v, want ErrUnreachable", err)
 		}
 	}
 	if took := time.Since(start); took > mesh.SendTimeout+time.Second {
-		t.Errorf("three times Send to nobody took %v, want about %v", took, mesh.SendTimeout)
+		t.Errorf("three times Send to an absent node took %v, want about %v", took, mesh.SendTimeout)
 	}
 	go func() { errs <- a.Send(context.Background(), addr(2), []byte("late")) }()
 	time.Sleep(time.Second)

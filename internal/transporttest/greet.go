@@ -87,7 +87,7 @@ func testMismatches(t *testing.T, w World) {
 	}
 }
 
-// refusedFor reports whether a node told of a peer that differs in a field.
+// refusedFor reports whether a node has reported a peer that differs in a field.
 func refusedFor(n *node, field string) func() bool {
 	return func() bool {
 		for _, err := range n.reported(mesh.ReportRefused) {
@@ -168,7 +168,8 @@ func testSeedsDiffer(t *testing.T, w World) {
 	}
 }
 
-// testLeavingIsNoRefusal: who dials a node that is being closed is told so.
+// testLeavingIsNoRefusal dials a node that is being closed, which closes the connection
+// with CodeClosed.
 func testLeavingIsNoRefusal(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	b := join(t, w, addr(2))
@@ -228,22 +229,22 @@ func testRestart(t *testing.T, w World) {
 	b = joinAs(t, w, addr(2), s)
 	start := time.Now()
 	b.Notify(addr(1), []byte("back"))
-	eventually(t, time.Second, "the later run is heard", a.hasReceived(transport.System, 1))
+	eventually(t, time.Second, "a has the frame of the later run", a.hasReceived(transport.System, 1))
 	if took := time.Since(start); took > 100*time.Millisecond {
-		t.Errorf("the later run was heard after %v, want at most 100 ms", took)
+		t.Errorf("the frame of the later run arrived after %v, want at most 100 ms", took)
 	}
 	if got := a.lostPeers(); len(got) != 1 || got[0].Incarnation != 1 {
-		t.Errorf("a is told that frames to %v may be lost, want the earlier run alone", got)
+		t.Errorf("a got Lost for %v, want the earlier run only", got)
 	}
 	if got := a.peer(addr(2)).Identity; got != s.greet.From {
 		t.Errorf("a is connected to %v, want %v", got, s.greet.From)
 	}
 	a.Notify(addr(2), []byte("welcome"))
-	eventually(t, time.Second, "the later run hears", b.hasReceived(transport.System, 1))
+	eventually(t, time.Second, "the later run has the frame", b.hasReceived(transport.System, 1))
 	if err := a.Send(context.Background(), addr(2), []byte("fresh")); err != nil {
 		t.Errorf("Send to the later run: %v", err)
 	}
-	eventually(t, time.Second, "the later run hears", b.hasReceived(transport.Custom, 1))
+	eventually(t, time.Second, "the later run has the frame", b.hasReceived(transport.Custom, 1))
 	if got := b.received(transport.Custom); got[0] != "fresh" {
 		t.Errorf("the later run got %.20q, which was sent to the earlier one", got[0])
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// settings are what the tests vary of a node.
+// settings are the parameters of a node.
 type settings struct {
 	greet   message.Message
 	custom  int // transport.Config.CustomBytes
 	refuses error
-	needs   func(peer member.Address) bool // nil for everybody
+	needs   func(peer member.Address) bool // nil if every peer is needed
 }
 
 func defaults(at member.Address) settings {
@@ -53,7 +53,7 @@ func (s *settings) edit(change func(*message.Greet)) {
 	s.greet.Body = body
 }
 
-// node is a Mesh and a handler that keeps what it is given.
+// node is a Mesh and a handler that records its calls.
 type node struct {
 	*mesh.Mesh
 	settings
@@ -71,10 +71,10 @@ type node struct {
 	streams   []*incoming
 	datagrams []string
 	slow      bool          // the handler blocks datagrams
-	quit      chan struct{} // lets the handlers of streams go
+	quit      chan struct{} // ends the handlers of streams
 }
 
-// incoming is a stream that came to the handler, which returns when it is let go.
+// incoming is a stream that the handler got. The handler returns when gone is closed.
 type incoming struct {
 	mesh.BulkStream
 	from member.Identity
@@ -188,7 +188,7 @@ func (n *node) Datagram(_ member.Identity, frame []byte) {
 	n.datagrams = append(n.datagrams, string(frame))
 }
 
-// setSlow makes the handler block at datagrams, or go on.
+// setSlow makes the handler of datagrams block or continue.
 func (n *node) setSlow(slow bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -196,7 +196,7 @@ func (n *node) setSlow(slow bool) {
 	n.changed.Broadcast()
 }
 
-// accepted is the i-th stream that came to the handler.
+// accepted returns the i-th stream that the handler got.
 func (n *node) accepted(i int) *incoming {
 	n.t.Helper()
 	eventually(n.t, time.Second, "the stream is accepted", func() bool {
@@ -223,7 +223,7 @@ func (n *node) report(r mesh.Report) {
 	n.reports = append(n.reports, r)
 }
 
-// stop makes the handler block, resume lets it go on.
+// stop makes the handler of a kind block, and resume makes it continue.
 func (n *node) stop(k transport.Kind) { n.setStopped(k, true) }
 
 func (n *node) resume(k transport.Kind) { n.setStopped(k, false) }
@@ -235,7 +235,7 @@ func (n *node) setStopped(k transport.Kind, stopped bool) {
 	n.changed.Broadcast()
 }
 
-// received is what the handler got of a kind so far.
+// received returns the frames of a kind that the handler has got so far.
 func (n *node) received(k transport.Kind) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -268,7 +268,7 @@ func (n *node) reported(what mesh.ReportKind) []error {
 	return errs
 }
 
-// peer is what the node knows of another one.
+// peer returns the node's state of another one.
 func (n *node) peer(at member.Address) transport.PeerState {
 	for _, p := range n.Peers() {
 		if p.Address == at {
@@ -286,7 +286,7 @@ func (n *node) hasReceived(k transport.Kind, count int) func() bool {
 	return func() bool { return len(n.received(k)) >= count }
 }
 
-// address of the node as it greets.
+// address returns the node's address in its greet.
 func (n *node) address() member.Address { return n.greet.From.Address }
 
 // answer sends an answer frame.
@@ -294,7 +294,7 @@ func (n *node) answer(to member.Address, frame []byte) error {
 	return n.SendKind(n.t.Context(), transport.Answer, to, frame, false)
 }
 
-// connect gives two nodes a connection that the first one dialed.
+// connect makes a connection between two nodes, dialed by the first one.
 func connect(t *testing.T, from, to *node) {
 	t.Helper()
 	got := len(to.received(transport.System))
@@ -302,8 +302,8 @@ func connect(t *testing.T, from, to *node) {
 	eventually(t, 5*time.Second, "connected", to.hasReceived(transport.System, got+1))
 }
 
-// encoded is a greet as this package writes it; the suite is about bytes, not
-// about their meaning.
+// encoded is the encoding of a greet in this package. The suite is about bytes, not their
+// meaning.
 type encoded struct {
 	From  member.Identity
 	To    member.Address
@@ -320,12 +320,12 @@ func decode(b []byte) (message.Message, error) {
 		return message.Message{}, err
 	}
 	if e.From.Address.IsZero() {
-		return message.Message{}, errors.New("greet from nobody")
+		return message.Message{}, errors.New("greet without an address")
 	}
 	return message.Message{From: e.From, To: e.To, Body: e.Greet}, nil
 }
 
-// activeGreet is a greet as the Mesh of a dialer sends it.
+// activeGreet returns a greet as the Mesh of a dialer sends it.
 func activeGreet(m message.Message) message.Message {
 	body := m.Body.(message.Greet)
 	body.Active = true

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// PacketNet is a simulated network of packets, for QUIC in a testing/synctest
-// bubble: nothing is lost but what a cut or a path takes. Hosts are IPv4 addresses.
+// PacketNet is a simulated network of packets, for QUIC in a testing/synctest bubble. It
+// loses no packets except by Cut and SetPath. Hosts are IPv4 addresses.
 type PacketNet struct {
 	delay time.Duration
 
@@ -25,27 +25,25 @@ type PacketNet struct {
 	rand    *rand.Rand
 	cut     map[way]bool
 	paths   map[way]Path
-	sockets map[string][]*socket // open at an address; the last one gets its packets
+	sockets map[string][]*socket // open at an address; the last one gets the packets
 }
 
-// way is from one address to another.
+// way is a direction between two addresses.
 type way struct{ from, to string }
 
-// Path is what befalls the packets from one address to another; the zero Path is
-// nothing.
+// Path has the faults of the packets from one address to another. The zero Path has none.
 type Path struct {
-	// Delay is what a packet takes longer than others of the network, and Jitter
-	// bounds what is drawn for each packet to come on top: packets overtake each
-	// other.
+	// Delay is the additional delay of each packet, and Jitter the upper bound of a random one,
+	// by which packets overtake each other.
 	Delay, Jitter time.Duration
-	// Loss and Twice are the parts of the packets that are lost, and that come
-	// twice, from 0 to 1.
+	// Loss and Twice are the fractions of packets that are lost and that arrive twice, from 0
+	// to 1.
 	Loss, Twice float64
-	// LimitBytes is the largest packet that passes; 0 for any.
+	// LimitBytes is the largest packet that passes; 0 means no limit.
 	LimitBytes int
 }
 
-// NewPacketNet makes a network on which every packet takes delay.
+// NewPacketNet makes a network with a delay for every packet.
 func NewPacketNet(delay time.Duration) *PacketNet {
 	return &PacketNet{
 		delay:   delay,
@@ -56,8 +54,8 @@ func NewPacketNet(delay time.Duration) *PacketNet {
 	}
 }
 
-// Open opens a socket at host:port. Of several that are open there the last one
-// gets all packets, as where another machine takes an address over.
+// Open opens a socket at host:port. If several are open there, the last one gets all
+// packets, as when another machine takes over an address.
 func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
@@ -66,14 +64,14 @@ func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at.IP = at.IP.To4()
 	link := &simnet.SimulatedLink{Latency: p.delay, UploadPacket: p}
 	s := &socket{SimConn: simnet.NewBlockingSimConn(at, link), link: link, net: p}
-	link.Start() // before it is known: packets may come at once
+	link.Start() // first, because packets may arrive immediately
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sockets[at.String()] = append(p.sockets[at.String()], s)
 	return s, nil
 }
 
-// Cut takes all packets that one address sends to another, without a word.
+// Cut drops all packets from one address to another, without an error.
 func (p *PacketNet) Cut(from, to member.Address) { p.setCut(from, to, true) }
 
 // Heal undoes a Cut.
@@ -85,18 +83,17 @@ func (p *PacketNet) setCut(from, to member.Address, cut bool) {
 	p.cut[way{from.String(), to.String()}] = cut
 }
 
-// SetPath sets what befalls the packets from one address to another.
+// SetPath sets the faults of the packets from one address to another.
 func (p *PacketNet) SetPath(from, to member.Address, path Path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.paths[way{from.String(), to.String()}] = path
 }
 
-// Kill closes the socket at an address under its user, as the end of a process
-// does: nothing more is sent from there, not even a goodbye.
+// Kill closes the socket at an address, as when a process is killed: it sends nothing more.
 func (p *PacketNet) Kill(at member.Address) {
 	if s := p.socketAt(at.String()); s != nil {
-		_ = s.Close() // it always returns nil
+		_ = s.Close() // always returns nil
 	}
 }
 
@@ -109,7 +106,7 @@ func (p *PacketNet) socketAt(at string) *socket {
 	return nil
 }
 
-// SendPacket implements simnet.Router. Nobody learns that a packet did not arrive.
+// SendPacket implements simnet.Router. A lost packet is not an error.
 func (p *PacketNet) SendPacket(packet simnet.Packet) error {
 	deliver := func() {
 		if s := p.socketAt(packet.To.String()); s != nil {
@@ -126,7 +123,7 @@ func (p *PacketNet) SendPacket(packet simnet.Packet) error {
 	return nil
 }
 
-// draw says how much later than others each copy of a packet arrives.
+// draw returns the additional delay of each copy of a packet.
 func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,17 +148,17 @@ func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 // AddNode implements simnet.Router; Open adds the nodes.
 func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
-// Socket is for a socket that disturbs another one to embed. QUIC warns of sockets
-// without buffers.
+// Socket is embedded by sockets that inject faults into another one. QUIC warns about
+// sockets without buffers.
 type Socket struct{ net.PacketConn }
 
-// SetReadBuffer sets nothing.
+// SetReadBuffer does nothing.
 func (Socket) SetReadBuffer(int) error { return nil }
 
-// SetWriteBuffer sets nothing.
+// SetWriteBuffer does nothing.
 func (Socket) SetWriteBuffer(int) error { return nil }
 
-// socket is one end; its link has goroutines that end with it.
+// socket is one end. The goroutines of its link end with it.
 type socket struct {
 	*simnet.SimConn
 	link *simnet.SimulatedLink

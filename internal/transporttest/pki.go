@@ -20,17 +20,17 @@ import (
 	"time"
 )
 
-// Authority makes certificates for nodes, as a PKI of one's own does.
+// Authority issues certificates for nodes, like a PKI.
 type Authority struct {
 	t      testing.TB
 	key    *ecdsa.PrivateKey
 	issuer *x509.Certificate
-	// Path is its certificate as a file in PEM, which is good until Ends.
+	// Path is its certificate as a PEM file, valid until Ends.
 	Path string
 	Ends time.Time
 }
 
-// NewAuthority makes one that is good for ten years.
+// NewAuthority makes an authority that is valid for ten years.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	now := time.Now()
@@ -81,15 +81,15 @@ func (a *Authority) create(template *x509.Certificate, key *ecdsa.PrivateKey) []
 	return der
 }
 
-// Pool has the authority alone.
+// Pool returns a pool with only the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.issuer)
 	return pool
 }
 
-// Issue makes a certificate for an hour, for both sides of a handshake, that names a
-// host: an IP address, a URI or a DNS name. edit, if not nil, changes it before it is
+// Issue makes a certificate for a host, an IP address, a URI or a DNS name, that is valid
+// for an hour and for both sides of a handshake. edit, if not nil, changes it before it is
 // signed.
 func (a *Authority) Issue(name string, edit func(*x509.Certificate)) *tls.Certificate {
 	a.t.Helper()
@@ -123,7 +123,7 @@ func (a *Authority) Issue(name string, edit func(*x509.Certificate)) *tls.Certif
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Write puts a certificate and its key into two files.
+// Write writes a certificate and its key to two files.
 func Write(t testing.TB, c *tls.Certificate, certPath, keyPath string) {
 	t.Helper()
 	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// mustCut fails unless both ends of a stream find that its connection is over. What
-// was written meanwhile is the peer's to read, and no end of it.
+// mustCut fails unless both ends of a stream get the end of their connection as an error.
+// Bytes written before may still be read, but not as the end of the stream.
 func mustCut(t *testing.T, ends ...mesh.BulkStream) {
 	t.Helper()
 	for i, s := range ends {
@@ -35,7 +35,7 @@ func testStreamsCut(t *testing.T, w World) {
 	mustWrite(t, theirs, []byte("some"))
 	w.Cut(addr(1), addr(2))
 	w.Cut(addr(2), addr(1))
-	// Another connection takes the place of the silent one.
+	// Another connection replaces the silent one.
 	for range 10 {
 		a.Notify(addr(2), make([]byte, 100))
 		b.Notify(addr(1), make([]byte, 100))
@@ -70,7 +70,7 @@ func testCloseEndsStreams(t *testing.T, w World) {
 		go func() { reading <- second(io.Copy(io.Discard, ours)) }()
 		go func() {
 			reading <- second(io.Copy(io.Discard, theirs))
-			close(theirs.gone) // Close waits for it
+			close(theirs.gone) // Close waits for the handler
 		}()
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -102,12 +102,12 @@ func testStreamUnreachable(t *testing.T, w World) {
 	_, err := a.OpenStream(ctx, addr(2), nil)
 	if !errors.Is(err, mesh.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) ||
 		time.Since(start) != time.Second {
-		t.Errorf("OpenStream to nobody for 1 s: got %v after %v", err, time.Since(start))
+		t.Errorf("OpenStream to an absent node for 1 s: got %v after %v", err, time.Since(start))
 	}
 	start = time.Now()
 	_, err = a.OpenStream(context.Background(), addr(2), nil)
 	if !errors.Is(err, mesh.ErrUnreachable) || time.Since(start) != mesh.SendTimeout {
-		t.Errorf("OpenStream to nobody: got %v after %v", err, time.Since(start))
+		t.Errorf("OpenStream to an absent node: got %v after %v", err, time.Since(start))
 	}
 	opened := make(chan error)
 	go func() { opened <- second(a.OpenStream(context.Background(), addr(2), []byte("late"))) }()
@@ -135,8 +135,8 @@ func testHeads(t *testing.T, w World) {
 	}
 }
 
-// testBadHeads has a peer open streams that have no proper head: each is reset, with a
-// reason, and nothing else is.
+// testBadHeads opens streams with malformed heads. Each is reset, with a reported reason,
+// and nothing else is.
 func testBadHeads(t *testing.T, w World) {
 	b := join(t, w, addr(2))
 	r := dialRaw(t, listenRaw(t, w, addr(9)), addr(2))

@@ -57,15 +57,15 @@ func mustCloseWrite(t *testing.T, s mesh.BulkStream) {
 	}
 }
 
-// noise is bytes that do not repeat.
+// noise returns bytes that do not repeat.
 func noise(length int, seed byte) []byte {
 	b := make([]byte, length)
-	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // it always succeeds
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // never fails
 	return b
 }
 
-// testStreamsCarry has two nodes each open a stream to the other one, all at once,
-// with an echo at its other end.
+// testStreamsCarry opens a stream in each direction simultaneously, each with an echo at
+// its other end.
 func testStreamsCarry(t *testing.T, w World) {
 	const length = 10 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -123,11 +123,11 @@ func testHalfClose(t *testing.T, w World) {
 	for range 3 {
 		mustWrite(t, theirs, []byte("answer"))
 		mustRead(t, ours, "answer")
-		time.Sleep(time.Minute) // the other half lasts
+		time.Sleep(time.Minute) // the other direction stays open
 	}
 	mustWrite(t, theirs, []byte("end"))
 	mustCloseWrite(t, theirs)
-	if err := theirs.Close(); err != nil { // after CloseWrite what was written arrives
+	if err := theirs.Close(); err != nil { // bytes written before CloseWrite arrive
 		t.Errorf("Close: %v", err)
 	}
 	if got, err := io.ReadAll(ours); string(got) != "end" || err != nil {
@@ -193,8 +193,7 @@ func testStreamHandlerReturns(t *testing.T, w World) {
 	}
 }
 
-// testUnreadStreams fills all streams in both directions, at whose other ends
-// nobody reads.
+// testUnreadStreams fills all streams in both directions, without a reader.
 func testUnreadStreams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
 	connect(t, a, b)
@@ -211,7 +210,7 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 	select {
 	case err := <-blocked:
-		t.Fatalf("Write of 64 MiB that nobody reads: %v", err)
+		t.Fatalf("Write of 64 MiB without a reader: %v", err)
 	case <-time.After(time.Minute):
 	}
 	for i := range 20 {
@@ -223,11 +222,11 @@ func testUnreadStreams(t *testing.T, w World) {
 		}
 		eventually(t, time.Second, "event arrived", b.hasReceived(transport.Custom, i+1))
 		if took := time.Since(start); took > 100*time.Millisecond {
-			t.Errorf("frames %d took %v beside streams that nobody reads", i, took)
+			t.Errorf("frames %d took %v beside unread streams", i, took)
 		}
 	}
 	for _, s := range streams {
-		_ = s.Close() // it always returns nil
+		_ = s.Close() // always returns nil
 		if err := <-blocked; err == nil {
 			t.Error("Write of 64 MiB on a stream that was closed: got nil, want an error")
 		}
@@ -237,8 +236,8 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 }
 
-// testEventsAndStreams sends as many events and as much bulk data as can be: both
-// arrive, and heartbeats beside them.
+// testEventsAndStreams sends events and bulk data at the highest rate. Both must arrive,
+// and so must heartbeats.
 func testEventsAndStreams(t *testing.T, w World) {
 	const length = 4 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -285,7 +284,7 @@ func testTooManyStreams(t *testing.T, w World) {
 			return false
 		}
 		if !errors.Is(err, transport.ErrTooManyStreams) || time.Since(start) != 0 {
-			t.Errorf("stream %d: got %v after %v, want ErrTooManyStreams at once",
+			t.Errorf("stream %d: got %v after %v, want ErrTooManyStreams immediately",
 				transport.MaxStreams+1, err, time.Since(start))
 		}
 		return true
@@ -293,9 +292,9 @@ func testTooManyStreams(t *testing.T, w World) {
 	if !full() {
 		t.Errorf("%d streams were opened", transport.MaxStreams+1)
 	}
-	openBoth(t, b, a) // each side has its own
-	// What this side closes counts until the handler there has returned.
-	_ = streams[0].Close() // it always returns nil
+	openBoth(t, b, a) // each side has its own limit
+	// A stream that this side closes counts until the handler at the other side has returned.
+	_ = streams[0].Close() // always returns nil
 	for _, err := range []error{
 		second(io.Copy(io.Discard, b.accepted(0))), second(b.accepted(0).Write(make([]byte, 1<<20))),
 	} {
@@ -316,7 +315,7 @@ func testTooManyStreams(t *testing.T, w World) {
 		if i > 0 {
 			close(b.accepted(i).gone)
 		}
-		_ = s.Close() // it always returns nil
+		_ = s.Close() // always returns nil
 	}
 	time.Sleep(time.Second)
 	for i := range 3 * transport.MaxStreams {
@@ -330,8 +329,8 @@ func testTooManyStreams(t *testing.T, w World) {
 	}
 }
 
-// testStreamsCrossing opens streams while two nodes dial each other: short ones
-// come to their ends on the connection that is left.
+// testStreamsCrossing opens streams while two nodes dial each other. Short streams must
+// complete on the connection that is left.
 func testStreamsCrossing(t *testing.T, w World) {
 	var duplicates uint64
 	for round := range rounds {
@@ -339,7 +338,7 @@ func testStreamsCrossing(t *testing.T, w World) {
 		done := make(chan error)
 		for _, pair := range [][2]*node{{a, b}, {b, a}} {
 			go func() {
-				time.Sleep(time.Duration(round%8) * time.Millisecond) // both dial already
+				time.Sleep(time.Duration(round%8) * time.Millisecond) // both are dialing
 				done <- ask(pair[0], pair[1])
 			}()
 		}
@@ -356,7 +355,7 @@ func testStreamsCrossing(t *testing.T, w World) {
 	mustCross(t, w, duplicates)
 }
 
-// ask opens a stream, and reads what comes back.
+// ask opens a stream, writes, and reads the echo.
 func ask(from, to *node) error {
 	s, err := from.OpenStream(context.Background(), to.address(), []byte("ask"))
 	if err != nil {
@@ -365,7 +364,7 @@ func ask(from, to *node) error {
 	defer s.Close()
 	sent := noise(100_000, 7)
 	go func() {
-		_, _ = s.Write(sent) // what comes back shows it
+		_, _ = s.Write(sent) // the echo shows the error
 		_ = s.CloseWrite()
 	}()
 	got, err := io.ReadAll(s)
@@ -385,7 +384,7 @@ func answerAll(nodes ...*node) {
 				}
 			}
 			in := n.allAccepted()[0]
-			_, _ = io.Copy(in, in) // who asked sees it
+			_, _ = io.Copy(in, in) // the peer notices an error
 			_ = in.CloseWrite()
 			close(in.gone)
 		}()

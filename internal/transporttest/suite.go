@@ -12,31 +12,30 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// World is a set of nodes that can reach each other, and the faults between
-// them. It belongs to one test, in whose bubble it is made.
+// World is a set of nodes that can reach each other, and the faults between them. It
+// belongs to one test, and is made in its bubble.
 type World interface {
 	// Listen opens the network of the node at an address, or fails the test.
 	Listen(t testing.TB, at member.Address) transport.Network
-	// Cut stops what goes from one node to another, without a word; Heal
-	// undoes it.
+	// Cut stops everything from one node to another, without an error; Heal undoes it.
 	Cut(from, to member.Address)
 	Heal(from, to member.Address)
-	// Kill ends a node without a word; its address is free again.
+	// Kill ends a node like the end of its process; its address is free again.
 	Kill(at member.Address)
-	// Delay is how long it takes from one node to another. Where it is not 0,
-	// nodes that dial each other at the same time must cross.
+	// Delay is the time from one node to another. If it is not 0, nodes that dial each other
+	// simultaneously must cross.
 	Delay() time.Duration
-	// Close ends what the world itself has running.
+	// Close ends the goroutines of the world.
 	Close()
 }
 
-// Run runs the suite, each test in a world of its own.
+// Run runs the suite, each test in its own world.
 func Run(t *testing.T, newWorld func(t testing.TB) World) {
 	for _, test := range suite() {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				// Registered first, so it comes after the nodes are closed.
+				// This runs last, after the nodes are closed.
 				t.Cleanup(w.Close)
 				test.run(t, w)
 			})
@@ -44,12 +43,12 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 	}
 }
 
-// addr is the address of the i-th node; they are in the order of i.
+// addr returns the address of the i-th node. The addresses are ordered by i.
 func addr(i int) member.Address {
 	return member.Address{Host: fmt.Sprintf("10.0.0.%d", i), Port: 7000}
 }
 
-// eventually waits, in the time of the bubble, until something is so.
+// eventually waits, in the time of the bubble, until a condition holds.
 func eventually(t *testing.T, within time.Duration, what string, is func() bool) {
 	t.Helper()
 	start := time.Now()

@@ -81,7 +81,7 @@ var securityRules = []struct {
 	}},
 	{"Logs hold no secrets; peers' text is printable, cut and bounded", []string{
 		"TestLogsHoldNoSecret", "TestForeignTextIsPrintableAndCut", "TestPeerTextCannotForgeALine",
-		"TestLogsAreDocumented", "TestStrangersAreReportedSparingly", "TestNoPeerFillsTheLog",
+		"TestLogsAreDocumented", "TestReportsOfStrangersAreBounded", "TestNoPeerFillsTheLog",
 	}},
 	{"Store files belong to the directory's owner; links are refused", []string{
 		"TestNewStore", "TestWritableByOthersIsRefused", "TestKeyReadableByOthersIsRefused",

@@ -63,7 +63,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 		{"no certificate", func(c *Config) { c.TLSCert = "" }, "TLSCert is missing"},
 		{"no key", func(c *Config) { c.TLSKey = "" }, "TLSKey is missing"},
 		{"no such file", func(c *Config) { c.TLSCert += "x" }, "TLSCert: open "},
-		{"a folder", func(c *Config) { c.TLSCA = filepath.Dir(c.TLSCA) }, "no regular file"},
+		{"a folder", func(c *Config) { c.TLSCA = filepath.Dir(c.TLSCA) }, "not a regular file"},
 		{"open to others", func(c *Config) {
 			if err := os.Chmod(c.TLSKey, 0o644); err != nil {
 				t.Fatal(err)
@@ -81,10 +81,10 @@ func TestValidateReadsCertificates(t *testing.T) {
 		}, "is not the key of TLSCert"},
 		{"expired", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Second) })
-		}, "ended at 20"},
+		}, "expired at 20"},
 		{"not yet", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotBefore = time.Now().Add(time.Minute) })
-		}, "begins at 20"},
+		}, "valid only from 20"},
 		{"of another authority", func(c *Config) { c.TLSCA = other.Path }, "no node would accept it"},
 		{"for dialers", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.ExtKeyUsage = x.ExtKeyUsage[1:] })

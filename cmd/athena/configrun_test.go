@@ -207,7 +207,7 @@ var machineFaults = []refusal{
 		"@/athena.yaml:4: secret-file: @/secret: is text and not base64: a password, which can …",
 		cli.ExitUsage},
 	{"short other secret", []string{"other-secret-file: @/file"}, nil,
-		"@/athena.yaml:7: other-secret-file: @/file: holds 0 random bytes …", cli.ExitUsage},
+		"@/athena.yaml:7: other-secret-file: @/file: holds at most 0 random …", cli.ExitUsage},
 	{"no token file", []string{"admin-token-file: @/none"}, nil,
 		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: make one with: …",
 		cli.ExitUsage},
@@ -223,7 +223,7 @@ var machineFaults = []refusal{
 
 	{"certificate of another host", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates("10.0.0.1") },
-		"@/athena.yaml:7: tls-cert @/cert: no node would accept it of this one: …", cli.ExitUsage},
+		"@/athena.yaml:7: tls-cert @/cert: no node would accept it from this one: …", cli.ExitUsage},
 	{"key that others can read", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates(known); s.chmod("key", 0o644) },
 		"@/athena.yaml:8: tls-key: @/key: mode 0644 …", cli.ExitUsage},

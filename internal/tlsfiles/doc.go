@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tlsfiles reads what a node proves its identity with: certificates with
-// their key, which may be replaced while the node runs, and the secret of a cluster.
+// Package tlsfiles reads the credentials of a node: a certificate with its key, which may
+// be replaced while the node runs, or the secret of its cluster.
 package tlsfiles

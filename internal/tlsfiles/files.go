@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxPEMBytes bounds a file of certificates, or of a key.
+	// maxPEMBytes bounds a file of certificates or of a key.
 	maxPEMBytes = 1 << 20
-	// MaxChainBytes bounds the certificates that a node shows. quic-go accepts 16 KiB
-	// from a peer in a handshake, and the signature and some fields need a part of it.
+	// MaxChainBytes bounds the certificate chain of a node. quic-go accepts 16 KiB from a
+	// peer in a handshake, part of which is for the signature and other fields.
 	MaxChainBytes = 15 << 10
 )
 
@@ -32,16 +32,16 @@ type Files struct {
 	Key  string // its private key
 }
 
-// Identity is who the certificate must be for.
+// Identity is the member that the certificate must be for.
 type Identity struct {
 	Cluster string
-	Self    member.Address // zero if it is not known, and not checked then
+	Self    member.Address // zero if it is not known; then it is not checked
 }
 
-// Used reports whether any of the files is named.
+// Used reports whether any path is set.
 func (f Files) Used() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 
-// Check reads the files and returns everything that is wrong with them at a time.
+// Check reads the files and returns everything that is wrong with them at the time now.
 func (f Files) Check(id Identity, now time.Time) []error {
 	var faults fielderr.List
 	for _, part := range f.parts() {
@@ -58,7 +58,7 @@ func (f Files) Check(id Identity, now time.Time) []error {
 	return faults
 }
 
-// ReadKey reads the private key without the spaces around it.
+// ReadKey returns the private key in PEM without surrounding spaces.
 func (f Files) ReadKey() ([]byte, error) {
 	key, err := readRegular(f.Key, maxPEMBytes, true)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f Files) ReadKey() ([]byte, error) {
 // part is one of the files.
 type part struct {
 	field, path string
-	private     bool // only the owner may read it
+	private     bool // only the owner may be able to read it
 }
 
 func (f Files) parts() [3]part {
@@ -79,10 +79,10 @@ func (f Files) parts() [3]part {
 	}
 }
 
-// contents are the texts of the files, in the order of Files.parts.
+// contents has the texts of the files, in the order of Files.parts.
 type contents [3][]byte
 
-// digest is equal for equal contents.
+// digest returns a digest of all three texts.
 func (c contents) digest() [sha256.Size]byte {
 	h := sha256.New()
 	for _, text := range c {
@@ -107,7 +107,7 @@ type credentials struct {
 	until time.Time // when the certificate, or an authority above it, expires
 }
 
-// parse makes credentials of the files. A certificate that no peer would accept is a
+// parse makes credentials from the files. A certificate that no peer would accept is a
 // fault.
 func (f Files) parse(c contents, id Identity, now time.Time) (
 	made credentials, faults fielderr.List,
@@ -138,14 +138,14 @@ func (f Files) parse(c contents, id Identity, now time.Time) (
 		return made, faults
 	}
 	if made.until, err = made.Verify(chain, now); err != nil {
-		faults.Check(false, "TLSCert", "%s: no node would accept it by %s %s: %w",
+		faults.Check(false, "TLSCert", "%s: no node would accept it with %s %s: %w",
 			f.Cert, fielderr.Name("TLSCA"), f.CA, err)
 	}
 	if id.Self.IsZero() {
 		return made, faults // the caller reports the address
 	}
 	if err := mesh.CheckIdentity(chain[0], id.Cluster, id.Self); err != nil {
-		faults.Check(false, "TLSCert", "%s: no node would accept it of this one: %w", f.Cert, err)
+		faults.Check(false, "TLSCert", "%s: no node would accept it from this one: %w", f.Cert, err)
 	}
 	return made, faults
 }
@@ -158,13 +158,13 @@ func checkChain(
 	for _, der := range chain {
 		size += len(der)
 	}
-	faults.Check(size <= MaxChainBytes, "TLSCert", "%s: %d bytes of certificates, and a handshake "+
-		"takes %d: leave out names, and authorities that are in %s of the others",
+	faults.Check(size <= MaxChainBytes, "TLSCert", "%s: %d bytes of certificates exceed the %d of "+
+		"a handshake: leave out names, and authorities that the other nodes have in %s",
 		path, size, MaxChainBytes, fielderr.Name("TLSCA"))
 	faults.Check(!now.After(first.NotAfter), "TLSCert",
-		"%s: ended at %s: make another one", path, formatTime(first.NotAfter))
-	faults.Check(!now.Before(first.NotBefore), "TLSCert", "%s: begins at %s: correct the clock"+
-		" of this machine, or make another one", path, formatTime(first.NotBefore))
+		"%s: expired at %s: renew it", path, formatTime(first.NotAfter))
+	faults.Check(!now.Before(first.NotBefore), "TLSCert", "%s: is valid only from %s: correct the "+
+		"clock of this machine, or renew it", path, formatTime(first.NotBefore))
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

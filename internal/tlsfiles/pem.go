@@ -13,9 +13,9 @@ import (
 
 const blockStart = "-----BEGIN "
 
-// parseBlocks returns all PEM blocks of a file. pem.Decode alone skips what it cannot
-// read: if a file was cut off or indented, its last authorities would be missing without
-// an error.
+// parseBlocks returns all PEM blocks of a file. pem.Decode skips blocks that it cannot
+// read, so the last authorities of a truncated or indented file would be missing without an
+// error.
 func parseBlocks(text []byte) (all []*pem.Block, err error) {
 	begun := 0
 	for line := range bytes.Lines(text) {
@@ -27,7 +27,7 @@ func parseBlocks(text []byte) (all []*pem.Block, err error) {
 		all = append(all, block)
 	}
 	if len(all) < begun {
-		return nil, fmt.Errorf("%d of its %d blocks of PEM cannot be read: damaged, cut off or "+
+		return nil, fmt.Errorf("%d of its %d PEM blocks cannot be read: damaged, truncated or "+
 			"indented; write the whole file again", begun-len(all), begun)
 	}
 	return all, nil
@@ -55,9 +55,9 @@ func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
 	case len(all) > 0:
 		return all, nil
 	case other != "":
-		return nil, fmt.Errorf("holds no certificate, but %q: name another file", other)
+		return nil, fmt.Errorf("holds no certificate, but %q: use another file", other)
 	default:
-		return nil, errors.New("holds no certificate in PEM: it has to begin with " +
+		return nil, errors.New("holds no certificate in PEM: it must start with " +
 			blockStart + "CERTIFICATE-----")
 	}
 }
@@ -71,12 +71,12 @@ func checkKey(text []byte) error {
 	for _, block := range blocks {
 		switch {
 		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
-			return errors.New("is encrypted, and a daemon cannot ask for the passphrase: decrypt it " +
+			return errors.New("is encrypted, and a node cannot ask for the passphrase: decrypt it " +
 				"with: (umask 077; openssl pkey -in FILE -out KEY)")
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return nil
 		}
 	}
-	return errors.New("holds no private key in PEM: it has to begin with " +
-		blockStart + "PRIVATE KEY----- or the like")
+	return errors.New("holds no private key in PEM: it must start with " +
+		blockStart + "PRIVATE KEY----- or similar")
 }

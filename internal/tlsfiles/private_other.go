@@ -6,5 +6,5 @@ package tlsfiles
 
 import "io/fs"
 
-// isPrivate looks at the mode alone, which means little on such a system.
+// isPrivate checks only the mode, which means little on these systems.
 func isPrivate(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }

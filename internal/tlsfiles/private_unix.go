@@ -17,8 +17,8 @@ func isPrivate(info fs.FileInfo) bool {
 	return ok && isPrivateMode(info.Mode().Perm(), int(stat.Uid), os.Geteuid())
 }
 
-// isPrivateMode is the rule of PostgreSQL for its keys: a file of root may be readable by a
-// group, since container platforms mount secrets like that.
+// isPrivateMode applies PostgreSQL's rule for its keys: a file of root may be readable by a
+// group, because container platforms mount secrets like that.
 func isPrivateMode(mode fs.FileMode, owner, user int) bool {
 	if owner == 0 && user != 0 {
 		return mode&0o037 == 0

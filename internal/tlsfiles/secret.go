@@ -21,8 +21,8 @@ const maxSecretBytes = 4 << 10
 // ReadSecret reads the secret of a cluster, as cluster.ReadSecret documents.
 func ReadSecret(path string) ([]byte, error) {
 	if path == "" {
-		return nil, errors.New("no file is named that holds the secret: name one, the same secret on " +
-			"every node; " + howToMake("secret"))
+		return nil, errors.New("no secret file is set: every node needs a file with the same " +
+			"secret; " + howToMake("secret"))
 	}
 	secret, err := ReadPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func NewSecret() []byte {
 	return base64.StdEncoding.AppendEncode(nil, key[:])
 }
 
-// howToMake is advice with two commands: a program may have no athena binary beside it.
+// howToMake returns advice for users with and without the athena binary.
 func howToMake(path string) string {
 	return fmt.Sprintf("make the first one with: athena secret new %s; in Go: "+
 		"os.WriteFile(%[1]q, cluster.NewSecret(), 0o600)", path)
@@ -61,9 +61,9 @@ func howToMake(path string) string {
 // readRegular reads a file of at most limit bytes. If it is private, only its owner may be
 // able to read it.
 func readRegular(path string, limit int64, private bool) ([]byte, error) {
-	// Look before opening: to open a pipe blocks until it has a writer.
+	// Check before opening: opening a pipe blocks until it has a writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file", path)
+		return nil, fmt.Errorf("%s: is not a regular file", path)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -75,19 +75,19 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case private && !isPrivate(info):
-		return nil, fmt.Errorf("%s: mode %04o lets others have the secret; run: chmod 600 %s",
+		return nil, fmt.Errorf("%s: mode %04o lets others read the secret; run: chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	case info.Size() > limit:
-		return nil, fmt.Errorf("%s: %d bytes; at most %d are read", path, info.Size(), limit)
+		return nil, fmt.Errorf("%s: %d bytes; the limit is %d", path, info.Size(), limit)
 	}
 	return io.ReadAll(io.LimitReader(file, limit))
 }
 
-// adviseOpen adds what to do about a file that this process may not open.
+// adviseOpen adds advice to the error for a file that this process may not open.
 func adviseOpen(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: let the user that runs this process own it, with mode 0600, and pass "+
-			"through its folders", err)
+		return fmt.Errorf("%w: make the user of this process its owner, with mode 0600 and access "+
+			"to its folders", err)
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestReadSecretTakesLineEndsAway, all of them at the end and nothing else, and
-// refuses what is no secret.
+// TestReadSecretTakesLineEndsAway checks that all line ends at the end are removed and
+// nothing else, and that other files are refused.
 func TestReadSecretTakesLineEndsAway(t *testing.T) {
 	long := string(NewSecret())
 	key := make([]byte, maxSecretBytes/4*3)
@@ -36,7 +36,7 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 			"holds at most 29 random bytes, and a secret needs 32; remove it "},
 		{"a password", "passwordpassword\n", 0o600, "", "athena secret new "},
 		{"empty", "\n", 0o600, "", "holds at most 0 random bytes"},
-		{"too long", longest + "s", 0o600, "", "at most 4096"},
+		{"too long", longest + "s", 0o600, "", "the limit is 4096"},
 		{"open to others", long, 0o640, "", "chmod 600"},
 	} {
 		path := filepath.Join(t.TempDir(), "secret")
@@ -55,13 +55,13 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 		}
 	}
 	_, err := ReadSecret(t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "no regular file") {
-		t.Errorf("a folder: got %v, want that it is no regular file", err)
+	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a folder: got %v, want that it is not a regular file", err)
 	}
 }
 
-// TestReadSecretUnread says what to do about a file that is not there, or may not
-// be read, or was not named.
+// TestReadSecretUnread checks the advice for a file that is missing, not readable or not
+// set.
 func TestReadSecretUnread(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	_, missing := ReadSecret(path)
@@ -72,8 +72,8 @@ func TestReadSecretUnread(t *testing.T) {
 	}{
 		{missing, fs.ErrNotExist, "athena secret new " + path + "; in Go: os.WriteFile("},
 		{adviseOpen(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}),
-			fs.ErrPermission, "let the user that runs this process own it"},
-		{unnamed, nil, "name one"},
+			fs.ErrPermission, "make the user of this process its owner"},
+		{unnamed, nil, "no secret file is set"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) ||
 			c.is != nil && !errors.Is(c.err, c.is) {

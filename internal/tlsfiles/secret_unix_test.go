@@ -12,18 +12,18 @@ import (
 	"testing"
 )
 
-// TestReadSecretDoesNotWaitForAPipe that has no writer.
+// TestReadSecretDoesNotWaitForAPipe reads a pipe without a writer.
 func TestReadSecretDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadSecret(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
-		t.Errorf("got %v, want that it is no regular file", err)
+	if _, err := ReadSecret(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v, want that it is not a regular file", err)
 	}
 }
 
-// TestPrivateFiles are the owner's alone; what root gives to a group is that group's.
+// TestPrivateFiles checks that only the owner may read a file, or a group if root owns it.
 func TestPrivateFiles(t *testing.T) {
 	for _, c := range []struct {
 		mode        fs.FileMode

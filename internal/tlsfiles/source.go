@@ -14,12 +14,12 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// ReadInterval is the least time between two looks at the files, however many handshakes
+// ReadInterval is the least time between two reads of the files, however many handshakes
 // there are.
 const ReadInterval = time.Second
 
-// expiryPart tells when to warn: in the last tenth of a certificate's life, by when an
-// automatic renewal should have replaced it.
+// expiryPart is the divisor of a certificate's lifetime for the time before its expiry in
+// which to warn: by the last tenth an automatic renewal should have replaced it.
 const expiryPart = 10
 
 // Event is what a Source reports.
@@ -42,7 +42,7 @@ type Report struct {
 }
 
 // Source has the certificate of a node and the authorities of its cluster, from files that
-// may be replaced at run time. It looks at the files only when a handshake asks for the
+// may be replaced at run time. It reads the files only when a handshake needs the
 // certificate, so a new one ends no connection.
 type Source struct {
 	files  Files
@@ -52,10 +52,10 @@ type Source struct {
 
 	current atomic.Pointer[credentials]
 
-	mu       sync.Mutex // guards what follows, held while the files are read
+	mu       sync.Mutex // guards the fields below, and is held while the files are read
 	lastRead time.Time
-	used     [sha256.Size]byte // digest of the files that current was made of
-	warned   string            // the last warning; empty after a sound look
+	used     [sha256.Size]byte // digest of the files that current was made from
+	warned   string            // the last warning; empty after a read without faults
 }
 
 // Open reads the files. The Source calls report when they change or expire, and once for
@@ -77,7 +77,7 @@ func Open(files Files, id Identity, now func() time.Time, report func(Report)) (
 
 // Current returns the credentials for the next handshake.
 func (s *Source) Current() quicnet.Credentials {
-	if s.mu.TryLock() { // otherwise another handshake is reading: use what there is
+	if s.mu.TryLock() { // otherwise another handshake is reading: use the current ones
 		defer s.mu.Unlock()
 		s.readAgain()
 	}
@@ -90,7 +90,7 @@ func (s *Source) Expires() time.Time {
 	return s.current.Load().until
 }
 
-// readAgain looks at the files if ReadInterval has passed. s.mu must be held.
+// readAgain reads the files if ReadInterval has passed. s.mu must be held.
 func (s *Source) readAgain() {
 	now := s.now()
 	if now.Sub(s.lastRead).Abs() < ReadInterval {
@@ -101,8 +101,8 @@ func (s *Source) readAgain() {
 	warning := fmt.Sprint(faults)
 	if len(faults) == 0 {
 		faults = s.use(texts, now)
-		// Errors of crypto/x509 contain the time, so they differ from look to look. The
-		// digest tells whether the files are those of the last warning.
+		// Errors of crypto/x509 contain the time, so they differ from read to read. The
+		// digest identifies the files of the last warning instead.
 		warning = fmt.Sprintf("%x", texts.digest())
 	}
 	current := s.current.Load()
@@ -124,8 +124,8 @@ func (s *Source) readAgain() {
 	s.warned = warning
 }
 
-// use takes files that have changed into use. Files with faults are parsed again at each
-// look: a certificate may only be valid later.
+// use makes files that have changed the current ones. Files with faults are parsed again at
+// each read: a certificate may become valid later.
 func (s *Source) use(texts contents, now time.Time) fielderr.List {
 	digest := texts.digest()
 	if digest == s.used {

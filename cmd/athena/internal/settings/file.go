@@ -53,7 +53,7 @@ func fileContent(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: is no regular file", path)
+		return nil, fmt.Errorf("%s: is not a regular file", path)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {

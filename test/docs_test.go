@@ -118,6 +118,47 @@ func TestJSONBlocks(t *testing.T) {
 	}
 }
 
+// TestDocsQuoteReasons checks that each reason that docs/admin.md explains is one that a
+// node can give: its parts, without numbers, are in a string of the code.
+func TestDocsQuoteReasons(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, p := range tree.packages {
+		switch p.path {
+		case "cluster", "internal/observe", "internal/message", "transport":
+		default:
+			continue
+		}
+		for _, f := range p.code() {
+			code.WriteString(strings.Join(f.lines, "\n"))
+		}
+	}
+	page, err := os.ReadFile("../docs/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## A node without a leader\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	reasons := 0
+	for _, m := range regexp.MustCompile("(?m)^- (`.*?`): ").FindAllStringSubmatch(section, -1) {
+		for _, reason := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(m[1], -1) {
+			reasons++
+			text := regexp.MustCompile(`[0-9].*`).ReplaceAllString(reason[1], "")
+			for part := range strings.SplitSeq(text, ": ") {
+				if !strings.Contains(code.String(), strings.TrimSpace(part)) {
+					t.Errorf("docs/admin.md explains %q, and no node reports %q", reason[1], part)
+				}
+			}
+		}
+	}
+	if reasons < 25 {
+		t.Errorf("%d reasons were found, want at least 25: the test looks at the wrong place", reasons)
+	}
+}
+
 // TestFloorsDocumented wants the floors that are held to be those that
 // docs/architecture.md draws, each line beginning with its number.
 func TestFloorsDocumented(t *testing.T) {

@@ -1,45 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leasestore makes a record.Store of a service that keeps entries by name and changes
-// them by compare-and-set, such as etcd or ZooKeeper; contrib/ has a Backend for each.
+// Package leasestore is a record.Store on a service that keeps entries and changes them by
+// compare-and-set, such as etcd or ZooKeeper. contrib/ has a Backend for each.
 //
 // # Entries
 //
-// A Store has a lease, an entry "leases/ID" that it writes anew every fifth of
-// Config.LeaseTimeout. The ID is random and never used twice. A record is an entry
-// "records/KEY". One that is owned names a lease, and is there for as long as that lease
-// is: its entry may stay behind, and then counts as absent. Whoever takes its place
-// asserts in the same write that the lease is gone.
+// A Store has a lease: an entry "leases/ID", with a random ID that is never reused, which it
+// renews every fifth of Config.LeaseTimeout. A record is an entry "records/KEY". An owned record
+// names a lease and exists as long as that lease: if the lease is gone, a remaining entry counts
+// as absent, and the write that replaces it asserts that the lease is gone.
 //
-// The number of a write in the service is the token of what it set. Its Version is 0, so
-// that the tokens of a cluster, whose versions begin at 1, are greater than all of these:
-// who moves to a cluster later goes on with greater tokens.
+// The revision of a write in the service is the token of what it set. Its Version is 0, so every
+// token of a cluster, whose versions begin at 1, is greater: a later move to a cluster keeps
+// tokens growing.
 //
 // # Why two holders never overlap
 //
-// Others take a record over when its lease is removed. That is done by whoever saw the
-// entry of the lease unchanged for LeaseTimeout, by its own clock, on the condition that
-// it is unchanged still. It saw the entry after that was written, and that was after the
-// write was sent. The owner trusts its records until 0.9 LeaseTimeout after it sent the
-// last renewal that was answered, by its own clock. So it comes first wherever the rates
-// of two clocks differ by less than 10/9. The clock of the service is not asked, nor
-// whether the service believes that somebody is alive: docs/decisions/015-etcd.md and
-// 016-zookeeper.md say why its answer would not prove enough.
+// Other members take a record over once its lease is removed. A member removes a lease that it
+// has seen unchanged for LeaseTimeout by its own clock, on the condition that it is still
+// unchanged. It saw the entry after the write, which came after the owner sent the write. The
+// owner trusts its records for 0.9 LeaseTimeout, by its own clock, from when it sent the last
+// renewal that was answered. So the trust ends first, as long as the rates of the two clocks
+// differ by less than a factor of 10/9. Neither the clock of the service nor its sessions are
+// used: docs/decisions/015-etcd.md and 016-zookeeper.md explain why they would not prove enough.
 //
-// A drop of another's record revokes it: a write that marks it. The owner sees the mark,
-// ends the contexts, and deletes the entry; where it does not, its lease runs out. From
-// sending any request that changes a record on, its owner trusts that record no more,
-// whatever the answer.
+// To drop a record of another member, a write marks it as revoked. The owner sees the mark, ends
+// the contexts, and deletes the entry; if it does not, its lease expires. From the moment it
+// sends a request that changes a record, the owner no longer trusts that record, whatever the
+// answer.
 //
-// Each write of a Store has the condition that its lease is as last written. After a
-// write of unknown outcome it renews the lease before it writes anything else, so that
-// what is still under way cannot be taken any more. Where the write that makes the lease
-// is of unknown outcome, another lease is made: that write may come when the lease has
-// ended, and would make it anew.
+// Each write of a Store requires that its lease is as last written. After a write of unknown
+// outcome, the Store renews the lease before it writes anything else, so that the earlier write
+// can no longer take effect. If the first write of a lease has an unknown outcome, the Store
+// uses another lease: that write might otherwise recreate the lease after its end.
 //
-// A write may be answered when what it set is revoked and gone. So a Store minds what the
-// service has shown of a record since it asked for that.
+// A write may be answered after its record was revoked and deleted. Therefore a Store keeps
+// track of what the service has shown of a record since the request was sent.
 //
-// The clock is Go's monotonic one. On most systems it stands still while the machine is
-// suspended: then the token alone tells.
+// The clock is Go's monotonic clock. On most systems it stands still while the machine is
+// suspended; then only the token protects.
 package leasestore

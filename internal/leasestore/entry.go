@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The names of entries.
+// The prefixes of the names of entries.
 const (
 	leases  = "leases/"
 	records = "records/"
@@ -19,19 +19,19 @@ const (
 // storedRecord is the value of the entry of a record.
 type storedRecord struct {
 	Value []byte `json:"value,omitempty"`
-	// Lease is what the record ends with, Member whose that is, and Session the one of
-	// its sessions that owns the record. None for a record that stays.
+	// Lease is the lease with which the record ends, Member its member, and Session the
+	// session that owns the record. All are zero for a record without an owner.
 	Lease   string `json:"lease,omitempty"`
 	Member  string `json:"member,omitempty"`
 	Session uint64 `json:"session,omitempty"`
-	// Revoked is the token of a record that is revoked: the mark is a write of its own.
+	// Revoked is the token of a revoked record: the mark is a later write.
 	Revoked uint64 `json:"revoked,omitempty"`
 
 	revision uint64
 }
 
-// recordOf reads an entry. What somebody else wrote there is a record that stays, so that
-// it is seen and can be dropped.
+// recordOf decodes an entry. An entry that is not valid, written by another program, becomes a
+// record without an owner, so that it is listed and can be dropped.
 func recordOf(e Entry) (r storedRecord) {
 	if json.Unmarshal(e.Value, &r) != nil {
 		r = storedRecord{}
@@ -55,16 +55,16 @@ func (r storedRecord) recordUnder(key string) member.Record {
 	return out
 }
 
-// claim is the value of the entry of a lease.
-type claim struct {
+// leaseEntry is the value of the entry of a lease.
+type leaseEntry struct {
 	Member  string        `json:"member"`
-	Timeout time.Duration `json:"timeout"` // in nanoseconds; after which others end it
+	Timeout time.Duration `json:"timeout"` // in nanoseconds; then others remove the lease
 
 	revision uint64
 	since    time.Time // when it was first seen with this revision
 }
 
-// encodeJSON is JSON, which people can read in the service.
+// encodeJSON uses JSON so that people can read the entries in the service.
 func encodeJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -73,9 +73,9 @@ func encodeJSON(v any) []byte {
 	return b
 }
 
-func claimOf(e Entry, now time.Time) (c claim) {
+func leaseEntryOf(e Entry, now time.Time) (c leaseEntry) {
 	if json.Unmarshal(e.Value, &c) != nil || c.Timeout <= 0 {
-		c = claim{Timeout: defaultTimeout}
+		c = leaseEntry{Timeout: defaultTimeout}
 	}
 	c.revision, c.since = e.Revision, now
 	return c

@@ -12,22 +12,22 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// cell is what a commit knows of a key: its entry, if any.
+// cell is the state of a key for a commit.
 type cell struct {
 	storedRecord
-	leased bool // whether the lease is there that it names
-	live   bool // whether there is a record: an entry may be left behind
-	others bool // whether another Store owns it
+	leased bool // the lease of the record exists
+	live   bool // the record exists; its entry may outlive it
+	others bool // another Store owns it
 }
 
-// judgeCell says what it is to the Store that has a lease.
-func (c *cell) judgeCell(l lease) {
+// updateFor sets live and others as seen by the Store with this lease.
+func (c *cell) updateFor(l lease) {
 	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || c.leased)
 	c.others = c.live && c.Lease != "" && c.Lease != l.id
 }
 
-// cellsSeen is what this Store has seen.
-func (s *Store) cellsSeen(keys []string) map[string]cell {
+// cellsFromTable returns the cells that the table shows.
+func (s *Store) cellsFromTable(keys []string) map[string]cell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cells := map[string]cell{}
@@ -39,7 +39,7 @@ func (s *Store) cellsSeen(keys []string) map[string]cell {
 	return cells
 }
 
-// readCells asks the service for the records, and then for what they end with.
+// readCells reads the records and their leases from the service.
 func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, error) {
 	var names []string
 	for _, key := range keys {
@@ -52,7 +52,7 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 		if err != nil {
 			return err
 		}
-		owners := map[string]bool{} // whether they exist
+		owners := map[string]bool{} // by lease, whether it exists
 		for _, e := range entries {
 			c := cell{storedRecord: recordOf(e)}
 			cells[strings.TrimPrefix(e.Name, records)] = c
@@ -73,15 +73,14 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 	return cells, err
 }
 
-// planWrite is the write that ops ask for where the records are as cells say, which is its
-// condition.
+// planWrite returns the write for ops, with the condition that the records are still as in cells.
 func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]Change, error) {
 	changes := map[string]Change{
 		leases + l.id: {Kind: Check, Name: leases + l.id, Revision: l.revision},
 	}
 	for _, op := range ops {
 		c := cells[op.Key]
-		c.judgeCell(l)
+		c.updateFor(l)
 		if err := c.refuseOp(op); err != nil {
 			return nil, err
 		}
@@ -104,7 +103,7 @@ func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]C
 	return slices.Collect(maps.Values(changes)), nil
 }
 
-// refuseOp is why op cannot be taken; nil where it can.
+// refuseOp returns why op must be refused, or nil.
 func (c cell) refuseOp(op record.Op) error {
 	switch {
 	case op.Kind == record.Absent && c.live:
@@ -117,7 +116,7 @@ func (c cell) refuseOp(op record.Op) error {
 	return nil
 }
 
-// changeEntry is what becomes of an entry by op.
+// changeEntry returns the change of an entry by op.
 func (s session) changeEntry(l lease, c cell, op record.Op) Change {
 	switch {
 	case op.Kind == record.Set:
@@ -127,7 +126,7 @@ func (s session) changeEntry(l lease, c cell, op record.Op) Change {
 			Value: op.Value, Lease: l.id, Member: s.cfg.Member, Session: s.id,
 		})}
 	case op.Kind != record.Drop:
-		panic(fmt.Sprintf("leasestore: an Op has Kind %d, which is none", op.Kind))
+		panic(fmt.Sprintf("leasestore: an Op has the unknown Kind %d", op.Kind))
 	case c.revision == 0 || c.others && c.Revoked != 0:
 		return Change{Kind: Check}
 	case c.others:

@@ -14,9 +14,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// maxChanges bounds a Write: etcd takes 128 conditions unless it is told otherwise. Each
-// key of a commit may want one on its record and one on the lease of that, and a commit
-// has one on its own lease.
+// maxChanges is the limit of a Write, because etcd accepts 128 conditions by default. Each key
+// of a commit may need one for its record and one for the lease of that record, and the commit
+// one for its own lease.
 const (
 	maxChanges = 127
 	maxKeys    = (maxChanges - 1) / 2
@@ -33,8 +33,8 @@ func (s session) Member() string { return s.cfg.Member }
 
 func (s session) Owns(r member.Record) bool { return r.Session == s.id }
 
-// Commit implements record.Session. What it believes of the records is a condition of its
-// write; it refuses by nothing but what it has read.
+// Commit implements record.Session. It first tries with the records of the table as the
+// condition of its write, and refuses only after it has read them from the service.
 func (s session) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	keys, err := keysOf(ops)
 	if err == nil {
@@ -54,24 +54,24 @@ func (s session) Commit(ctx context.Context, ops ...record.Op) (member.Token, er
 }
 
 func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) (uint64, error) {
-	for believed := true; ; believed = false {
+	for fromTable := true; ; fromTable = false {
 		if over := context.Cause(ctx); over != nil {
 			return 0, fmt.Errorf("%w: %w", record.ErrNoQuorum, over)
 		}
-		cells := s.cellsSeen(keys)
-		if !believed { // before the look at the lease, which is renewed meanwhile
+		cells := s.cellsFromTable(keys)
+		if !fromTable { // before confirmedLease, because the lease is renewed meanwhile
 			var err error
 			if cells, err = s.readCells(ctx, keys); err != nil {
 				return 0, err
 			}
 		}
-		l, err := s.firmLease(ctx)
+		l, err := s.confirmedLease(ctx)
 		if err != nil {
 			return 0, err
 		}
 		changes, err := s.planWrite(l, cells, ops)
 		switch {
-		case err != nil && believed:
+		case err != nil && fromTable:
 			continue
 		case err != nil:
 			return 0, err
@@ -83,14 +83,14 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 			return revision, nil
 		case !errors.Is(err, record.ErrConflict) && !errors.Is(err, record.ErrNoQuorum):
 			return 0, err
-		case !believed: // not by what was seen too late
+		case !fromTable: // another writer was faster
 			_ = pauseFor(ctx, retryInterval)
 		}
 	}
 }
 
-// writeOnce makes one attempt at a commit under a lease. From then on nothing is trusted of
-// what it changes but what it sets, once it is known to have.
+// writeOnce makes one attempt at a commit under a lease. From then on, the records that it
+// changes are not trusted, except those that it is known to have set.
 func (s session) writeOnce(
 	ctx context.Context, l lease, changes []Change, ops []record.Op,
 ) (uint64, error) {
@@ -109,7 +109,7 @@ func (s session) writeOnce(
 		case s.trust[key] != o: // changed again meanwhile, or lost
 		case err == nil:
 			o.token = revision
-			s.judgeKey(key)
+			s.checkKey(key)
 		default:
 			delete(s.trust, key)
 		}
@@ -117,30 +117,30 @@ func (s session) writeOnce(
 	return revision, err
 }
 
-// endOld ends what rests on the records that are about to change. It returns those that this
-// Store will own.
-func (s session) endOld(l lease, ops []record.Op) (map[string]*own, error) {
+// endOld ends the leases of the records that are about to change. It returns the records that
+// this Store will own.
+func (s session) endOld(l lease, ops []record.Op) (map[string]*ownRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != l.id {
 		return nil, fmt.Errorf("%w: the lease was lost", record.ErrConflict)
 	}
-	asked := map[string]*own{}
+	asked := map[string]*ownRecord{}
 	for _, op := range ops {
 		if !op.IsChange() {
 			continue
 		}
 		s.trust.releaseKey(op.Key, record.ErrReleased)
 		if op.Kind == record.SetOwned {
-			o := &own{session: s.id, lost: s.lost}
+			o := &ownRecord{session: s.id, lost: s.lost}
 			asked[op.Key], s.trust[op.Key] = o, o
 		}
 	}
 	return asked, nil
 }
 
-// awaitShown blocks until the table shows what was written, so that whoever has committed
-// sees it, or for some time where it does not come.
+// awaitShown blocks until the table shows the write, so that its caller sees it, or until a
+// timeout.
 func (s session) awaitShown(ctx context.Context, revision uint64, changes []Change) {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()
@@ -158,7 +158,7 @@ func (s session) Hold(
 	ctx context.Context, key string, token member.Token,
 ) (*leader.Lease, error) {
 	l, err := s.leaseOf(key, token)
-	if errors.Is(err, leader.ErrLeaseEnded) { // the service was away, and may be back
+	if errors.Is(err, leader.ErrLeaseEnded) { // the service may be available again
 		_ = s.renewLease(ctx)
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (s session) Hold(
 	return l, err
 }
 
-// keysOf lists the keys of ops, each once.
+// keysOf returns the distinct keys of ops.
 func keysOf(ops []record.Op) (keys []string, err error) {
 	for _, op := range ops {
 		if !member.IsKey(op.Key) || len(op.Value) > member.MaxValueBytes {

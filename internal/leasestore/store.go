@@ -18,85 +18,82 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// minTimeout leaves a renewal that was answered late some time for the next.
+	// minTimeout leaves time for another renewal after one that was answered late.
 	minTimeout = time.Second
-	// retryInterval is how long to wait before the service is asked again.
+	// retryInterval is the pause before the service is asked again.
 	retryInterval = 200 * time.Millisecond
 )
 
-// Config says who opens a Store.
+// Config configures a Store.
 type Config struct {
-	// Member is the id of this member, matched whole. No two processes have the same one
-	// at a time: Enable would mean both.
+	// Member is the id of this member, printable and at most 256 bytes. No two running
+	// processes may have the same one: Enable would apply to both.
 	Member string
-	// LeaseTimeout is how long others wait for a member that is silent before they take
-	// over; it trusts itself for nine tenths of that. 10 s where zero, and at least 1 s.
+	// LeaseTimeout is how long other members wait for a silent member before they take over;
+	// the member trusts itself for nine tenths of that. 0 means 10 s; at least 1 s.
 	LeaseTimeout time.Duration
 }
 
-// Store is the table of records that a service keeps, as one member sees it. It
-// implements record.Store.
+// Store is the table of records in a service, as one member sees it. It implements record.Store.
 type Store struct {
 	backend Backend
 	cfg     Config
 
-	life     context.Context // ends with the Store; its cause is why
+	life     context.Context // ends with the Store; its cause is the reason
 	end      context.CancelCauseFunc
 	running  sync.WaitGroup
 	clock    clock
-	renewing chan struct{} // has room for one: who renews the lease
-	untidy   chan struct{} // has room for one: a record of this Store was revoked
+	renewing chan struct{} // semaphore of renewals of the lease
+	revoked  chan struct{} // buffered; signals that a record of this Store was revoked
 
 	mu       sync.Mutex
 	table    table
-	seen     chan struct{}      // closed when the table is seen next
-	refollow context.CancelFunc // ends the Follow that runs, for another
+	seen     chan struct{}      // closed when the table changes next
+	refollow context.CancelFunc // restarts Follow
 	trust    trust
 	lease    lease
 	closed   bool
 }
 
-// lease is that of a Store.
+// lease is the lease of a Store.
 type lease struct {
 	id       string
-	revision uint64 // as last written, as far as is known; 0: not yet
-	// unsure is the greatest revision that a write of unknown outcome wanted.
+	revision uint64 // as last written, as far as is known; 0 before the first write
+	// unsure is the greatest revision that was the condition of a write of unknown outcome.
 	unsure uint64
 	until  time.Time // when the trust in it ends
 }
 
 func newLease() lease { return lease{id: rand.Text()} }
 
-// isFirm reports whether the lease is trusted, and a write under it comes after all those
-// before.
-func (l lease) isFirm() bool { return l.isTrusted() && l.revision != l.unsure }
+// isConfirmed reports whether the lease is trusted and no earlier write can still take effect.
+func (l lease) isConfirmed() bool { return l.isTrusted() && l.revision != l.unsure }
 
 func (l lease) isTrusted() bool { return time.Until(l.until) > 0 }
 
-// Open makes this process a member, and blocks until it is one that others see, or ctx
-// ends; see Backend for errors. The backend must outlive the Store.
+// Open makes this process a member. It blocks until the service shows the member, or until ctx
+// is done; see Backend for errors. The backend must outlive the Store.
 func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	if cfg.LeaseTimeout == 0 {
 		cfg.LeaseTimeout = defaultTimeout
 	}
 	if !member.IsKey(cfg.Member) || cfg.LeaseTimeout < minTimeout {
-		return nil, fmt.Errorf("leasestore: Member %q, LeaseTimeout %v: want an id that is printable "+
-			"and of at most %d bytes, and at least %v",
-			cfg.Member, cfg.LeaseTimeout, member.MaxKeyBytes, minTimeout)
+		return nil, fmt.Errorf("leasestore: Member %q, LeaseTimeout %v: want a printable id of 1 to %d "+
+			"bytes, and at least %v", cfg.Member, cfg.LeaseTimeout, member.MaxKeyBytes, minTimeout)
 	}
 	s := &Store{
-		backend: b, cfg: cfg, renewing: make(chan struct{}, 1), untidy: make(chan struct{}, 1),
+		backend: b, cfg: cfg, renewing: make(chan struct{}, 1), revoked: make(chan struct{}, 1),
 		table: newTable(), seen: make(chan struct{}), lease: newLease(),
 	}
 	s.trust, s.clock = trust{}, clock{time.Now()}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	if _, err := s.firmLease(ctx); err != nil {
+	if _, err := s.confirmedLease(ctx); err != nil {
 		s.end(leader.ErrClosed)
 		return nil, fmt.Errorf("leasestore: open: %w", err)
 	}
 	s.running.Go(s.keepLease)
 	s.running.Go(s.followTable)
-	s.running.Go(s.tidyUp)
+	s.running.Go(s.removeExpired)
 	isMember := func() bool { return s.table.leases[s.lease.id].revision != 0 }
 	if err := s.waitUntil(ctx, isMember); err != nil {
 		return nil, errors.Join(fmt.Errorf("leasestore: open: %w", err), s.Close(ctx))
@@ -104,8 +101,9 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends all contexts with leader.ErrClosed, and lets others take over at once.
-// Where ctx ends first they do so after LeaseTimeout, and the error says why.
+// Close ends all contexts with leader.ErrClosed, and removes the lease so that others take over
+// immediately. If ctx is done first, others take over after LeaseTimeout, and Close returns an
+// error.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	closed := s.closed
@@ -126,7 +124,7 @@ func (s *Store) Close(ctx context.Context) error {
 	return nil
 }
 
-// removeLease removes the lease.
+// removeLease removes the lease of this Store.
 func (s *Store) removeLease(ctx context.Context) error {
 	l := s.currentLease()
 	_, err := s.backend.Write(ctx, Change{Kind: Delete, Name: leases + l.id, Revision: l.revision})
@@ -138,7 +136,7 @@ func (s *Store) removeLease(ctx context.Context) error {
 		return err
 	}
 	s.learnLease(l.id, entries)
-	return record.ErrNoQuorum // not yet
+	return record.ErrNoQuorum // renewed meanwhile: try again
 }
 
 // Members implements record.Store.
@@ -148,7 +146,7 @@ func (s *Store) Members() []string {
 	return s.table.listMembers()
 }
 
-// List implements record.Store. It asks nobody and does not block.
+// List implements record.Store. It reads the table and does not block.
 func (s *Store) List(_ context.Context, prefix string) ([]member.Record, error) {
 	if err := context.Cause(s.life); err != nil {
 		return nil, err
@@ -158,8 +156,8 @@ func (s *Store) List(_ context.Context, prefix string) ([]member.Record, error) 
 	return s.table.recordsWithin(prefix), nil
 }
 
-// Watch implements record.Store. It misses nothing: what changed while the service could
-// not be followed is told when it can.
+// Watch implements record.Store. Changes made while the service is unavailable are hinted once
+// it is available again.
 func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}
@@ -191,8 +189,8 @@ func (s *Store) Session(lost record.LostFunc) record.Session {
 	return session{s, binary.BigEndian.Uint64(b[:]), lost}
 }
 
-// waitUntil blocks until the table shows something; the end of ctx or of the Store is an
-// error. The caller of shown holds mu.
+// waitUntil blocks until shown, which is called with mu held, returns true. It returns an error
+// if ctx is done or the Store has ended.
 func (s *Store) waitUntil(ctx context.Context, shown func() bool) error {
 	for {
 		s.mu.Lock()
@@ -211,7 +209,7 @@ func (s *Store) waitUntil(ctx context.Context, shown func() bool) error {
 	}
 }
 
-// retry repeats what may be repeated, until the service has answered or ctx ends.
+// retry repeats a call while the service is unavailable, until ctx is done.
 func retry(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)
@@ -219,13 +217,13 @@ func retry(ctx context.Context, ask func(context.Context) error) error {
 			return err
 		}
 		if over := pauseFor(ctx, retryInterval); over != nil {
-			// Of unknown outcome or not: nothing was asked for that matters.
+			// The outcome is irrelevant: such a call changes nothing but the own lease.
 			return fmt.Errorf("%w: %w: %s", record.ErrNoQuorum, over, err.Error())
 		}
 	}
 }
 
-// pauseFor blocks for d or until ctx ends, whose cause is the error.
+// pauseFor blocks for d. If ctx is done, it returns the cause.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

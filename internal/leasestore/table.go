@@ -11,29 +11,29 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// table is what a Store has seen of the service.
+// table is the state of the service as last seen.
 type table struct {
 	keys    []string // of records, sorted
 	records map[string]storedRecord
-	leases  map[string]claim
-	// watchers wait for changes under a prefix. Each has room for one hint.
+	leases  map[string]leaseEntry
+	// watchers wait for changes under a prefix. Each channel has a buffer of one hint.
 	watchers map[chan struct{}]string
 }
 
 func newTable() table {
 	return table{
-		records: map[string]storedRecord{}, leases: map[string]claim{},
+		records: map[string]storedRecord{}, leases: map[string]leaseEntry{},
 		watchers: map[chan struct{}]string{},
 	}
 }
 
-// isLive reports whether the record is there: whether what it ends with is.
+// isLive reports whether the record exists: it has no owner, or its lease exists.
 func (t *table) isLive(r storedRecord) bool {
 	_, ok := t.leases[r.Lease]
 	return r.revision != 0 && (ok || r.Lease == "")
 }
 
-// recordsWithin lists the records that are there and whose keys begin with prefix.
+// recordsWithin returns the existing records whose keys begin with prefix.
 func (t *table) recordsWithin(prefix string) (in []member.Record) {
 	i, _ := slices.BinarySearch(t.keys, prefix)
 	for _, key := range t.keys[i:] {
@@ -47,9 +47,9 @@ func (t *table) recordsWithin(prefix string) (in []member.Record) {
 	return in
 }
 
-// takeIn takes in what has changed, or everything, and returns the keys of the records
-// that are other than before.
-func (t *table) takeIn(now time.Time, all bool, entries []Entry) (changed []string) {
+// applyEntries applies changed entries, or all entries, and returns the keys of the records that
+// changed.
+func (t *table) applyEntries(now time.Time, all bool, entries []Entry) (changed []string) {
 	if all {
 		entries = append(entries, t.missingEntries(entries)...)
 	}
@@ -65,7 +65,7 @@ func (t *table) takeIn(now time.Time, all bool, entries []Entry) (changed []stri
 	return changed
 }
 
-// missingEntries are the ends of those that the table has and entries have not.
+// missingEntries returns the entries of the table that are not in entries, as deleted ones.
 func (t *table) missingEntries(entries []Entry) (gone []Entry) {
 	names := map[string]bool{}
 	for _, e := range entries {
@@ -86,7 +86,7 @@ func (t *table) seeLease(now time.Time, id string, e Entry) (changed []string) {
 	case e.Revision == 0:
 		delete(t.leases, id)
 	case was.revision != e.Revision:
-		t.leases[id] = claimOf(e, now)
+		t.leases[id] = leaseEntryOf(e, now)
 	}
 	if known == (e.Revision != 0) {
 		return nil
@@ -115,7 +115,7 @@ func (t *table) seeRecord(key string, e Entry) (changed bool) {
 	return was.revision != e.Revision
 }
 
-// hintWatchers tells those that watch one of the keys.
+// hintWatchers sends a hint to the watchers of these keys.
 func (t *table) hintWatchers(keys []string) {
 	for w, prefix := range t.watchers {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, prefix) }) {
@@ -127,7 +127,7 @@ func (t *table) hintWatchers(keys []string) {
 	}
 }
 
-// listMembers are those that have a lease.
+// listMembers returns the members that have a lease.
 func (t *table) listMembers() []string {
 	ids := map[string]bool{}
 	for _, c := range t.leases {

@@ -13,22 +13,22 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// trust is what a Store may act on while its lease is trusted: the records that it has set,
-// by key.
-type trust map[string]*own
+// trust has the records that a Store has set, by key, on which it may act while its lease is
+// trusted.
+type trust map[string]*ownRecord
 
-// own is a record that this Store has set.
-type own struct {
+// ownRecord is a record that this Store has set.
+type ownRecord struct {
 	token   uint64 // 0 until it is known
 	session uint64
 	lost    record.LostFunc
-	held    *leader.Lease // that Hold returned last; nil for none
-	// shown is the greatest revision under the key that the table has shown since the
-	// record was asked for, also before the token was known.
+	held    *leader.Lease // returned last by Hold; nil before
+	// shown is the greatest revision that the table has shown under the key since the write
+	// was sent, even before the token was known.
 	shown uint64
 }
 
-// releaseKey ends the lease under a key, and the trust in what is there.
+// releaseKey ends the lease of a key and the trust in its record.
 func (t trust) releaseKey(key string, why error) {
 	if o := t[key]; o != nil && o.held != nil {
 		o.held.End(why)
@@ -36,8 +36,8 @@ func (t trust) releaseKey(key string, why error) {
 	delete(t, key)
 }
 
-// endAll ends all leases. What they rest on may be trusted again once the lease of the Store
-// is renewed.
+// endAll ends all leases. The records may be trusted again once the lease of the Store is
+// renewed.
 func (t trust) endAll(why error) {
 	for _, o := range t {
 		if o.held != nil {
@@ -46,9 +46,9 @@ func (t trust) endAll(why error) {
 	}
 }
 
-// judgeKey ends the trust in a record that the table shows as revoked, replaced or gone. It
-// may show yet what was before the record. s.mu must be held.
-func (s *Store) judgeKey(key string) {
+// checkKey ends the trust in a record that the table shows as revoked, replaced or gone. The
+// table may still show the state before the record. s.mu must be held.
+func (s *Store) checkKey(key string) {
 	o, now := s.trust[key], s.table.records[key].revision
 	if o == nil {
 		return
@@ -63,7 +63,7 @@ func (s *Store) judgeKey(key string) {
 	}
 }
 
-// leaseOf returns the lease of a record that was set by token, if it may be acted on.
+// leaseOf returns the lease of a record with this token, if it may be acted on.
 func (s session) leaseOf(key string, token member.Token) (*leader.Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,21 +80,21 @@ func (s session) leaseOf(key string, token member.Token) (*leader.Lease, error) 
 	case o.held == nil || o.held.Ended():
 		o.held = leader.NewLease(leader.LeaseConfig{
 			Holder: leader.Holder{ID: s.cfg.Member, Token: token}, Own: true,
-			Until: s.clock.at(s.lease.until), Clock: s.clock.now,
+			Until: s.clock.onClock(s.lease.until), Clock: s.clock.readNow,
 		})
 	}
 	return o.held, nil
 }
 
-// clock is the monotonic clock of a Store, as times that keep their distance when they are
-// written as UnixNano: steps of the wall clock extend no lease.
+// clock converts times to the monotonic clock of a Store, so that their differences survive
+// UnixNano: a step of the wall clock extends no lease.
 type clock struct{ start time.Time }
 
-func (c clock) now() time.Time { return c.at(time.Now()) }
+func (c clock) readNow() time.Time { return c.onClock(time.Now()) }
 
-func (c clock) at(t time.Time) time.Time { return c.start.Add(t.Sub(c.start)) }
+func (c clock) onClock(t time.Time) time.Time { return c.start.Add(t.Sub(c.start)) }
 
-// extendTrust extends the trust: the lease was written by a request that was sent at sent.
+// extendTrust extends the trust after a renewal that was sent at sent.
 func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,12 +105,12 @@ func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
 	s.lease.until = sent.Add(s.cfg.LeaseTimeout / 10 * 9)
 	for _, o := range s.trust {
 		if o.held != nil && !o.held.Ended() {
-			o.held.Extend(s.clock.at(s.lease.until))
+			o.held.Extend(s.clock.onClock(s.lease.until))
 		}
 	}
 }
 
-// loseLease begins another lease if that of the id is gone, and all its records with it.
+// loseLease replaces the lease with this id, which is gone together with its records.
 func (s *Store) loseLease(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

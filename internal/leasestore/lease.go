@@ -13,9 +13,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// keepLease renews the lease until the Store is closed, or its backend is.
+// keepLease renews the lease until the Store or its backend is closed.
 func (s *Store) keepLease() {
-	var last uint64 // the revision of the renewal before
+	var last uint64 // revision of the previous renewal
 	shown := time.Now()
 	for next := s.cfg.LeaseTimeout / 5; pauseFor(s.life, next) == nil; {
 		err := s.renewLease(s.life)
@@ -36,7 +36,7 @@ func (s *Store) keepLease() {
 			shown = time.Now()
 		}
 		last = s.lease.revision
-		if time.Since(shown) > s.cfg.LeaseTimeout { // what follows it is stuck
+		if time.Since(shown) > s.cfg.LeaseTimeout { // Follow is stuck
 			s.refollow()
 			shown = time.Now()
 		}
@@ -44,9 +44,9 @@ func (s *Store) keepLease() {
 	}
 }
 
-// renewLease writes the lease anew, or a first time. Its own time limit leaves some for others
-// before the trust ends. A conflict says that the lease is gone or was written after all:
-// then it tries once more.
+// renewLease renews or creates the lease. Its timeout leaves time for other attempts before the
+// trust ends. After a conflict, because the lease is gone or an earlier write took effect, it
+// tries once more.
 func (s *Store) renewLease(ctx context.Context) error {
 	select {
 	case s.renewing <- struct{}{}:
@@ -59,7 +59,7 @@ func (s *Store) renewLease(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()
 	defer context.AfterFunc(s.life, stop)()
-	value := encodeJSON(claim{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
+	value := encodeJSON(leaseEntry{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
 	for tries := 0; tries < 2 && s.life.Err() == nil; tries++ {
 		l := s.currentLease()
 		sent := time.Now()
@@ -70,7 +70,7 @@ func (s *Store) renewLease(ctx context.Context) error {
 			s.extendTrust(l.id, revision, sent)
 			return nil
 		case l.revision == 0 && errors.Is(err, record.ErrUnknownOutcome):
-			s.loseLease(l.id) // or it might be made once more when it has ended
+			s.loseLease(l.id) // the write might recreate the lease after its end
 			return err
 		case !errors.Is(err, record.ErrConflict):
 			return err
@@ -90,8 +90,8 @@ func (s *Store) currentLease() lease {
 	return s.lease
 }
 
-// learnLease takes in what was read of a lease of this Store: it may be gone, or written since
-// by a renewal of unknown outcome.
+// learnLease processes a read of the lease of this Store: it may be gone, or renewed by a write
+// of unknown outcome.
 func (s *Store) learnLease(id string, read []Entry) {
 	for _, e := range read {
 		if e.Name == leases+id {
@@ -106,10 +106,10 @@ func (s *Store) learnLease(id string, read []Entry) {
 	s.loseLease(id)
 }
 
-// firmLease returns the lease when a write under it comes after all those before.
-func (s *Store) firmLease(ctx context.Context) (lease, error) {
+// confirmedLease returns the lease once no earlier write can take effect after the next one.
+func (s *Store) confirmedLease(ctx context.Context) (lease, error) {
 	for {
-		if l := s.currentLease(); l.isFirm() {
+		if l := s.currentLease(); l.isConfirmed() {
 			return l, nil
 		}
 		if err := retry(ctx, s.renewLease); err != nil {
@@ -118,15 +118,15 @@ func (s *Store) firmLease(ctx context.Context) (lease, error) {
 	}
 }
 
-// followTable keeps the table fresh. It looks at everything again from time to time, also when
-// nothing says that it missed anything.
+// followTable keeps the table up to date. It restarts Follow from time to time, in case a change
+// was missed without an error.
 func (s *Store) followTable() {
 	for s.life.Err() == nil {
 		ctx, stop := context.WithTimeout(s.life, 10*s.cfg.LeaseTimeout)
 		s.mu.Lock()
 		s.refollow = stop
 		s.mu.Unlock()
-		_ = s.backend.Follow(ctx, s.takeIn) // and again, whatever it was
+		_ = s.backend.Follow(ctx, s.applyEntries) // repeated after any error
 		if ctx.Err() == nil {
 			_ = pauseFor(s.life, retryInterval)
 		}
@@ -134,19 +134,18 @@ func (s *Store) followTable() {
 	}
 }
 
-// takeIn takes in what the service has. When it returns, contexts have ended under what is
-// not held any more.
-func (s *Store) takeIn(all bool, entries []Entry) {
+// applyEntries updates the table. When it returns, the contexts of lost records have ended.
+func (s *Store) applyEntries(all bool, entries []Entry) {
 	s.mu.Lock()
 	id := s.lease.id
 	_, had := s.table.leases[id]
-	changed := s.table.takeIn(time.Now(), all, entries)
+	changed := s.table.applyEntries(time.Now(), all, entries)
 	_, has := s.table.leases[id]
 	for _, key := range changed {
-		s.judgeKey(key)
+		s.checkKey(key)
 		if r := s.table.records[key]; r.Lease == id && r.Revoked != 0 {
 			select {
-			case s.untidy <- struct{}{}:
+			case s.revoked <- struct{}{}:
 			default:
 			}
 		}
@@ -160,18 +159,18 @@ func (s *Store) takeIn(all bool, entries []Entry) {
 	}
 }
 
-// tidyUp drops what is over: own records that were revoked, leases that were not renewed,
-// and what they have left behind. All members do; the first one succeeds.
-func (s *Store) tidyUp() {
+// removeExpired deletes revoked records of this Store, leases that were not renewed, and the
+// records of removed leases. All members do this; the first one succeeds.
+func (s *Store) removeExpired() {
 	for s.life.Err() == nil {
 		for _, chore := range s.dueWrites(time.Now()) {
 			ctx, stop := context.WithTimeout(s.life, s.cfg.LeaseTimeout/3)
-			_, _ = s.backend.Write(ctx, chore...) // what failed is a chore again
+			_, _ = s.backend.Write(ctx, chore...) // if it fails, it is due again
 			stop()
 		}
 		tick := time.NewTimer(s.cfg.LeaseTimeout / 20)
 		select {
-		case <-s.untidy:
+		case <-s.revoked:
 		case <-tick.C:
 		case <-s.life.Done():
 		}
@@ -179,11 +178,11 @@ func (s *Store) tidyUp() {
 	}
 }
 
-// dueWrites are the writes that are due, as far as the table shows.
+// dueWrites returns the writes that are due according to the table.
 func (s *Store) dueWrites(now time.Time) (due [][]Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := map[string][]Change{} // by the lease that is gone
+	left := map[string][]Change{} // by removed lease
 	for id, c := range s.table.leases {
 		if id != s.lease.id && now.Sub(c.since) >= c.Timeout {
 			due = append(due, []Change{{Kind: Delete, Name: leases + id, Revision: c.revision}})

@@ -11,15 +11,15 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// patience bounds each wait, in virtual time.
+// patience is the timeout of each wait, in virtual time.
 const patience = 10 * time.Minute
 
-// longestTest bounds a test, in virtual time.
+// longestTest is the timeout of a test, in virtual time.
 const longestTest = 3 * time.Hour
 
 var errWork = errors.New("leadertest: the work failed")
 
-// group is the candidates of one test.
+// group has the candidates of one test.
 type group struct {
 	t   *testing.T
 	ctx context.Context // ends a test that hangs, after longestTest
@@ -44,15 +44,15 @@ func (g *group) open(o leader.Options) (i int) {
 	return g.leads(-1)
 }
 
-// leads waits until one process leads, another than not, and all others know it.
+// leads waits until one process other than not leads and all others know it.
 func (g *group) leads(not int) (i int) {
 	g.t.Helper()
 	g.until("one leader", func() bool { i = g.agreed(not); return i >= 0 })
 	return i
 }
 
-// agreed is the process that leads, -1 if not exactly one does, or if a process that is
-// open does not know it.
+// agreed returns the process that leads, or -1 unless exactly one leads and every open process
+// knows it.
 func (g *group) agreed(not int) int {
 	leading := -1
 	for i, c := range g.all {
@@ -93,7 +93,7 @@ func (g *group) until(what string, is func() bool) {
 	}
 }
 
-// pause lets the time of the bubble pass.
+// pause lets time pass in the bubble.
 func (g *group) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -132,13 +132,13 @@ func (g *group) work(i int, fn func(run) error) *worker {
 	return w
 }
 
-// next is the next run of the work.
+// next waits for the next run of the work.
 func (w *worker) next() run {
 	w.g.t.Helper()
 	return receive(w.g, "a run of the work", w.began)
 }
 
-// idle wants no run for d.
+// idle fails the test if the work runs within d.
 func (w *worker) idle(d time.Duration) {
 	w.g.t.Helper()
 	select {
@@ -158,13 +158,13 @@ func receive[T any](g *group, what string, from <-chan T) (v T) {
 	return v
 }
 
-// lasts works until its context is done.
+// lasts is work that runs until its context is done.
 func lasts(r run) error {
 	<-r.ctx.Done()
 	return context.Cause(r.ctx)
 }
 
-// wantCause wants the context of a run to end, by a cause.
+// wantCause waits until the context of a run ends, and checks its cause.
 func (g *group) wantCause(r run, want error) {
 	g.t.Helper()
 	receive(g, "the end of the context", r.ctx.Done())

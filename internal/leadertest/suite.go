@@ -10,20 +10,20 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// Kit makes the processes of one test, inside its bubble.
+// Kit has the processes of one test, inside its bubble.
 type Kit struct {
-	// Open makes the candidate of process i. The suite closes it.
+	// Open returns the candidate of process i. The suite closes it.
 	Open func(i int, o leader.Options) *leader.Candidate
-	// Stop ends what the candidate of process i stands on, such as its node. Nil if it
-	// stands on nothing.
+	// Stop stops what the candidate of process i depends on, such as its node; nil if it
+	// depends on nothing.
 	Stop func(i int)
 }
 
-// Strategy is what the suite needs to know of a strategy.
+// Strategy describes a strategy to the suite.
 type Strategy struct {
 	// Start starts processes for one test and registers their cleanup with t.
 	Start func(t *testing.T, size int) Kit
-	// Alone says that the processes do not know each other (election.Static): none
+	// Alone is set if the processes do not know each other (election.Static), so that none
 	// takes over from another.
 	Alone bool
 }
@@ -66,7 +66,7 @@ func Run(t *testing.T, s Strategy) {
 	t.Run("one at a time", func(t *testing.T) { runGroup(t, s, 3, testOneAtATime) })
 }
 
-// RunStandby runs what a strategy must satisfy that never leads.
+// RunStandby runs the tests of a strategy that never leads.
 func RunStandby(t *testing.T, s Strategy) {
 	t.Helper()
 	t.Run("standby", func(t *testing.T) { runGroup(t, s, 1, testStandby) })

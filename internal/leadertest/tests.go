@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// The term of the work is valid, and is that of the leader that all know.
+// The term of the work is valid and belongs to the leader that all processes know.
 func testTerm(g *group) {
 	i := g.open(leader.Options{})
 	r := g.work(i, lasts).next()
@@ -30,7 +30,7 @@ func testTerm(g *group) {
 	}
 }
 
-// Done work does not run again in its term, and its process keeps leading.
+// Completed work does not run again in its term, and its process keeps leading.
 func testDoneWork(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, func(run) error { return nil })
@@ -41,7 +41,7 @@ func testDoneWork(g *group) {
 	}
 }
 
-// Failed work gives leadership up, and another process comes first, with a greater token.
+// Failed work gives up leadership, and another process leads first, with a greater token.
 func testFailedWork(g *group) {
 	i := g.open(leader.Options{})
 	r := g.work(i, func(run) error { return errWork }).next()
@@ -58,12 +58,12 @@ func testFailedWork(g *group) {
 	}
 }
 
-// If no other process leads, failed work runs again after pauses that grow.
+// If no other process leads, failed work runs again after growing pauses.
 func testFailedAlone(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, func(r run) error {
 		if !r.term.Valid() {
-			g.t.Error("the work runs by a term that is not valid")
+			g.t.Error("the work runs in a term that is not valid")
 		}
 		return errWork
 	})
@@ -77,11 +77,11 @@ func testFailedAlone(g *group) {
 	}
 }
 
-// With RetryFor, failed work runs again by the same term until the pauses sum up to that. A
-// run that lasts ends the row of failures.
+// With RetryFor, failed work runs again in the same term until the pauses add up to more than
+// that. A long run ends the series of failures.
 func testRetry(g *group) {
 	const retryFor = 10 * time.Second
-	const long = 16 // the run that lasts; the pauses before it are almost 9 s
+	const long = 16 // the long run; the pauses before it add up to almost 9 s
 	i := g.open(leader.Options{RetryFor: retryFor})
 	runs := 0
 	w := g.work(i, func(run) error {
@@ -93,7 +93,7 @@ func testRetry(g *group) {
 	first := w.next()
 	for range long - 1 {
 		if r := w.next(); r.term != first.term {
-			g.t.Fatal("the work runs again by another term")
+			g.t.Fatal("the work runs again in another term")
 		}
 	}
 	began := time.Now().Add(11 * time.Second)
@@ -109,14 +109,14 @@ func testRetry(g *group) {
 		}
 	}
 	if took := time.Since(began); took < retryFor/2 || took > retryFor {
-		g.t.Errorf("gave up %v after a run that lasted, want about %v", took, retryFor)
+		g.t.Errorf("gave up %v after a long run, want about %v", took, retryFor)
 	}
 	if first.term.Err() != leader.ErrResigned {
 		g.t.Errorf("the term ended with %v, want ErrResigned", first.term.Err())
 	}
 }
 
-// A function that panics gives leadership up.
+// A function that panics gives up leadership.
 func testPanic(g *group) {
 	i := g.open(leader.Options{})
 	terms, caught := make(chan leader.Term, 1), make(chan any, 1)
@@ -162,8 +162,8 @@ func testSecondCall(g *group) {
 	g.work(i, lasts).next()
 }
 
-// The end of the caller's context ends the work by its cause, and gives nothing up. A
-// context that is done before runs nothing.
+// When the caller's context ends, the work ends with its cause, and the process keeps leading. A
+// context that is already done runs nothing.
 func testContextEnds(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, lasts)
@@ -184,6 +184,6 @@ func testContextEnds(g *group) {
 		return nil
 	})
 	if err != errWork {
-		g.t.Errorf("with a context that is done: %v, want its cause", err)
+		g.t.Errorf("with a context that is already done: %v, want its cause", err)
 	}
 }

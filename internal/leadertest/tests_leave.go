@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Resign ends the work by ErrResigned and waits for it; then another process leads.
+// Resign ends the work with ErrResigned and waits for it; then another process leads.
 func testResign(g *group) {
 	i := g.open(leader.Options{})
 	var returned atomic.Bool
@@ -41,7 +41,7 @@ func testResign(g *group) {
 	}
 }
 
-// Resign in the work, by its own context, returns when that ends.
+// Resign within the work, with its context, returns when that context ends.
 func testResignInWork(g *group) {
 	i := g.open(leader.Options{})
 	resigned := make(chan error, 1)
@@ -96,7 +96,7 @@ func testDo(g *group) {
 	}
 }
 
-// Do does not run without leading: it returns the cause of its context.
+// Do does not run its function without leading: it returns the cause of its context.
 func testDoContext(g *group) {
 	i := g.open(leader.Options{})
 	ctx, cancel := context.WithCancelCause(g.ctx)
@@ -110,7 +110,7 @@ func testDoContext(g *group) {
 	}
 }
 
-// Close ends the work by ErrClosed, waits for it, and lets another process lead.
+// Close ends the work with ErrClosed, waits for it, and lets another process lead.
 func testClose(g *group) {
 	i := g.open(leader.Options{})
 	var returned atomic.Bool
@@ -149,7 +149,7 @@ func testClose(g *group) {
 	}
 }
 
-// A Close whose context is done returns its cause; another one waits again.
+// A Close whose context is done returns the cause; another call waits again.
 func testCloseTwice(g *group) {
 	i := g.open(leader.Options{})
 	release := make(chan struct{})
@@ -169,7 +169,7 @@ func testCloseTwice(g *group) {
 	}
 }
 
-// The end of what a candidate stands on ends the work by ErrClosed.
+// If the node or store of a candidate stops, the work ends with ErrClosed.
 func testStop(g *group) {
 	if g.kit.Stop == nil {
 		g.t.Skip("it stands on nothing")
@@ -187,7 +187,7 @@ func testStop(g *group) {
 	}
 }
 
-// Changes yields each leader that there is when it is read, and none in between.
+// Changes yields the current leader at each step and may skip intermediate ones.
 func testChanges(g *group) {
 	i := g.open(leader.Options{})
 	watcher := (i + 1) % 3
@@ -214,15 +214,15 @@ func testChanges(g *group) {
 	}
 }
 
-// Work never runs in two processes at once, whatever fails, and tokens never fall.
+// Whatever fails, work never overlaps, and tokens never decrease.
 func testOneAtATime(g *group) {
 	g.open(leader.Options{})
 	var mu sync.Mutex
-	var last member.Token // of the work that runs
+	var last member.Token // of the running work
 	var count atomic.Int64
 	works := func(r run) error {
 		if !mu.TryLock() {
-			g.t.Error("work runs in two processes at once")
+			g.t.Error("work overlaps in two processes")
 			return nil
 		}
 		defer mu.Unlock()
@@ -247,7 +247,7 @@ func testOneAtATime(g *group) {
 		g.pause(time.Minute)
 		for _, c := range g.all {
 			if c.IsLeader() {
-				_ = c.Resign(g.ctx) // it may have just failed
+				_ = c.Resign(g.ctx) // it may fail if the work has just failed
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func testOneAtATime(g *group) {
 	}
 }
 
-// A process that stands by never leads.
+// A standby process never leads.
 func testStandby(g *group) {
 	g.all[0] = g.kit.Open(0, leader.Options{})
 	w := g.work(0, lasts)

@@ -13,17 +13,17 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Exclusive checks what leaders, or holders of one latch, do. The zero Exclusive has seen
-// none.
+// Exclusive checks that leaders of one job, or holders of one lock, do not overlap. The zero
+// Exclusive is ready to use.
 type Exclusive struct {
 	mu    sync.Mutex
 	last  context.Context
 	token member.Token
 }
 
-// Enter says that work begins. It is an error where the context of the work before has
-// not ended, or where the token is smaller: it is the same one where a lease lapsed for a
-// while that nobody used.
+// Enter records that work begins. It returns an error if the context of the previous work has
+// not ended, or if the token is smaller. The token may be the same if a lease lapsed and no
+// other member led.
 func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -31,7 +31,7 @@ func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.last, x.token = ctx, token
 	switch {
 	case before != nil && before.Err() == nil:
-		return fmt.Errorf("storetest: the work with token %v goes on while that with %v begins",
+		return fmt.Errorf("storetest: the work with token %v still runs when that with %v begins",
 			was, token)
 	case token.Less(was):
 		return fmt.Errorf("storetest: token %v after %v", token, was)
@@ -39,7 +39,7 @@ func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	return nil
 }
 
-// EnterTerm is Enter, as the work of a leader or under a lock.
+// EnterTerm is Enter with the token of a term.
 func (x *Exclusive) EnterTerm(ctx context.Context, term leader.Term) error {
 	return x.Enter(ctx, term.Token())
 }
@@ -50,10 +50,10 @@ type Counter struct {
 	commits atomic.Int64
 }
 
-// Count counts what is committed through a Store.
+// Count returns a Store that counts the commits made through it.
 func Count(s record.Store) *Counter { return &Counter{Store: s} }
 
-// Commits is how many commits were asked for, refused ones too.
+// Commits returns the number of commits, including refused ones.
 func (c *Counter) Commits() int { return int(c.commits.Load()) }
 
 // Session implements record.Store.
@@ -71,7 +71,7 @@ func (s counted) Commit(ctx context.Context, ops ...record.Op) (member.Token, er
 	return s.Session.Commit(ctx, ops...)
 }
 
-// RunHeld runs fn while the session holds a record.
+// RunHeld runs fn while the session owns a record.
 func RunHeld(
 	ctx context.Context, s record.Session, key string, token member.Token,
 	fn func(context.Context) error,

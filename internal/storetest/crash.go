@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Lead is what a process of Crashes does: it leads a job whenever it can, and prints so.
-// It returns where it cannot go on.
+// Lead is the main function of a process of Crashes: it leads a job whenever it can, and prints
+// each start and end of a term. It returns an error if it cannot continue.
 func Lead(ctx context.Context, s record.Store) error {
 	j, err := election.OpenJob(ctx, s, "job", election.JobOptions{})
 	if err != nil {
@@ -35,9 +35,8 @@ func Lead(ctx context.Context, s record.Store) error {
 	})
 }
 
-// Crashes wants processes that call Lead to follow each other with growing tokens, where
-// the one that leads is killed, and where it stands still for longer than timeout, that
-// of its lease.
+// Crashes checks that processes that call Lead lead one after another with growing tokens, if
+// the leader is killed, and if it is paused for longer than timeout, which is that of its lease.
 func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
 	a, b := newLeadingProcess(t, command("a")), newLeadingProcess(t, command("b"))
 	first, second := a, b
@@ -47,17 +46,17 @@ func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.
 	case token = <-b.leads:
 		first, second = b, a
 	case <-time.After(patience):
-		t.Fatalf("nobody leads within %v", patience)
+		t.Fatalf("no process leads within %v", patience)
 	}
 	at := time.Now()
 	first.signal(syscall.SIGSTOP)
 	next := second.next(t, second.leads)
 	if took := time.Since(at); took < timeout/2 || !token.Less(next) {
-		t.Errorf("token %v after %v, %v after that one stood still", next, token, took)
+		t.Errorf("token %v after %v, %v after its leader was paused", next, token, took)
 	}
 	first.signal(syscall.SIGCONT)
 	if ended := first.next(t, first.ended); ended != token {
-		t.Errorf("the leadership with %v ended, want that with %v", ended, token)
+		t.Errorf("the term with token %v ended, want that with %v", ended, token)
 	}
 	second.signal(syscall.SIGKILL)
 	if last := first.next(t, first.leads); !next.Less(last) {
@@ -105,15 +104,15 @@ func newLeadingProcess(t *testing.T, cmd *exec.Cmd) *leadingProcess {
 	t.Cleanup(func() {
 		l.signal(syscall.SIGKILL)
 		<-read
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // returns that it was killed
 	})
 	return l
 }
 
-// signal does nothing to one that has ended.
+// signal does nothing if the process has ended.
 func (l *leadingProcess) signal(sig syscall.Signal) { _ = l.cmd.Process.Signal(sig) }
 
-// next waits for what the process prints.
+// next waits for the next line of one kind.
 func (l *leadingProcess) next(t *testing.T, from <-chan member.Token) member.Token {
 	t.Helper()
 	select {

@@ -18,11 +18,11 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// faulty is a network that loses messages between nodes, and none of the greets by which
-// connections begin, or delays them.
+// faulty is a network that loses or delays messages between nodes, but not the greets of new
+// connections.
 type faulty struct {
 	transport.Network
-	lost  float64 // which share
+	lost  float64 // share of lost messages
 	delay time.Duration
 	seed  uint64
 	conns *atomic.Uint64
@@ -61,7 +61,7 @@ func (c faultyConn) Stream(k transport.Kind) transport.FrameStream {
 	return c.Conn.Stream(k)
 }
 
-// faultyStream loses or delays what is written at once, which is whole frames.
+// faultyStream loses or delays each write, which consists of whole frames.
 type faultyStream struct {
 	transport.FrameStream
 	of      faulty
@@ -106,7 +106,7 @@ func inFaultyWorld(t *testing.T, f faulty, test func(*testing.T, *world)) {
 	}, test)
 }
 
-// TestUnderLoss plays L1, L4, L5 and L26 while a tenth of all messages is lost.
+// TestUnderLoss runs L1, L4, L5 and L26 while a tenth of all messages is lost.
 func TestUnderLoss(t *testing.T) {
 	const seeds = 15
 	for name, play := range map[string]func(*testing.T, *world){
@@ -126,7 +126,7 @@ func TestUnderLoss(t *testing.T) {
 		"L26AnotherLeadsTheCluster": func(t *testing.T, w *world) {
 			takesOver(t, w, func(holder int) {
 				if err := w.nodes[w.leader()].Transfer(t.Context(), address(holder)); err != nil {
-					t.Log(err) // it may be no leader at this instant
+					t.Log(err) // it may have lost the lead
 				}
 				pause(t, 3*hold)
 				w.cut(holder)
@@ -143,8 +143,7 @@ func TestUnderLoss(t *testing.T) {
 	}
 }
 
-// takesOver opens a job on all nodes, and wants another one to lead it once its holder is
-// stopped.
+// takesOver opens a job on all nodes and stops the holder; another node must lead.
 func takesOver(t *testing.T, w *world, stop func(holder int)) {
 	t.Helper()
 	var x Exclusive
@@ -176,7 +175,7 @@ func takesOver(t *testing.T, w *world, stop func(holder int)) {
 					return l
 				}
 			case <-time.After(time.Minute):
-				t.Fatal("nobody leads within a minute")
+				t.Fatal("no member leads within a minute")
 			}
 		}
 	}
@@ -187,7 +186,7 @@ func takesOver(t *testing.T, w *world, stop func(holder int)) {
 	}
 }
 
-// all are the stores of all nodes.
+// all returns the stores of all nodes.
 func (w *world) all() (all []record.Store) {
 	for _, n := range w.nodes {
 		all = append(all, n.Records())
@@ -195,8 +194,8 @@ func (w *world) all() (all []record.Store) {
 	return all
 }
 
-// L1: none starves, also beside a member that asks again at once and has no way to the
-// cluster's leader, since it is that.
+// L1: no member starves, even beside one that tries again immediately and, as the leader of the
+// cluster, reaches the table without the network.
 func TestL01NobodyStarves(t *testing.T) {
 	inFaultyWorld(t, faulty{delay: 3 * time.Millisecond}, func(t *testing.T, w *world) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)

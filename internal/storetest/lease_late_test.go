@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// What is answered late may be over: another one has revoked the record, its owner has
-// deleted it, and the other has set it.
+// The answer to a commit may be outdated when it arrives: the record was revoked, deleted and
+// set by another member.
 func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)
@@ -56,8 +56,8 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
-// Two commits are under way, before and after a renewal. That the first one is given up
-// last makes nothing of the second known.
+// Two commits run, sent before and after a renewal. The failure of the first one does not
+// confirm the second one.
 func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s, c := stores[0].Session(nil), clients[0]
@@ -76,7 +76,7 @@ func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 		}
 		c.set(func(c *client) { c.late, c.silent = true, true })
 		first := give("first")
-		time.Sleep(leaseTimeout / 4) // it is renewed
+		time.Sleep(leaseTimeout / 4) // a renewal follows
 		second := give("second")
 		second()
 		first()
@@ -92,8 +92,8 @@ func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// stray is a client whose first write is lost on the way, and which can be kept from
-// asking while it hears nothing new.
+// stray is a client whose first write is delivered late, and which can be kept from further
+// writes while it sees no changes.
 type stray struct {
 	*client
 	first []leases.Change
@@ -116,8 +116,8 @@ func (s *stray) Write(ctx context.Context, changes ...leases.Change) (uint64, er
 	return s.client.Write(ctx, changes...)
 }
 
-// The request that makes a lease comes when the lease has ended. It makes no other one
-// under which the records of before would be trusted.
+// The request that creates a lease arrives after the end of that lease. It must not create one
+// under which old records are trusted.
 func TestLeaseIsMadeLate(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		c := &stray{client: &client{service: clients[0].service}}
@@ -155,7 +155,7 @@ func TestLeaseIsMadeLate(t *testing.T) {
 	})
 }
 
-// Close waits for nothing that its context does not allow.
+// Close blocks no longer than its context allows.
 func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s := stores[0].Session(nil)
@@ -180,7 +180,7 @@ func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
 	})
 }
 
-// refusing is a client whose writes to what begins with a name fail.
+// refusing is a client whose writes to names with a prefix fail.
 type refusing struct {
 	*client
 	name   string
@@ -197,7 +197,7 @@ func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64,
 		if !refused {
 			return
 		}
-		if r.writes++; r.writes > 1000 { // so that a test ends
+		if r.writes++; r.writes > 1000 { // so that the test ends
 			err = errors.New("storetest: asked too often")
 			return
 		}
@@ -209,8 +209,7 @@ func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64,
 	return r.client.Write(ctx, changes...)
 }
 
-// A conflict that does not pass, as where somebody has deleted what entries are under, is
-// not asked about without a pause.
+// After a conflict that persists, such as a deleted parent, it pauses before it tries again.
 func TestLeaseConflictsForEver(t *testing.T) {
 	for _, name := range []string{"records/", "leases/"} {
 		inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
@@ -235,8 +234,8 @@ func TestLeaseConflictsForEver(t *testing.T) {
 	}
 }
 
-// lagging is a client whose reads take a second, whose next write may hang, and which
-// makes a write also when nobody waits for that, as the client of ZooKeeper does.
+// lagging is a client whose reads take a second and whose next write may hang. Like the client
+// of ZooKeeper, it makes a write even if its caller has given up.
 type lagging struct {
 	*client
 	hangs bool
@@ -271,7 +270,7 @@ func openLagging(t *testing.T, all *service) (*lagging, *leases.Store) {
 	return c, s
 }
 
-// A renewal that is not answered leaves time for another one.
+// A renewal without an answer leaves time for another one.
 func TestLeaseRenewalHangs(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
@@ -287,7 +286,7 @@ func TestLeaseRenewalHangs(t *testing.T) {
 	})
 }
 
-// A renewal that is under way leaves no lease behind Close.
+// A concurrent renewal does not recreate the lease after Close.
 func TestLeaseClosedWhileItIsMade(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
@@ -297,7 +296,7 @@ func TestLeaseClosedWhileItIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.set(func(c *client) { c.cut = true })
-		time.Sleep(2 * leaseTimeout) // it is removed
+		time.Sleep(2 * leaseTimeout) // others remove it
 		c.set(func(c *client) { c.cut = false })
 		go func() { _ = RunHeld(t.Context(), a, "k", token, nil) }()
 		synctest.Wait()
@@ -311,7 +310,7 @@ func TestLeaseClosedWhileItIsMade(t *testing.T) {
 	})
 }
 
-// A backend that never can be asked again ends the Store.
+// If the backend is closed for good, the Store ends.
 func TestLeaseBackendIsClosed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c := &refusing{client: &client{service: clients[0].service}}
@@ -338,8 +337,8 @@ func TestLeaseBackendIsClosed(t *testing.T) {
 	})
 }
 
-// A lease seems to be gone while a commit under it is planned, and is not. What the commit
-// sets would end with it, whatever is renewed in its place.
+// A lease seems to be gone while a commit under it is planned, and still exists. The record of
+// the commit would end with it, although another lease is renewed.
 func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
@@ -352,7 +351,7 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 			}
 		}
 		c.set(func(c *client) { c.deaf = true })
-		change("k") // so that it reads
+		change("k") // so that the commit reads the service
 		set := record.Op{Kind: record.SetOwned, Key: "k"}
 		var token member.Token
 		var all sync.WaitGroup
@@ -374,7 +373,7 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 			time.Sleep(2 * leaseTimeout)
 			_, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}, set)
 			if err == nil && ctx.Err() == nil {
-				t.Error("another has set it under a context that goes on")
+				t.Error("another member has set it while the context lasts")
 			}
 			return ctx.Err()
 		})

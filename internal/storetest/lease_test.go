@@ -51,7 +51,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 	})
 }
 
-// The trust counts from when a renewal was sent.
+// The trust begins when a renewal is sent.
 func TestLeaseIsAnsweredLate(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -63,7 +63,7 @@ func TestLeaseIsAnsweredLate(t *testing.T) {
 			t.Fatalf("the context ended: %v", context.Cause(first.ctx))
 		}
 		began := lastRenewal(t, clients[0])
-		time.Sleep(late) // until that is answered
+		time.Sleep(late) // until the answer
 		clients[0].set(func(c *client) { c.cut = true })
 		if took := first.ends(t, leader.ErrLeaseEnded).Sub(began); took != leaseTrust {
 			t.Errorf("the context ended %v after the last renewal was sent, want %v", took, leaseTrust)
@@ -71,7 +71,7 @@ func TestLeaseIsAnsweredLate(t *testing.T) {
 	})
 }
 
-// lastRenewal waits for a renewal and says when it was sent.
+// lastRenewal waits for a renewal and returns when it was sent.
 func lastRenewal(t *testing.T, c *client) time.Time {
 	t.Helper()
 	c.service.mu.Lock()
@@ -81,7 +81,7 @@ func lastRenewal(t *testing.T, c *client) time.Time {
 	return time.Now()
 }
 
-// Where the service was away for all, and nobody took over, the lease goes on.
+// If the service was unavailable to all members, the lease continues.
 func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -103,8 +103,8 @@ func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 	})
 }
 
-// Who has not been answered for that long sends nothing but renewals: the outcome of a
-// commit is known.
+// A member without an answer for that long sends nothing but renewals, so that the outcome of
+// its commit is known.
 func TestLeaseServiceIsSilent(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		clients[0].set(func(c *client) { c.delay = time.Hour })
@@ -146,7 +146,7 @@ func TestLeaseRevoked(t *testing.T) {
 	})
 }
 
-// One that hears nothing keeps what was revoked until its lease has ended.
+// A member without contact keeps a revoked record until its lease ends.
 func TestLeaseRevokedFromAfar(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -179,7 +179,7 @@ func TestLeaseRevokedFromAfar(t *testing.T) {
 	})
 }
 
-// What was under way when an answer was lost is not taken after another commit was.
+// A write whose answer was lost cannot take effect after a later commit.
 func TestLeaseUnknownOutcome(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s, c := stores[0].Session(nil), clients[0]
@@ -202,8 +202,8 @@ func TestLeaseUnknownOutcome(t *testing.T) {
 	})
 }
 
-// From the request to drop it on, a record is not held, and not again when it is still
-// there.
+// Once a member has sent the request to drop a record, it does not hold the record, even if it
+// still exists.
 func TestLeaseReleased(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s, c := stores[0].Session(nil), clients[0]
@@ -243,7 +243,7 @@ func TestLeaseReleased(t *testing.T) {
 	})
 }
 
-// What a member leaves behind is overwritten, and dropped where nobody wants it.
+// What a member leaves behind is overwritten, and otherwise deleted.
 func TestLeaseIsTidied(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)
@@ -325,7 +325,7 @@ func TestLeaseClosedMeanwhile(t *testing.T) {
 	})
 }
 
-// What somebody deletes or writes by hand ends what rests on it as soon as it is seen.
+// A manual change ends what depends on it as soon as it is seen.
 func TestLeaseByHand(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		const key = "records/latch/job/leader"
@@ -363,7 +363,7 @@ func TestLeaseByHand(t *testing.T) {
 	})
 }
 
-// One that does not see a lease takes nothing away that rests on it.
+// A member that does not see a lease deletes no record of it.
 func TestLeaseIsHidden(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a := stores[0].Session(nil)
@@ -382,7 +382,7 @@ func TestLeaseIsHidden(t *testing.T) {
 	})
 }
 
-// A context ends before the lease is removed, and is not for another session.
+// A context ends before its lease is removed, and belongs to one session.
 func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s := stores[0].Session(nil)
@@ -414,7 +414,7 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	})
 }
 
-// One whose news are stuck asks for them anew: soon where it does not hear of itself.
+// If Follow is stuck, it is restarted: soon, if the member does not see its own renewals.
 func TestLeaseHearsNothing(t *testing.T) {
 	for within, fault := range map[time.Duration]func(*client){
 		2 * leaseTimeout:  func(c *client) { c.deaf = true },
@@ -434,7 +434,7 @@ func TestLeaseHearsNothing(t *testing.T) {
 	}
 }
 
-// What a member believes of others' leases is asserted by its commits.
+// A commit asserts what the member assumes about the leases of others.
 func TestLeaseBeliefs(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)
@@ -479,7 +479,7 @@ func TestLeaseBeliefs(t *testing.T) {
 	})
 }
 
-// An entry that somebody else wrote is a record like any other, and can be dropped.
+// An entry written by another program is a record like any other, and can be dropped.
 func TestLeaseForeignEntries(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		_, err := clients[0].Write(t.Context(),
@@ -491,7 +491,7 @@ func TestLeaseForeignEntries(t *testing.T) {
 		}
 		synctest.Wait()
 		if r, _ := stores[0].List(t.Context(), ""); len(r) != 1 || r[0].IsOwned() {
-			t.Errorf("got %+v, want one that nobody owns", r)
+			t.Errorf("got %+v, want one without an owner", r)
 		}
 		s := stores[0].Session(nil)
 		if _, err := s.Commit(t.Context(), record.Op{Kind: record.Drop, Key: "k"}); err != nil {
@@ -499,7 +499,7 @@ func TestLeaseForeignEntries(t *testing.T) {
 		}
 		time.Sleep(leaseTimeout / 2)
 		if got := clients[0].left(); got != 3 {
-			t.Errorf("%d entries, want the leases, which may be somebody's", got)
+			t.Errorf("%d entries, want the leases, which may be those of others", got)
 		}
 		time.Sleep(2 * leaseTimeout)
 		if got := clients[0].left(); got != 1 {
@@ -508,7 +508,7 @@ func TestLeaseForeignEntries(t *testing.T) {
 	})
 }
 
-// Whatever goes wrong, no two contexts overlap, and tokens grow.
+// Whatever fails, contexts do not overlap, and tokens grow.
 func TestLeaseUnderFaults(t *testing.T) {
 	for seed := range uint64(8) {
 		inService(t, 3, func(t *testing.T, clients []*client, stores []*leases.Store) {
@@ -588,7 +588,7 @@ func TestLeaseLimits(t *testing.T) {
 	})
 }
 
-// The largest commit: each record is another member's.
+// The largest commit: each record belongs to another member.
 func TestLeaseCommitOfMany(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var drop []record.Op
@@ -609,7 +609,7 @@ func TestLeaseCommitOfMany(t *testing.T) {
 	})
 }
 
-// Another one takes over after the time that the owner wrote into its lease.
+// Another member takes over after the timeout that the owner wrote into its lease.
 func TestLeaseTimeoutsDiffer(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		const timeout = 3 * leaseTimeout

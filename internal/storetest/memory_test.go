@@ -28,13 +28,13 @@ func inMemory(t *testing.T, test func(*testing.T, *record.Memory)) {
 	synctest.Test(t, func(t *testing.T) { test(t, record.NewMemory()) })
 }
 
-// join opens the job of most tests for a member.
+// join opens the job of most tests.
 func join(t *testing.T, m *record.Memory, id string) *election.Job {
 	t.Helper()
 	return open(t, m.Store(id), "job", election.JobOptions{})
 }
 
-// enable enables a member, or disables it, by a job.
+// enable enables or disables a member of a job.
 func enable(t *testing.T, j *election.Job, id string, on bool) {
 	t.Helper()
 	if err := j.Enable(t.Context(), id, on); err != nil {
@@ -43,7 +43,7 @@ func enable(t *testing.T, j *election.Job, id string, on bool) {
 	synctest.Wait()
 }
 
-// isLed wants a member to lead.
+// isLed checks that a member leads.
 func isLed(t *testing.T, j *election.Job, want string) {
 	t.Helper()
 	synctest.Wait()
@@ -97,7 +97,7 @@ func TestL11FollowerIsDisabled(t *testing.T) {
 		led := work(t, &x, a).next(t)
 		b := join(t, m, "b")
 		enable(t, b, "b", false)
-		enable(t, b, "b", false) // again is nothing
+		enable(t, b, "b", false) // the second time has no effect
 		time.Sleep(10 * time.Second)
 		if led.ctx.Err() != nil {
 			t.Errorf("the leader ended with %v", context.Cause(led.ctx))
@@ -145,7 +145,7 @@ func TestL15IdsAreMatchedWhole(t *testing.T) {
 		long := join(t, m, "10.0.0.12")
 		enable(t, long, "10.0.0.1", false)
 		leads(t, long, true)
-		// Enabled are only those that do not live: 10.0.0.1 is not 10.0.0.12.
+		// Only absent members are disabled: 10.0.0.1 is not 10.0.0.12.
 		enable(t, long, "10.0.0.1", true)
 		enable(t, long, "10.0.0.12", false)
 		leads(t, long, false)
@@ -202,7 +202,7 @@ func TestL20CallsAfterClose(t *testing.T) {
 	})
 }
 
-// deaf is a Store that never says that anything changed.
+// deaf is a Store that gives no hints of changes.
 type deaf struct{ record.Store }
 
 func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {
@@ -211,7 +211,7 @@ func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {
 	return never
 }
 
-// gap is a Store whose watches end at once.
+// gap is a Store whose watches end immediately.
 type gap struct{ record.Store }
 
 func (gap) Watch(context.Context, string) <-chan struct{} {
@@ -237,11 +237,11 @@ func TestL24EveryEventIsLost(t *testing.T) {
 	}
 }
 
-// unsure is a Store whose first commits are made, or are not, and nobody learns which.
+// unsure is a Store whose first commits have an unknown outcome.
 type unsure struct {
 	record.Store
-	left  *atomic.Int64 // how many are unsure
-	taken bool          // whether those are made
+	left  *atomic.Int64 // how many commits are unsure
+	taken bool          // whether these take effect
 }
 
 func (u unsure) Session(lost record.LostFunc) record.Session {
@@ -291,7 +291,7 @@ func TestL25UnknownOutcome(t *testing.T) {
 			left.Store(1)
 			enable(t, a, "b", false)
 			if r, err := s.List(t.Context(), "latch/job/"); err != nil || len(r) != 2 {
-				t.Errorf("got %+v, %v, want the leader and who is disabled", r, err)
+				t.Errorf("got %+v, %v, want the leader and the disabled member", r, err)
 			}
 			left.Store(1)
 			if err := a.Close(t.Context()); err != nil {
@@ -304,8 +304,8 @@ func TestL25UnknownOutcome(t *testing.T) {
 	}
 }
 
-// slow is a Store whose commits are made in the order in which they are asked for, each
-// some time later, also where nobody waits for it any more.
+// slow is a Store whose commits are made in the order of their calls, each after some time, even
+// if its caller has given up.
 type slow struct {
 	record.Store
 	turn chan struct{}
@@ -324,7 +324,7 @@ type slowSession struct {
 
 func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	made := make(chan struct{})
-	var token member.Token // also when the caller is gone
+	var token member.Token // also after the caller has given up
 	var err error
 	go func() {
 		defer close(made)
@@ -341,8 +341,8 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 	}
 }
 
-// TestL25CallerGoesWhileItGetsALatch: whoever comes and goes at whatever moment leaves
-// nothing behind, also where the job is closed at once.
+// TestL25CallerGoesWhileItGetsALatch: a caller that gives up at any moment leaves no record
+// behind, even if the job is closed immediately.
 func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	for at := time.Duration(1); at < 4*slowness; at += slowness / 4 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
@@ -362,7 +362,7 @@ func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	}
 }
 
-// late is a Store that shows what was some time ago.
+// late is a Store that shows an earlier state.
 type late struct {
 	record.Store
 	mu   sync.Mutex
@@ -392,8 +392,8 @@ func (l *late) List(ctx context.Context, prefix string) ([]member.Record, error)
 	}), err
 }
 
-// TestL19CloseSeesNothingYet: Close leaves nothing behind, also where the member has not
-// seen what it has.
+// TestL19CloseSeesNothingYet: Close leaves no record behind, even if the member has not seen its
+// record yet.
 func TestL19CloseSeesNothingYet(t *testing.T) {
 	for at := time.Duration(0); at < 2*lateness; at += lateness / 5 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
@@ -420,7 +420,7 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 	}
 }
 
-// Who enables a member that it has just disabled may not have seen that yet.
+// A member enables another one right after it disabled it, before it can see that.
 func TestL12EnabledAtOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		s := &late{Store: m.Store("a")}
@@ -437,11 +437,11 @@ func TestL12EnabledAtOnce(t *testing.T) {
 	})
 }
 
-// A leader looks for what is left, with no event that says so.
+// A leader looks for unfinished work without an event that names it.
 func TestL29WorkIsLeftBehind(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
-		begun, ended := []int{}, []int{} // stand for what is stored elsewhere
+		begun, ended := []int{}, []int{} // in place of external storage
 		step := func(ctx context.Context) {
 			for _, i := range []int{1, 2, 3} {
 				if slices.Contains(ended, i) {
@@ -480,7 +480,7 @@ func TestResignLetsOthersLead(t *testing.T) {
 			workWith(t, &x, j, func(ctx context.Context) {
 				led <- id
 				time.Sleep(time.Millisecond)
-				_ = j.Resign(ctx) // the end of its context
+				_ = j.Resign(ctx) // fails with the end of its context
 			})
 		}
 		time.Sleep(10 * time.Second)
@@ -501,7 +501,7 @@ func TestResignLetsOthersLead(t *testing.T) {
 	})
 }
 
-// Who only looks, locks and enables never asks for the lead.
+// A member that only reads, locks and enables never tries to lead.
 func TestNoCandidate(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
@@ -525,8 +525,7 @@ func TestNoCandidate(t *testing.T) {
 	})
 }
 
-// Work that panics, or ends its goroutine, and work that abdicates by its own context, has
-// returned.
+// Work that panics, ends its goroutine, or resigns by its own context counts as returned.
 func TestWorkThatDoesNotReturnYields(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a, b := join(t, m, "a"), join(t, m, "b")
@@ -540,7 +539,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 				}
 			},
 		} {
-			pause(t, time.Second) // all have seen who leads
+			pause(t, time.Second) // until all see the leader
 			var x Exclusive
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -559,7 +558,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			if took := w.next(t).at.Sub(at); took > time.Second {
 				t.Errorf("case %d: another leads after %v", i, took)
 			}
-			pause(t, time.Second) // all have seen who leads, and so who comes next
+			pause(t, time.Second) // until all see the leader, which decides the order
 			w.giveUp(t)
 			becomesLeader(t, a)
 		}
@@ -584,13 +583,13 @@ func TestWhileLeaderRunsOnce(t *testing.T) {
 	})
 }
 
-// A call that waits for a latch can be given up, and leaves nothing.
+// A call that waits for a lock can be canceled and leaves no record behind.
 func TestDoIsGivenUp(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a, b := lockOf(t, m.Store("a")), lockOf(t, m.Store("b"))
 		_ = a.Do(t.Context(), func(ctx context.Context, term leader.Term) error {
-			for _, l := range []*lock.Lock{a, b} { // the same member waits in line, too
+			for _, l := range []*lock.Lock{a, b} { // a member may also wait for itself
 				within, stop := context.WithTimeout(t.Context(), time.Second)
 				err := l.Do(within, x.EnterTerm)
 				if !errors.Is(err, context.DeadlineExceeded) {
@@ -634,7 +633,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// unaware is a Store that does not show who is disabled.
+// unaware is a Store that does not show disabled members.
 type unaware struct{ record.Store }
 
 func (u unaware) List(ctx context.Context, prefix string) ([]member.Record, error) {
@@ -644,7 +643,7 @@ func (u unaware) List(ctx context.Context, prefix string) ([]member.Record, erro
 	}), err
 }
 
-// Rule R13: whether a member may lead is looked at in the commit that makes it lead.
+// Rule R13: the commit by which a member leads checks that it is enabled.
 func TestDisabledAndUnaware(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		b := open(t, m.Store("b"), "job", election.JobOptions{Disabled: true})

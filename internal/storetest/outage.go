@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Outages kills and stops the one server of Stores in real time, and wants leaderships to
-// end before timeout, which is that of their leases, and never to overlap. The caller
-// gives open, which opens a new member until the end of the test.
+// Outages kills and pauses the only server of Stores in real time. It checks that every term
+// ends within timeout, which is that of the leases, and that terms never overlap. open opens a
+// new member until the end of the test.
 func Outages(
 	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) record.Store,
 ) {
@@ -42,14 +42,14 @@ func Outages(
 			first.ends(t)
 			if took := time.Since(at); took > timeout ||
 				!errors.Is(context.Cause(first.ctx), leader.ErrLeaseEnded) {
-				t.Errorf("the context ended %v after the server went, with %v; want it within %v",
+				t.Errorf("the context ended %v after the server was stopped, with %v; want it within %v",
 					took, context.Cause(first.ctx), timeout)
 			}
 			within, stop := context.WithTimeout(t.Context(), timeout/2)
 			defer stop()
 			_, err := a.Session(nil).Commit(within, record.Op{Kind: record.Set, Key: "k"})
 			if !errors.Is(err, record.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Commit: got %v, want ErrNoQuorum and the end of the context", err)
+				t.Errorf("Commit: got %v, want ErrNoQuorum and the cause of the context", err)
 			}
 			pause(t, timeout/2)
 			o.back()
@@ -75,8 +75,8 @@ func Outages(
 	})
 }
 
-// CutOff cuts a member off, which asks its server through a relay, and wants its leadership
-// to end before another one leads, and it to see later what became meanwhile.
+// CutOff cuts a member off from its server by a relay. It checks that its term ends before
+// another member leads, and that it sees later what meanwhile has changed.
 func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()) {
 	var x Exclusive
 	first := lead(t, &x, behind).next(t)
@@ -96,16 +96,16 @@ func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()
 	}
 	meanwhile()
 	r.Heal()
-	eventually(t, "sight of what became meanwhile", func() bool {
+	eventually(t, "record of the time of the cut", func() bool {
 		seen, err := behind.List(t.Context(), "test/meanwhile")
 		return len(seen) == 1 && err == nil
 	})
 	if next.ctx.Err() != nil {
-		t.Errorf("the one that came back disturbed the other: %v", context.Cause(next.ctx))
+		t.Errorf("the member that was cut off disturbed the other: %v", context.Cause(next.ctx))
 	}
 }
 
-// leading tells when jobs begin to lead.
+// leading receives the terms of a job as they begin.
 type leading chan leadership
 
 type leadership struct {
@@ -113,8 +113,8 @@ type leadership struct {
 	token member.Token
 }
 
-// lead lets the members lead one job until the end of the test, which fails where two do
-// at once.
+// lead lets the members lead one job until the end of the test. The test fails if two lead
+// together.
 func lead(t *testing.T, x *Exclusive, stores ...record.Store) leading {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -141,7 +141,7 @@ func lead(t *testing.T, x *Exclusive, stores ...record.Store) leading {
 	return began
 }
 
-// next waits for a leadership that has not ended.
+// next returns the next term that has not ended yet.
 func (l leading) next(t *testing.T) leadership {
 	t.Helper()
 	for end := time.After(patience); ; {
@@ -151,12 +151,12 @@ func (l leading) next(t *testing.T) leadership {
 				return n
 			}
 		case <-end:
-			t.Fatalf("nobody leads within %v", patience)
+			t.Fatalf("no member leads within %v", patience)
 		}
 	}
 }
 
-// ends waits for the end of the leadership.
+// ends waits for the end of the term.
 func (l leadership) ends(t *testing.T) {
 	t.Helper()
 	select {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Relay is a network between a client and a server that can be cut.
+// Relay is a network between clients and a server that can be cut.
 type Relay struct {
 	listener net.Listener
 
@@ -17,7 +17,7 @@ type Relay struct {
 	conns []net.Conn
 }
 
-// NewRelay passes on what connects to Address until the end of the test.
+// NewRelay relays connections to the server until the end of the test.
 func NewRelay(t *testing.T, server string) *Relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,17 +53,17 @@ func NewRelay(t *testing.T, server string) *Relay {
 	return r
 }
 
-// Address is where a client finds the server.
+// Address returns the address for the clients.
 func (r *Relay) Address() string { return r.listener.Addr().String() }
 
-// Cut lets nothing pass, in silence, until Heal.
+// Cut holds up all traffic, without an error, until Heal.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open = make(chan struct{})
 }
 
-// Heal undoes Cut, and closes the connections of before.
+// Heal ends Cut and closes the connections from before.
 func (r *Relay) Heal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// patience is how long a real server may take for anything.
+// patience is the timeout of every wait for a real server.
 const patience = time.Minute
 
-// Server is a service of a Store that runs as a process of its own.
+// Server is the service of a Store in a process of its own.
 type Server struct {
 	t       testing.TB
 	command func() *exec.Cmd
 	ready   func() error
 
 	cmd    *exec.Cmd
-	output bytes.Buffer // of all its runs; read it while none is
+	output bytes.Buffer // of all runs; read it only while none is running
 }
 
-// StartServer starts what command says, and again where it was killed, and waits until
-// ready says so by nil. It is killed when the test ends.
+// StartServer starts the command, and waits until ready returns nil. The server is killed when
+// the test ends.
 func StartServer(t testing.TB, command func() *exec.Cmd, ready func() error) *Server {
 	t.Helper()
 	s := &Server{t: t, command: command, ready: ready}
@@ -43,7 +43,7 @@ func StartServer(t testing.TB, command func() *exec.Cmd, ready func() error) *Se
 	return s
 }
 
-// Start starts the server, and blocks until it is ready.
+// Start starts the server again and blocks until it is ready.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.cmd = s.command()
@@ -62,23 +62,23 @@ func (s *Server) Start() {
 	s.t.Fatalf("the server is not ready after %v: %v\n%s", patience, err, s.output.String())
 }
 
-// Kill ends it as a crash does, and blocks until it has ended.
+// Kill kills the server and waits for its end.
 func (s *Server) Kill() {
 	s.signal(syscall.SIGKILL)
-	_ = s.cmd.Wait() // that it was killed, or was before
+	_ = s.cmd.Wait() // returns that it was killed
 }
 
-// Pause lets it stand still until Resume.
+// Pause stops the process until Resume.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume undoes Pause.
+// Resume continues the process.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal does nothing to one that has ended.
+// signal does nothing if the process has ended.
 func (s *Server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
-// FreeAddress is one of this host that nobody listens on. No system gives its port to a
-// client that asks for any, while the server does not run.
+// FreeAddress returns a loopback address without a listener. Its port is below those that
+// systems give to clients, so that it stays free while the server does not run.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	const from, to = 10_000, 32_000

@@ -16,13 +16,13 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The lease of tests with a service, and for how long an owner trusts it.
+// The lease of tests with a service, and how long its owner trusts it.
 const (
 	leaseTimeout = 10 * time.Second
 	leaseTrust   = leaseTimeout * 9 / 10
 )
 
-// service is what a Backend of package leasestore asks, within one bubble.
+// service is the service of a Backend, within one bubble.
 type service struct {
 	mu       sync.Mutex
 	revision uint64
@@ -30,23 +30,22 @@ type service struct {
 	changed  chan struct{} // closed at each write
 }
 
-// client is one that asks it, and the faults of that.
+// client is a Backend on the service, with its faults.
 type client struct {
 	*service
 	mu sync.Mutex
-	// cut says that it cannot ask, and hears nothing.
+	// cut makes the service unavailable to this client.
 	cut bool
-	// delay is how long an answer to a write takes.
+	// delay is how long the answer to a write takes.
 	delay time.Duration
-	// late keeps writes that come to others than renewals, for an answer of unknown
-	// outcome, until deliver. Where silent, that comes when the asker has given up.
+	// late holds back writes except renewals until deliver, with an unknown outcome. With
+	// silent, the error comes only once the caller gives up.
 	late, silent bool
 	kept         [][]leases.Change
-	// hides is what it does not hear of, deaf that it hears of nothing new, until it
-	// follows anew.
+	// hides hides entries from this client; deaf hides all changes until the next Follow.
 	hides string
 	deaf  bool
-	// sees looks at what it asks for.
+	// sees observes its writes.
 	sees func([]leases.Change)
 }
 
@@ -62,7 +61,7 @@ func (c *client) faults() (cut, late bool, delay time.Duration) {
 	return c.cut, c.late, c.delay
 }
 
-// deliver makes the writes that were kept.
+// deliver makes the writes that were held back.
 func (c *client) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +171,8 @@ func (c *client) Follow(ctx context.Context, see func(bool, []leases.Entry)) err
 	}
 }
 
-// inService runs a test with members of one service. Their faults are mended, and then
-// they are closed, when it returns.
+// inService runs a test with members of one service. Afterwards it ends their faults and closes
+// them.
 func inService(t *testing.T, size int, test func(*testing.T, []*client, []*leases.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,12 +194,12 @@ func inService(t *testing.T, size int, test func(*testing.T, []*client, []*lease
 			})
 			clients, stores = append(clients, c), append(stores, s)
 		}
-		synctest.Wait() // all see all
+		synctest.Wait() // until all members see each other
 		test(t, clients, stores)
 	})
 }
 
-// named are the entries whose names begin with a prefix, and their revisions.
+// named returns the revisions of the entries whose names begin with a prefix.
 func (s *service) named(prefix string) (names []string, revisions []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +211,7 @@ func (s *service) named(prefix string) (names []string, revisions []uint64) {
 	return names, revisions
 }
 
-// left is how many entries the service has.
+// left returns the number of entries in the service.
 func (s *service) left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

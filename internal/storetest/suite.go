@@ -19,11 +19,11 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Members is how many members Suite needs.
+// Members is the number of members that Suite needs.
 const Members = 3
 
-// Suite runs each scenario as a subtest. The caller gives it in, which calls test once
-// with the stores of Members new members that are alive, and returns when test has.
+// Suite runs each scenario as a subtest. The caller's in must call test once with the stores of
+// new, running members, Members of them, and return when test has returned.
 func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.Store))) {
 	for _, s := range []struct {
 		name string
@@ -53,7 +53,7 @@ func open(t *testing.T, s record.Store, job string, o election.JobOptions) *elec
 	t.Cleanup(func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer stop()
-		// It cannot drop what it has where the test ends without a majority.
+		// Without a majority, Close cannot drop the record.
 		if err := j.Close(ctx); err != nil && !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Close: %v", err)
 		}
@@ -68,7 +68,7 @@ func closeJob(t *testing.T, j *election.Job) {
 	}
 }
 
-// leads waits until some member leads, for 5 s at most, and wants it to be this one or not.
+// leads waits up to 5 s for any leader, and checks whether j leads.
 func leads(t *testing.T, j *election.Job, want bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
@@ -79,13 +79,13 @@ func leads(t *testing.T, j *election.Job, want bool) {
 	}
 }
 
-// becomesLeader waits until IsLeader is true: it may still show the leader of before.
+// becomesLeader waits until IsLeader is true.
 func becomesLeader(t *testing.T, j *election.Job) {
 	t.Helper()
 	eventually(t, "leadership", j.IsLeader)
 }
 
-// lockOf is a lock of the job "job" until the end of the test.
+// lockOf returns a lock of the job "job" until the end of the test.
 func lockOf(t *testing.T, s record.Store) *lock.Lock {
 	t.Helper()
 	l, err := lock.New(s, "job/latch")
@@ -102,7 +102,7 @@ func lockOf(t *testing.T, s record.Store) *lock.Lock {
 	return l
 }
 
-// eventually wants something within a minute.
+// eventually waits up to a minute for a condition.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); {
@@ -120,7 +120,7 @@ func pause(t testing.TB, d time.Duration) {
 	}
 }
 
-// recordOfJob returns what is under the key of a job's leader.
+// recordOfJob returns the record of the leader of a job.
 func recordOfJob(t *testing.T, s record.Store, job string) (member.Record, bool) {
 	t.Helper()
 	r, err := s.List(t.Context(), "latch/"+job+"/leader")
@@ -133,10 +133,10 @@ func recordOfJob(t *testing.T, s record.Store, job string) (member.Record, bool)
 	return r[0], true
 }
 
-// awaitRecord waits until a member sees that the job is led.
+// awaitRecord waits until a member sees a leader of the job.
 func awaitRecord(t *testing.T, s record.Store) {
 	t.Helper()
-	eventually(t, "sight of the leader", func() bool {
+	eventually(t, "record of the leader", func() bool {
 		_, ok := recordOfJob(t, s, "job")
 		return ok
 	})
@@ -294,7 +294,7 @@ func oldToken(t *testing.T, stores []record.Store) {
 		t.Fatalf("Resign: %v", err)
 	}
 	becomesLeader(t, b)
-	eventually(t, "sight of the successor", func() bool {
+	eventually(t, "record of the successor", func() bool {
 		_, ok := a.Leader()
 		return ok && !a.IsLeader()
 	})
@@ -314,7 +314,7 @@ func changesAreSeen(t *testing.T, stores []record.Store) {
 	for _, s := range stores {
 		sessions = append(sessions, s.Session(nil))
 	}
-	for i := range 30 { // one drops it, and the next one sets it at once
+	for i := range 30 { // one member drops it, and the next one sets it immediately
 		s := sessions[i%len(sessions)]
 		token, err := s.Commit(t.Context(), record.Op{Kind: record.Absent, Key: key},
 			record.Op{Kind: record.SetOwned, Key: key})
@@ -322,7 +322,7 @@ func changesAreSeen(t *testing.T, stores []record.Store) {
 			t.Fatal(err)
 		}
 		for n, store := range stores {
-			eventually(t, fmt.Sprintf("sight by member %d of the record by %v", n, token), func() bool {
+			eventually(t, fmt.Sprintf("record by %v at member %d", token, n), func() bool {
 				r, err := store.List(t.Context(), key)
 				return err == nil && len(r) == 1 && r[0].Token == token
 			})

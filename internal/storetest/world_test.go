@@ -21,18 +21,18 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// world is a cluster within one bubble: node i is at port 7001+i.
+// world is a cluster within one bubble; node i has port 7001+i.
 type world struct {
 	t      *testing.T
 	net    *memnet.Network
 	nodes  []*cluster.Node
 	stores []*store.Memory
 	clocks []*clock
-	// between puts faults between a node and the network; nil for none.
+	// between adds faults between a node and the network; nil for none.
 	between func(transport.Network) transport.Network
 }
 
-// clock is that of a node, which stands still while it is shut, and the node with it.
+// clock is the clock of a node. While it is shut, it blocks, and the node with it.
 type clock struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while the node runs
@@ -62,7 +62,7 @@ func (c *clock) resume() {
 }
 
 // The timings of cluster.DefaultConfig: how long a silent member keeps its records, which is
-// LeaderTimeout and LeaseTimeout, and when a holder's own deadline is.
+// LeaderTimeout + LeaseTimeout, and when the trust of the holder ends.
 const (
 	heartbeat = 100 * time.Millisecond
 	hold      = 2 * time.Second
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, size int) *world {
 	return w
 }
 
-// inWorld runs a test with size nodes that have formed a cluster.
+// inWorld runs a test in a bubble with a cluster of size nodes.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	inWorldWith(t, size, nil, test)
@@ -116,7 +116,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
 }
 
-// start starts node i with what its last run stored.
+// start starts node i with the store of its last run.
 func (w *world) start(i int) {
 	cfg := cluster.Config{Addr: address(i).String(), Name: fmt.Sprint("n", i), Size: len(w.nodes)}
 	for s := range w.nodes {
@@ -144,7 +144,7 @@ func (w *world) job(i int) *election.Job {
 	return open(w.t, w.nodes[i].Records(), "job", election.JobOptions{})
 }
 
-// leader is the number of the node that leads the cluster.
+// leader returns the index of the leader of the cluster.
 func (w *world) leader() int {
 	w.t.Helper()
 	for i, n := range w.nodes {
@@ -152,11 +152,11 @@ func (w *world) leader() int {
 			return i
 		}
 	}
-	w.t.Fatal("nobody leads the cluster")
+	w.t.Fatal("no node leads the cluster")
 	return 0
 }
 
-// followers are the numbers of those that do not.
+// followers returns the indices of all other nodes.
 func (w *world) followers() (f []int) {
 	for i, leader := 0, w.leader(); i < len(w.nodes); i++ {
 		if i != leader {
@@ -166,7 +166,7 @@ func (w *world) followers() (f []int) {
 	return f
 }
 
-// cut separates a node from all others, silently; heal undoes it.
+// cut separates a node from all others without an error; heal ends that.
 func (w *world) cut(i int)  { w.eachLink(i, w.net.Cut) }
 func (w *world) heal(i int) { w.eachLink(i, w.net.Heal) }
 
@@ -187,14 +187,14 @@ type worker struct {
 	stop  context.CancelFunc
 }
 
-// start is the begin of one leadership.
+// start is the start of one term.
 type start struct {
 	token member.Token
 	ctx   context.Context
 	at    time.Time
 }
 
-// work begins work whenever the job leads, until its context ends.
+// work runs in each term of the job until its context ends.
 func work(t *testing.T, x *Exclusive, j *election.Job) *worker {
 	return workWith(t, x, j, func(ctx context.Context) { <-ctx.Done() })
 }
@@ -216,7 +216,7 @@ func workWith(t *testing.T, x *Exclusive, j *election.Job, fn func(context.Conte
 	return w
 }
 
-// next waits for the next leadership.
+// next waits for the next term.
 func (w *worker) next(t *testing.T) start {
 	t.Helper()
 	select {
@@ -238,7 +238,7 @@ func (w *worker) giveUp(t *testing.T) {
 	}
 }
 
-// idle wants no leadership to begin for some time.
+// idle fails the test if a term begins within d.
 func (w *worker) idle(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -248,7 +248,7 @@ func (w *worker) idle(t *testing.T, d time.Duration) {
 	}
 }
 
-// ends waits for the end of a leadership, and wants its cause.
+// ends waits for the end of a term and checks its cause.
 func (s start) ends(t *testing.T, cause error) time.Time {
 	t.Helper()
 	select {

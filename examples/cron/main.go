@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cron is a job in six shards, as ElasticJob has them: a leader assigns the
-// shards to the members that are alive, and each member runs its own. Run it with
+// Command cron runs a job in six shards, as ElasticJob does: a leader assigns the shards to the
+// active members, and each member runs its own. Run it with
 //
 //	go run -C examples/cron .
 //
-// Three members work in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One
-// crashes and its shards move; it comes back and takes some again, each when the other has
-// stopped it; then the leader of the job crashes, and the next one begins by looking. What
-// to copy is in worker.go.
+// Three members run in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One crashes and
+// its shards move; it restarts and takes over some shards, each once the other member has
+// stopped it; then the leader of the job crashes, and the next leader takes over the plan. The
+// code to copy is in worker.go.
 package main
 
 import (
@@ -30,10 +30,10 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The seeds, which are all members.
+// The seeds; all members are seeds.
 var addresses = []string{"127.0.0.1:7201", "127.0.0.1:7202", "127.0.0.1:7203"}
 
-// every is how often a shard runs.
+// every is the interval between two runs of a shard.
 const every = 250 * time.Millisecond
 
 func main() {
@@ -52,14 +52,14 @@ func main() {
 	}
 }
 
-// config is the same for all but the address and the directory.
+// config differs between members only in the address and the directory.
 func config(dir, addr string) cluster.Config {
 	return cluster.Config{
 		Addr: addr, Seeds: addresses, Size: len(addresses), DataDir: filepath.Join(dir, addr),
 	}
 }
 
-// stage is where the members work and die.
+// stage has the members and their output.
 type stage struct {
 	out     io.Writer
 	start   func(ctx context.Context, addr string) (*cluster.Node, error)
@@ -103,7 +103,7 @@ func (s *stage) play(ctx context.Context) error {
 	if err := s.shown(ctx, 2, other); err != nil {
 		return err
 	}
-	s.say("%s comes back", other)
+	s.say("%s restarts", other)
 	if err := s.begin(ctx, other); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *stage) play(ctx context.Context) error {
 	return s.shown(ctx, 2, leader)
 }
 
-// begin starts a member, which works until its node has ended.
+// begin starts a member, which works until its node ends.
 func (s *stage) begin(ctx context.Context, addr string) error {
 	node, err := s.start(ctx, addr)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 	s.nodes[addr] = node
 	s.mu.Unlock()
 	say := func(format string, args ...any) {
-		if node.Err() == nil { // the dead say nothing
+		if node.Err() == nil { // a crashed member prints nothing
 			s.say(addr+" "+format, args...)
 		}
 	}
@@ -146,13 +146,13 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 	}
 	s.running.Go(func() {
 		if err := work(ctx, node, run, say); err != nil {
-			say("works no more: %v", err)
+			say("stops working: %v", err)
 		}
 	})
 	return nil
 }
 
-// shown waits until all shards run, on so many members, lets them, and shows where.
+// shown waits until the shards run on that many members, lets them run, and prints where.
 func (s *stage) shown(ctx context.Context, members int, gone string) error {
 	for !s.table.runBy(members, gone) {
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
@@ -164,7 +164,7 @@ func (s *stage) shown(ctx context.Context, members int, gone string) error {
 	return nil
 }
 
-// leader is who leads the job.
+// leader returns the leader of the job.
 func (s *stage) leader() (string, error) {
 	key, err := election.JobKey(jobName)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *stage) leader() (string, error) {
 	return string(r.Value), err
 }
 
-// crash ends a member as a kill does: nobody is told.
+// crash ends a member without any message, like a kill.
 func (s *stage) crash(addr, which string) {
 	s.say("%s, %s, crashes", addr, which)
 	_ = s.nodes[addr].Close()
@@ -182,7 +182,7 @@ func (s *stage) crash(addr, which string) {
 
 func (s *stage) end(ctx context.Context) {
 	for _, n := range s.nodes {
-		_ = n.Leave(context.WithoutCancel(ctx)) // of one that crashed: it has ended
+		_ = n.Leave(context.WithoutCancel(ctx)) // fails for a crashed member
 	}
 	s.running.Wait()
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// inBubble runs a test in virtual time, on a stage whose network is in memory.
+// inBubble runs a test in virtual time, with a network in memory.
 func inBubble(t *testing.T, test func(*testing.T, *stage, *memnet.Network)) (said string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -56,7 +56,7 @@ func address(t *testing.T, s string) member.Address {
 	return a
 }
 
-// TestPlay plays what the program does, and reads what it says.
+// TestPlay runs the program and checks its output.
 func TestPlay(t *testing.T) {
 	said := inBubble(t, func(t *testing.T, s *stage, _ *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -65,8 +65,8 @@ func TestPlay(t *testing.T) {
 			t.Errorf("play: %v", err)
 		}
 	})
-	if n := strings.Count(said, "twice at once: 0\n"); n != 4 {
-		t.Errorf("%d of 4 looks say that no shard ran twice at once", n)
+	if n := strings.Count(said, "overlaps: 0\n"); n != 4 {
+		t.Errorf("%d of 4 tables show no overlaps", n)
 	}
 	var last member.Token
 	for _, m := range regexp.MustCompile(`leads the job with token (\S+)`).
@@ -94,8 +94,8 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestCutOff cuts off a member that lives on: it has stopped its shards before another
-// one runs them, and takes some again when it is back.
+// TestCutOff cuts off a running member: it stops its shards before another member runs them, and
+// takes over some again once the network heals.
 func TestCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stage, net *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -123,7 +123,7 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// TestFormerLeader lets one assign whose token is of the past: nothing of it is committed.
+// TestFormerLeader: nothing is committed with a stale token.
 func TestFormerLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stage, _ *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -147,7 +147,7 @@ func TestFormerLeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lead := func() (token member.Token) { // each time with another token
+		lead := func() (token member.Token) { // each time with a new token
 			token, err := w.node.Records().Session(nil).Commit(ctx,
 				record.Op{Kind: record.Set, Key: key, Value: []byte(addresses[0])})
 			if err != nil {
@@ -157,7 +157,7 @@ func TestFormerLeader(t *testing.T) {
 		}
 		former, present := lead(), lead()
 		if err := w.assign(ctx, former); !errors.Is(err, record.ErrConflict) {
-			t.Errorf("assign by a token of the past: %v, want %v", err, record.ErrConflict)
+			t.Errorf("assign with a stale token: %v, want %v", err, record.ErrConflict)
 		}
 		if got := planned(w); len(got) != 0 {
 			t.Errorf("%d records of what was refused, want none", len(got))

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// table stands for the database that the shards work on. It refuses smaller tokens than
-// it has seen, as a database should, and counts what must never be: two members that run
-// one shard at once.
+// table stands for the database that the shards work on. Like a database should, it refuses
+// tokens smaller than one it has seen. It counts overlaps: two members that run one shard at the
+// same time, which must never happen.
 type table struct {
 	mu       sync.Mutex
 	rows     [shards]row
@@ -20,7 +20,7 @@ type table struct {
 }
 
 type row struct {
-	runner string // "" for nobody
+	runner string // "" for none
 	token  member.Token
 	count  int
 }
@@ -28,7 +28,7 @@ type row struct {
 func (t *table) row(shard string) *row {
 	var i int
 	if _, err := fmt.Sscanf(shard, "shard-%d", &i); err != nil {
-		panic(err) // no other name is ever assigned
+		panic(err) // no other name is assigned
 	}
 	return &t.rows[i]
 }
@@ -57,15 +57,14 @@ func (t *table) add(shard string, token member.Token) error {
 	defer t.mu.Unlock()
 	r := t.row(shard)
 	if token.Less(r.token) {
-		return fmt.Errorf("%s: token %v is of the past: %v has written", shard, token, r.token)
+		return fmt.Errorf("%s: token %v is stale: %v has written", shard, token, r.token)
 	}
 	r.token = token
 	r.count++
 	return nil
 }
 
-// runBy reports whether each shard is run, and by none but so many members, of which gone
-// is none.
+// runBy reports whether every shard is running, on that many members, and none on gone.
 func (t *table) runBy(members int, gone string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +75,7 @@ func (t *table) runBy(members int, gone string) bool {
 	return len(runners) == members && !runners[""] && !runners[gone]
 }
 
-// String is what is run where, and how often each was.
+// String returns where each shard runs, and how often it has run.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,6 +83,6 @@ func (t *table) String() string {
 	for i, r := range t.rows {
 		fmt.Fprintf(&b, "          shard-%d at %s, ran %d times\n", i, r.runner, r.count)
 	}
-	fmt.Fprintf(&b, "          twice at once: %d", t.overlaps)
+	fmt.Fprintf(&b, "          overlaps: %d", t.overlaps)
 	return b.String()
 }

@@ -22,20 +22,20 @@ import (
 const (
 	jobName = "cleanup"
 	shards  = 6
-	// plan begins the keys of the assignment: a record a shard, which says who is to run it.
+	// plan is the prefix of the records of the plan: one per shard, with its member.
 	plan = "cron/" + jobName + "/"
-	// lookInterval is how often the leader compares the plan with who is alive.
+	// lookInterval is how often the leader compares the plan with the active members.
 	lookInterval = 200 * time.Millisecond
 )
 
-// worker is one member of the job. The plan says who is to run a shard, and a member may
-// see it late; a lock for each shard says who may, and has one holder at most. So no two
-// members run a shard at once, whatever happens to the plan.
+// worker is one member of the job. The plan assigns the shards, but a member may see a change
+// late. So each shard also has a lock, which has at most one holder: no two members run a shard
+// at the same time, whatever happens to the plan.
 type worker struct {
 	node *cluster.Node
 	self string
-	// run works on a shard until ctx ends, and must return then. It gives the token away
-	// with all that it writes.
+	// run works on a shard until ctx ends, and must return then. It must pass the token with
+	// every write.
 	run func(ctx context.Context, shard string, token member.Token) error
 	say func(format string, args ...any)
 }
@@ -52,28 +52,28 @@ func work(
 	}
 	w := &worker{node, node.Self().Address.String(), run, say}
 	var both sync.WaitGroup
-	both.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // the error says that it is over
+	both.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // returns the reason of its end
 	both.Go(func() { w.follow(ctx) })
 	both.Wait()
 	return closeInTime(ctx, job.Close)
 }
 
-// lead is done by one member at a time. It begins by looking, and looks again and again:
-// who led before may have died in the middle of anything, and nobody tells of it.
+// lead runs on one member at a time. It compares the plan with the members from the start and
+// again and again: the previous leader may have crashed at any point, and no event reports that.
 func (w *worker) lead(ctx context.Context, term leader.Term) error {
 	token := term.Token()
 	w.say("leads the job with token %v", token)
 	for ctx.Err() == nil {
 		if err := w.assign(ctx, token); err != nil && ctx.Err() == nil {
-			w.say("could not assign: %v", err) // and looks again
+			w.say("could not assign: %v", err) // and tries again
 		}
 		pause(ctx, lookInterval)
 	}
 	return nil
 }
 
-// assign gives the shards to those that are alive, one after the other. All that is to
-// change is committed at once or not at all, and not where this member leads no more.
+// assign distributes the shards over the active members. It commits all changes together, on the
+// condition that this member still leads.
 func (w *worker) assign(ctx context.Context, token member.Token) error {
 	lead, err := election.JobKey(jobName)
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *worker) assign(ctx context.Context, token member.Token) error {
 	}
 	alive := w.alive()
 	if len(alive) == 0 {
-		return nil // this member was cut off
+		return nil // this member is cut off
 	}
 	ops, moved := []record.Op{{Kind: record.Held, Key: lead, Token: token}}, map[string][]string{}
 	for i := range shards {
@@ -116,7 +116,7 @@ func (w *worker) alive() (ids []string) {
 	return ids
 }
 
-// follow runs what the plan gives this member, and stops what it no longer does.
+// follow runs the shards that the plan assigns to this member, and stops the others.
 func (w *worker) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	running := map[string]context.CancelFunc{}
@@ -146,12 +146,12 @@ func (w *worker) follow(ctx context.Context) {
 	}
 }
 
-// hold runs a shard until ctx ends, whenever this member has its lock: not before the
-// member that ran it has stopped, or is known to have, since it is dead or cut off.
+// hold runs a shard until ctx ends, while this member holds its lock: the previous member has
+// then stopped, or is known to have lost the lock because it is dead or cut off.
 func (w *worker) hold(ctx context.Context, shard string) {
 	l, err := lock.New(w.node.Records(), jobName+"/"+shard)
 	if err != nil {
-		panic(err) // every shard has a name that a lock can have
+		panic(err) // the name of every shard is valid
 	}
 	defer func() { _ = closeInTime(ctx, l.Close) }()
 	for ctx.Err() == nil {
@@ -165,8 +165,8 @@ func (w *worker) hold(ctx context.Context, shard string) {
 	}
 }
 
-// closeInTime closes a lock or a job. Without a majority that could wait for ever; what is
-// left then ends with the node.
+// closeInTime closes a lock or a job. Without a majority that could take forever; the records
+// then end with the node.
 func closeInTime(ctx context.Context, closeOne func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()

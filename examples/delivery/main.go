@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command delivery is the delivery service of Hyperledger Fabric: one member of a network
-// is connected to the ordering service, and hands the blocks that it gets to the others.
-// Where the network falls apart, each part has a connection of its own. Run it with
+// Command delivery is the delivery service of Hyperledger Fabric: one member of a network is
+// connected to the ordering service, and sends the blocks to the others. If the network is
+// partitioned, each part has a connection of its own. Run it with
 //
 //	go run -C examples/delivery .
 //
-// The ordering service listens on a port of its own; the five members are on a network in
-// memory, which can be cut. The one that is connected crashes; then the others are cut in
-// two, neither of which is a majority; then the network is whole again, and the first comes
-// back. What to copy is in peer.go.
+// The ordering service listens on a TCP port; the five members are on a network in memory, which
+// can be cut. The connected member crashes; then the others are partitioned into two pairs,
+// neither of which is a majority; then the network heals, and the first member restarts. The
+// code to copy is in peer.go.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// stage is where the members work and die.
+// stage has the members, their network and their output.
 type stage struct {
 	dial    func(context.Context) (net.Conn, error)
 	began   time.Time
@@ -81,28 +81,28 @@ func (s *stage) play(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	s.say("n1 crashes")
-	_ = s.peers[0].node.Close() // as a kill does: nobody is told
+	_ = s.peers[0].node.Close() // without any message, like a kill
 	if err := s.shown(ctx, "n2"); err != nil {
 		return err
 	}
-	s.say("the network falls apart: n2 n3 | n4 n5, of which neither is a majority of %d", size)
+	s.say("the network is partitioned: n2 n3 | n4 n5, neither of which is a majority of %d", size)
 	s.between(s.network.Cut)
 	if err := s.shown(ctx, "n2", "n4"); err != nil {
 		return err
 	}
-	s.say("the network is whole again")
+	s.say("the network heals")
 	s.between(s.network.Heal)
 	if err := s.shown(ctx, "n2"); err != nil {
 		return err
 	}
-	s.say("n1 comes back, and has nothing")
+	s.say("n1 restarts with nothing")
 	if err := s.join(ctx, 0); err != nil {
 		return err
 	}
 	return s.shown(ctx, "n2")
 }
 
-// start starts all members, side by side.
+// start starts all members concurrently.
 func (s *stage) start(ctx context.Context) error {
 	begun := make(chan error, size)
 	for i := range s.peers {
@@ -125,7 +125,7 @@ func (s *stage) join(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// config names no DataDir: no token guards anything here.
+// config sets no DataDir, because no token protects anything here.
 func config(i int) cluster.Config {
 	cfg := cluster.Config{
 		Addr: address(i).String(), Name: fmt.Sprint("n", i+1), Size: size, Memory: true,
@@ -140,7 +140,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7301 + i)}
 }
 
-// between changes all links between n2 n3 and n4 n5.
+// between changes all links between the two pairs.
 func (s *stage) between(change func(from, to member.Address)) {
 	for _, i := range []int{1, 2} {
 		for _, j := range []int{3, 4} {
@@ -150,8 +150,8 @@ func (s *stage) between(change func(from, to member.Address)) {
 	}
 }
 
-// shown waits until just these members are connected and all that live have the blocks,
-// lets them, and shows how far each is.
+// shown waits until exactly these members are connected and all running members have the blocks,
+// lets them run, and prints how far each is.
 func (s *stage) shown(ctx context.Context, connected ...string) error {
 	for !slices.Equal(s.orderer.connected(), connected) || s.behind() {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
@@ -171,7 +171,7 @@ func (s *stage) shown(ctx context.Context, connected ...string) error {
 	return nil
 }
 
-// behind reports whether a member that lives lacks more than what is under way.
+// behind reports whether a running member lacks more than the newest block.
 func (s *stage) behind() bool {
 	return slices.ContainsFunc(s.peers[:], func(p *peer) bool {
 		return p.node.Err() == nil && p.height() < s.orderer.height()-1

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener within the process: what waits for it lets the time of a bubble pass.
+// pipes is a listener within the process, whose waiting lets virtual time pass.
 type pipes struct {
 	dialed chan net.Conn
 	closed context.Context
@@ -50,7 +50,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return nil }
 
-// TestPlay plays what the program does in virtual time, and reads what it says.
+// TestPlay runs the program in virtual time and checks its output.
 func TestPlay(t *testing.T) {
 	var out bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
@@ -67,18 +67,18 @@ func TestPlay(t *testing.T) {
 		`ordering service: n1 connects, wants blocks from 0 on; connected: n1
 .* s  blocks:  n1 \d+  n2 \d+  n3 \d+  n4 \d+  n5 \d+
 .* s  n1 crashes
-.* s  ordering service: n1 is gone; connected: 
+.* s  ordering service: n1 disconnects; connected: 
 .* s  ordering service: n2 connects, wants blocks from \d+ on; connected: n2
 .* s  blocks:  n2 \d+  n3 \d+  n4 \d+  n5 \d+
-.* s  the network falls apart: .*
+.* s  the network is partitioned: .*
 .* s  ordering service: n4 connects, wants blocks from \d+ on; connected: n2 n4
 .* s  blocks:  n2 \d+  n3 \d+  n4 \d+  n5 \d+
-.* s  the network is whole again
-.* s  ordering service: n4 is gone; connected: n2
+.* s  the network heals
+.* s  ordering service: n4 disconnects; connected: n2
 .* s  blocks:  n2 \d+  n3 \d+  n4 \d+  n5 \d+
-.* s  n1 comes back, and has nothing
+.* s  n1 restarts with nothing
 .* s  blocks:  n1 \d+  n2 \d+  n3 \d+  n4 \d+  n5 \d+
-.* s  ordering service: n2 is gone; connected: 
+.* s  ordering service: n2 disconnects; connected: 
 $`)
 	if !want.Match(out.Bytes()) {
 		t.Errorf("got\n%swant a match for\n%s", &out, want)
@@ -88,7 +88,7 @@ $`)
 	}
 }
 
-// sameChains wants each member to have each block once, in order, up to its height.
+// sameChains checks that each member has each block up to its height, in order.
 func sameChains(t *testing.T, s *stage) {
 	chains := make([][]Block, size)
 	for i, p := range s.peers {
@@ -107,7 +107,7 @@ func sameChains(t *testing.T, s *stage) {
 	}
 }
 
-// TestCatchUp lets a member miss blocks: it asks for them when the next one comes.
+// TestCatchUp lets a member miss blocks: it asks for them when the next one arrives.
 func TestCatchUp(t *testing.T) {
 	var p peer
 	for _, c := range []struct {

@@ -17,17 +17,17 @@ import (
 // blockInterval is the time between two blocks.
 const blockInterval = 200 * time.Millisecond
 
-// orderer stands for the ordering service: it makes a block each blockInterval, and gives
-// them to whoever connects and says from where on. All who connect get the same ones.
+// orderer stands for the ordering service: it makes a block every blockInterval, and sends the
+// blocks from a given number on to whoever connects.
 type orderer struct {
 	say   func(format string, args ...any)
 	began time.Time
 
 	mu   sync.Mutex
-	open map[string]bool // the members that are connected, by name
+	open map[string]bool // connected members by name
 }
 
-// serve takes connections until ctx ends, and returns when all have.
+// serve accepts connections until ctx ends, and waits for their end.
 func (o *orderer) serve(ctx context.Context, l net.Listener) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
@@ -41,7 +41,7 @@ func (o *orderer) serve(ctx context.Context, l net.Listener) {
 	}
 }
 
-// deliver sends blocks until the other end is gone.
+// deliver sends blocks until the connection ends.
 func (o *orderer) deliver(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,7 +54,7 @@ func (o *orderer) deliver(ctx context.Context, conn net.Conn) {
 	}
 	o.change(hello, true)
 	defer o.change(hello, false)
-	go func() { // nothing more comes but the end
+	go func() { // reads until the end of the connection
 		defer cancel()
 		_ = in.Decode(&hello)
 	}()
@@ -74,11 +74,11 @@ func (o *orderer) deliver(ctx context.Context, conn net.Conn) {
 
 func (o *orderer) height() int { return int(time.Since(o.began) / blockInterval) }
 
-// change notes that a member connected or is gone.
+// change records and prints that a member connected or disconnected.
 func (o *orderer) change(h Hello, connected bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	what := "is gone"
+	what := "disconnects"
 	if delete(o.open, h.Name); connected {
 		o.open[h.Name] = true
 		what = fmt.Sprint("connects, wants blocks from ", h.From, " on")
@@ -87,7 +87,7 @@ func (o *orderer) change(h Hello, connected bool) {
 		strings.Join(slices.Sorted(maps.Keys(o.open)), " "))
 }
 
-// connected are the members that have a connection, sorted.
+// connected returns the connected members, sorted.
 func (o *orderer) connected() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,26 +17,26 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Block is one block of the chain: from the ordering service to a leader, and as an event
-// from there to the others.
+// Block is one block of the chain. The ordering service sends it to a leader, and the leader
+// sends it to the others as an event.
 type Block struct {
 	Number int
 	Data   string
 }
 
-// Hello is how a member begins its connection to the ordering service.
+// Hello is the first message to the ordering service.
 type Hello struct {
 	Name string
-	From int // number of the first block that it lacks
+	From int // number of the first missing block
 }
 
 // Missing asks a member for the blocks from a number on.
 type Missing struct{ From int }
 
-// maxAnswer bounds the blocks of one answer to Missing; the next one asks again.
+// maxAnswer is the maximum number of blocks in answer to one Missing.
 const maxAnswer = 32
 
-// timing is a tenth of Fabric's, which people could not watch.
+// timing is a tenth of Fabric's, so that the program can be watched.
 func timing() election.Timing {
 	return election.Timing{
 		Grace: 1500 * time.Millisecond, Sample: 100 * time.Millisecond,
@@ -54,8 +54,7 @@ type peer struct {
 	chain []Block
 }
 
-// join starts a member, which takes part in the election from then on. cfg and opts say
-// where; dial reaches the ordering service.
+// join starts a member that takes part in the election. dial connects to the ordering service.
 func join(
 	ctx context.Context, dial func(context.Context) (net.Conn, error),
 	cfg cluster.Config, opts ...cluster.Option,
@@ -75,15 +74,15 @@ func join(
 	if err != nil {
 		return nil, errors.Join(err, p.node.Close())
 	}
-	// The error says that the member has ended.
+	// The error is only that the member has ended.
 	go func() { _ = p.group.WhileLeader(ctx, p.deliver) }()
 	return p, nil
 }
 
-// deliver holds the connection to the ordering service, while this member leads its part
-// of the network. Where that fails, it is called again after a pause; where it fails for
-// long, another member leads. The token fences nothing here, and need not: that two
-// members pull the same blocks costs a connection, and harms nobody.
+// deliver keeps the connection to the ordering service while this member leads its part of the
+// network. If it fails, it is called again after a pause; if it fails for long, another member
+// leads. The token protects nothing here, and need not: two members that fetch the same blocks
+// only waste a connection.
 func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
 	conn, err := p.dial(ctx)
 	if err != nil {
@@ -110,14 +109,14 @@ func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
 	}
 }
 
-// send gives an event to a member that may be out of reach. A member asks again for what
-// it has lost. Without BestEffort the event would go to active members only, and in a part
-// of the network without a majority no member knows who is active.
+// send sends an event to a member that may be unreachable; it will ask again for what it missed.
+// BestEffort is needed because other sends reach active members only, and in a part of the
+// network without a majority no member knows who is active.
 func send(ctx context.Context, node *cluster.Node, to member.Address, event any) {
 	_ = node.Send(ctx, to, event, cluster.BestEffort())
 }
 
-// onBlock takes the next block, and asks for those that it lacks before a later one.
+// onBlock adds the next block, and asks for the missing ones before a later block.
 func (p *peer) onBlock(ctx context.Context, from member.Member, b Block) error {
 	if !p.add(b) {
 		send(ctx, cluster.FromContext(ctx), from.Address, Missing{p.height()})
@@ -125,7 +124,7 @@ func (p *peer) onBlock(ctx context.Context, from member.Member, b Block) error {
 	return nil
 }
 
-// onMissing sends what a member lacks, one event a block.
+// onMissing sends missing blocks, each as an event.
 func (p *peer) onMissing(ctx context.Context, from member.Member, m Missing) error {
 	for _, b := range p.after(m.From, maxAnswer) {
 		send(ctx, cluster.FromContext(ctx), from.Address, b)
@@ -133,7 +132,7 @@ func (p *peer) onMissing(ctx context.Context, from member.Member, m Missing) err
 	return nil
 }
 
-// add appends a block to the chain, once; it is false where some are missing before.
+// add appends the next block to the chain. It returns false if blocks before b are missing.
 func (p *peer) add(b Block) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +142,7 @@ func (p *peer) add(b Block) bool {
 	return b.Number < len(p.chain)
 }
 
-// after is a copy of the chain from a number on, of so many blocks at most.
+// after returns a copy of at most that many blocks from a number on.
 func (p *peer) after(from, most int) []Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()

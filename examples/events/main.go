@@ -5,9 +5,9 @@
 //
 //	go run ./examples/events 127.0.0.1:7001 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003
 //
-// The first address is that of the process, the others are the seeds; start two
-// more with the other addresses. A line goes to all members, and one that begins
-// with an address to that member alone:
+// The first address is that of the process, the others are the seeds; start two more processes
+// with the other addresses. A line goes to all members; a line that begins with an address goes
+// to that member only:
 //
 //	hello
 //	127.0.0.1:7002 hello to you
@@ -30,7 +30,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Roar is for all members. It travels as "Roar", with its exported fields.
+// Roar is for all members. It is sent as "Roar", with its exported fields.
 type Roar struct{ Text string }
 
 // Whisper is for one member.
@@ -82,9 +82,8 @@ func chat(
 	return node.Leave(context.WithoutCancel(ctx))
 }
 
-// handlers prints what arrives. Events of one kind are handled in the order sent, those
-// of different kinds side by side. A handler that answers has its node from
-// cluster.FromContext.
+// handlers prints what arrives. Events of one type are handled in the order sent, those of
+// different types concurrently. A handler that replies gets its node from cluster.FromContext.
 func handlers(out io.Writer) *receiver.Mux {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, m Roar) error {
@@ -95,7 +94,7 @@ func handlers(out io.Writer) *receiver.Mux {
 		_, err := fmt.Fprintf(out, "%s to you: %s\n", from.Name, m.Text)
 		return err
 	})
-	// What the node itself sees comes the same way; no other member can send it.
+	// Events of the local node arrive the same way; no other member can send them.
 	receiver.Handle(rx, func(_ context.Context, _ member.Member, e cluster.MemberChanged) error {
 		_, err := fmt.Fprintln(out, "*", e)
 		return err
@@ -107,13 +106,13 @@ func handlers(out io.Writer) *receiver.Mux {
 	return rx
 }
 
-// say sends a line to whom it is for.
+// say sends a line to its recipients.
 func say(ctx context.Context, node *cluster.Node, line string) error {
 	first, rest, _ := strings.Cut(line, " ")
 	switch to, err := member.ParseAddress(first); {
 	case line == "":
 		return nil
-	case err != nil: // no address
+	case err != nil: // not an address
 		return node.Broadcast(ctx, Roar{line})
 	default:
 		err := node.Send(ctx, to, Whisper{rest})

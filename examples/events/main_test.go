@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// screen is what one member sees.
+// screen is the output of one member.
 type screen struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -34,7 +34,7 @@ func (s *screen) lines() []string {
 	return strings.Split(s.out.String(), "\n")
 }
 
-// TestChat: three members, of whom two talk.
+// TestChat: two of three members talk.
 func TestChat(t *testing.T) {
 	var screens [3]screen
 	var keyboards [3]io.WriteCloser
@@ -82,7 +82,7 @@ func count(lines []string, want string) int {
 	return n
 }
 
-// TestChatEndsWithItsContext, although nobody closes its input.
+// TestChatEndsWithItsContext, even if its input stays open.
 func TestChatEndsWithItsContext(t *testing.T) {
 	var keyboard io.Closer
 	run := func(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command seeds shows how nodes find each other: three nodes in one process, of
-// which one is the seed. Run it with
+// Command seeds shows how nodes find each other: three nodes in one process, one of which is the
+// seed. Run it with
 //
 //	go run ./examples/seeds
 //
-// The two others start first and wait until the seed is there. Then the seed
-// crashes, the two elect a leader without it, and the seed comes back and finds
-// them, since its store remembers who belongs to the cluster.
+// The two others start first and wait for the seed. Then the seed crashes, the two elect a
+// leader without it, and the seed restarts and finds them, because its store has the members of
+// the cluster.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// The entry point that every node is given, and the addresses of all three.
+// The seed of every node, and the addresses of all three.
 const seed = "127.0.0.1:7101"
 
 var addresses = []string{seed, "127.0.0.1:7102", "127.0.0.1:7103"}
@@ -45,8 +45,7 @@ func main() {
 	}
 }
 
-// config is the same for all but the address and the directory, which is the
-// node's own: one process a store.
+// config differs between nodes only in the address and the directory.
 func config(dir, addr string) cluster.Config {
 	return cluster.Config{
 		Addr:    addr,
@@ -58,7 +57,7 @@ func config(dir, addr string) cluster.Config {
 
 type starter func(ctx context.Context, addr string) (*cluster.Node, error)
 
-// joined is a node, or why there is none.
+// joined is the result of a start.
 type joined struct {
 	node *cluster.Node
 	err  error
@@ -68,7 +67,7 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 	others := make(chan joined)
 	for _, addr := range addresses[1:] {
 		go func() {
-			fmt.Fprintln(out, addr, "asks for the seed")
+			fmt.Fprintln(out, addr, "looks for the seed")
 			node, err := start(ctx, addr) // blocks until it has joined
 			others <- joined{node, err}
 		}()
@@ -96,7 +95,7 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 		return err
 	}
 	fmt.Fprintln(out, term.Leader(), "leads with token", term.Token())
-	if err := first.Close(); err != nil { // as a crash: nobody is told
+	if err := first.Close(); err != nil { // without any message, like a crash
 		return err
 	}
 	fmt.Fprintln(out, seed, "crashed")
@@ -109,11 +108,11 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 		return err
 	}
 	defer again.Leave(context.WithoutCancel(ctx))
-	fmt.Fprintln(out, seed, "is back")
+	fmt.Fprintln(out, seed, "has restarted")
 	return again.WaitActive(ctx, len(addresses))
 }
 
-// without waits for a term whose leader is not gone.
+// without waits for a term with another leader than gone.
 func without(
 	ctx context.Context, node *cluster.Node, gone string,
 ) (leader.Term, error) {

@@ -29,7 +29,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.out.Write(p)
 }
 
-// TestShow runs the program in virtual time and reads what it says.
+// TestShow runs the program in virtual time and checks its output.
 func TestShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, dir := memnet.New(), t.TempDir()
@@ -48,12 +48,12 @@ func TestShow(t *testing.T) {
 		if err := show(ctx, &got, start); err != nil {
 			t.Fatalf("show: %v\n%s", err, got.out.String())
 		}
-		want := regexp.MustCompile(`^(127.0.0.1:710[123] (asks for the seed|is the seed)\n){3}` +
+		want := regexp.MustCompile(`^(127.0.0.1:710[123] (looks for the seed|is the seed)\n){3}` +
 			`(127.0.0.1:710[23] has joined\n){2}` +
 			`127.0.0.1:710\d leads with token 1.0\n` +
 			`127.0.0.1:7101 crashed\n` +
 			`127.0.0.1:710[23] leads with token \d+.0\n` +
-			`127.0.0.1:7101 is back\n$`)
+			`127.0.0.1:7101 has restarted\n$`)
 		if !want.MatchString(got.out.String()) {
 			t.Errorf("got\n%swant a match for\n%s", got.out.String(), want)
 		}

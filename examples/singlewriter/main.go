@@ -2,17 +2,17 @@
 
 //go:build unix
 
-// Command singlewriter lets one of three processes write to a database, which refuses all
-// who led before: the danger that no election can take away, and its remedy. Run it with
+// Command singlewriter lets one of three processes write to a database that refuses every former
+// leader. It shows a danger that no election can remove, and the remedy. Run it with
 //
 //	go run -C examples/singlewriter .
 //	go run -C examples/singlewriter . postgres://USER:PASSWORD@HOST/EMPTY-DATABASE
 //
-// The first uses a file of SQLite. The leader is stopped (SIGSTOP) between its look at its
-// lease and its write; another process leads and writes; then the first is resumed, and its
-// write arrives late. A table without a guard takes it, one with a guard does not. What to
-// copy is in writer.go and in the schema of your database. It is a module of its own
-// because of the drivers.
+// The first form uses an SQLite file. The leader is paused (SIGSTOP) between checking its lease
+// and writing; another process leads and writes; then the first process is resumed, and its
+// write arrives late. A table without a guard accepts the write, a table with a guard refuses
+// it. The code to copy is in writer.go and in the schema of your database. The example is a
+// module of its own because of the drivers.
 package main
 
 import (
@@ -53,7 +53,7 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer db.Close()
-	// With a DataDir: without one, tokens could begin at 1 again.
+	// Without a DataDir, tokens could start at 1 again.
 	cfg := cluster.Config{Name: name, Addr: addr, Seeds: seeds, Size: len(seeds), DataDir: dir}
 	node, err := cluster.Start(ctx, cfg, cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -67,10 +67,10 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 	return node.Leave(context.WithoutCancel(ctx))
 }
 
-// thinkTime is how long a writer takes from its look at the lease to its write.
+// thinkTime is the time of a writer between checking its lease and writing.
 const thinkTime = 500 * time.Millisecond
 
-// lead writes one number after the other, as long as this process leads.
+// lead writes one number after another while this process leads.
 func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io.Writer) error {
 	token, err := term.Token().Int64()
 	if err != nil {
@@ -83,11 +83,11 @@ func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io
 	fmt.Fprintf(out, "leads with token %d, and continues after %d\n", token, last)
 	for number := last + 1; ctx.Err() == nil && term.Valid(); number++ {
 		fmt.Fprintln(out, "has the lease, and is about to write", number)
-		// Here a program computes, collects garbage or waits for a disk, and here its
-		// machine may stand still.
+		// A program may compute, collect garbage or wait for a disk here, and its machine may
+		// be paused.
 		time.Sleep(thinkTime)
-		// A program passes on ctx, which has ended where the lease has. This one writes
-		// all the same, as does a request that was on its way already.
+		// A program should pass ctx, which ends with the lease. This one does not, so that its
+		// write arrives late, like a request that was already sent.
 		late := context.WithoutCancel(ctx)
 		if err := write(late, db, "unguarded", number, name, token); err != nil {
 			return err
@@ -101,7 +101,7 @@ func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io
 	return context.Cause(ctx)
 }
 
-// play starts the processes, stops the one that leads, and shows what becomes of it.
+// play starts the processes, pauses the leader, and prints the tables.
 func play(ctx context.Context, args []string, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "athena-singlewriter-")
 	if err != nil {
@@ -137,7 +137,7 @@ func play(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// pauseLeader is what this is about.
+// pauseLeader is the point of the example.
 func (p *processes) pauseLeader() error {
 	first, err := p.await("", "wrote 3")
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *processes) pauseLeader() error {
 	if _, err = p.await(first, "has the lease, and is about to write"); err != nil {
 		return err
 	}
-	if err := p.signal(first, syscall.SIGSTOP, "stands still there: SIGSTOP"); err != nil {
+	if err := p.signal(first, syscall.SIGSTOP, "is paused there: SIGSTOP"); err != nil {
 		return err
 	}
 	next, err := p.await("", "leads with token")
@@ -158,7 +158,7 @@ func (p *processes) pauseLeader() error {
 			return err
 		}
 	}
-	if err := p.signal(first, syscall.SIGCONT, "goes on: SIGCONT"); err != nil {
+	if err := p.signal(first, syscall.SIGCONT, "is resumed: SIGCONT"); err != nil {
 		return err
 	}
 	if _, err := p.await(first, "is refused"); err != nil {
@@ -168,7 +168,7 @@ func (p *processes) pauseLeader() error {
 	return err
 }
 
-// show prints what a table has, in the order in which it was written.
+// show prints the rows of a table in the order of their writes.
 func show(ctx context.Context, db *sql.DB, table string, out io.Writer) error {
 	rows, err := db.QueryContext(ctx, "SELECT number, token FROM "+table+" ORDER BY seq")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// TestMain lets the processes of a test run this program, too.
+// TestMain lets the processes of a test run this program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "member" {
 		main()
@@ -39,7 +39,7 @@ func TestPostgreSQL(t *testing.T) {
 	testSchema(t, url+"schema")
 }
 
-// testPlay runs the program with real processes, and reads what it says.
+// testPlay runs the program with real processes and checks its output.
 func testPlay(t *testing.T, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -49,11 +49,11 @@ func testPlay(t *testing.T, args ...string) {
 		t.Fatalf("play: %v\n%s", err, &out)
 	}
 	said := out.String()
-	refused := regexp.MustCompile(`is refused: .*token \d+ is of the past: \d+ has written`)
+	refused := regexp.MustCompile(`is refused: .*token \d+ is stale: \d+ has written`)
 	if n := len(refused.FindAllString(said, -1)); n != 1 {
 		t.Errorf("%d writes are refused by their token, want 1", n)
 	}
-	// falls counts where a token is lower than the one before it in a table.
+	// falls counts the tokens that are lower than the previous one in a table.
 	falls := func(table string) (n int) {
 		_, line, found := strings.Cut(said, "\n"+table+" ")
 		line, _, _ = strings.Cut(line, "\n")
@@ -78,14 +78,14 @@ func testPlay(t *testing.T, args ...string) {
 		t.Errorf("without a guard: a former leader wrote %d times, want 1", n)
 	}
 	if n := falls("guarded"); n != 0 {
-		t.Errorf("with a guard: a former leader wrote %d times, want never", n)
+		t.Errorf("with a guard: a former leader wrote %d times, want 0", n)
 	}
 	if t.Failed() {
 		t.Log(said)
 	}
 }
 
-// testSchema holds what the schema promises, call by call.
+// testSchema checks the guarantees of the schema one by one.
 func testSchema(t *testing.T, url string) {
 	t.Helper()
 	db, schema, err := open(url)
@@ -99,7 +99,7 @@ func testSchema(t *testing.T, url string) {
 	}
 	refuses := func(what string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "token 1 is of the past") {
+		if err == nil || !strings.Contains(err.Error(), "token 1 is stale") {
 			t.Errorf("%s with token 1 after 2: %v, want a refusal that names both", what, err)
 		}
 	}
@@ -133,29 +133,29 @@ func testSchema(t *testing.T, url string) {
 	}
 }
 
-// startPostgreSQL starts a server of its own, on a socket in a directory, with two empty
-// databases, and returns the URL of one without its name.
+// startPostgreSQL starts a server on a socket in a directory, with two empty databases, and
+// returns the URL of one without its name.
 func startPostgreSQL(t *testing.T) string {
 	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // where Debian hides it
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the path on Debian
 	if path, err := exec.LookPath("initdb"); err == nil {
 		found = append(found, path)
 	}
 	if len(found) == 0 {
 		t.Skip("PostgreSQL is not tested: initdb is not installed")
 	}
-	dir, err := os.MkdirTemp("", "pg") // short: the path of a socket is bounded
+	dir, err := os.MkdirTemp("", "pg") // short, since the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	as := &syscall.SysProcAttr{}
-	if os.Getuid() == 0 { // it refuses to run as root
+	if os.Getuid() == 0 { // the server refuses to run as root
 		u, err := user.Lookup("postgres")
 		if err != nil {
 			t.Skip("PostgreSQL is not tested: it does not run as root, and there is no user postgres")
 		}
-		uid, _ := strconv.Atoi(u.Uid) // numbers, on Unix
+		uid, _ := strconv.Atoi(u.Uid) // a number on Unix
 		gid, _ := strconv.Atoi(u.Gid)
 		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		if err := os.Chown(dir, uid, gid); err != nil {

@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// processes are three members of one cluster, each a process that runs this program.
+// processes are three members of one cluster, each a process of this program.
 type processes struct {
 	ctx     context.Context
 	out     io.Writer
 	began   time.Time
 	byName  map[string]*exec.Cmd
-	lines   chan line // what they say, in the order in which it comes
+	lines   chan line // their output, in order of arrival
 	reading sync.WaitGroup
 }
 
@@ -74,8 +74,8 @@ func (p *processes) start(name string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// await shows what the processes say until one of them, or just the named one, begins a
-// line with text, and returns its name.
+// await prints the output of the processes until a line of the named process, or of any if name
+// is empty, begins with text. It returns the name of that process.
 func (p *processes) await(name, text string) (string, error) {
 	for {
 		select {
@@ -99,10 +99,11 @@ func (p *processes) say(name, text string) {
 	fmt.Fprintf(p.out, "%6.2f s  %s %s\n", time.Since(p.began).Seconds(), name, text)
 }
 
+// end ends all processes, including a paused one, and prints their remaining output.
 // end ends them all, also one that is stopped, and shows what they still say.
 func (p *processes) end() {
 	for _, cmd := range p.byName {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 	}
 	go func() {
@@ -113,11 +114,11 @@ func (p *processes) end() {
 		p.say(l.name, l.text)
 	}
 	for _, cmd := range p.byName {
-		_ = cmd.Wait() // how it ended is no matter any more
+		_ = cmd.Wait() // its result does not matter
 	}
 }
 
-// freeAddresses are so many addresses on which nobody listens now.
+// freeAddresses returns that many unused addresses.
 func freeAddresses(count int) (addrs []string, err error) {
 	for range count {
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")

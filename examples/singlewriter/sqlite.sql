@@ -1,8 +1,8 @@
--- Who may write: the greatest token that a writer has shown. One row.
+-- The greatest token that any writer has shown. One row.
 CREATE TABLE fence (token BIGINT NOT NULL);
 INSERT INTO fence VALUES (0);
 
--- What the single writer keeps.
+-- The data of the single writer.
 CREATE TABLE guarded (
 	seq    INTEGER PRIMARY KEY,
 	number BIGINT NOT NULL,
@@ -10,16 +10,16 @@ CREATE TABLE guarded (
 	token  BIGINT NOT NULL
 );
 
--- Each row shows the token of its writer; a lower one than the last is refused, and the
--- whole transaction with it.
+-- Each row shows the token of its writer. If the token is lower than the greatest one, the
+-- row and its transaction are refused.
 CREATE TRIGGER fenced BEFORE INSERT ON guarded
 BEGIN
-	SELECT RAISE(ABORT, 'token ' || NEW.token || ' is of the past: ' || token || ' has written')
+	SELECT RAISE(ABORT, 'token ' || NEW.token || ' is stale: ' || token || ' has written')
 		FROM fence WHERE token > NEW.token;
 	UPDATE fence SET token = NEW.token;
 END;
 
--- The same without a guard, to see what would happen.
+-- The same table without a guard, for comparison.
 CREATE TABLE unguarded (
 	seq    INTEGER PRIMARY KEY,
 	number BIGINT NOT NULL,

@@ -21,21 +21,20 @@ var sqliteSchema string
 //go:embed postgres.sql
 var postgresSchema string
 
-// open opens a database: one of PostgreSQL by its URL, else the file of one of SQLite.
+// open opens a database: PostgreSQL for a URL, otherwise an SQLite file.
 func open(url string) (db *sql.DB, schema string, err error) {
 	if strings.HasPrefix(url, "postgres://") {
 		db, err = sql.Open("pgx", url)
 		return db, postgresSchema, err
 	}
-	// Who finds the file locked waits; who is going to write says so first.
+	// A transaction takes the write lock first, and waits for it.
 	db, err = sql.Open("sqlite", "file:"+url+
 		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)")
 	return db, sqliteSchema, err
 }
 
-// begin is what a new leader does first: it shows its token to the database, and only
-// then looks how far the writers before it came. The other way round, one of them could
-// still write after that look. The token is the one number that member.Token.Int64 makes.
+// begin raises the token (member.Token.Int64) in the database, and then reads the last number.
+// In the reverse order, a former leader could still write after the read.
 func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
 	done, err := db.ExecContext(ctx, "UPDATE fence SET token = $1 WHERE token <= $1", token)
 	if err != nil {
@@ -44,13 +43,13 @@ func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
 	if rows, err := done.RowsAffected(); err != nil {
 		return 0, err
 	} else if rows == 0 {
-		return 0, fmt.Errorf("token %d is of the past: another has written", token)
+		return 0, fmt.Errorf("token %d is stale: another writer has a greater one", token)
 	}
 	err = db.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) FROM guarded").Scan(&last)
 	return last, err
 }
 
-// write adds a row to a table. The guarded one refuses it where a greater token was shown.
+// write adds a row to a table. The guarded table refuses it if a greater token was shown.
 func write(
 	ctx context.Context, db *sql.DB, table string, number int, writer string, token int64,
 ) error {

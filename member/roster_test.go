@@ -143,9 +143,9 @@ func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
 	}
 }
 
-// protocol.md section 1: M = N/2+1; section 3: "two sets of M out of
-// neighbouring rosters always meet". Every two sets, for every N up to 7: the
-// next roster has the same voters or one less, and in reverse one more.
+// protocol.md section 1: M = N/2+1; section 3: "any two sets of M voters from neighbouring
+// rosters intersect". Every two sets, for every N up to 7: the next roster has the same
+// voters or one less, and in reverse one more.
 func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		m := member.Quorum(n)

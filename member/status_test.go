@@ -71,8 +71,9 @@ func TestVotersByStatus(t *testing.T) {
 	}
 }
 
-// protocol.md section 3: "Removed is what the view shows of a member whose
-// leaving is committed", and Joining is what it shows of one that rejoins.
+// protocol.md section 3: "Removed is the status that views, and so the application, show
+// once it is committed that a member leaves", and Joining is what it shows of one that
+// rejoins.
 func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 	for _, tc := range []struct {
 		entry member.Member

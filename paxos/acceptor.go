@@ -127,11 +127,12 @@ const (
 	maxRound = 1 << 40
 )
 
-// jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if its
-// version is more than 2^16 above the voter's held version (a voter's word extends that to the
-// state which its proposal continues) or its round is above 2^40; of a voter, and of a founder,
-// twice as much is allowed" (protocol.md 3): a node without a vote must not bind voters to a
-// version that no other proposal can exceed. "A founding proposes version 1."
+// jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if
+// its version is more than 2^16 above the voter's held version (if the proposer is a voter:
+// or above the state that its proposal continues, if that is newer) or its round is above
+// 2^40. For a proposer that is a voter, and for a founder, twice as much is allowed"
+// (protocol.md 3): a node without a vote must not bind voters to a version that no other
+// proposal can exceed. "A founding proposes version 1."
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)
 	switch {

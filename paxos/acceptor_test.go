@@ -102,7 +102,8 @@ func TestAcceptanceIsStoredAndBinds(t *testing.T) {
 	}
 }
 
-// 6, 3: "Who then holds nothing votes in foundings only, in pre and in formal votes."
+// 6, 3: "A node that then holds nothing votes in foundings only, in pre and in formal
+// votes."
 func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
 	for _, founding := range []bool{false, true} {
 		want := HoldsNothing
@@ -120,9 +121,10 @@ func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
 	}
 }
 
-// 3: "A proposal is refused if its version is more than 2^16 above the voter's held version (a
-// voter's word extends that to the state which its proposal continues) or its round is above 2^40;
-// of a voter, and of a founder, twice as much is allowed. A founding proposes version 1."
+// 3: "A proposal is refused if its version is more than 2^16 above the voter's held version
+// (if the proposer is a voter: or above the state that its proposal continues, if that is
+// newer) or its round is above 2^40. For a proposer that is a voter, and for a founder,
+// twice as much is allowed. A founding proposes version 1."
 func TestNumbersCannotBeUsedUp(t *testing.T) {
 	at := func(version, round uint64) Proposal { return pre(id(version, round, 1)) }
 	founding := func(version, round uint64) Proposal {

@@ -120,7 +120,7 @@ func (t Attempt) Expects(id ID, stage Stage) bool {
 // Count counts a vote that the attempt expects, or returns the reason why it does not count. The
 // caller then calls Next.
 //
-// "Votes count where (address, store id) is a voter of the newest held state among the votes"
+// "Votes count if (address, store id) is a voter of the newest held state among the votes"
 // (protocol.md 6, 4), "one a voter" (6, 6).
 func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 	p.Attempt = p.Attempt.rebaseOn(v.Newer)
@@ -139,9 +139,9 @@ func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 // rebaseOn bases the attempt on s if s is newer than its base. A proposer bound above s cannot take
 // s, and voters that hold s would forever refuse a value based on less.
 //
-// (S) "A proposer that is bound above that state cannot take it, and builds on it all the same,
-// where whom it proposes has a vote in it"; "the proposer must be [a voter of it]" (protocol.md 6,
-// 4). In the formal stage the value is settled and stays as it is.
+// (S) "A proposer that is bound above that state cannot take it, and builds on it all the
+// same if its candidate has a vote in it"; "the proposer must be [a voter of it]"
+// (protocol.md 6, 4). In the formal stage the value is settled and stays as it is.
 func (t Attempt) rebaseOn(s member.State) Attempt {
 	hasVote := func(c member.Address) bool {
 		e, _ := s.Roster.Find(c)

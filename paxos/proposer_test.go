@@ -211,7 +211,7 @@ func TestOnlyVotesOnThisProposalAreExpected(t *testing.T) {
 	}
 }
 
-// 6, 4: "Votes count where (address, store id) is a voter", and 6, 6: "one a voter".
+// 6, 4: "Votes count if (address, store id) is a voter", and 6, 6: "one a voter".
 func TestVotesThatDoNotCount(t *testing.T) {
 	store := yes(2)
 	store.From.StoreID[0]++
@@ -309,8 +309,8 @@ func TestAFoundingAlwaysAdopts(t *testing.T) {
 	}
 }
 
-// 6, 4: "A proposer that is bound above that state cannot take it, and builds on it all the same,
-// where whom it proposes has a vote in it"; "the proposer must be one".
+// 6, 4: "A proposer that is bound above that state cannot take it, and builds on it all the
+// same if its candidate has a vote in it"; "the proposer must be one".
 func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	newer := func(change func(*member.State)) member.State {
 		s := heldBy(3)
@@ -353,8 +353,9 @@ func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	}
 }
 
-// 6, leaving leader: "Of the successors that answered when M votes are in, the one that had shown
-// the newest state. An answer is a granted pre vote, or one refused for the wait after a start."
+// 6, leaving leader: "Of the successors that answered when M votes have arrived, the one
+// that had shown the newest state. An answer is a granted pre vote, or one that a member
+// with a memory store refused because of the wait after a start."
 func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 	waits := no(4)
 	waits.Waits = true

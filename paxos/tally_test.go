@@ -141,8 +141,8 @@ func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
 	}
 }
 
-// protocol.md section 6, 4: "votes count where (address, store id) is a voter
-// of the newest held state".
+// protocol.md section 6, 4: "votes count if (address, store id) is a voter of the newest
+// held state".
 func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 	r := roster(3)
 	r = r.With(member.Member{Identity: voter(4), Status: member.Joining})
@@ -209,9 +209,9 @@ func TestGrantedIsOfOneRun(t *testing.T) {
 	}
 }
 
-// protocol.md section 6, 4: "the initial state is the newest held state with
-// the candidate active and the incarnations of those that pre-voted, under the
-// new version, revision 0".
+// protocol.md section 6, 4: "the initial state is the newest held state with the candidate
+// active and the incarnations of the nodes that pre-voted, under the new version, revision
+// 0".
 func TestInitialState(t *testing.T) {
 	base := member.State{Number: number(4, 9), Leader: addr(1), Roster: roster(4)}
 	base.Roster[1].Status, base.Roster[1].Gone, base.Roster[1].Resigned = member.Leaving, true, true

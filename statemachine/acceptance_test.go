@@ -15,8 +15,8 @@ import (
 // Tests for protocol.md 6, steps 5 to 8 (acceptance, bound voters, the first steps of a chosen
 // leader) and for what must be durable.
 
-// 5. "If itself a chosen leader and not the candidate, its lease has ended:
-// then it steps down."
+// 5. "If it is itself a chosen leader and not the candidate, its lease has ended: then it
+// steps down."
 func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(message.LeaseMargin(b.timings.LeaseTimeout))
@@ -106,8 +106,8 @@ func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// 6. The announcement goes to "all of old and new roster", whatever their
-// status (section 2).
+// 6. The announcement goes to "all of the old and new roster", whatever their status
+// (section 2).
 func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 	s := state(5, 3, 0, 1)
 	s.Roster[3].Status = member.Joining
@@ -128,8 +128,8 @@ func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 	}
 }
 
-// 8. "A leader that sees a member bound to a higher version (join, keep-alive)
-// proposes itself above it: its followers vote for it, nobody is released."
+// 8. "A leader that sees a member bound to a higher version (in a join or keep-alive)
+// proposes itself above it: its followers vote for it, and none is released."
 func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"keep-alive": event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}),
@@ -173,7 +173,7 @@ func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
 	}
 }
 
-// "Nothing of this expires", "a claim heard drops nothing", and a restart loses
+// "Nothing of this expires", "a claim that is heard drops nothing", and a restart loses
 // nothing.
 func TestAPromiseNeverExpires(t *testing.T) {
 	b := aVoter(t, 3)

@@ -116,7 +116,7 @@ func TestAMemberToldToRejoinJoinsTheWinner(t *testing.T) {
 	}
 }
 
-// "Anyone that holds a better one answers with it."
+// "Any node that holds a better claim answers with it."
 func TestABetterClaimIsTheAnswer(t *testing.T) {
 	b := supporter(t)
 	for _, tc := range []struct {
@@ -136,7 +136,7 @@ func TestABetterClaimIsTheAnswer(t *testing.T) {
 	}
 }
 
-// "Claims are old by the time they arrive": a claim below the held version is ignored, and later
+// "Claims are old when they arrive": a claim below the held version is ignored, and later
 // claims of others do not bring back a lost leader.
 func TestOldClaimsLeadNowhere(t *testing.T) {
 	for name, in := range map[string]message.Message{
@@ -159,8 +159,8 @@ func TestOldClaimsLeadNowhere(t *testing.T) {
 	}
 }
 
-// "Two chosen leaders of different versions are normal for a moment, two of one
-// version are a proof of a fault: both stop, loudly."
+// "Two chosen leaders of different versions are normal for a moment. Two of one version are
+// proof of a fault: both stop with an error."
 func TestTwoLeadersOfOneVersionStop(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))

@@ -22,8 +22,9 @@ type refusal struct {
 	sends   []string // what is sent in answer; nil for nothing
 }
 
-// An event based on an observation "is dropped where the receiver's own differs. Each drop has a
-// named reason" (protocol.md 2). Every reason is reached by a named test (STYLE.md 40).
+// An event based on an observation "is dropped if the receiver's own observation differs.
+// Each drop has a named reason" (protocol.md 2). Every reason is reached by a named test
+// (STYLE.md 40).
 func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true

@@ -90,8 +90,8 @@ func TestVotersAskInTurn(t *testing.T) {
 	}
 }
 
-// 7. "Who granted another's proposal holds back": later answers to its own inquiry do not make it
-// propose.
+// 7. "A node that granted another's proposal holds back": later answers to its own inquiry
+// do not make it propose.
 func TestWhoGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	b := aVoter(t, 3)
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
@@ -103,8 +103,8 @@ func TestWhoGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	}
 }
 
-// 2. "Fewer than M answer unhealthy (its own answer is one): ask again after HeartbeatInterval",
-// with growing pauses, so that a long round trip only delays.
+// 2. "If fewer than M answer unhealthy (its own answer is one), it asks again after
+// HeartbeatInterval", with growing pauses, so that a long round trip only delays.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -128,8 +128,8 @@ func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	}
 }
 
-// 2. "A healthy answer: join the leader of its claim, and go on asking until
-// its state is taken."
+// 2. "After a healthy answer it joins the leader of that claim, and continues to ask until
+// it has taken that leader's state."
 func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -146,8 +146,8 @@ func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	}
 }
 
-// 3. "case1: the version asked at must still be held." Of members that lost the same leader one is
-// elected; a slower one must not hold another election.
+// 3. "case1: the version asked about must still be held." Of members that lost the same
+// leader one is elected; a slower one must not hold another election.
 func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
 	b := aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
@@ -181,8 +181,8 @@ func TestThePreProposal(t *testing.T) {
 	}
 }
 
-// 3. "A promise constrains ballots only: the voter goes on following, echoing
-// and taking states."
+// 3. "A promise constrains ballots only: the voter continues to follow, echo and take
+// states."
 func TestAPromiseConstrainsBallotsOnly(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
@@ -217,7 +217,7 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 		out.Persist.Accepted.State.Digest() != value.Digest() {
 		t.Errorf("formal: got %+v to save, want ballot, base and state", out.Persist)
 	}
-	// "One's own too, before one's Proposal."
+	// "Its own too, before its Proposal."
 	b = aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
 	out = b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
@@ -227,8 +227,8 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 	}
 }
 
-// 3. "A leaderless or provisional node that sees in any vote, accept or reject,
-// a newer held state, not below its bound, takes it and starts from it."
+// 3. "A leaderless or provisional node that sees in any vote, accept or reject, a newer held
+// state that is not below its bound takes it and starts from it."
 func TestANewerStateInAVoteIsTaken(t *testing.T) {
 	for _, granted := range []bool{true, false} {
 		b, p := aProposer(t, 5)
@@ -307,8 +307,8 @@ func TestTheChoiceOfTheValue(t *testing.T) {
 	}
 }
 
-// 4. "The initial state is the newest held state with the candidate active and
-// the incarnations of those that pre-voted, under the new version, revision 0."
+// 4. "The initial state is the newest held state with the candidate active and the
+// incarnations of the nodes that pre-voted, under the new version, revision 0."
 func TestTheInitialState(t *testing.T) {
 	s := state(3, 3, 5, 1)
 	s.Roster[0].Status = member.Unreachable
@@ -371,8 +371,7 @@ func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	}
 }
 
-// 4. "Votes count where (address, store id) is a voter of the newest held
-// state."
+// 4. "Votes count if (address, store id) is a voter of the newest held state."
 func TestVotesOfOthersDoNotCount(t *testing.T) {
 	for name, from := range map[string]member.Identity{
 		"a stranger": run(7, 1), "another store": newStore(run(1, 1)),
@@ -407,9 +406,9 @@ func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	}
 }
 
-// 7. "Short of M after HeartbeatInterval, or rejected: round = highest seen +
-// 1, after a wait that grows with the member's rank in the roster plus jitter,
-// so that contenders do not duel."
+// 7. "If fewer than M votes arrive within HeartbeatInterval, or rejected: round = highest
+// seen + 1, after a wait that grows with the member's rank in the roster plus jitter, so
+// that contenders do not duel."
 func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	b, p := aProposer(t, 3)
 	var rounds []uint64
@@ -438,7 +437,7 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	}
 }
 
-// 7. "Short of M after HeartbeatInterval": no voter answers the proposal.
+// 7. "If fewer than M votes arrive within HeartbeatInterval": no voter answers the proposal.
 func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
 	b, _ := aProposer(t, 3)
 	from := len(b.nodes[0].trace)
@@ -452,7 +451,7 @@ func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-// 7. "One proposal under way per node."
+// 7. "A node has one proposal under way."
 func TestOneProposalUnderWayPerNode(t *testing.T) {
 	b, p := aProposer(t, 5)
 	q := last[message.LeaderStatusQuery](b)

@@ -129,7 +129,7 @@ func TestLeaveTwice(t *testing.T) {
 	}
 }
 
-// "Transfer is the same without going."
+// "Transfer is the same without leaving."
 func TestTransferHandsOverAndStays(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()

@@ -32,8 +32,8 @@ func freeze(b *bus, i int, pause time.Duration) {
 	b.wire = append(kept, b.wire...)
 }
 
-// "It waits while an answer shows a held state", even if that answer is late: two seeds lost their
-// stores, and the third sometimes answers almost a RetryInterval later.
+// "The seed waits while an answer shows a held state", even if that answer is late: two
+// seeds lost their stores, and the third sometimes answers almost a RetryInterval later.
 func TestASlowHolderIsHeard(t *testing.T) {
 	for trial := range uint64(60) {
 		draw := rand.New(rand.NewPCG(trial, 0))

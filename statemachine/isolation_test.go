@@ -15,8 +15,8 @@ import (
 
 // Tests for fewer than M live members (protocol.md 6).
 
-// "Elections fail; voters go on asking and proposing. [...] Authority still
-// needs M of the held roster. Nothing is forgotten by time."
+// "Elections fail; voters continue to ask and propose. [...] Authority still needs M of the
+// held roster. Nothing is forgotten by time."
 func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 	b := formed(t, 3, 3)
 	held := b.nodes[0].durable.Held
@@ -90,9 +90,9 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	return b
 }
 
-// "When N - M + 1 voters of the held roster answer under another store id and
-// hold nothing, that roster can never elect again (ErrRosterLost) [...] one with
-// a durable store waits."
+// "When N - M + 1 voters of the held roster answer under another store id and hold nothing,
+// that roster can never elect again (ErrRosterLost) [...] a node with a durable store
+// waits."
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int

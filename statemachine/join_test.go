@@ -15,9 +15,9 @@ import (
 
 // Tests for protocol.md 4 up to the founding, one per sentence.
 
-// "Who holds a state asks all seeds and the members of its roster at once. Who holds
-// none asks the seed with the greatest address", and "of at most five seeds each asks
-// all others at once".
+// "A node that holds a state asks all seeds and the members of its roster simultaneously. A
+// node that holds nothing asks the seed with the greatest address", and "if there are at
+// most five seeds, each asks all others simultaneously.".
 func TestAsksWhomItKnowsAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -90,8 +90,8 @@ func TestAsksOtherSeedsInTurns(t *testing.T) {
 	}
 }
 
-// "A seed that no other seed answers", of many: it has "asked all others" for a
-// RetryInterval, "half a RetryInterval" after it began, and later where seeds are
+// "A seed declares itself also if no other seed answers", of many: it has "asked all others"
+// for a RetryInterval, "half a RetryInterval" after it began, and later where seeds are
 // greater: "half a RetryInterval for each of them but the first".
 func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
@@ -136,8 +136,8 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	}
 }
 
-// Section 5: a provisional leader sends its claim to "the greatest of them and one
-// more, others each time, and one further for every four that were told so".
+// Section 5: a provisional leader sends its claim to "the greatest of them and one more,
+// others each time, and to one further for every four that were sent it so".
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(8)
@@ -218,7 +218,8 @@ func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	}
 }
 
-// "On failure sleep RetryInterval with jitter and start again, until stopped."
+// "After a failure it sleeps for RetryInterval with jitter and starts again, until it is
+// stopped."
 func TestFailedSearchStartsAgainAfterRetryIntervalWithJitter(t *testing.T) {
 	b := newBus(t, 3, 1)
 	b.start(2)
@@ -247,7 +248,7 @@ func (b *bus) answer(from int, c member.Claim, held member.Number) message.Messa
 	return event(from, c, message.LeaderResponse{ID: last[message.LeaderQuery](b).ID, Held: held})
 }
 
-// "Join the leader of the best claim."
+// "The node joins the leader of the best claim."
 func TestJoinsTheLeaderOfTheBestClaim(t *testing.T) {
 	claims := []member.Claim{provisional(1, 3), provisional(9, 4), chosen(2, 1), chosen(3, 2)}
 	for i, best := range claims {
@@ -284,8 +285,8 @@ func TestRejectNamesTheLeaderToTryNext(t *testing.T) {
 	b.untilSent(b.timings.RetryInterval*5/4+1, message.KindLeaderQuery)
 }
 
-// "Where none knows a leader: among the seeds that answered leaderless the one
-// with the greatest address declares itself, the others retry."
+// "If none knows a leader, the one with the greatest address among the seeds that answered
+// leaderless declares itself, and the others retry."
 func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0, 1, 2)
@@ -300,8 +301,8 @@ func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
 	}
 }
 
-// "A seed that no other seed answers within RetryInterval [...] declares
-// itself: provisional leader, version 1."
+// "A seed declares itself also if no other seed answers within RetryInterval [...] becomes
+// provisional leader of version 1."
 func TestSeedDeclaresItselfWhenNoOtherSeedAnswers(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -368,7 +369,7 @@ func TestSeedWithARosterDeclaresItselfAfterThreeTTLTimeouts(t *testing.T) {
 	}
 }
 
-// "One that holds a roster starts from it and admits only its members."
+// "A provisional leader that holds a roster starts from it and admits only its members."
 func TestProvisionalLeaderWithARosterAdmitsItsMembers(t *testing.T) {
 	b := provisionalWithRoster(t)
 	if got := b.status(0, 1); got != member.Unreachable {
@@ -424,7 +425,7 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 	}
 }
 
-// "Nodes that follow it go on asking and proposing among the voters they know."
+// "Nodes that follow it continue to ask and to propose among the voters they know."
 func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, provisional(9, 2), message.SeedKeepAlive{}))
@@ -499,8 +500,8 @@ func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 	}
 }
 
-// "A reject names the incarnation known, and a new store id joins again above it: a clock that was
-// set back must not lock a node out" (protocol.md 3).
+// "A reject names the known incarnation. A new store id joins again above it, because a
+// clock that was set back must not lock a node out." (protocol.md 3).
 func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)

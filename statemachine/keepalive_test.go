@@ -63,7 +63,7 @@ func TestAFollowerThatHearsNothingShowsItself(t *testing.T) {
 	}
 }
 
-// A follower answers an ack, "unless it sent one within half an interval".
+// A follower answers an ack, "unless it sent one within the last half interval".
 func TestAnAckIsAnsweredOnceInHalfAnInterval(t *testing.T) {
 	b := supporter(t)
 	half := b.timings.HeartbeatInterval / 2
@@ -79,8 +79,8 @@ func TestAnAckIsAnsweredOnceInHalfAnInterval(t *testing.T) {
 	}
 }
 
-// "A keep-alive that echoes a new stamp is an answer itself; every other is
-// answered with an ack."
+// "A keep-alive that echoes a new stamp is itself an answer; any other is answered with an
+// ack."
 func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatInterval / 2)
@@ -122,7 +122,7 @@ func TestADifferingDigestBringsTheState(t *testing.T) {
 	}
 }
 
-// "Alignment and keep-alive must never chase each other at network speed."
+// "Alignments and keep-alives must never trigger each other at network speed."
 func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -156,8 +156,8 @@ func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
 	}
 }
 
-// "A leader is healthy while quorate, or when it was chosen less than
-// LeaderTimeout ago; its acks say so."
+// "A leader is healthy while quorate, or if it was chosen less than LeaderTimeout ago; its
+// acks carry this."
 func TestALeaderIsHealthyWhileQuorateOrJustChosen(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -195,8 +195,8 @@ func longQuorate(t *testing.T) *bus {
 	return b
 }
 
-// "A follower's leader is healthy when a healthy ack, or the first state of
-// that version, came within LeaderTimeout." An unhealthy ack does not count.
+// "The leader of a follower is healthy if a healthy ack, or the first state of that version,
+// arrived within LeaderTimeout." An unhealthy ack does not count.
 func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -223,7 +223,7 @@ func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	}
 }
 
-// "Following the same version again restarts nothing."
+// "Following the same version again does not restart this time."
 func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
 	b := aFollower(t, 3)
 	b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
@@ -293,8 +293,8 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	}
 }
 
-// "After a start with a held state whose leader was another, a node votes for
-// nobody else during LeaseTimeout."
+// "After a start with a held state whose leader was another node, a node votes for no one
+// else during LeaseTimeout."
 func TestARestartedNodeVotesForNobodyElseDuringLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -395,8 +395,8 @@ func TestAKeepAliveToWhoLeadsNoMoreIsAnswered(t *testing.T) {
 	}
 }
 
-// MemberStatusUpdate is "applied only on the revision before it, else alignment" (section 2), which
-// each gap requests once.
+// MemberStatusUpdate is "applied only to the revision before it, otherwise an alignment
+// follows" (section 2), which each gap requests once.
 func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	b := aFollower(t, 3)
 	entry := state(3, 3, 1, 1).Roster[2]

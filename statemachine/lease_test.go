@@ -53,7 +53,7 @@ func TestAFollowerHelpsTheLeaderThatItSupports(t *testing.T) {
 	}
 }
 
-// "Unhealthy acks still make support."
+// "Unhealthy acks still create support."
 func TestUnhealthyAcksMakeSupport(t *testing.T) {
 	b := aFollower(t, 3)
 	ack := b.ack(1)
@@ -120,8 +120,8 @@ func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	}
 }
 
-// "Who gave up, stepped down or restarted is never again leader of that version": a later stamp of
-// that leadership makes no support.
+// "A leader that gave up, stepped down or restarted never leads that version again": a later
+// stamp of that leadership makes no support.
 func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 	b := supporter(t)
 	b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
@@ -333,8 +333,8 @@ func TestALeaderWithoutALeaseLeadsOnInName(t *testing.T) {
 	}
 }
 
-// "Without a lease for LeaderTimeout it steps down: ReJoinCluster without a
-// winner, then section 6."
+// "Without a lease for LeaderTimeout it steps down: it sends ReJoinCluster without a winner
+// and continues with section 6."
 func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	margin := message.LeaseMargin(b.timings.LeaseTimeout)

@@ -45,9 +45,8 @@ func threeOfFive(t *testing.T) (*bus, int) {
 	return b, l
 }
 
-// "The leader takes the join request: joining." Then "it showed a state of this
-// version, and M voters hold the leader's current state: active and voter in
-// one revision".
+// "The leader takes the join request: joining." Then "it showed a state of this version, and
+// M voters hold the leader's current state: it becomes active and a voter in one revision".
 func TestAJoinerIsJoiningThenActive(t *testing.T) {
 	b, l := threeOfFive(t)
 	b.start(3)
@@ -85,7 +84,7 @@ func TestAJoinerStaysJoiningUntilTheStateIsCommitted(t *testing.T) {
 	b.awaitStatus(time.Second, l, 3, member.Active)
 }
 
-// "(a provisional leader: at once)"
+// "(under a provisional leader: immediately)"
 func TestAProvisionalLeaderMakesMembersActiveAtOnce(t *testing.T) {
 	b := aFounder(t, 5)
 	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
@@ -235,8 +234,8 @@ func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	b.settle(3)
 }
 
-// "The leader changes the set of voters one member at a time, and only while
-// its current state, in its own version, is held by M voters of that state."
+// "The leader changes the set of voters one member at a time, and only while its current
+// state, in its own version, is M voters of its current state hold that state."
 func TestOneChangeOfVotersAtATime(t *testing.T) {
 	b := newBus(t, 5, 1)
 	b.start(0, 1, 2)
@@ -390,8 +389,7 @@ func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
 	}
 }
 
-// "A member that finds another incarnation of itself in a state joins, it does
-// not follow."
+// "A member that finds another incarnation of itself in a state joins; it does not follow."
 func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.Incarnation = 4
@@ -409,9 +407,9 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	}
 }
 
-// "With another store id at a known address it is a new member in the same
-// place: the entry becomes joining with the new store id, without a vote, in
-// one change of voters; then active."
+// "With another store id at a known address it is a new member in the same place: in one
+// change of voters the entry becomes joining with the new store id and without a vote; then
+// it becomes active."
 func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -563,7 +561,8 @@ func (b *bus) shows(from int, num member.Number) {
 	}))
 }
 
-// "Held by M voters of that state": a joining member holds it too but is no voter.
+// "M voters of its current state hold that state": a joining member holds it too but is no
+// voter.
 func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 1))

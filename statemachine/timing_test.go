@@ -94,8 +94,8 @@ func TestTimingsFit(t *testing.T) {
 	}
 }
 
-// Section 6, 7: "Short of M after HeartbeatInterval (longer after each failure, as in 2)"; 2: "up
-// to five times as long".
+// Section 6, 7: "If fewer than M votes arrive within HeartbeatInterval (longer after each
+// failure, as in 2)"; 2: "up to five times as long".
 func TestVoteTimeoutGrowsWithFailures(t *testing.T) {
 	var timing timing
 	timing.HeartbeatInterval = time.Second

@@ -54,7 +54,7 @@ func (l *link) checkExpiry(end time.Time) {
 		return
 	}
 	if early := end.Add(-expiryLead); !now.Before(early) && l.since.Before(early) && !p.leaving {
-		p.drain(l)
+		p.drainLink(l)
 		p.wakeOrDial(transport.System)
 	}
 	l.expiry.Reset(expiryPause(end))

@@ -96,7 +96,7 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		ID:     binary.BigEndian.Uint64(raw),
 		Lost:   binary.BigEndian.Uint64(raw[8:]),
 	})
-	m.establish(l, ours, theirs, reader)
+	m.establishLink(l, ours, theirs, reader)
 }
 
 // greet exchanges greets on a connection that this node dialed.
@@ -136,7 +136,7 @@ func (p *peer) greet(conn transport.Conn) {
 		l.end(transport.CodeRefused, "", nil)
 		return
 	}
-	m.establish(l, ours, theirs, reader)
+	m.establishLink(l, ours, theirs, reader)
 }
 
 // claimGreeting makes conn the connection on which this node greets. It returns nil if
@@ -186,12 +186,12 @@ func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Mess
 	return err
 }
 
-// establish makes a link the connection of its peer and starts it. If the peer dialed, it
+// establishLink makes a link the connection of its peer and starts it. If the peer dialed, it
 // writes this node's greet before everything else.
-func (m *Mesh) establish(l *link, ours, theirs message.Message, r *frameReader) {
+func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameReader) {
 	r.limit, r.link = MaxSystemBytes, l
 	l.who, l.reader = theirs.From, r
-	if refusal := l.peer.adopt(l); refusal != nil {
+	if refusal := l.peer.adoptLink(l); refusal != nil {
 		m.stats.handshakes[ResultDuplicate].Add(1)
 		l.end(refusal.Code, refusal.Reason, refusal)
 		return

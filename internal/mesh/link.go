@@ -148,7 +148,7 @@ func (l *link) end(code transport.Code, reason string, err error) {
 		}
 	}
 	if unsettled {
-		time.AfterFunc(drainTimeout, func() { p.mesh.spawn(func() { p.settle(l) }) })
+		time.AfterFunc(drainTimeout, func() { p.mesh.spawnWork(func() { p.settleLoss(l) }) })
 	}
 	if lost {
 		p.mesh.handler.Lost(l.who)

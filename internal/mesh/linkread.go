@@ -84,7 +84,7 @@ func (l *link) onEndMark() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !l.over && !p.leaving {
-		p.drain(l)
+		p.drainLink(l)
 		p.wakeOrDial(transport.System)
 	}
 }

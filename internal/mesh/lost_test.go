@@ -24,7 +24,7 @@ func (p lossTest) connect(run uint64) *link {
 	p.Helper()
 	l := newLink(p.peer, idleConn{}, Ends{Dialer: addrA, ID: run})
 	l.who = member.Identity{Address: addrA, Incarnation: run}
-	if refusal := p.adopt(l); refusal != nil {
+	if refusal := p.adoptLink(l); refusal != nil {
 		p.Fatal(refusal)
 	}
 	return l
@@ -43,7 +43,7 @@ func (p lossTest) leave(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.started, l.left = true, true
-	p.drain(l)
+	p.drainLink(l)
 }
 
 // lostRuns lists the runs for which the handler got a call of Lost.

@@ -172,7 +172,7 @@ func (m *Mesh) Start(h Handler) error {
 	m.handler, m.self = h, greet.From.Address
 	m.redialCap = min(max(2*body.Timings.HeartbeatInterval, minRedialCap), maxRedialCap)
 	m.silence = min(max(body.Timings.HeartbeatTimeout, minSilence), maxSilence)
-	if !m.spawn(m.acceptConns) {
+	if !m.spawnWork(m.acceptConns) {
 		return ErrClosed
 	}
 	return nil
@@ -257,7 +257,7 @@ func (m *Mesh) Peers() []transport.PeerState {
 	m.mu.Unlock()
 	states := make([]transport.PeerState, len(peers))
 	for i, p := range peers {
-		states[i] = p.state()
+		states[i] = p.peerState()
 	}
 	return states
 }
@@ -363,8 +363,8 @@ func (m *Mesh) isClosing() bool {
 	return m.closing
 }
 
-// spawn runs f in a goroutine that Close waits for. It returns false after Close.
-func (m *Mesh) spawn(f func()) bool {
+// spawnWork runs f in a goroutine that Close waits for. It returns false after Close.
+func (m *Mesh) spawnWork(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closing {

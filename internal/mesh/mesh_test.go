@@ -218,7 +218,7 @@ func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
 			t.Errorf("while %d connections are being left: %v is excess, want none", i, got)
 		}
 		links = append(links, newLink(p, nil, Ends{ID: uint64(i)}))
-		p.drain(links[i])
+		p.drainLink(links[i])
 	}
 	if got := p.excessLink(); got != links[0] {
 		t.Errorf("while %d connections are being left: the oldest is not excess", maxDraining+1)

@@ -83,7 +83,7 @@ func (p *peer) isIdle() bool {
 		!slices.ContainsFunc(p.ended, func(l *link) bool { return !l.isDelivered() })
 }
 
-func (p *peer) state() transport.PeerState {
+func (p *peer) peerState() transport.PeerState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := transport.PeerState{Address: p.addr, Connected: p.cur != nil, Garbage: p.garbage.Load()}
@@ -254,10 +254,10 @@ func (p *peer) setCur(l *link) {
 	p.wakeWaiting()
 }
 
-// adopt makes a link, whose greets have been exchanged, the connection of the peer, or
+// adoptLink makes a link, whose greets have been exchanged, the connection of the peer, or
 // decides that another link stays. It returns an error if the peer dialed the link and
 // the link is refused; nothing was written on it then.
-func (p *peer) adopt(next *link) *transport.CloseError {
+func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace
 	have := p.cur
@@ -285,7 +285,7 @@ func (p *peer) adopt(next *link) *transport.CloseError {
 			Code: transport.CodeDuplicate, Reason: "another connection is in use",
 		}
 	case verdict == Keep:
-		p.drain(next)
+		p.drainLink(next)
 	default:
 		lostRun = p.mapLink(next, verdict)
 		if !dialed {
@@ -322,7 +322,7 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	if p.cur != nil {
 		earlier = append(earlier, p.cur)
 		if verdict == Switch {
-			p.drain(p.cur)
+			p.drainLink(p.cur)
 		}
 	}
 	if p.greeting != nil {
@@ -362,9 +362,9 @@ func (p *peer) clearFlows() (dropped int) {
 	return dropped
 }
 
-// settle reports that frames sent to the run of a link may be lost, unless another
+// settleLoss reports that frames sent to the run of a link may be lost, unless another
 // connection has followed since the link was left.
-func (p *peer) settle(l *link) {
+func (p *peer) settleLoss(l *link) {
 	p.mu.Lock()
 	lost := p.unsettled == l
 	if lost {
@@ -377,9 +377,9 @@ func (p *peer) settle(l *link) {
 	}
 }
 
-// drain begins to leave a link: from now on only end marks are written on it. p.mu must
+// drainLink begins to leave a link: from now on only end marks are written on it. p.mu must
 // be held.
-func (p *peer) drain(l *link) {
+func (p *peer) drainLink(l *link) {
 	if l.draining {
 		return
 	}

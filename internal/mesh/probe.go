@@ -31,7 +31,7 @@ func (m *Mesh) Probe(who member.Identity, refused func()) {
 	if l == nil {
 		return
 	}
-	if p.probes.Add(1) > maxProbes || !m.spawn(func() {
+	if p.probes.Add(1) > maxProbes || !m.spawnWork(func() {
 		defer p.probes.Add(-1)
 		if !l.conn.PortRefused(m.ctx) {
 			return

@@ -65,12 +65,12 @@ type lastReport struct {
 }
 
 // report reports an event with a peer that this node dials.
-func (r *reporter) report(rep Report) { r.pass(rep, false) }
+func (r *reporter) report(rep Report) { r.passReport(rep, false) }
 
 // reportStranger reports an event that any dialer can cause.
-func (r *reporter) reportStranger(rep Report) { r.pass(rep, true) }
+func (r *reporter) reportStranger(rep Report) { r.passReport(rep, true) }
 
-func (r *reporter) pass(rep Report, stranger bool) {
+func (r *reporter) passReport(rep Report, stranger bool) {
 	if r.to != nil && (rep.Err == nil || r.isNew(rep, stranger)) {
 		r.to(rep)
 	}

@@ -50,11 +50,11 @@ func (f Files) Check(id Identity, now time.Time) []error {
 	if len(faults) > 0 {
 		return faults
 	}
-	texts, faults := f.read()
+	texts, faults := f.readFiles()
 	if len(faults) > 0 {
 		return faults
 	}
-	_, faults = f.parse(texts, id, now)
+	_, faults = f.parseFiles(texts, id, now)
 	return faults
 }
 
@@ -92,7 +92,7 @@ func (c contents) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (f Files) read() (c contents, faults fielderr.List) {
+func (f Files) readFiles() (c contents, faults fielderr.List) {
 	for i, part := range f.parts() {
 		text, err := readRegular(part.path, maxPEMBytes, part.private)
 		faults.Add(part.field, err)
@@ -107,9 +107,9 @@ type credentials struct {
 	until time.Time // when the certificate, or an authority above it, expires
 }
 
-// parse makes credentials from the files. A certificate that no peer would accept is a
+// parseFiles makes credentials from the files. A certificate that no peer would accept is a
 // fault.
-func (f Files) parse(c contents, id Identity, now time.Time) (
+func (f Files) parseFiles(c contents, id Identity, now time.Time) (
 	made credentials, faults fielderr.List,
 ) {
 	ca, cert, key := c[0], c[1], c[2]

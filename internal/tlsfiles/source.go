@@ -62,10 +62,10 @@ type Source struct {
 // each new fault. The calls come one after the other, and must not use the Source.
 func Open(files Files, id Identity, now func() time.Time, report func(Report)) (*Source, error) {
 	s := &Source{files: files, id: id, now: now, report: report, lastRead: now()}
-	texts, faults := files.read()
+	texts, faults := files.readFiles()
 	if len(faults) == 0 {
 		var made credentials
-		made, faults = files.parse(texts, id, now())
+		made, faults = files.parseFiles(texts, id, now())
 		s.current.Store(&made)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -97,10 +97,10 @@ func (s *Source) readAgain() {
 		return
 	}
 	s.lastRead = now
-	texts, faults := s.files.read()
+	texts, faults := s.files.readFiles()
 	warning := fmt.Sprint(faults)
 	if len(faults) == 0 {
-		faults = s.use(texts, now)
+		faults = s.useFiles(texts, now)
 		// Errors of crypto/x509 contain the time, so they differ from read to read. The
 		// digest identifies the files of the last warning instead.
 		warning = fmt.Sprintf("%x", texts.digest())
@@ -124,14 +124,14 @@ func (s *Source) readAgain() {
 	s.warned = warning
 }
 
-// use makes files that have changed the current ones. Files with faults are parsed again at
+// useFiles makes files that have changed the current ones. Files with faults are parsed again at
 // each read: a certificate may become valid later.
-func (s *Source) use(texts contents, now time.Time) fielderr.List {
+func (s *Source) useFiles(texts contents, now time.Time) fielderr.List {
 	digest := texts.digest()
 	if digest == s.used {
 		return nil
 	}
-	made, faults := s.files.parse(texts, s.id, now)
+	made, faults := s.files.parseFiles(texts, s.id, now)
 	if len(faults) == 0 {
 		s.current.Store(&made)
 		s.used = digest

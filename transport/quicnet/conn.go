@@ -47,7 +47,7 @@ func (n *network) newConn(q *quic.Conn) (*conn, error) {
 		c.accepted[k] = make(chan *quic.ReceiveStream, 1)
 		send, err := q.OpenUniStream()
 		if err != nil {
-			err = translate(err)
+			err = translateError(err)
 			c.Close(transport.CodeRefused, "each kind of frames needs a stream")
 			return nil, fmt.Errorf("quicnet: open stream: %w", err)
 		}
@@ -69,7 +69,7 @@ func (c *conn) OpenStream() (transport.RawStream, error) {
 		return nil, transport.ErrTooManyStreams
 	}
 	if err != nil {
-		return nil, translate(err)
+		return nil, translateError(err)
 	}
 	return &bulk{quic: s}, nil
 }
@@ -78,18 +78,18 @@ func (c *conn) OpenStream() (transport.RawStream, error) {
 func (c *conn) AcceptStream() (transport.RawStream, error) {
 	s, err := c.quic.AcceptStream(context.Background())
 	if err != nil {
-		return nil, translate(err)
+		return nil, translateError(err)
 	}
 	return &bulk{quic: s}, nil
 }
 
 // SendDatagram implements transport.Conn.
-func (c *conn) SendDatagram(b []byte) error { return translate(c.quic.SendDatagram(b)) }
+func (c *conn) SendDatagram(b []byte) error { return translateError(c.quic.SendDatagram(b)) }
 
 // ReceiveDatagram implements transport.Conn.
 func (c *conn) ReceiveDatagram() ([]byte, error) {
 	b, err := c.quic.ReceiveDatagram(context.Background())
-	return b, translate(err)
+	return b, translateError(err)
 }
 
 // Close implements transport.Conn.
@@ -112,9 +112,9 @@ func (c *conn) Certificate() *x509.Certificate {
 	return c.quic.ConnectionState().TLS.PeerCertificates[0] // the handshake has verified it
 }
 
-// accept returns the peer's stream of a kind. QUIC returns streams to any caller, in the
+// acceptKind returns the peer's stream of a kind. QUIC returns streams to any caller, in the
 // order in which the peer opened them. accept returns when the connection is closed.
-func (c *conn) accept(k transport.Kind) (*quic.ReceiveStream, error) {
+func (c *conn) acceptKind(k transport.Kind) (*quic.ReceiveStream, error) {
 	for {
 		select {
 		case receive := <-c.accepted[k]:
@@ -136,7 +136,7 @@ func (c *conn) acceptNext(k transport.Kind) error {
 	}
 	receive, err := c.quic.AcceptUniStream(context.Background())
 	if err != nil {
-		return translate(err)
+		return translateError(err)
 	}
 	c.accepted[c.next] <- receive
 	c.next++
@@ -154,14 +154,14 @@ type stream struct {
 // Read implements transport.FrameStream.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.receive == nil {
-		receive, err := s.conn.accept(s.kind)
+		receive, err := s.conn.acceptKind(s.kind)
 		if err != nil {
 			return 0, err
 		}
 		s.receive = receive
 	}
 	n, err := s.receive.Read(p)
-	return n, translate(err)
+	return n, translateError(err)
 }
 
 // maxTryBytes bounds a TryWrite: QUIC copies the bytes and keeps them until they are sent.
@@ -176,17 +176,17 @@ func (s *stream) TryWrite(p []byte) (bool, error) {
 	if errors.Is(err, quic.ErrWouldBlock) {
 		return false, nil
 	}
-	return err == nil, translate(err)
+	return err == nil, translateError(err)
 }
 
 // Write implements transport.FrameStream.
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.send.Write(p)
-	return n, translate(err)
+	return n, translateError(err)
 }
 
 // CloseWrite implements transport.FrameStream.
-func (s *stream) CloseWrite() error { return translate(s.send.Close()) }
+func (s *stream) CloseWrite() error { return translateError(s.send.Close()) }
 
 // bulk is a bulk stream.
 type bulk struct {
@@ -197,13 +197,13 @@ type bulk struct {
 // Read implements transport.RawStream.
 func (b *bulk) Read(p []byte) (int, error) {
 	n, err := b.quic.Read(p)
-	return n, translate(err)
+	return n, translateError(err)
 }
 
 // Write implements transport.RawStream.
 func (b *bulk) Write(p []byte) (int, error) {
 	n, err := b.quic.Write(p)
-	return n, translate(err)
+	return n, translateError(err)
 }
 
 // CloseWrite implements transport.RawStream.
@@ -212,10 +212,10 @@ func (b *bulk) CloseWrite() error {
 		return nil
 	}
 	if err := context.Cause(b.quic.Context()); err != nil {
-		return translate(err)
+		return translateError(err)
 	}
 	b.finished.Store(true)
-	return translate(b.quic.Close())
+	return translateError(b.quic.Close())
 }
 
 // Cancel implements transport.RawStream.

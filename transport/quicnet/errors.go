@@ -17,8 +17,8 @@ import (
 // noCommonALPN is the alert no_application_protocol of TLS, as QUIC numbers alerts.
 const noCommonALPN = 0x100 + 120
 
-// translate turns an error of QUIC into one of package transport.
-func translate(err error) error {
+// translateError turns an error of QUIC into one of package transport.
+func translateError(err error) error {
 	if closed, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		return &transport.CloseError{
 			Code:   transport.Code(closed.ErrorCode),

@@ -203,7 +203,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	}
 	q, err := n.quic.Dial(ctx, addr, n.tls, n.config)
 	if err != nil {
-		return nil, fmt.Errorf("quicnet: dial %s: %w", to, translate(err))
+		return nil, fmt.Errorf("quicnet: dial %s: %w", to, translateError(err))
 	}
 	return n.newConn(q)
 }
@@ -217,7 +217,7 @@ func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, 
 			return nil, fmt.Errorf("%w (%s)", transport.ErrUnknownHost, resolveError(err))
 		}
 		local, _ := n.packets.LocalAddr().(*net.UDPAddr)
-		ips = sendable(local, ips)
+		ips = sendableAddrs(local, ips)
 		if len(ips) == 0 {
 			return nil, fmt.Errorf("%w (no address that can be reached from %v)",
 				transport.ErrUnknownHost, n.packets.LocalAddr())
@@ -236,8 +236,8 @@ func resolveError(err error) string {
 	return err.Error()
 }
 
-// sendable returns the addresses of the family that the socket supports.
-func sendable(local *net.UDPAddr, ips []netip.Addr) []netip.Addr {
+// sendableAddrs returns the addresses of the family that the socket supports.
+func sendableAddrs(local *net.UDPAddr, ips []netip.Addr) []netip.Addr {
 	if local == nil || local.IP.Equal(net.IPv6unspecified) {
 		return ips
 	}
@@ -270,7 +270,7 @@ func (n *network) Accept() (transport.Conn, error) {
 func (n *network) reportFailed(from net.Addr, err error) {
 	addr, parseErr := member.ParseAddress(from.String())
 	if parseErr == nil && n.failed != nil {
-		n.failed(addr, translate(err))
+		n.failed(addr, translateError(err))
 	}
 }
 

@@ -206,7 +206,7 @@ func TestSendable(t *testing.T) {
 		"127.0.0.1:1": 1, "0.0.0.0:1": 1, "[::1]:1": 1, "[::]:1": 2,
 	} {
 		addr := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(local))
-		if got := len(sendable(addr, []netip.Addr{v4, v6})); got != want {
+		if got := len(sendableAddrs(addr, []netip.Addr{v4, v6})); got != want {
 			t.Errorf("from %s: %d of an IPv4 and an IPv6 address can be reached, want %d", local, got, want)
 		}
 	}

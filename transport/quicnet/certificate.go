@@ -23,22 +23,26 @@ type Credentials struct {
 // certificate is from one of Authorities and for both sides of a handshake. The identity in
 // the certificate is checked when the peer greets: Config.Named must be set.
 func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Config {
+	config := newTLS(now, func() (*tls.Certificate, error) { return current().Certificate, nil })
+	// The verification of crypto/tls needs fixed authorities, and a name that is known in
+	// advance. VerifyConnection replaces it, on both sides.
+	config.InsecureSkipVerify = true
+	config.ClientAuth = tls.RequireAnyClientCert
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		_, err := current().Verify(state.PeerCertificates, now())
+		return err
+	}
+	return config
+}
+
+// newTLS returns the TLS of a node that shows a certificate on both sides of a handshake.
+func newTLS(now func() time.Time, certificate func() (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		Time:       now,
-		// The verification of crypto/tls needs fixed authorities, and a name that is known
-		// in advance. VerifyConnection replaces it, on both sides.
-		InsecureSkipVerify: true,
-		ClientAuth:         tls.RequireAnyClientCert,
-		VerifyConnection: func(state tls.ConnectionState) error {
-			_, err := current().Verify(state.PeerCertificates, now())
-			return err
-		},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return current().Certificate, nil
-		},
+		MinVersion:     tls.VersionTLS13,
+		Time:           now,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return current().Certificate, nil
+			return certificate()
 		},
 	}
 }

@@ -71,13 +71,10 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 	if _, err := own.certificate(); err != nil {
 		return nil, err
 	}
-	config := own.config()
+	config := newTLS(now, own.certificate)
 	config.RootCAs, config.ClientCAs = pool, pool
 	config.ClientAuth = tls.RequireAndVerifyClientCert
 	config.ServerName = serverName
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return own.certificate()
-	}
 	return config, nil
 }
 
@@ -125,7 +122,7 @@ func InsecureTLS(now func() time.Time) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quicnet: make certificate: %w", err)
 	}
-	config := (&issuer{authority: a, now: now}).config()
+	config := newTLS(now, (&issuer{authority: a, now: now}).certificate)
 	config.InsecureSkipVerify = true
 	return config, nil
 }
@@ -215,15 +212,6 @@ type issuer struct {
 	mu   sync.Mutex
 	leaf *tls.Certificate
 	made time.Time
-}
-
-// config returns the TLS of a node that shows the certificate.
-func (i *issuer) config() *tls.Config {
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS13,
-		Time:           i.now,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.certificate() },
-	}
 }
 
 // certificate returns a certificate that is valid now, even after the clock was set.

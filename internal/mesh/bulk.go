@@ -65,13 +65,11 @@ func newBulk(l *link, raw transport.RawStream) *bulk {
 	return b
 }
 
-// Read implements BulkStream.
 func (b *bulk) Read(p []byte) (int, error) {
 	n, err := b.raw.Read(p)
 	return n, b.streamError(err)
 }
 
-// Write implements BulkStream.
 func (b *bulk) Write(p []byte) (int, error) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -79,7 +77,6 @@ func (b *bulk) Write(p []byte) (int, error) {
 	return n, b.streamError(err)
 }
 
-// CloseWrite implements BulkStream.
 func (b *bulk) CloseWrite() error {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -89,7 +86,6 @@ func (b *bulk) CloseWrite() error {
 	return b.streamError(b.raw.CloseWrite())
 }
 
-// Close implements BulkStream.
 func (b *bulk) Close() error {
 	b.closed.once.Do(func() {
 		close(b.closed.ch)

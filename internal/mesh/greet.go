@@ -5,7 +5,6 @@ package mesh
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/transport"
@@ -52,10 +51,9 @@ func CheckGreet(ours, theirs message.Message) error {
 	known := !our.ClusterID.IsZero() && !their.ClusterID.IsZero()
 	differ("ClusterID", known && our.ClusterID != their.ClusterID, our.ClusterID, their.ClusterID)
 	differ("Size", our.Size != their.Size, our.Size, their.Size)
-	timings := namedTimings(our.Timings)
-	for i, their := range namedTimings(their.Timings) {
-		our := timings[i]
-		differ(our.name, our.value != their.value, our.value, their.value)
+	timings := our.Timings.Fields()
+	for i, their := range their.Timings.Fields() {
+		differ(their.Name, timings[i].Value != their.Value, timings[i].Value, their.Value)
 	}
 	_, common := CommonProtocol(our, their)
 	differ("Protocol", !common, formatProtocols(our), formatProtocols(their))
@@ -79,21 +77,4 @@ func CommonProtocol(a, b message.Greet) (version uint16, ok bool) {
 
 func formatProtocols(g message.Greet) string {
 	return fmt.Sprintf("%d to %d", g.MinProtocol, g.MaxProtocol)
-}
-
-type namedTiming struct {
-	name  string
-	value time.Duration
-}
-
-// namedTimings lists all timings. Each must be the same on every node.
-func namedTimings(t message.Timings) [6]namedTiming {
-	return [...]namedTiming{
-		{"HeartbeatInterval", t.HeartbeatInterval},
-		{"HeartbeatTimeout", t.HeartbeatTimeout},
-		{"LeaderTimeout", t.LeaderTimeout},
-		{"LeaseTimeout", t.LeaseTimeout},
-		{"TTLTimeout", t.TTLTimeout},
-		{"RetryInterval", t.RetryInterval},
-	}
 }

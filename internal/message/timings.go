@@ -20,6 +20,24 @@ type Timings struct {
 	RetryInterval     time.Duration // between attempts to join
 }
 
+// TimingField is one field of Timings.
+type TimingField struct {
+	Name  string
+	Value time.Duration
+}
+
+// Fields lists all fields.
+func (t Timings) Fields() [6]TimingField {
+	return [...]TimingField{
+		{"HeartbeatInterval", t.HeartbeatInterval},
+		{"HeartbeatTimeout", t.HeartbeatTimeout},
+		{"LeaderTimeout", t.LeaderTimeout},
+		{"LeaseTimeout", t.LeaseTimeout},
+		{"TTLTimeout", t.TTLTimeout},
+		{"RetryInterval", t.RetryInterval},
+	}
+}
+
 // MinInterval and MaxTimeout bound every timing. A longer one is taken for a mistake.
 const (
 	MinInterval = time.Millisecond
@@ -41,19 +59,9 @@ func (t Timings) HoldTimeout() time.Duration {
 // Validate returns all faults joined, each a *fielderr.Error.
 func (t Timings) Validate() error {
 	var faults fielderr.List
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"HeartbeatInterval", t.HeartbeatInterval},
-		{"HeartbeatTimeout", t.HeartbeatTimeout},
-		{"LeaderTimeout", t.LeaderTimeout},
-		{"LeaseTimeout", t.LeaseTimeout},
-		{"TTLTimeout", t.TTLTimeout},
-		{"RetryInterval", t.RetryInterval},
-	} {
-		faults.Check(f.value >= MinInterval && f.value <= MaxTimeout, f.name,
-			"%v: must be between %v and %v", f.value, MinInterval, MaxTimeout)
+	for _, f := range t.Fields() {
+		faults.Check(f.Value >= MinInterval && f.Value <= MaxTimeout, f.Name,
+			"%v: must be between %v and %v", f.Value, MinInterval, MaxTimeout)
 	}
 	// A follower that missed an ack sends again after one and a half intervals.
 	faults.Check(2*t.HeartbeatInterval <= t.HeartbeatTimeout, "HeartbeatInterval",

@@ -24,13 +24,10 @@ func newLoopback() (a, b mesh.BulkStream) {
 	return loopback{in: back, out: there}, loopback{in: there, out: back}
 }
 
-// Read implements mesh.BulkStream.
 func (s loopback) Read(b []byte) (int, error) { return s.in.read(b) }
 
-// Write implements mesh.BulkStream.
 func (s loopback) Write(b []byte) (int, error) { return s.out.write(b) }
 
-// CloseWrite implements mesh.BulkStream.
 func (s loopback) CloseWrite() (err error) {
 	s.out.turn <- struct{}{}
 	defer func() { <-s.out.turn }()

@@ -4,8 +4,8 @@ package messaging
 
 import (
 	"errors"
+	"maps"
 	"sync"
-	"sync/atomic"
 
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/receiver"
@@ -58,39 +58,31 @@ func codeOf(err error) string {
 
 // requestCounts counts requests. The zero value is ready to use.
 type requestCounts struct {
-	counts sync.Map // of Requested to *atomic.Uint64
-	names  sync.Map // the types that are counted by name
-	types  atomic.Int64
+	mu     sync.Mutex
+	counts map[Requested]uint64
+	types  map[string]bool // that are counted by name
 }
 
 // add counts one request.
 func (r *requestCounts) add(name string, err error) {
-	if _, known := r.names.Load(name); !known {
-		if r.types.Add(1) > maxRequestTypes {
-			r.types.Add(-1)
-			name = otherTypes
-		} else if _, twice := r.names.LoadOrStore(name, true); twice {
-			r.types.Add(-1)
-		}
+	code := codeOf(err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counts == nil {
+		r.counts, r.types = map[Requested]uint64{}, map[string]bool{}
 	}
-	key := Requested{name, codeOf(err)}
-	n, ok := r.counts.Load(key)
-	if !ok {
-		n, _ = r.counts.LoadOrStore(key, new(atomic.Uint64))
+	switch {
+	case r.types[name]:
+	case len(r.types) < maxRequestTypes:
+		r.types[name] = true
+	default:
+		name = otherTypes
 	}
-	if counter, ok := n.(*atomic.Uint64); ok {
-		counter.Add(1)
-	}
+	r.counts[Requested{name, code}]++
 }
 
 func (r *requestCounts) read() map[Requested]uint64 {
-	out := map[Requested]uint64{}
-	r.counts.Range(func(key, n any) bool {
-		k, _ := key.(Requested)
-		if counter, ok := n.(*atomic.Uint64); ok {
-			out[k] = counter.Load()
-		}
-		return true
-	})
-	return out
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.counts)
 }

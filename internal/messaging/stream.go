@@ -154,7 +154,6 @@ func (m *Messenger) newStream(
 	return s
 }
 
-// Read implements receiver.Stream.
 func (s *stream) Read(p []byte) (int, error) {
 	if err := s.awaitVerdict(); err != nil {
 		return 0, err
@@ -163,16 +162,13 @@ func (s *stream) Read(p []byte) (int, error) {
 	return read, s.streamError(err)
 }
 
-// Write implements receiver.Stream.
 func (s *stream) Write(p []byte) (int, error) {
 	written, err := s.raw.Write(p)
 	return written, s.writeError(err)
 }
 
-// CloseWrite implements receiver.Stream.
 func (s *stream) CloseWrite() error { return s.writeError(s.raw.CloseWrite()) }
 
-// Close implements receiver.Stream.
 func (s *stream) Close() error {
 	s.stop()
 	return s.raw.Close()

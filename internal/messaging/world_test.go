@@ -39,7 +39,6 @@ type node struct {
 	dropped map[string]int
 }
 
-// Member implements Node.
 func (n *node) Member(addr member.Address) *member.Member {
 	for i := range n.members {
 		if n.members[i].Address == addr {
@@ -49,20 +48,16 @@ func (n *node) Member(addr member.Address) *member.Member {
 	return nil
 }
 
-// Members implements Node.
 func (n *node) Members() member.Roster { return n.members }
 
-// Leader implements Node.
 func (n *node) Leader() Leader {
 	return Leader{Address: address(0), Authority: n.addr == address(0)}
 }
 
-// WaitLeader implements Node.
 func (n *node) WaitLeader(context.Context) (Leadership, error) {
 	return Leadership{Leader: address(0), Done: n.led, Changed: n.led, Lost: errBoom}, nil
 }
 
-// Greet implements mesh.Handler.
 func (n *node) Greet() message.Message {
 	return message.Message{From: n.Member(n.addr).Identity, Body: message.Greet{
 		Cluster: "test", Size: 3, MinProtocol: 1, MaxProtocol: 1,
@@ -74,13 +69,10 @@ func (n *node) Greet() message.Message {
 	}}
 }
 
-// Admit implements mesh.Handler.
 func (n *node) Admit(message.Message) error { return nil }
 
-// Needs implements mesh.Handler.
 func (n *node) Needs(peer member.Address) bool { return n.Member(peer) != nil }
 
-// System implements mesh.Handler.
 func (n *node) System(member.Identity, []byte) error { return nil }
 
 func (n *node) drops(reason string) int {

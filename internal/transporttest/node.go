@@ -117,13 +117,10 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 	return n
 }
 
-// Greet implements mesh.Handler.
 func (n *node) Greet() message.Message { return n.greet }
 
-// Needs implements mesh.Handler.
 func (n *node) Needs(peer member.Address) bool { return n.needs == nil || n.needs(peer) }
 
-// Admit implements mesh.Handler.
 func (n *node) Admit(peer message.Message) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,25 +128,21 @@ func (n *node) Admit(peer message.Message) error {
 	return n.refuses
 }
 
-// System implements mesh.Handler.
 func (n *node) System(from member.Identity, frame []byte) error {
 	n.take(transport.System, from, frame)
 	return nil
 }
 
-// Custom implements mesh.Handler.
 func (n *node) Custom(from member.Identity, frame []byte) error {
 	n.take(transport.Custom, from, frame)
 	return nil
 }
 
-// Answered implements mesh.Handler.
 func (n *node) Answered(from member.Identity, frame []byte) error {
 	n.take(transport.Answer, from, frame)
 	return nil
 }
 
-// Lost implements mesh.Handler.
 func (n *node) Lost(peer member.Identity) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +159,6 @@ func (n *node) take(k transport.Kind, from member.Identity, frame []byte) {
 	n.from[k] = append(n.from[k], from)
 }
 
-// Stream implements mesh.Handler.
 func (n *node) Stream(from member.Identity, head []byte, s mesh.BulkStream) {
 	in := &incoming{s, from, string(head), make(chan struct{})}
 	n.mu.Lock()
@@ -178,7 +170,6 @@ func (n *node) Stream(from member.Identity, head []byte, s mesh.BulkStream) {
 	}
 }
 
-// Datagram implements mesh.Handler.
 func (n *node) Datagram(_ member.Identity, frame []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -166,7 +166,6 @@ type socket struct {
 	once sync.Once
 }
 
-// Close implements net.PacketConn.
 func (s *socket) Close() (err error) {
 	s.once.Do(func() {
 		s.net.forget(s)

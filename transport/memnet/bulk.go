@@ -110,7 +110,6 @@ func (c *conn) newBulk(p *bulkPipes) *bulk {
 	return &bulk{stream{in: p.out[1-c.side], out: p.out[c.side]}, c, p}
 }
 
-// Cancel implements transport.RawStream.
 func (b *bulk) Cancel() {
 	b.conn.bulks.cancel(b)
 	if b.pair.opener == b.conn.side {
@@ -118,10 +117,8 @@ func (b *bulk) Cancel() {
 	}
 }
 
-// Release implements transport.RawStream.
 func (b *bulk) Release() { b.conn.bulks.release(b.conn.side, b.pair) }
 
-// OpenStream implements transport.Conn.
 func (c *conn) OpenStream() (transport.RawStream, error) {
 	heard := [2]*atomic.Uint64{&c.heard, &c.other.heard}
 	if c.side == 1 {
@@ -135,7 +132,6 @@ func (c *conn) OpenStream() (transport.RawStream, error) {
 	return c.newBulk(p), nil
 }
 
-// AcceptStream implements transport.Conn.
 func (c *conn) AcceptStream() (transport.RawStream, error) {
 	p, err := c.in.nextStream()
 	if err != nil {
@@ -144,13 +140,11 @@ func (c *conn) AcceptStream() (transport.RawStream, error) {
 	return c.newBulk(p), nil
 }
 
-// SendDatagram implements transport.Conn.
 func (c *conn) SendDatagram(b []byte) error {
 	c.out.addDatagram(b)
 	return nil
 }
 
-// ReceiveDatagram implements transport.Conn.
 func (c *conn) ReceiveDatagram() ([]byte, error) {
 	b, err := c.in.nextDatagram()
 	if err == nil {

@@ -49,10 +49,8 @@ func newPair(from, to *endpoint) (ours, theirs *conn) {
 	return ours, theirs
 }
 
-// Stream implements transport.Conn.
 func (c *conn) Stream(k transport.Kind) transport.FrameStream { return &c.streams[k] }
 
-// Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
 	c.node.net.disconnect(c, &transport.CloseError{Code: code, Reason: reason},
 		&transport.CloseError{Code: code, Reason: reason, Remote: true})
@@ -61,14 +59,12 @@ func (c *conn) Close(code transport.Code, reason string) {
 // RTT implements transport.Conn. It is not known.
 func (c *conn) RTT() time.Duration { return 0 }
 
-// Heard implements transport.Conn.
 func (c *conn) Heard() uint64 { return c.heard.Load() }
 
 // PortRefused implements transport.Conn. The peer of a killed node needs no answer: its
 // connection is reset.
 func (c *conn) PortRefused(context.Context) bool { return false }
 
-// Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return nil }
 
 // link is the direction in which this end sends.

@@ -185,7 +185,6 @@ type endpoint struct {
 
 var _ transport.Network = (*endpoint)(nil)
 
-// Dial implements transport.Network.
 func (e *endpoint) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
 	c, err := e.net.dial(ctx, e, to)
 	if err != nil {
@@ -194,7 +193,6 @@ func (e *endpoint) Dial(ctx context.Context, to member.Address) (transport.Conn,
 	return c, nil
 }
 
-// Accept implements transport.Network.
 func (e *endpoint) Accept() (transport.Conn, error) {
 	select {
 	case c := <-e.waiting:
@@ -204,7 +202,6 @@ func (e *endpoint) Accept() (transport.Conn, error) {
 	}
 }
 
-// Close implements transport.Network.
 func (e *endpoint) Close() error {
 	e.shut(&transport.CloseError{
 		Code: transport.CodeClosed, Reason: "the node shuts down", Remote: true,

@@ -59,10 +59,8 @@ func (n *network) newConn(q *quic.Conn) (*conn, error) {
 	return c, nil
 }
 
-// Stream implements transport.Conn.
 func (c *conn) Stream(k transport.Kind) transport.FrameStream { return &c.streams[k] }
 
-// OpenStream implements transport.Conn.
 func (c *conn) OpenStream() (transport.RawStream, error) {
 	s, err := c.quic.OpenStream()
 	if _, full := errors.AsType[*quic.StreamLimitReachedError](err); full {
@@ -74,7 +72,6 @@ func (c *conn) OpenStream() (transport.RawStream, error) {
 	return &bulk{quic: s}, nil
 }
 
-// AcceptStream implements transport.Conn.
 func (c *conn) AcceptStream() (transport.RawStream, error) {
 	s, err := c.quic.AcceptStream(context.Background())
 	if err != nil {
@@ -83,28 +80,22 @@ func (c *conn) AcceptStream() (transport.RawStream, error) {
 	return &bulk{quic: s}, nil
 }
 
-// SendDatagram implements transport.Conn.
 func (c *conn) SendDatagram(b []byte) error { return translateError(c.quic.SendDatagram(b)) }
 
-// ReceiveDatagram implements transport.Conn.
 func (c *conn) ReceiveDatagram() ([]byte, error) {
 	b, err := c.quic.ReceiveDatagram(context.Background())
 	return b, translateError(err)
 }
 
-// Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
 	// It always returns nil.
 	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), safetext.PeerText(reason))
 }
 
-// RTT implements transport.Conn.
 func (c *conn) RTT() time.Duration { return c.quic.ConnectionStats().SmoothedRTT }
 
-// Heard implements transport.Conn.
 func (c *conn) Heard() uint64 { return c.quic.ConnectionStats().PacketsReceived }
 
-// Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate {
 	if !c.named {
 		return nil
@@ -151,7 +142,6 @@ type stream struct {
 	receive *quic.ReceiveStream // nil until the first Read
 }
 
-// Read implements transport.FrameStream.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.receive == nil {
 		receive, err := s.conn.acceptKind(s.kind)
@@ -167,7 +157,6 @@ func (s *stream) Read(p []byte) (int, error) {
 // maxTryBytes bounds a TryWrite: QUIC copies the bytes and keeps them until they are sent.
 const maxTryBytes = 4 << 10
 
-// TryWrite implements transport.FrameStream.
 func (s *stream) TryWrite(p []byte) (bool, error) {
 	if len(p) > maxTryBytes {
 		return false, nil
@@ -179,13 +168,11 @@ func (s *stream) TryWrite(p []byte) (bool, error) {
 	return err == nil, translateError(err)
 }
 
-// Write implements transport.FrameStream.
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.send.Write(p)
 	return n, translateError(err)
 }
 
-// CloseWrite implements transport.FrameStream.
 func (s *stream) CloseWrite() error { return translateError(s.send.Close()) }
 
 // bulk is a bulk stream.
@@ -194,19 +181,16 @@ type bulk struct {
 	finished atomic.Bool // CloseWrite was called
 }
 
-// Read implements transport.RawStream.
 func (b *bulk) Read(p []byte) (int, error) {
 	n, err := b.quic.Read(p)
 	return n, translateError(err)
 }
 
-// Write implements transport.RawStream.
 func (b *bulk) Write(p []byte) (int, error) {
 	n, err := b.quic.Write(p)
 	return n, translateError(err)
 }
 
-// CloseWrite implements transport.RawStream.
 func (b *bulk) CloseWrite() error {
 	if b.finished.Load() {
 		return nil
@@ -218,7 +202,6 @@ func (b *bulk) CloseWrite() error {
 	return translateError(b.quic.Close())
 }
 
-// Cancel implements transport.RawStream.
 func (b *bulk) Cancel() {
 	if !b.finished.Load() {
 		b.quic.CancelWrite(streamClosed)
@@ -226,5 +209,4 @@ func (b *bulk) Cancel() {
 	b.quic.CancelRead(streamClosed)
 }
 
-// Release implements transport.RawStream.
 func (b *bulk) Release() { b.quic.ReleaseStreamCredit() }

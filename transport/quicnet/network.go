@@ -195,7 +195,6 @@ func quicConfig() *quic.Config {
 	}
 }
 
-// Dial implements transport.Network.
 func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
 	addr, err := n.lookUp(ctx, to)
 	if err != nil {
@@ -250,7 +249,6 @@ func sendableAddrs(local *net.UDPAddr, ips []netip.Addr) []netip.Addr {
 	return same
 }
 
-// Accept implements transport.Network.
 func (n *network) Accept() (transport.Conn, error) {
 	for {
 		q, err := n.listener.Accept(context.Background())
@@ -274,7 +272,6 @@ func (n *network) reportFailed(from net.Addr, err error) {
 	}
 }
 
-// Close implements transport.Network.
 func (n *network) Close() error {
 	return errors.Join(n.quic.Close(), n.packets.Close())
 }

@@ -220,10 +220,10 @@ func (e *endpoint) shut(err error) {
 	delete(e.net.nodes, e.addr)
 	conns := maps.Clone(e.net.conns)
 	e.net.mu.Unlock()
-	close(e.closed)
 	for c := range conns {
 		if c.node == e {
 			e.net.disconnect(c, net.ErrClosed, err)
 		}
 	}
+	close(e.closed) // last: when Accept fails, the node sends nothing more
 }

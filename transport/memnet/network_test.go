@@ -52,3 +52,38 @@ func TestListenTwice(t *testing.T) {
 		t.Errorf("listen after Close: %v", err)
 	}
 }
+
+// TestKillBreaksConnectionsFirst checks that a killed node cannot end a stream in order
+// after its Accept has failed: the peer must get the reset of the connection.
+func TestKillBreaksConnectionsFirst(t *testing.T) {
+	for round := range 100 {
+		n := New()
+		a, b := member.Address{Host: "a", Port: 1}, member.Address{Host: "b", Port: 1}
+		from, _ := n.listen(a)
+		to, _ := n.listen(b)
+		conns := make([]transport.Conn, 100)
+		for i := range conns {
+			if _, err := from.Dial(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			conns[i], _ = to.Accept()
+		}
+		accepting, written := make(chan struct{}), make(chan int)
+		go func() {
+			close(accepting)
+			_, _ = to.Accept()
+			count := 0
+			for _, c := range conns {
+				if _, err := c.Stream(transport.System).TryWrite([]byte("x")); err == nil {
+					count++
+				}
+			}
+			written <- count
+		}()
+		<-accepting
+		n.Kill(b)
+		if got := <-written; got > 0 {
+			t.Fatalf("round %d: the killed node wrote on %d connections after Accept had failed", round, got)
+		}
+	}
+}

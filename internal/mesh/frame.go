@@ -57,8 +57,8 @@ func appendHeader(dst []byte, length int) []byte {
 type frameReader struct {
 	buffered *bufio.Reader
 	limit    int // the longest frame, in bytes
-	// With lends a frame belongs to the caller only until the next call of next. It is
-	// in the buffer, of which lent bytes must be discarded then, or in kept.
+	// With lends a frame belongs to the caller only until the next call of next. It is in
+	// kept, or it is the first lent bytes of the buffer, which next then discards.
 	lends bool
 	lent  int
 	kept  []byte

@@ -71,8 +71,8 @@ func TestStreamErrorsAreKept(t *testing.T) {
 	}
 }
 
-// TestDeclaredLengthAllocatesLittle reads the header of a frame of 16 MiB of which only 10
-// bytes arrive.
+// TestDeclaredLengthAllocatesLittle reads the header of a frame of 16 MiB and 10 bytes of
+// the frame.
 func TestDeclaredLengthAllocatesLittle(t *testing.T) {
 	stream := append(appendHeader(nil, MaxCustomBytes), make([]byte, 10)...)
 	const rounds = 100

@@ -26,7 +26,7 @@ type IdentityError struct {
 	Names   []string       // in the certificate
 }
 
-// Error names the certificate and the member, and says what to do.
+// Error names the certificate and the member, and gives advice.
 func (e *IdentityError) Error() string {
 	return fmt.Sprintf("transport: certificate not accepted: it is for %s, not for %s: "+
 		"give each node a certificate for the host that it advertises", e.For(), e.Address)

@@ -35,7 +35,7 @@ func (h *losses) Lost(who member.Identity) {
 }
 
 // TestConnectionThatEndsBeforeItStarts checks a connection that ends while the answering
-// greet is being written. It takes frames by then, so the handler gets a call of Lost.
+// greet is being written. It already takes frames, so the handler gets a call of Lost.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}

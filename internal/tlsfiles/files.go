@@ -20,7 +20,7 @@ const (
 	// maxPEMBytes bounds a file of certificates or of a key.
 	maxPEMBytes = 1 << 20
 	// MaxChainBytes bounds the certificate chain of a node. quic-go accepts 16 KiB from a
-	// peer in a handshake, part of which is for the signature and other fields.
+	// peer in a handshake, including the signature and other fields.
 	MaxChainBytes = 15 << 10
 )
 

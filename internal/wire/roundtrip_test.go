@@ -170,8 +170,8 @@ func TestAddressesAreThoseThatParse(t *testing.T) {
 	})
 }
 
-func drawAddress(t *rapid.T, orNobody bool) member.Address {
-	if orNobody && rapid.IntRange(0, 3).Draw(t, "nobody") == 0 {
+func drawAddress(t *rapid.T, orZero bool) member.Address {
+	if orZero && rapid.IntRange(0, 3).Draw(t, "zero") == 0 {
 		return member.Address{}
 	}
 	host := rapid.OneOf(

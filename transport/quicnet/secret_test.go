@@ -47,7 +47,7 @@ func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr e
 	return clientErr, <-done
 }
 
-// fit reports whether two nodes accept each other, whichever dials.
+// fit reports whether two nodes accept each other in both directions.
 func fit(t *testing.T, x, y *tls.Config) bool {
 	t.Helper()
 	_, forth := handshake(t, x, y)

@@ -31,7 +31,7 @@ func testCrossing(t *testing.T, w World) {
 func mustCross(t *testing.T, w World, duplicates uint64) {
 	t.Helper()
 	if duplicates == 0 && w.Delay() > 0 {
-		t.Errorf("no connections crossed in %d rounds: the test shows nothing", rounds)
+		t.Errorf("no connections crossed in %d rounds: the test proves nothing", rounds)
 	}
 }
 
@@ -78,7 +78,7 @@ func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 			t.Errorf("%v: crossing connections are reported as a loss: %v", n.address(), errs)
 		}
 		if peers := n.lostPeers(); len(peers) != 0 {
-			t.Errorf("%v: told that frames to %v may be lost, and none was", n.address(), peers)
+			t.Errorf("%v: got Lost for %v, want no call", n.address(), peers)
 		}
 	}
 	return duplicates
@@ -171,7 +171,7 @@ func testFormation(t *testing.T, w World) {
 		}
 	}
 	if took := time.Since(start); took > 20*time.Millisecond {
-		t.Errorf("%d nodes took %v after the last one was there", size, took)
+		t.Errorf("%d nodes took %v after the last one had started", size, took)
 	}
 	for _, n := range nodes {
 		eventually(t, time.Second, "one connection a pair", func() bool {

@@ -43,7 +43,7 @@ func testDatagrams(t *testing.T, w World) {
 			return len(n.gotDatagrams()) == len(want)
 		})
 		if got := n.gotDatagrams(); !slices.Equal(got, want) {
-			t.Errorf("%v got others than were sent: %.20q", n.address(), got)
+			t.Errorf("%v got datagrams that were not sent: %.20q", n.address(), got)
 		}
 		traffic := transport.Traffic{Messages: uint64(len(want)), Bytes: uint64(bytes)}
 		if got := n.Stats(); got.DatagramsSent != traffic || got.DatagramsReceived != traffic {
@@ -99,7 +99,7 @@ func testDatagramFlood(t *testing.T, w World) {
 		time.Sleep(time.Second)
 		sent, got := a.Stats(), b.Stats()
 		if sent.Dropped[mesh.DropBusy.String()] == 0 {
-			t.Errorf("no datagram of %d bytes was too many: the test shows nothing", length)
+			t.Errorf("no datagram of %d bytes was too many: the test proves nothing", length)
 		}
 		if got.DatagramsReceived.Messages == 0 ||
 			got.DatagramsReceived.Messages > sent.DatagramsSent.Messages {
@@ -126,13 +126,13 @@ func testDatagramsSlow(t *testing.T, w World) {
 	connect(t, a, b) // other traffic is not delayed
 	lost := b.Stats().Dropped[mesh.DropBusy.String()]
 	if lost == 0 {
-		t.Error("a handler that does not return loses no datagram")
+		t.Error("a handler that does not return lost no datagram")
 	}
 	b.setSlow(false)
 	time.Sleep(time.Second)
 	got := b.gotDatagrams()
 	if received := b.Stats().DatagramsReceived.Messages; uint64(len(got)) != received-lost {
-		t.Errorf("handed over %d, want what was received, %d, without the %d dropped",
+		t.Errorf("delivered %d, want the %d received less the %d dropped",
 			len(got), received, lost)
 	}
 	if err := a.SendDatagram(addr(2), []byte("again")); err != nil {

@@ -34,7 +34,7 @@ func testRedial(t *testing.T, w World) {
 		t.Errorf("%d of %d dials are redials", got, dials)
 	}
 	b := join(t, w, addr(2))
-	eventually(t, 3*interval, "connected after the peer came", b.hasReceived(transport.System, 1))
+	eventually(t, 3*interval, "connected after its start", b.hasReceived(transport.System, 1))
 
 	// After a connection that lasted, earlier failures do not count.
 	time.Sleep(2 * time.Second)
@@ -98,7 +98,7 @@ func testCut(t *testing.T, w World) {
 		healed := next
 		next = beat(a, b, next, 4*interval)
 		if got := newest(t, b); got < healed {
-			t.Errorf("cut %+v: nothing sent after it arrived within %v", cut, 4*interval)
+			t.Errorf("cut %+v: no later frame arrived within %v", cut, 4*interval)
 		}
 		next = beat(a, b, next, time.Second)
 	}
@@ -118,7 +118,7 @@ func newest(t *testing.T, n *node) int {
 	for _, frame := range n.received(transport.System) {
 		number, err := strconv.Atoi(frame)
 		if err != nil || number <= last {
-			t.Fatalf("frame %q came after frame %d", frame, last)
+			t.Fatalf("frame %q arrived after frame %d", frame, last)
 		}
 		last = number
 	}

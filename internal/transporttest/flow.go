@@ -120,9 +120,9 @@ func testBackpressure(t *testing.T, w World) {
 		t.Errorf("Send to a slow peer that reads again: %v", err)
 	}
 	frames++
-	eventually(t, time.Second, "what was taken arrived", b.hasReceived(transport.Custom, frames))
+	eventually(t, time.Second, "the taken frames arrived", b.hasReceived(transport.Custom, frames))
 	if took := time.Since(start); took > time.Second {
-		t.Errorf("what was taken arrived %v after the peer read again", took)
+		t.Errorf("the taken frames arrived %v after the peer read again", took)
 	}
 	for i, frame := range b.received(transport.Custom) {
 		if n, _, _ := strings.Cut(frame, " "); n != fmt.Sprint(i) {

@@ -71,9 +71,9 @@ func testMismatches(t *testing.T, w World) {
 		b := joinAs(t, w, at, s)
 		b.Notify(addr(1), []byte("hello"))
 		eventually(t, 2*time.Second, test.field+" refused by the dialer", refusedFor(b, test.field))
-		eventually(t, 2*time.Second, test.field+" refused by the dialed", refusedFor(a, test.field))
+		eventually(t, 2*time.Second, test.field+" refused by the dialed node", refusedFor(a, test.field))
 		if a.peer(at).Connected || b.peer(addr(1)).Connected {
-			t.Errorf("%s: connected in spite of it", test.field)
+			t.Errorf("%s: connected nevertheless", test.field)
 		}
 		if err := b.Close(); err != nil {
 			t.Errorf("%s: Close: %v", test.field, err)

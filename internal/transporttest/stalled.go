@@ -56,7 +56,7 @@ func testFramesStandStill(t *testing.T, w World) {
 			}
 			errs := a.reported(mesh.ReportLost)
 			if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), "the rest of a frame") {
-				t.Errorf("%s: reported are %v, want the reason", name, errs)
+				t.Errorf("%s: reports %v, want the reason", name, errs)
 			}
 		}
 		got := len(a.received(k))
@@ -122,7 +122,7 @@ func testStrangersShareRoom(t *testing.T, w World) {
 		return got[len(got)-1] == "small"
 	})
 	if took := time.Since(start); took > 500*time.Millisecond {
-		t.Errorf("other frames took %v beside those that stand still", took)
+		t.Errorf("other frames took %v beside the stalled ones", took)
 	}
 	// Each frame returns its room when it times out.
 	eventually(t, 3*mesh.FrameTimeout+time.Second, "all frames have timed out", func() bool {

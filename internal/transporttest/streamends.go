@@ -52,7 +52,7 @@ func testStreamsCut(t *testing.T, w World) {
 	w.Kill(addr(2))
 	b = joinAs(t, w, addr(2), twin)
 	b.Notify(addr(1), []byte("later run"))
-	eventually(t, 5*time.Second, "a hears", a.hasReceived(transport.System, 1))
+	eventually(t, 5*time.Second, "a has the frame", a.hasReceived(transport.System, 1))
 	mustCut(t, ours, theirs)
 	openBoth(t, a, b)
 }
@@ -126,7 +126,7 @@ func testHeads(t *testing.T, w World) {
 	for i, length := range []int{0, 1, mesh.MaxHeadBytes} {
 		mustOpen(t, a, b, string(noise(length, 3)))
 		if got := b.accepted(i).head; got != string(noise(length, 3)) {
-			t.Errorf("head of %d bytes: another one of %d came", length, len(got))
+			t.Errorf("head of %d bytes: got another one of %d", length, len(got))
 		}
 	}
 	_, err := a.OpenStream(context.Background(), addr(2), make([]byte, mesh.MaxHeadBytes+1))
@@ -188,10 +188,10 @@ func testBadHeads(t *testing.T, w World) {
 		}
 		errs := b.reported(mesh.ReportStreamRefused)
 		if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), test.reason) {
-			t.Errorf("head %s: reported are %v, want %q", test.name, errs, test.reason)
+			t.Errorf("head %s: reports %v, want %q", test.name, errs, test.reason)
 		}
 		if got := len(b.allAccepted()); got != 0 {
-			t.Errorf("head %s: %d streams came to the handler", test.name, got)
+			t.Errorf("head %s: %d streams reached the handler", test.name, got)
 		}
 	}
 	checkStreamsWork(t, r, b)

@@ -54,7 +54,7 @@ func eventually(t *testing.T, within time.Duration, what string, is func() bool)
 	start := time.Now()
 	for !is() {
 		if time.Since(start) > within {
-			t.Fatalf("%s: not so after %v", what, within)
+			t.Fatalf("%s: not within %v", what, within)
 		}
 		time.Sleep(time.Millisecond)
 	}

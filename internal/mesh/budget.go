@@ -50,7 +50,6 @@ func (b *budget) acquire(bytes int, done <-chan struct{}) bool {
 	return false
 }
 
-// release returns room to the budget.
 func (b *budget) release(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -212,7 +212,6 @@ func (p *peer) openFailure(ctx context.Context) error {
 	}
 }
 
-// acceptStreams serves the streams that the peer opens.
 func (l *link) acceptStreams() {
 	for {
 		raw, err := l.conn.AcceptStream()

@@ -114,7 +114,6 @@ func (p *peer) dialPause() time.Duration {
 	return d*3/4 + rand.N(d/2)
 }
 
-// attemptDial dials once.
 func (p *peer) attemptDial(ctx context.Context) {
 	conn, err := p.mesh.net.Dial(ctx, p.addr)
 	if err == nil {

@@ -95,7 +95,6 @@ func (r *frameReader) next() ([]byte, error) {
 	return r.readBody(length)
 }
 
-// readLength reads the length of the next frame.
 func (r *frameReader) readLength() (int, error) {
 	if r.buffered.Buffered() < headerBytes {
 		if _, err := r.buffered.Peek(1); err != nil {

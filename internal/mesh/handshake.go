@@ -34,7 +34,6 @@ func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
 	}
 }
 
-// ownGreet returns this node's greet to a peer.
 func (m *Mesh) ownGreet(to member.Address, active bool) message.Message {
 	greet := m.handler.Greet()
 	greet.To = to

@@ -172,14 +172,12 @@ func (l *link) fail(err error) {
 	l.end(transport.CodeClosed, "connection lost", err)
 }
 
-// signalAll wakes the writers of all kinds.
 func (l *link) signalAll() {
 	for k := range transport.Kinds {
 		l.signalWriter(k)
 	}
 }
 
-// signalWriter wakes the writer of a kind.
 func (l *link) signalWriter(k transport.Kind) {
 	select {
 	case l.ready[k] <- struct{}{}:

@@ -19,7 +19,6 @@ type lossTest struct {
 	handler *losses
 }
 
-// connect makes a connection to a run of the peer.
 func (p lossTest) connect(run uint64) *link {
 	p.Helper()
 	l := newLink(p.peer, idleConn{}, Ends{Dialer: addrA, ID: run})
@@ -38,7 +37,6 @@ func (p lossTest) offer() {
 	}
 }
 
-// leave begins to leave the connection in order.
 func (p lossTest) leave(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

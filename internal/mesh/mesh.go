@@ -75,11 +75,8 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// maxFrameBytes is the longest frame of any kind.
 func (c Config) maxFrameBytes() int { return max(MaxSystemBytes, c.CustomBytes) }
-
-// maxPeers bounds the peers that a Mesh keeps.
-func (c Config) maxPeers() int { return peersPerMember*c.Size + extraPeers }
+func (c Config) maxPeers() int      { return peersPerMember*c.Size + extraPeers }
 
 // Mesh carries frames between a node and its peers over one connection per pair, which is
 // dialed when there is something to send and kept while it works. The kinds of frames and

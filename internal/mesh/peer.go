@@ -95,7 +95,6 @@ func (p *peer) peerState() transport.PeerState {
 	return s
 }
 
-// frameRoom returns the budget for the large frames of the peer.
 func (p *peer) frameRoom() *budget {
 	if p.mesh.handler.Needs(p.addr) {
 		return &p.ownRoom

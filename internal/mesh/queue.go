@@ -87,7 +87,6 @@ type batch struct {
 	last    bool // it ends with the end mark
 }
 
-// mark appends the end mark.
 func (b *batch) mark() {
 	b.bytes, b.last = appendHeader(b.bytes, 0), true
 }
@@ -126,7 +125,6 @@ func (q *flow) admit() {
 	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
-// refuse fails all waiting Sends.
 func (q *flow) refuse(err error) {
 	for _, w := range q.waiting {
 		w.err = err

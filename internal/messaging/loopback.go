@@ -18,7 +18,6 @@ const loopbackBytes = 64 << 10
 // loopback is one end of a stream from a node to itself. Only its two ends can close it.
 type loopback struct{ in, out *pipe }
 
-// newLoopback returns the two ends of a stream.
 func newLoopback() (a, b mesh.BulkStream) {
 	there, back := newPipe(), newPipe()
 	return loopback{in: back, out: there}, loopback{in: there, out: back}

@@ -37,7 +37,6 @@ var codes = []struct {
 	{ErrClosed, "closed"},
 }
 
-// codeOf returns the name of a result.
 func codeOf(err error) string {
 	if err == nil {
 		return "ok"
@@ -63,7 +62,6 @@ type requestCounts struct {
 	types  map[string]bool // that are counted by name
 }
 
-// add counts one request.
 func (r *requestCounts) add(name string, err error) {
 	code := codeOf(err)
 	r.mu.Lock()

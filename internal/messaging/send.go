@@ -57,7 +57,6 @@ func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) ([]Resu
 	return results, nil
 }
 
-// send gives an encoded event to one member.
 func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o Options) error {
 	if o.BestEffort {
 		return m.sendBestEffort(ctx, to, e)

@@ -82,7 +82,6 @@ func (f Files) parts() [3]part {
 // contents has the texts of the files, in the order of Files.parts.
 type contents [3][]byte
 
-// digest returns a digest of all three texts.
 func (c contents) digest() [sha256.Size]byte {
 	h := sha256.New()
 	for _, text := range c {

@@ -46,7 +46,6 @@ func defaults(at member.Address) settings {
 	}}
 }
 
-// edit changes the greet's body.
 func (s *settings) edit(change func(*message.Greet)) {
 	body := s.greet.Body.(message.Greet)
 	change(&body)
@@ -82,7 +81,6 @@ type incoming struct {
 	gone chan struct{} // closed by the test
 }
 
-// join starts the node at an address.
 func join(t *testing.T, w World, at member.Address) *node {
 	t.Helper()
 	return joinAs(t, w, at, defaults(at))
@@ -259,7 +257,6 @@ func (n *node) reported(what mesh.ReportKind) []error {
 	return errs
 }
 
-// peer returns the node's state of another one.
 func (n *node) peer(at member.Address) transport.PeerState {
 	for _, p := range n.Peers() {
 		if p.Address == at {
@@ -277,10 +274,8 @@ func (n *node) hasReceived(k transport.Kind, count int) func() bool {
 	return func() bool { return len(n.received(k)) >= count }
 }
 
-// address returns the node's address in its greet.
 func (n *node) address() member.Address { return n.greet.From.Address }
 
-// answer sends an answer frame.
 func (n *node) answer(to member.Address, frame []byte) error {
 	return n.SendKind(n.t.Context(), transport.Answer, to, frame, false)
 }

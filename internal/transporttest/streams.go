@@ -17,7 +17,6 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// mustOpen opens a stream to a peer.
 func mustOpen(t *testing.T, from, to *node, head string) mesh.BulkStream {
 	t.Helper()
 	s, err := from.OpenStream(context.Background(), to.address(), []byte(head))
@@ -27,7 +26,6 @@ func mustOpen(t *testing.T, from, to *node, head string) mesh.BulkStream {
 	return s
 }
 
-// openBoth opens a stream and returns both of its ends.
 func openBoth(t *testing.T, from, to *node) (ours mesh.BulkStream, theirs *incoming) {
 	t.Helper()
 	count := len(to.allAccepted())

@@ -7,7 +7,6 @@ import (
 	"math"
 )
 
-// appendUint writes n in the shortest form.
 func appendUint(b []byte, n uint64) []byte {
 	switch {
 	case n < 0x80:

@@ -126,7 +126,6 @@ func (c *codec) recordUpdate(m *message.RecordUpdate) {
 	}
 }
 
-// dropped codes the key of a record that is dropped.
 func (c *codec) dropped(key *string) {
 	outer := c.enter()
 	c.key(key)

@@ -172,7 +172,6 @@ func (c *codec) duration(v *time.Duration) {
 	*v = time.Duration(n)
 }
 
-// text codes a string of at most limit bytes.
 func (c *codec) text(v *string, limit int) {
 	if c.writing {
 		c.array.fields++

@@ -51,7 +51,6 @@ func checkGolden(t *testing.T, name string, frame []byte) {
 	}
 }
 
-// golden reads all files and returns the frames by name.
 func golden(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))

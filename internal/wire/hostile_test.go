@@ -446,7 +446,6 @@ func rosterRanges(t *testing.T) []rangeCase {
 	}
 }
 
-// keys returns a list of n keys of dropped records.
 func keys(n int) []any {
 	out := make([]any, n)
 	for i := range out {

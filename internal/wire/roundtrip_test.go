@@ -221,7 +221,6 @@ func drawID(t *rapid.T) paxos.ID {
 	}}
 }
 
-// drawName draws a printable name.
 func drawName(t *rapid.T, atLeast, maxBytes int) string {
 	r := rapid.Rune().Filter(unicode.IsPrint)
 	return rapid.StringOfN(r, atLeast, 30, maxBytes).Draw(t, "name")

@@ -9,7 +9,6 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// header codes what every message carries besides its body.
 func (c *codec) header(m *message.Message) {
 	outer := c.enter()
 	c.identity(&m.From)
@@ -125,7 +124,6 @@ func (c *codec) record(r *member.Record) {
 	c.leave(outer)
 }
 
-// key codes the key of a record.
 func (c *codec) key(v *string) {
 	c.text(v, member.MaxKeyBytes)
 	if !member.IsKey(*v) {

@@ -26,7 +26,6 @@ type bulkPipes struct {
 	over   [2]bool // the end has released the stream
 }
 
-// add makes a stream that an end opened.
 func (b *bulks) add(side int, heard [2]*atomic.Uint64) (*bulkPipes, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

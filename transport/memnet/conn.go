@@ -32,7 +32,6 @@ type conn struct {
 
 var _ transport.Conn = (*conn)(nil)
 
-// newPair makes the two ends of a connection.
 func newPair(from, to *endpoint) (ours, theirs *conn) {
 	ours = &conn{node: from, peer: to.addr}
 	theirs = &conn{node: to, peer: from.addr}
@@ -70,7 +69,6 @@ func (c *conn) Certificate() *x509.Certificate { return nil }
 // link is the direction in which this end sends.
 func (c *conn) link() link { return link{c.node.addr, c.peer} }
 
-// fail breaks this end.
 func (c *conn) fail(err error) {
 	for k := range c.streams {
 		c.streams[k].in.failRead(err)

@@ -183,7 +183,6 @@ func (h held) Dial(ctx context.Context, to member.Address) (transport.Conn, erro
 	return c, nil
 }
 
-// talk sends a frame of each kind.
 func (n *node) talk(t *testing.T, to *node) {
 	frame := fmt.Sprint(len(n.sent[transport.System]))
 	n.sent[transport.System] = append(n.sent[transport.System], frame)

@@ -33,7 +33,6 @@ func (r repeating) Dial(ctx context.Context, to member.Address) (transport.Conn,
 	return nil, transport.ErrNoAnswer
 }
 
-// begin starts a node of a large cluster.
 func begin(t *testing.T, network *Network, port int) *node {
 	t.Helper()
 	n := &node{at: member.Address{Host: "a", Port: uint16(port)}}

@@ -67,7 +67,6 @@ func beats(t *testing.T, a, b *node) (stop func()) {
 	}
 }
 
-// udp returns the UDP address of a node.
 func udp(at member.Address) net.Addr {
 	return &net.UDPAddr{IP: net.ParseIP(at.Host).To4(), Port: int(at.Port)}
 }

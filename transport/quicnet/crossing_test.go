@@ -90,7 +90,6 @@ func crossAll(t *testing.T, long, late int) (duplicates uint64) {
 	return duplicates
 }
 
-// talk sends numbered frames of all kinds to another node.
 func (n *node) talk(to member.Address, frames int) error {
 	for i := range frames {
 		if to == n.self.Address {

@@ -57,7 +57,6 @@ func joinStuck(t *testing.T, w *world, at member.Address) *stuckNode {
 	return s
 }
 
-// heapBytes returns the size of the reachable heap.
 func heapBytes() int {
 	runtime.GC()
 	runtime.GC()
@@ -190,7 +189,6 @@ func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	})
 }
 
-// documentedBytes returns the figure of docs/security.md.
 func documentedBytes(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/security.md")

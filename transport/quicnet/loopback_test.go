@@ -33,7 +33,6 @@ type node struct {
 	serve func(head []byte, s mesh.BulkStream) // nil closes streams
 }
 
-// secured returns the TLS of a node of the test's cluster.
 func secured(t testing.TB) *tls.Config {
 	t.Helper()
 	c, err := SecretTLS([][]byte{[]byte(secret)}, "test", time.Now)
@@ -180,7 +179,6 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// nextReport returns the error of the next report of a kind.
 func (n *node) nextReport(t *testing.T, what mesh.ReportKind) error {
 	t.Helper()
 	for {
@@ -284,7 +282,6 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 	}
 }
 
-// awaitReport waits for a report of a kind with an error.
 func (n *node) awaitReport(t *testing.T, what mesh.ReportKind, name string, want error) {
 	t.Helper()
 	for {
@@ -351,7 +348,6 @@ func TestRestartIsNoticedByReset(t *testing.T) {
 	}
 }
 
-// kill closes the socket of a node.
 func kill(t *testing.T, n *node) {
 	t.Helper()
 	if err := n.socket.Close(); err != nil {

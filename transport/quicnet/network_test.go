@@ -31,7 +31,6 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
 }
 
-// join starts a node in a world.
 func (w *world) join(
 	t *testing.T, at member.Address, incarnation uint64, edit func(*Config),
 ) *node {

@@ -177,7 +177,6 @@ func newAuthority(secret []byte, cluster string) (*authority, error) {
 	return &authority{key, certificate}, nil
 }
 
-// sign makes a certificate for a new key pair.
 func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -53,7 +53,6 @@ func (s *brokenSocket) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// listen opens a simulated socket.
 func (w *world) listen(at member.Address) net.PacketConn {
 	p, err := w.Open(at.String())
 	if err != nil {

@@ -119,19 +119,19 @@ func TestDamagedFiles(t *testing.T) {
 	}{
 		{"certificate cut off", func(c Config) (string, string) {
 			return c.TLSCert, strings.TrimSuffix(read(c.TLSCert), "-----\n")
-		}, "1 of its 1 blocks of PEM cannot be read"},
+		}, "1 of its 1 PEM blocks cannot be read"},
 		{"key cut off", func(c Config) (string, string) {
 			return c.TLSKey, read(c.TLSKey)[:100]
-		}, "1 of its 1 blocks of PEM cannot be read"},
+		}, "1 of its 1 PEM blocks cannot be read"},
 		{"second authority cut off", func(c Config) (string, string) {
 			return c.TLSCA, first + second[:200]
-		}, "1 of its 2 blocks of PEM cannot be read"},
+		}, "1 of its 2 PEM blocks cannot be read"},
 		{"second authority indented", func(c Config) (string, string) {
 			return c.TLSCA, first + "  " + strings.ReplaceAll(second, "\n", "\n  ")
-		}, "1 of its 2 blocks of PEM cannot be read"},
+		}, "1 of its 2 PEM blocks cannot be read"},
 		{"first authority behind the mark of an editor", func(c Config) (string, string) {
 			return c.TLSCA, "\ufeff" + second + first
-		}, "1 of its 2 blocks of PEM cannot be read"},
+		}, "1 of its 2 PEM blocks cannot be read"},
 		{"words between", func(c Config) (string, string) {
 			return c.TLSCA, "old, was # -----BEGIN\n" + first + "\nnew\n" + second
 		}, ""},

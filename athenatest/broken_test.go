@@ -18,8 +18,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// broken is a biller that does not look at its context: its leader goes on until its
-// node ends.
+// broken is a biller that ignores its context: its leader works until its node ends.
 type broken struct{ ledger *athenatest.Register }
 
 func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
@@ -37,7 +36,7 @@ func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	})
 }
 
-// scenario returns one of the package's scenarios by its name.
+// scenario returns a scenario of the package by its name.
 func scenario(t *testing.T, name string) athenatest.Scenario {
 	t.Helper()
 	for _, s := range athenatest.Scenarios() {
@@ -49,8 +48,8 @@ func scenario(t *testing.T, name string) athenatest.Scenario {
 	return athenatest.Scenario{}
 }
 
-// TestBrokenProgramIsCaught: what the test of biller asks of each scenario tells a
-// program that is right from one that is not.
+// TestBrokenProgramIsCaught: the checks of biller's test after each scenario distinguish a
+// correct program from a broken one.
 func TestBrokenProgramIsCaught(t *testing.T) {
 	for _, name := range []string{"split brain", "deaf leader", "leader pause"} {
 		s := scenario(t, name)
@@ -65,7 +64,7 @@ func TestBrokenProgramIsCaught(t *testing.T) {
 	}
 }
 
-// failure is a test that fails with a text instead of failing.
+// failure records a failure instead of failing.
 type failure struct {
 	testing.TB
 	mu   sync.Mutex
@@ -83,7 +82,7 @@ func (f *failure) Errorf(format string, args ...any) {
 	f.text += fmt.Sprintf(format, args...)
 }
 
-// of is how a test fails that does something with a cluster.
+// of returns the failure of a test that uses a cluster.
 func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
 	done := make(chan struct{})
 	go func() {
@@ -96,9 +95,8 @@ func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) st
 	return f.text
 }
 
-// Two nodes that lead with authority at one instant fail the test, also where nothing
-// looks at them then: the clocks of those that could elect another leader run away,
-// which the protocol rules out.
+// The test fails if two nodes lead with authority at one instant, even if it does not look at
+// them then. Here the clocks of a majority jump, which the protocol excludes.
 func TestSplitBrainIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failure{TB: t}
@@ -117,16 +115,16 @@ func TestSplitBrainIsFound(t *testing.T) {
 			c.WaitSettled()
 		})
 		for _, want := range []string{"split brain: 2 nodes lead with authority at one instant:",
-			"with token 1.0; it sees ", "with token 2.0; it sees "} {
+			"with token 1.0; its view is ", "with token 2.0; its view is "} {
 			if strings.Count(got, want) != 1 {
-				t.Errorf("got %q, want it to say %q once", got, want)
+				t.Errorf("got %q, want it to contain %q once", got, want)
 			}
 		}
 	})
 }
 
-// TestScenariosNeedNodes, and say how many, where too few run for what they let happen;
-// with that many each of them comes to its end.
+// TestScenariosNeedNodes: with too few running nodes a scenario reports how many it needs; with
+// enough, it completes.
 func TestScenariosNeedNodes(t *testing.T) {
 	for _, s := range athenatest.Scenarios() {
 		for _, size := range []int{3, 4, 5} {
@@ -139,10 +137,10 @@ func TestScenariosNeedNodes(t *testing.T) {
 					}
 					s.Play(c)
 				})
-				want := fmt.Sprintf("needs a majority beside one node, %d of %d, and %d run: Start the "+
+				want := fmt.Sprintf("needs a majority and one more node, %d of %d, but %d run: Start the "+
 					"others", enough, size, enough-1)
 				if !strings.Contains(f.text, want) {
-					t.Errorf("%s of %d: got %q, want it to say %q", s.Name, size, f.text, want)
+					t.Errorf("%s of %d: got %q, want it to contain %q", s.Name, size, f.text, want)
 				}
 			})
 			synctest.Test(t, func(t *testing.T) {
@@ -156,15 +154,15 @@ func TestScenariosNeedNodes(t *testing.T) {
 	}
 }
 
-// TestNoBubble fails with what to do.
+// TestNoBubble: the failure names the remedy.
 func TestNoBubble(t *testing.T) {
 	got := (&failure{TB: t}).of(athenatest.Options{}, func(*athenatest.Cluster) {})
 	if want := "call Run, or New within testing/synctest.Test"; !strings.Contains(got, want) {
-		t.Errorf("got %q, want it to say %q", got, want)
+		t.Errorf("got %q, want it to contain %q", got, want)
 	}
 }
 
-// TestFailures: what does not happen fails the test, with what the nodes believe.
+// TestFailures: a wait that fails reports the state of the nodes.
 func TestFailures(t *testing.T) {
 	mute := func(ctx context.Context, _ int, _ cluster.Config, _ ...cluster.Option) error {
 		<-ctx.Done()
@@ -188,7 +186,7 @@ func TestFailures(t *testing.T) {
 			c.Start(0)
 			c.Leader()
 		}, want: []string{"within 1m0s: no leader", "node 0: provisional; 1 of 3 members active",
-			"n0 at 10.0.0.1:7000 is active", "node 1: does not run"}},
+			"n0 at 10.0.0.1:7000 is active", "node 1: not running"}},
 		"no node": {athenatest.Options{Main: mute}, func(c *athenatest.Cluster) {
 			c.Restart(1)
 		}, []string{"no membership of node 1", "node 1: not listening yet"}},
@@ -199,11 +197,11 @@ func TestFailures(t *testing.T) {
 		"Main ends too early": {athenatest.Options{Main: quits}, func(c *athenatest.Cluster) {
 			c.Start()
 			c.WaitSettled()
-		}, []string{"Main of node 2 returned nil, and its node has not ended"}},
+		}, []string{"Main of node 2 returned nil before its node has ended"}},
 		"not running": {do: func(c *athenatest.Cluster) { c.Leave(1) }, want: []string{
 			"node 1 does not run"}},
 		"running": {do: func(c *athenatest.Cluster) { c.Start(1, 1) }, want: []string{
-			"node 1 runs already"}},
+			"node 1 already runs"}},
 		"paused": {do: func(c *athenatest.Cluster) {
 			c.Start()
 			c.WaitSettled()
@@ -211,13 +209,13 @@ func TestFailures(t *testing.T) {
 			c.Node(2)
 		}, want: []string{"node 2 is paused: Resume it first"}},
 		"out of range": {do: func(c *athenatest.Cluster) { c.Partition([]int{5}) }, want: []string{
-			"there is no node 5, only 0 to 4"}},
+			"no node 5, want 0 to 4"}},
 		"size": {athenatest.Options{Size: 300}, func(*athenatest.Cluster) {}, []string{
 			"Options.Size is 300, want 1 to 255"}},
 		"delay": {athenatest.Options{Delay: -1}, func(*athenatest.Cluster) {}, []string{
-			"Options.Delay is -1ns, want none below 0"}},
+			"Options.Delay is -1ns, want 0 or more"}},
 		"no address": {do: func(c *athenatest.Cluster) { c.Address(5) }, want: []string{
-			"there is no node 5, only 0 to 4"}},
+			"no node 5, want 0 to 4"}},
 		"scenario": {athenatest.Options{Size: 2}, scenario(t, "split brain").Play, []string{
 			"at least 3, not 2"}},
 	} {
@@ -225,7 +223,7 @@ func TestFailures(t *testing.T) {
 			got := (&failure{TB: t}).of(tc.opts, tc.do)
 			for _, want := range tc.want {
 				if !strings.Contains(got, want) {
-					t.Errorf("%s: got %q, want it to say %q", name, got, want)
+					t.Errorf("%s: got %q, want it to contain %q", name, got, want)
 				}
 			}
 		})

@@ -20,54 +20,53 @@ import (
 )
 
 const (
-	defaultSize  = 3                // of Options without a Size
-	defaultDelay = time.Millisecond // of Options without a Delay
-	// Spares is how many nodes there may be beyond Size, numbered from Size on: for
-	// one that finds the cluster full, or takes the place of another.
+	defaultSize  = 3                // of Options.Size
+	defaultDelay = time.Millisecond // of Options.Delay
+	// Spares is how many nodes may run beyond Size, numbered from Size on: for a node that
+	// finds the cluster full, or that replaces another one.
 	Spares = 2
 )
 
-// Options say what is tested. The zero value is three plain nodes.
+// Options configures a test. The zero value is three plain nodes.
 type Options struct {
 	// Size is the number of members. Default: 3.
 	Size int
-	// Delay is what each packet takes. Default: 1 ms.
+	// Delay is the delay of each packet. Default: 1 ms.
 	Delay time.Duration
-	// Config changes the configuration of node i before each of its starts; its
-	// Receiver for example, which every start needs anew. All nodes are seeds, with
-	// the timings of cluster.DefaultConfig and a DataDir that is kept over restarts.
+	// Config changes the configuration of node i before each of its starts, for example to
+	// set a new Receiver, which every start needs. All nodes are seeds, with the timings of
+	// cluster.DefaultConfig and a DataDir that is kept across restarts.
 	Config func(i int, c *cluster.Config)
-	// Main is a process of the program under test. It starts one node with cfg and opts,
-	// to which it may add, and returns when ctx ends, which stands for an interrupt or
-	// SIGTERM. Returning earlier fails the test, unless Main returns nil after its node
-	// has ended. So does an error after a Leave other than context.Canceled. Default: a
-	// node and nothing else, which leaves in order.
+	// Main is the program under test. It starts one node with cfg and opts, to which it may
+	// add options, and returns when ctx is done, as at an interrupt or SIGTERM. The test
+	// fails if Main returns earlier, unless its node has ended and it returns nil, and if it
+	// returns an error after a Leave other than context.Canceled. Default: a node that
+	// leaves when ctx is done.
 	Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
 }
 
-// Cluster is what a test has in its hands. Its methods are for the goroutine of the
-// test alone. They fail it where something does not happen, and say then what every
-// node believes. A test also fails where two nodes lead with authority at one instant,
-// whatever it does meanwhile.
+// Cluster is a cluster under test. Its methods must be called from the goroutine of the test. If
+// what they wait for does not happen, they fail the test with the state of every node. The test
+// also fails if two nodes ever lead with authority at the same instant.
 type Cluster struct {
 	t       testing.TB
 	opts    Options
 	packets *transporttest.PacketNet
 	dir     string         // of the stores
-	slots   []slot         // by the number of the node
-	older   []*process     // those that TakeOver left behind
-	ghosts  sync.WaitGroup // what is left of those that ended, and who follows nodes
+	slots   []slot         // by number of the node
+	older   []*process     // left behind by TakeOver
+	ghosts  sync.WaitGroup // ended processes, and the observers of nodes
 	leases  leases
-	timings cluster.Config // of the last start, with its defaults
+	timings cluster.Config // of the last start, with defaults
 }
 
 // slot is the place of one node.
 type slot struct {
-	present *process // nil where none runs
-	store   int      // grows whenever the store is another one
+	present *process // nil while none runs
+	store   int      // number of its store; grows with each new store
 }
 
-// Run runs f in a bubble with a cluster that has formed: all nodes run, are active,
+// Run runs f in a bubble of testing/synctest with a cluster in which all nodes run, are active,
 // and follow one leader.
 func Run(t *testing.T, opts Options, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
@@ -79,8 +78,8 @@ func Run(t *testing.T, opts Options, f func(t *testing.T, c *Cluster)) {
 	})
 }
 
-// New makes a cluster for use in a bubble of the test's own. No node runs yet. It
-// ends all that run when the test does.
+// New returns a cluster without running nodes, for use in a bubble of the test. All nodes end
+// with the test.
 func New(t testing.TB, opts Options) *Cluster {
 	t.Helper()
 	opts.Size = cmp.Or(opts.Size, defaultSize)
@@ -92,7 +91,7 @@ func New(t testing.TB, opts Options) *Cluster {
 		t.Fatalf("athenatest: Options.Size is %d, want 1 to %d", opts.Size, member.MaxMembers)
 	}
 	if opts.Delay < 0 {
-		t.Fatalf("athenatest: Options.Delay is %v, want none below 0", opts.Delay)
+		t.Fatalf("athenatest: Options.Delay is %v, want 0 or more", opts.Delay)
 	}
 	wantBubble(t)
 	c := &Cluster{
@@ -108,7 +107,7 @@ func New(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
-// wantBubble fails a test that is in none, before something waits in real time.
+// wantBubble fails a test outside of a bubble, before anything waits in real time.
 func wantBubble(t testing.TB) {
 	t.Helper()
 	defer func() {
@@ -119,7 +118,7 @@ func wantBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// serveNode is the Main of those who have none.
+// serveNode is the default Main.
 func serveNode(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {
 	n, err := cluster.Start(ctx, cfg, opts...)
 	if err != nil {
@@ -131,7 +130,7 @@ func serveNode(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.O
 	case <-n.Done():
 	}
 	if errors.Is(n.Err(), cluster.ErrLeft) || errors.Is(n.Err(), cluster.ErrClosed) {
-		return nil // the test said so
+		return nil // on behalf of the test
 	}
 	return n.Err()
 }
@@ -149,10 +148,10 @@ func (c *Cluster) closeAll() {
 	c.ghosts.Wait()
 }
 
-// Size is that of the full cluster.
+// Size returns the size of the full cluster.
 func (c *Cluster) Size() int { return c.opts.Size }
 
-// Address is that of node i, at which nothing has to run.
+// Address returns the address of node i, whether or not it runs.
 func (c *Cluster) Address(i int) member.Address {
 	c.t.Helper()
 	c.slotOf(i) // fails where there is none
@@ -160,13 +159,13 @@ func (c *Cluster) Address(i int) member.Address {
 	return member.Address{Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000}
 }
 
-// DataDir is the directory of the store of node i, of its present run or of the next
-// one. To remove it while the node does not run is to lose the disk.
+// DataDir returns the directory of the store of node i, for its present or its next run. To
+// simulate the loss of a disk, remove the directory while the node does not run.
 func (c *Cluster) DataDir(i int) string {
 	return filepath.Join(c.dir, fmt.Sprintf("%d-%d", i, c.slotOf(i).store))
 }
 
-// configOf is what node i starts with.
+// configOf returns the configuration of node i.
 func (c *Cluster) configOf(i int) cluster.Config {
 	cfg := cluster.DefaultConfig()
 	cfg.Addr, cfg.Name, cfg.Size = c.Address(i).String(), fmt.Sprint("n", i), c.opts.Size
@@ -181,7 +180,7 @@ func (c *Cluster) configOf(i int) cluster.Config {
 	return cfg
 }
 
-// optionsOf are those that make node i part of this cluster.
+// optionsOf returns the options that make a node part of this cluster.
 func (c *Cluster) optionsOf(p *process) []cluster.Option {
 	return []cluster.Option{
 		cluster.WithSocket(p.openSocket(c.packets)),

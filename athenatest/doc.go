@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package athenatest is for the tests of programs that embed a cluster.Node: whole
-// nodes on a simulated network, in virtual time, whose faults are one call each.
+// Package athenatest tests programs that embed a cluster.Node: real nodes on a simulated
+// network, in virtual time, with one call for each fault.
 //
 //	func TestSurvivesACrash(t *testing.T) {
 //		athenatest.Run(t, athenatest.Options{Size: 3}, func(t *testing.T, c *athenatest.Cluster) {
 //			c.Crash(c.Leader())
-//			c.Advance(10 * time.Second) // of virtual time, which costs little
+//			c.Advance(10 * time.Second) // virtual time, which costs little
 //			fmt.Println("node", c.Leader(), "leads now")
 //		})
 //	}
 //
 // # What is real
 //
-// The nodes are those that ship, with QUIC, TLS and files. Packets and time are not
-// real: all of it runs in a bubble of testing/synctest, whose clock goes on when
-// everything in it waits. So a program under test may use timers and contexts as it
-// likes; it must not wait for what is outside of the bubble, such as a real socket or
-// another process: the clock stands still meanwhile.
+// The nodes run the production code, with QUIC, TLS and files. Packets and time are simulated:
+// everything runs in a bubble of testing/synctest, whose clock advances when all its goroutines
+// wait. The program under test may use timers and contexts as usual. It must not wait for
+// anything outside of the bubble, such as a real socket or another process, because the clock
+// stands still meanwhile.
 //
-// When the test is over, every node is ended, and the bubble fails the test where a
-// goroutine of the program goes on.
+// At the end of the test all nodes are closed. If a goroutine of the program is still running,
+// the bubble fails the test.
 //
-// # What is the same in every run, and what is not
+// # What is reproducible
 //
-// Times are exact: a packet takes Options.Delay, a lease as long as it is configured.
-// Which of two goroutines that are ready at one instant runs first is up to the Go
-// scheduler, and keys, ports and jitter of the nodes are drawn anew. So a test that
-// fails may pass in the next run, and there is no seed that brings it back: run it with
-// -count. The protocol itself is simulated with seeds, see docs/simulation.md.
+// Times are exact: a packet takes Options.Delay, and a lease its configured time. But the Go
+// scheduler decides which of two ready goroutines runs first, and nodes draw new keys, ports and
+// jitter. So a failure may not recur in the next run, and no seed reproduces it: use -count. The
+// protocol itself is simulated with seeds; see docs/simulation.md.
 package athenatest

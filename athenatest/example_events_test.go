@@ -18,12 +18,12 @@ import (
 // Reading is the event of this test.
 type Reading struct{ Number int }
 
-// readings is what became of each number, for both sides.
+// readings records the outcome of each number at both sides.
 type readings struct {
 	mu      sync.Mutex
 	handled map[int]int
 	told    map[int]error
-	refused map[int]error // by Send itself
+	refused map[int]error // by Send
 }
 
 func newReadings() *readings {
@@ -32,7 +32,7 @@ func newReadings() *readings {
 	}
 }
 
-// receiver is that of the member that gets them.
+// receiver returns the Mux of the receiving member.
 func (r *readings) receiver() *receiver.Mux {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, _ member.Member, e Reading) error {
@@ -44,7 +44,7 @@ func (r *readings) receiver() *receiver.Mux {
 	return rx
 }
 
-// send is the code under test: what it sends is accounted for.
+// send is the code under test: it records the outcome of what it sends.
 func (r *readings) send(ctx context.Context, from *cluster.Node, to member.Address, number int) {
 	err := from.Send(ctx, to, Reading{number}, cluster.WithOutcome(
 		func(_ member.Address, err error) {
@@ -59,8 +59,8 @@ func (r *readings) send(ctx context.Context, from *cluster.Node, to member.Addre
 	}
 }
 
-// TestEventsAcrossAPartition sends all the time while a member is cut off, and looks
-// that each event was handled once or is known to be lost.
+// TestEventsAcrossAPartition sends continuously while a member is cut off, and checks that each
+// event was handled once or is known to be lost.
 func TestEventsAcrossAPartition(t *testing.T) {
 	const count = 100
 	r := newReadings()
@@ -81,12 +81,12 @@ func TestEventsAcrossAPartition(t *testing.T) {
 			c.Advance(200 * time.Millisecond)
 		}
 		sends.Wait()
-		c.Advance(time.Minute) // who still waits is told by then
+		c.Advance(time.Minute) // until every waiting sender has its outcome
 		r.check(t, count)
 	})
 }
 
-// check says for each number what the sender may conclude, and compares.
+// check compares what the sender knows about each number with what was handled.
 func (r *readings) check(t *testing.T, count int) {
 	t.Helper()
 	r.mu.Lock()
@@ -98,14 +98,14 @@ func (r *readings) check(t *testing.T, count int) {
 		case r.refused[i] != nil:
 			lost++
 			if handled > 0 {
-				t.Errorf("event %d: Send said %v, and it was handled", i, r.refused[i])
+				t.Errorf("event %d: Send returned %v, but it was handled", i, r.refused[i])
 			}
 		case !known:
 			t.Errorf("event %d: the sender was never told what became of it", i)
 		case told == nil && handled != 1:
 			t.Errorf("event %d: told as handled, was so %d times", i, handled)
 		case errors.Is(told, cluster.ErrUnknownOutcome) && handled <= 1:
-			lost++ // perhaps
+			lost++ // possibly
 		case told != nil:
 			t.Errorf("event %d: handled %d times, told: %v", i, handled, told)
 		}

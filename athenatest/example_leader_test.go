@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// biller is a program that charges customers, which must not happen twice: it works
-// while it leads, and gives the token with all that it writes.
+// biller is a program that charges customers, which must not happen twice: it works while it
+// leads, and passes the token with every write.
 type biller struct{ ledger *athenatest.Register }
 
 func (b biller) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
@@ -28,7 +28,7 @@ func (b biller) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 		defer every.Stop()
 		for {
 			select {
-			case <-ctx.Done(): // another one is to lead
+			case <-ctx.Done(): // this node no longer leads
 				return context.Cause(ctx)
 			case <-every.C:
 			}
@@ -39,8 +39,7 @@ func (b biller) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	})
 }
 
-// TestLeaderWork lets everything befall the program that the kit knows, and looks
-// after each whether its work went on, and was done by one leader at a time.
+// TestLeaderWork runs every scenario and checks that the work continued, by one leader at a time.
 func TestLeaderWork(t *testing.T) {
 	for _, s := range athenatest.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
@@ -54,8 +53,8 @@ func TestLeaderWork(t *testing.T) {
 				if done := len(ledger.Written()) - before; done != 20 {
 					t.Errorf("the leader wrote %d times within a second, want 20%s", done, c)
 				}
-				// The context of work ends before another leader begins, except where
-				// its process stands still.
+				// The context of the work ends before another leader begins, unless the
+				// process is paused.
 				late := ledger.Refused()
 				if len(late) > 0 && s.Name != "leader pause" {
 					t.Errorf("leaders of the past went on: %v", late)

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Order asks the leader for something; Ticket is its number.
+// Order is a request to the leader, and Ticket its answer.
 type (
 	Order  struct{ Item string }
 	Ticket struct{ Number int }
@@ -31,7 +31,7 @@ func (o office) main(ctx context.Context, _ int, cfg cluster.Config, opts ...clu
 	) (Ticket, error) {
 		term, ok := cluster.FromContext(ctx).Leader()
 		if !ok || !term.Valid() {
-			return Ticket{}, errors.New("no leader any more")
+			return Ticket{}, errors.New("no longer the leader")
 		}
 		if err := o.book.Write(term.Token(), r.Item); err != nil {
 			return Ticket{}, err
@@ -46,9 +46,8 @@ func (o office) main(ctx context.Context, _ int, cfg cluster.Config, opts ...clu
 	return n.Leave(context.WithoutCancel(ctx))
 }
 
-// TestRequestsThroughFailOver orders all the time while the leader crashes. Orders go
-// on with the next one; each that was answered is in the book once, and each that is
-// there twice or for nothing would be a fault.
+// TestRequestsThroughFailOver sends orders continuously while the leader crashes. The next
+// leader answers further orders, and each answered order was booked exactly once.
 func TestRequestsThroughFailOver(t *testing.T) {
 	var book athenatest.Register
 	opts := athenatest.Options{Main: office{&book}.main}

@@ -21,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Ping is an event and a request of these tests.
+// Ping is an event and a request.
 type Ping struct{ Number int }
 
-// answering gives every node a receiver that answers pings and counts those that came
-// as events, by node.
+// answering adds a handler of requests to every node, and counts the pings sent as events, by
+// node.
 func answering(got *[5]atomic.Int64) athenatest.Options {
 	return athenatest.Options{Config: func(i int, c *cluster.Config) {
 		c.Receiver = receiver.NewMux()
@@ -41,8 +41,8 @@ func answering(got *[5]atomic.Int64) athenatest.Options {
 	}}
 }
 
-// A cut takes one direction: a request needs both, an event gets through where only
-// its acknowledgement is lost.
+// A cut has one direction: a request needs both, but an event arrives even if its
+// acknowledgement is lost.
 func TestCutIsOneWay(t *testing.T) {
 	var got [5]atomic.Int64
 	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
@@ -75,13 +75,13 @@ func TestCutIsOneWay(t *testing.T) {
 	})
 }
 
-// Node i is in a group with all that are named with it, the unnamed ones in another.
+// Nodes in one group reach each other; all other nodes form one more group.
 func TestPartition(t *testing.T) {
 	opts := athenatest.Options{Size: 5}
 	athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
 		old := c.Leader()
 		pair := []int{old, (old + 1) % 5}
-		c.Partition([]int{(old + 2) % 5}) // is over with the next one
+		c.Partition([]int{(old + 2) % 5}) // replaced by the next one
 		c.Partition(pair)
 		next := c.NextLeader(old)
 		if next == pair[1] {
@@ -103,7 +103,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// A path makes a request take exactly so much longer, in each direction.
+// A path delays a request by exactly its delay in each direction.
 func TestSlow(t *testing.T) {
 	var got [5]atomic.Int64
 	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
@@ -114,7 +114,7 @@ func TestSlow(t *testing.T) {
 			}
 			return time.Since(begin)
 		}
-		const delay = time.Millisecond // of Options without a Delay
+		const delay = time.Millisecond // the default of Options.Delay
 		if got, want := ask(), 2*delay; got != want {
 			t.Errorf("a request took %v, want %v", got, want)
 		}
@@ -130,8 +130,8 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A crash keeps the store, and what removes it makes a new member. Nobody is told of
-// a crash; everybody is of a leave.
+// A crash keeps the store; removing the store makes a new member. Other nodes get no message
+// from a crash, but do from a leave.
 func TestCrashAndLeave(t *testing.T) {
 	opts := athenatest.Options{}
 	opts.Config = func(i int, c *cluster.Config) { c.JoinOnly = i == 2 }
@@ -147,7 +147,7 @@ func TestCrashAndLeave(t *testing.T) {
 		if got := shown(); got != member.Active {
 			t.Errorf("just after the crash node 2 is %v, want active still", got)
 		}
-		c.Crash(2) // does nothing
+		c.Crash(2) // has no effect
 		c.Restart(2)
 		if store() != before {
 			t.Error("after a crash the node has another store")
@@ -172,7 +172,7 @@ func TestCrashAndLeave(t *testing.T) {
 	})
 }
 
-// A paused node takes nothing until it goes on, and then all of it.
+// A paused node receives nothing until Resume, and then everything.
 func TestPause(t *testing.T) {
 	var got [5]atomic.Int64
 	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
@@ -204,7 +204,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A leader whose clock jumps has no authority any more.
+// A leader whose clock jumps loses its authority.
 func TestJumpClock(t *testing.T) {
 	athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
 		term, ok := c.Node(c.Leader()).Leader()
@@ -219,8 +219,8 @@ func TestJumpClock(t *testing.T) {
 	})
 }
 
-// Of two processes at one address the newer one is reached, and the older one has no
-// authority once its lease has ended.
+// Of two processes at one address, the newer one gets the packets, and the older one loses its
+// authority when its lease ends.
 func TestTakeOver(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
@@ -240,7 +240,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// New is for bubbles of the test's own, in which nothing runs at first.
+// New works in a bubble of the test, and starts no node.
 func TestNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := athenatest.New(t, athenatest.Options{Delay: 5 * time.Millisecond})

@@ -14,25 +14,25 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// leases looks at all nodes whenever one of them shows another term, and fails the test
-// where two have authority. A lease begins with a term, and once it was seen to have
-// ended it stays so: two that are held at any instant are held at one at which it looks.
+// leases checks all nodes whenever one of them publishes a term, and fails the test if two have
+// authority. That finds every overlap: a lease begins with a term, and once ended never becomes
+// valid again.
 type leases struct {
 	t testing.TB
 
 	mu    sync.Mutex
-	nodes []*holder // that can be looked at
-	found bool      // one failure says it
+	nodes []*holder
+	found bool // a failure was reported
 }
 
-// holder is a node and the newest term that it showed.
+// holder is a node and its newest term.
 type holder struct {
 	process *process
 	node    *cluster.Node
 	term    leader.Term
 }
 
-// followNode looks at a node from now on until it ends.
+// followNode checks a node until it ends.
 func (l *leases) followNode(p *process, n *cluster.Node) {
 	own := &holder{process: p, node: n}
 	l.mu.Lock()
@@ -49,15 +49,15 @@ func (l *leases) followNode(p *process, n *cluster.Node) {
 	l.nodes = slices.DeleteFunc(l.nodes, func(h *holder) bool { return h == own })
 }
 
-// forgetProcess looks at a process no more.
+// forgetProcess stops checking a process.
 func (l *leases) forgetProcess(p *process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nodes = slices.DeleteFunc(l.nodes, func(h *holder) bool { return h.process == p })
 }
 
-// haltProcess lets a process stand still, or go on, while nobody looks at it: to look at one
-// that stands still is to wait for it.
+// haltProcess pauses or resumes a process while no check runs: the check of a paused process
+// would block.
 func (l *leases) haltProcess(p *process, still bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,12 +69,12 @@ func (l *leases) haltProcess(p *process, still bool) {
 	l.checkNow()
 }
 
-// checkNow looks at this instant. The caller holds mu.
+// checkNow checks all nodes. l.mu must be held.
 func (l *leases) checkNow() {
 	var held []string
 	for _, h := range l.nodes {
 		if !h.process.clock.isShut() && h.node.Err() == nil && h.term.Valid() {
-			held = append(held, fmt.Sprintf("\nnode %d with token %v; it sees %v", h.process.host,
+			held = append(held, fmt.Sprintf("\nnode %d with token %v; its view is %v", h.process.host,
 				h.term.Token(), cluster.Snapshot{View: h.node.View()}))
 		}
 	}

@@ -9,22 +9,21 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// Path is what happens to the packets from one node to another; the zero Path delivers them
-// as usual.
+// Path has the faults of packets from one node to another. The zero Path has none.
 type Path struct {
-	// Delay is added to the delay of the network, and a random part of Jitter for each
-	// packet: packets overtake each other.
+	// Delay is added to the delay of the network, plus a random part of Jitter for each
+	// packet, so that packets overtake each other.
 	Delay, Jitter time.Duration
-	// Loss and Twice are the parts of the packets that are lost, and that arrive twice,
-	// from 0 to 1.
+	// Loss and Twice are the probabilities, from 0 to 1, that a packet is lost or arrives
+	// twice.
 	Loss, Twice float64
-	// LimitBytes is the largest packet that passes; 0 for any.
+	// LimitBytes is the largest packet that is delivered; 0 means any.
 	LimitBytes int
 }
 
-// Partition makes groups of nodes that reach each other and nobody else; the nodes in
-// none of them are one more group. So Partition([]int{1}) isolates node 1. Earlier
-// cuts and partitions are over.
+// Partition divides the nodes into groups that cannot reach each other; all nodes that are in
+// none of the groups form another one. So Partition([]int{1}) isolates node 1. It replaces
+// earlier cuts and partitions.
 func (c *Cluster) Partition(groups ...[]int) {
 	c.t.Helper()
 	group := func(i int) int {
@@ -32,7 +31,7 @@ func (c *Cluster) Partition(groups ...[]int) {
 	}
 	for _, g := range groups {
 		for _, i := range g {
-			c.slotOf(i) // fails where there is none
+			c.slotOf(i) // fails if there is no such node
 		}
 	}
 	c.eachLink(func(from, to int) {
@@ -44,8 +43,8 @@ func (c *Cluster) Partition(groups ...[]int) {
 	})
 }
 
-// Cut takes all packets that one node sends to another, and none of the other
-// direction. Neither is told.
+// Cut drops all packets from one node to another, but not those in the other direction. Neither
+// node gets an error.
 func (c *Cluster) Cut(from, to int) {
 	c.t.Helper()
 	c.slotOf(from)
@@ -53,7 +52,7 @@ func (c *Cluster) Cut(from, to int) {
 	c.packets.Cut(c.Address(from), c.Address(to))
 }
 
-// SetPath sets what befalls the packets from one node to another.
+// SetPath sets the faults of packets from one node to another.
 func (c *Cluster) SetPath(from, to int, path Path) {
 	c.t.Helper()
 	c.slotOf(from)
@@ -61,7 +60,7 @@ func (c *Cluster) SetPath(from, to int, path Path) {
 	c.packets.SetPath(c.Address(from), c.Address(to), transporttest.Path(path))
 }
 
-// Slow makes all packets from and to a node take so much longer.
+// Slow delays all packets from and to a node.
 func (c *Cluster) Slow(i int, delay time.Duration) {
 	c.t.Helper()
 	for other := range c.slots {
@@ -72,7 +71,7 @@ func (c *Cluster) Slow(i int, delay time.Duration) {
 	}
 }
 
-// Heal undoes Partition, Cut, SetPath and Slow, all of them.
+// Heal ends all effects of Partition, Cut, SetPath and Slow.
 func (c *Cluster) Heal() {
 	c.eachLink(func(from, to int) {
 		c.packets.Heal(c.Address(from), c.Address(to))

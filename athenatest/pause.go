@@ -11,13 +11,12 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// clock is what a process sees of time and network. One that stands still reads no
-// clock and neither sends nor receives until it goes on: its timers have fired and
-// its packets have come meanwhile, and it learns of all of that at once.
+// clock is the time and network of a process. While it is stopped, the process cannot read the
+// clock, send or receive; when it resumes, its timers have fired and its packets are waiting.
 type clock struct {
 	mu    sync.Mutex
-	shut  chan struct{} // closed when the process goes on; nil while it runs
-	ahead time.Duration // of the clock of the others
+	shut  chan struct{} // closed when the process resumes; nil while it runs
+	ahead time.Duration // of the clock of the bubble
 }
 
 func (c *clock) isShut() bool {
@@ -26,7 +25,7 @@ func (c *clock) isShut() bool {
 	return c.shut != nil
 }
 
-// blockWhileStopped blocks while the process stands still.
+// blockWhileStopped blocks while the process is stopped.
 func (c *clock) blockWhileStopped() {
 	c.mu.Lock()
 	shut := c.shut
@@ -66,7 +65,7 @@ func (c *clock) goOn() {
 	}
 }
 
-// socket is that of a process.
+// socket is the socket of a process.
 type socket struct {
 	transporttest.Socket
 	clock *clock
@@ -83,7 +82,7 @@ func (s socket) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// openSocket gives a process its socket.
+// openSocket returns the function that opens the socket of a process.
 func (p *process) openSocket(
 	packets *transporttest.PacketNet) func(string) (net.PacketConn, error,
 ) {
@@ -93,15 +92,13 @@ func (p *process) openSocket(
 	}
 }
 
-// Pause lets node i stand still as SIGSTOP does, and a virtual machine that is
-// paused: it sends nothing, takes nothing and sees no time pass until Resume, and
-// learns of all of it then.
+// Pause pauses node i like SIGSTOP, or like a suspended virtual machine: until Resume it sends
+// nothing, receives nothing and sees no time pass.
 //
-// It is the node that stands still. What the program does without it goes on, in this
-// process: its timers fire, and its work writes where it likes. No context of
-// WhileLeader ends before Resume, so the work of a leader lasts into the term of the
-// next one, which a fencing token has to tell. Calls of the node that look at the
-// clock, Term.Valid and Status above all, block until Resume.
+// Only the node is paused. The program around it runs on in this process: its timers fire, and
+// its work writes wherever it likes. No context of WhileLeader ends before Resume, so the work
+// of a leader continues into the term of the next one, which only a fencing token can detect.
+// Methods of the node that read its clock, such as Term.Valid and Status, block until Resume.
 func (c *Cluster) Pause(i int) {
 	c.t.Helper()
 	c.Node(i)
@@ -109,16 +106,16 @@ func (c *Cluster) Pause(i int) {
 	synctest.Wait()
 }
 
-// Resume undoes Pause. When it returns the node has seen what time it is.
+// Resume ends Pause. When it returns, the node has noticed the time.
 func (c *Cluster) Resume(i int) {
 	c.t.Helper()
 	c.leases.haltProcess(c.processOf(i), false)
 	c.lookForFailures()
 }
 
-// JumpClock sets the clock of node i, by which it counts leases and silence, ahead:
-// to a node it is as if the machine had slept. Nodes trust clocks to run at one rate: a
-// majority whose clocks all jump may choose a leader beside one whose clock does not.
+// JumpClock sets the clock of node i ahead, by which it measures leases and silence, as if its
+// machine had slept. Nodes rely on clocks with the same rate: if the clocks of a majority jump,
+// they may choose a leader while a node whose clock did not jump still has its lease.
 func (c *Cluster) JumpClock(i int, ahead time.Duration) {
 	c.t.Helper()
 	c.processOf(i).clock.jumpBy(ahead)

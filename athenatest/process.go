@@ -35,14 +35,14 @@ func (p *process) setListening(n *cluster.Node) {
 	p.node = n
 }
 
-// listeningNode is the node of the process, nil while there is none.
+// listeningNode returns the node of the process, or nil before it listens.
 func (p *process) listeningNode() *cluster.Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.node
 }
 
-// joinedNode is the node of the process, nil while it is no active member.
+// joinedNode returns the node of the process, or nil unless it is an active member.
 func (p *process) joinedNode() *cluster.Node {
 	n := p.listeningNode()
 	if n == nil {
@@ -68,12 +68,12 @@ func (p *process) hasEnded() bool {
 func (c *Cluster) slotOf(i int) *slot {
 	c.t.Helper()
 	if i < 0 || i >= len(c.slots) {
-		c.t.Fatalf("athenatest: there is no node %d, only 0 to %d", i, len(c.slots)-1)
+		c.t.Fatalf("athenatest: no node %d, want 0 to %d", i, len(c.slots)-1)
 	}
 	return &c.slots[i]
 }
 
-// processOf is what runs as node i.
+// processOf returns the process of node i.
 func (c *Cluster) processOf(i int) *process {
 	c.t.Helper()
 	p := c.slotOf(i).present
@@ -83,7 +83,7 @@ func (c *Cluster) processOf(i int) *process {
 	return p
 }
 
-// awakeProcess is what runs as node i and is not paused.
+// awakeProcess returns the process of node i, which must not be paused.
 func (c *Cluster) awakeProcess(i int) *process {
 	c.t.Helper()
 	p := c.processOf(i)
@@ -93,8 +93,8 @@ func (c *Cluster) awakeProcess(i int) *process {
 	return p
 }
 
-// Start begins some processes, each with the store that its last run left behind, and
-// does not wait for anything; with no numbers, all of the full cluster that do not run.
+// Start starts nodes, each with the store of its last run, and does not wait. Without arguments
+// it starts all nodes of the full cluster that do not run.
 func (c *Cluster) Start(nodes ...int) {
 	c.t.Helper()
 	if len(nodes) == 0 {
@@ -106,9 +106,9 @@ func (c *Cluster) Start(nodes ...int) {
 	}
 	for _, i := range nodes {
 		if c.slotOf(i).present != nil {
-			c.t.Fatalf("athenatest: node %d runs already", i)
+			c.t.Fatalf("athenatest: node %d already runs", i)
 		}
-		// It outlives the context of the test, which ends before the nodes do.
+		// It outlives the context of the test, which ends before the nodes.
 		ctx, stop := context.WithCancel(context.Background())
 		p := &process{host: i, stop: stop, ended: make(chan struct{})}
 		c.slots[i].present = p
@@ -121,7 +121,7 @@ func (c *Cluster) Start(nodes ...int) {
 	}
 }
 
-// Restart is Start of one node, and waits until it is an active member.
+// Restart starts one node and waits until it is an active member.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	c.Start(i)
@@ -130,11 +130,10 @@ func (c *Cluster) Restart(i int) {
 	})
 }
 
-// Crash ends node i, if it runs, as SIGKILL does: from now on nobody hears of it, and
-// its store stays as it is at this moment. Goroutines cannot be killed: the context of
-// its Main ends, its node is closed behind its back, and what Main does until it
-// returns is nothing that counts, except where it touches what the test shares with
-// it.
+// Crash ends node i, if it runs, like SIGKILL: no other node receives anything from it, and its
+// store stays as it is at this moment. Because goroutines cannot be killed, the context of Main
+// ends and its node is closed. What Main does until it returns has no effect on the cluster, but
+// may have one on state that it shares with the test.
 func (c *Cluster) Crash(i int) {
 	c.t.Helper()
 	synctest.Wait()
@@ -146,11 +145,11 @@ func (c *Cluster) Crash(i int) {
 	}
 }
 
-// TakeOver starts another process as node i while the present one goes on, and
-// returns the node of that: as where a supervisor replaces what it cannot reach any
-// more. The newer process gets all packets for the address, and has an empty store, or
-// a copy of that of the older one. What the older one does then is not held against the
-// cluster: the lock of a store is there so that no two processes have one.
+// TakeOver starts another process as node i while the present one keeps running, and returns the
+// node of the older one, as if a supervisor replaced a process that it cannot reach. The newer
+// process gets all packets for the address. Its store is empty, or with copied a copy of that of
+// the older one. With copied, the authority of the older process is not checked: in production,
+// the lock of the store prevents two processes with one store.
 func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	c.t.Helper()
 	older = c.Node(i)
@@ -166,7 +165,7 @@ func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	return older
 }
 
-// cutOff takes a process out of the cluster, which hears no more of it.
+// cutOff removes a process from the cluster.
 func (c *Cluster) cutOff(i int) *process {
 	p := c.slots[i].present
 	if p == nil {
@@ -177,7 +176,7 @@ func (c *Cluster) cutOff(i int) *process {
 	return p
 }
 
-// reapProcess ends what is left of a process, in the background, since that takes time.
+// reapProcess ends a process in the background, because that takes time.
 func (c *Cluster) reapProcess(p *process) {
 	c.leases.forgetProcess(p)
 	p.clock.goOn()
@@ -194,24 +193,24 @@ func (c *Cluster) reapProcess(p *process) {
 		select {
 		case <-p.ended:
 		case <-timer.C:
-			c.t.Errorf("athenatest: Main of node %d goes on %v after the end of its context",
+			c.t.Errorf("athenatest: Main of node %d still runs %v after the end of its context",
 				p.host, limit)
 		}
 	})
 }
 
-// Leave ends node i as SIGTERM does: the context of its Main ends, which leaves the
-// cluster in order and returns.
+// Leave ends node i like SIGTERM: the context of its Main ends, and Main must leave the cluster
+// and return.
 func (c *Cluster) Leave(i int) {
 	c.t.Helper()
 	c.awakeProcess(i).stop()
 	if err := c.WaitEnd(i); err != nil && !errors.Is(err, context.Canceled) {
-		c.t.Fatalf("athenatest: Main of node %d, told to end: %v%s", i, err, c)
+		c.t.Fatalf("athenatest: Main of node %d after the end of its context: %v%s", i, err, c)
 	}
 }
 
-// WaitEnd waits until Main of node i has returned, which then does not run any more,
-// and gives its error: for nodes that must not start.
+// WaitEnd waits until Main of node i has returned, and returns its error. It is for nodes that
+// must fail to start.
 func (c *Cluster) WaitEnd(i int) error {
 	c.t.Helper()
 	p := c.processOf(i)
@@ -230,7 +229,7 @@ func (c *Cluster) copyStore(from, to string) {
 	c.t.Helper()
 	files, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
-		return // it has none
+		return // there is no store
 	}
 	err = errors.Join(err, os.Mkdir(to, 0o700))
 	for _, f := range files {

@@ -12,13 +12,12 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// ErrFenced says that a leader with a greater token has written already.
+// ErrFenced means that a leader with a greater token has already written.
 var ErrFenced = errors.New("athenatest: fenced off")
 
-// Register stands for what leaders change outside of the cluster. It keeps the
-// greatest token beside the value and refuses smaller ones, as a database must to
-// which work is given. The zero Register is empty; its methods may be called from any
-// goroutine.
+// Register stands for external state that leaders change. It stores the greatest token beside
+// the value and refuses smaller tokens, as a database must. The zero Register is empty. Its
+// methods may be called concurrently.
 type Register struct {
 	mu      sync.Mutex
 	token   member.Token
@@ -33,7 +32,7 @@ type Write struct {
 	Value string
 }
 
-// Write changes the value, or returns ErrFenced and remembers that in Refused.
+// Write sets the value, or adds the write to Refused and returns ErrFenced.
 func (r *Register) Write(token member.Token, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,16 +47,16 @@ func (r *Register) Write(token member.Token, value string) error {
 	return nil
 }
 
-// Written lists what was written, the oldest first.
+// Written returns the successful writes, oldest first.
 func (r *Register) Written() []Write {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.written)
 }
 
-// Refused lists what leaders of the past tried to write. Work that ends with the
-// context of cluster.Node.WhileLeader writes none of them, unless its node was paused
-// or its clock jumped.
+// Refused returns the refused writes, which were those of former leaders. Work that ends with
+// the context of cluster.Node.WhileLeader causes none, unless its node was paused or its clock
+// jumped.
 func (r *Register) Refused() []Write {
 	r.mu.Lock()
 	defer r.mu.Unlock()

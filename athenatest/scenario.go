@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Scenario is something that happens to a cluster while the program under test works.
+// Scenario is a series of faults while the program under test works.
 type Scenario struct {
 	Name string
-	// Play lets it happen to a cluster of three or more, of which a majority and one
-	// node more run, and returns when it is settled again.
+	// Play runs the scenario on a cluster of three or more, of which a majority and one more
+	// node run, and returns when the cluster is settled again.
 	Play func(c *Cluster)
 }
 
@@ -29,8 +29,7 @@ func Scenarios() []Scenario {
 	}
 }
 
-// crashLeader crashes the leader, and starts it again once there is another one and
-// has been for a while.
+// crashLeader crashes the leader, and restarts it some time after another one leads.
 func crashLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -41,8 +40,8 @@ func crashLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// splitBrain cuts off the leader, with as many followers as are no majority, until
-// the others have had a leader of their own for a while.
+// splitBrain cuts off the leader, with as many followers as still form a minority, until the
+// others have had a leader for some time.
 func splitBrain(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -55,8 +54,8 @@ func splitBrain(c *Cluster) {
 	c.WaitSettled()
 }
 
-// deafenLeader cuts off what the others send to the leader, while they still hear it,
-// until another one leads.
+// deafenLeader drops all packets to the leader, but not those from it, until another node has
+// led for some time.
 func deafenLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -69,8 +68,8 @@ func deafenLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// pauseLeader pauses the leader until another one has led for a while. Only a token
-// stops what its work does meanwhile.
+// pauseLeader pauses the leader until another one has led for some time. Only a token protects
+// against its work meanwhile.
 func pauseLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -81,8 +80,7 @@ func pauseLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// restartInTurn lets each node leave and come back, one after the other, the leader
-// last.
+// restartInTurn makes each node leave and restart, one after another, the leader last.
 func restartInTurn(c *Cluster) {
 	c.t.Helper()
 	leader := c.beginScenario()
@@ -94,8 +92,8 @@ func restartInTurn(c *Cluster) {
 	}
 }
 
-// delayFollower makes what one follower sends and hears late, by half
-// a HeartbeatTimeout each way, for a while. It fails the test where the leader changes.
+// delayFollower delays the packets of one follower by half a HeartbeatTimeout in each direction
+// for some time. The test fails if the leader changes.
 func delayFollower(c *Cluster) {
 	c.t.Helper()
 	leader := c.beginScenario()
@@ -105,12 +103,12 @@ func delayFollower(c *Cluster) {
 	c.Heal()
 	c.WaitSettled()
 	if got := c.Node(c.Leader()).View().Version; got != version {
-		c.t.Fatalf("athenatest: a slow follower cost version %d its leader%s", version, c)
+		c.t.Fatalf("athenatest: a slow follower ended version %d%s", version, c)
 	}
 }
 
-// crashMajority crashes so many followers that nobody leads, for a while, and starts
-// them again.
+// crashMajority crashes enough followers that no node can lead, and restarts them after some
+// time.
 func crashMajority(c *Cluster) {
 	c.t.Helper()
 	leader := c.beginScenario()
@@ -135,17 +133,17 @@ func (c *Cluster) beginScenario() (leader int) {
 		c.t.Fatalf("athenatest: a scenario needs Options.Size of at least 3, not %d", c.opts.Size)
 	}
 	if runs, needs := len(c.Running()), c.quorumSize()+1; runs < needs {
-		c.t.Fatalf("athenatest: a scenario needs a majority beside one node, %d of %d, and %d run: "+
+		c.t.Fatalf("athenatest: a scenario needs a majority and one more node, %d of %d, but %d run: "+
 			"Start the others first%s", needs, c.opts.Size, runs, c)
 	}
 	c.WaitSettled()
 	return c.Leader()
 }
 
-// quorumSize is how many nodes can elect a leader.
+// quorumSize returns how many nodes can elect a leader.
 func (c *Cluster) quorumSize() int { return c.opts.Size/2 + 1 }
 
-// listFollowers are the nodes that run, without the leader.
+// listFollowers returns the running nodes except the leader.
 func (c *Cluster) listFollowers(leader int) []int {
 	c.t.Helper()
 	return slices.DeleteFunc(c.Running(), func(i int) bool { return i == leader })

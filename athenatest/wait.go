@@ -12,16 +12,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// step is how often the nodes are looked at while something is awaited.
+// step is the interval at which a condition is checked, in virtual time.
 const step = time.Millisecond
 
-// waitLimit is how long anything is awaited, in virtual time: a minute with the timings
-// of a local network, longer with longer ones.
+// waitLimit is the timeout of every wait, in virtual time: a minute with the default timings.
 func (c *Cluster) waitLimit() time.Duration { return 6 * c.timings.TTLTimeout }
 
-// lookForFailures lets everything that is ready happen, and fails the test where a process ended
-// by itself with an error, or without one and before its node: the rest would pass for
-// the whole cluster.
+// lookForFailures runs everything that is ready, and fails the test if a process has ended by
+// itself: with an error, or before its node. Otherwise the remaining nodes would pass for the
+// whole cluster.
 func (c *Cluster) lookForFailures() {
 	c.t.Helper()
 	synctest.Wait()
@@ -35,20 +34,20 @@ func (c *Cluster) lookForFailures() {
 			c.t.Fatalf("athenatest: Main of node %d returned: %v%s", i, p.err, c)
 		}
 		if n := p.listeningNode(); n == nil || n.Err() == nil {
-			c.t.Fatalf("athenatest: Main of node %d returned nil, and its node has not ended%s", i, c)
+			c.t.Fatalf("athenatest: Main of node %d returned nil before its node has ended%s", i, c)
 		}
 	}
 }
 
-// Advance lets time pass.
+// Advance lets d pass.
 func (c *Cluster) Advance(d time.Duration) {
 	c.t.Helper()
 	time.Sleep(d)
 	c.lookForFailures()
 }
 
-// Within lets time pass until cond holds, which it asks every millisecond, and returns
-// how long that took. It fails the test after limit.
+// Within lets time pass until cond, which it calls every millisecond, returns true, and returns
+// how long that took. After limit it fails the test; what names the condition.
 func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
@@ -61,8 +60,8 @@ func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) tim
 	return time.Since(begin)
 }
 
-// Node is node i, for which it waits until it listens. One that is paused fails the
-// test: it answers nobody.
+// Node returns node i, and waits until it listens. If it is paused, the test fails, because its
+// methods would block.
 func (c *Cluster) Node(i int) *cluster.Node {
 	c.t.Helper()
 	c.lookForFailures()
@@ -75,8 +74,8 @@ func (c *Cluster) Node(i int) *cluster.Node {
 	return n
 }
 
-// Running lists the nodes that run, those that are not yet members and those that are
-// paused too.
+// Running returns the nodes that run, including those that have not joined yet and those that
+// are paused.
 func (c *Cluster) Running() (nodes []int) {
 	c.t.Helper()
 	c.lookForFailures()
@@ -88,8 +87,8 @@ func (c *Cluster) Running() (nodes []int) {
 	return nodes
 }
 
-// Leading is the node that leads with authority at this instant; false when none does,
-// or one that is paused.
+// Leading returns the node that leads with authority at this instant, and false if none does. It
+// ignores paused nodes.
 func (c *Cluster) Leading() (int, bool) {
 	c.t.Helper()
 	for _, i := range c.Running() {
@@ -105,7 +104,7 @@ func (c *Cluster) Leading() (int, bool) {
 	return 0, false
 }
 
-// Leader waits until a node leads with authority.
+// Leader waits until a node leads with authority, and returns it.
 func (c *Cluster) Leader() int {
 	c.t.Helper()
 	leader := 0
@@ -116,7 +115,7 @@ func (c *Cluster) Leader() int {
 	return leader
 }
 
-// NextLeader waits until another node than one leads with authority.
+// NextLeader waits until another node than this one leads with authority, and returns it.
 func (c *Cluster) NextLeader(than int) int {
 	c.t.Helper()
 	leader := 0
@@ -127,8 +126,8 @@ func (c *Cluster) NextLeader(than int) int {
 	return leader
 }
 
-// WaitActive waits until a leader has authority and all nodes that run show at least
-// so many active members.
+// WaitActive waits until a leader has authority and all running nodes show at least count active
+// members.
 func (c *Cluster) WaitActive(count int) {
 	c.t.Helper()
 	c.Within(c.waitLimit(), fmt.Sprintf("%d active members", count), func() bool {
@@ -145,8 +144,8 @@ func (c *Cluster) WaitActive(count int) {
 	})
 }
 
-// Settled reports whether all nodes that run are one cluster: one of them leads with
-// authority, and each shows it, with all that run as active members and no other.
+// Settled reports whether all running nodes are one cluster: one of them leads with authority,
+// and each shows that leader and exactly the running nodes as active members.
 func (c *Cluster) Settled() bool {
 	c.t.Helper()
 	leader, ok := c.Leading()
@@ -172,11 +171,10 @@ func (c *Cluster) Settled() bool {
 // WaitSettled waits until Settled, and returns how long that took.
 func (c *Cluster) WaitSettled() time.Duration {
 	c.t.Helper()
-	return c.Within(c.waitLimit(), "one cluster of all that run", c.Settled)
+	return c.Within(c.waitLimit(), "one cluster of all running nodes", c.Settled)
 }
 
-// String is what each node believes at this moment, a line each and one for each
-// member that it shows.
+// String returns the state of each node, with one line for each member that it shows.
 func (c *Cluster) String() string {
 	var b strings.Builder
 	for i := range c.slots {
@@ -186,7 +184,7 @@ func (c *Cluster) String() string {
 		}
 		fmt.Fprintf(&b, "\nnode %d: ", i)
 		if p == nil {
-			b.WriteString("does not run")
+			b.WriteString("not running")
 			continue
 		}
 		if p.clock.isShut() {

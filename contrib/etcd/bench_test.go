@@ -15,15 +15,15 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// clients is how many ask at once, from as many connections as BenchmarkRecords of package
-// cluster has nodes.
+// clients is the number of concurrent clients, each with a connection, like the nodes of
+// BenchmarkRecords of package cluster.
 const clients, connections = 200, 5
 
-// lock takes a lock and gives it back.
+// lock acquires and releases a lock.
 type lock func(context.Context) error
 
-// BenchmarkLocks takes a lock and gives it back, each client one of its own, at one etcd
-// that syncs to disk. One operation is both. It is the shape of BenchmarkRecords.
+// BenchmarkLocks acquires and releases locks, one per client, at one etcd that syncs to disk. An
+// operation is both steps. It corresponds to BenchmarkRecords.
 func BenchmarkLocks(b *testing.B) {
 	b.Run("etcd's own", func(b *testing.B) {
 		benchmark(b, func(b *testing.B, c *clientv3.Client) func(key string) lock {
@@ -67,8 +67,7 @@ func BenchmarkLocks(b *testing.B) {
 	})
 }
 
-// benchmark makes the locks before it takes the time: connected is what makes those of
-// one connection.
+// benchmark makes the locks before it starts the timer: connected makes those of one connection.
 func benchmark(b *testing.B, connected func(*testing.B, *clientv3.Client) func(key string) lock) {
 	_, addresses := start(b, 1)
 	var locks []lock

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd lets jobs have leaders (package election of Athena), and mutexes (package
-// lock), on the records of an etcd, without a cluster of their own.
+// Package etcd keeps the records of jobs (package election of Athena) and locks (package lock)
+// in etcd, without a cluster of Athena nodes.
 //
 //	store, err := etcd.Open(ctx, client, "billing/", etcd.Config{Member: "host-1"})
 //	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 //
-// Package internal/leasestore says how, and what it promises. It takes nothing from etcd but
-// transactions and watches: no leases, whose end nobody can be sure of.
+// See package internal/leasestore for how it works and what it guarantees. Of etcd it uses only
+// transactions and watches, not leases, because no member can be sure when they end.
 package etcd
 
 import (
@@ -29,17 +29,17 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Config says who opens a Store.
+// Config configures a Store.
 type Config = leasestore.Config
 
-// Store is a table of records as one member sees it, with a Close.
+// Store is the table of records as one member sees it. It has a Close method.
 type Store = leasestore.Store
 
 var errEnded = errors.New("the watch has ended")
 
-// Open makes this process a member of those that use the keys which begin with prefix,
-// and are used for nothing else, and blocks until it is one that others see, or ctx ends.
-// The client must outlive the Store.
+// Open makes this process a member of those that use the keys with this prefix, which must not
+// be used for anything else. It blocks until the other members see this one, or until ctx is
+// done. The client must outlive the Store.
 func Open(
 	ctx context.Context, client *clientv3.Client, prefix string, cfg Config,
 ) (*Store, error) {
@@ -57,7 +57,7 @@ func (b backend) Read(ctx context.Context, names ...string) (found []leasestore.
 	for _, name := range names {
 		gets = append(gets, clientv3.OpGet(b.prefix+name))
 	}
-	// Without writes it is a linearizable read.
+	// A transaction without writes is a linearizable read.
 	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).Then(gets...).Commit()
 	if err != nil {
 		return nil, b.failed(err, record.ErrNoQuorum)
@@ -100,8 +100,8 @@ func (b backend) Write(ctx context.Context, changes ...leasestore.Change) (uint6
 	return uint64(r.Header.Revision), nil
 }
 
-// connected is an error where the client is not connected, so that a write would not be
-// sent, and lets it connect at once.
+// connected returns an error if the client is not connected, so that a write would not be sent.
+// It also starts the next attempt to connect.
 func (b backend) connected() error {
 	conn := b.client.ActiveConnection()
 	state := conn.GetState()
@@ -113,8 +113,8 @@ func (b backend) connected() error {
 	return b.failed(fmt.Errorf("the connection is in state %v", state), record.ErrNoQuorum)
 }
 
-// Follow reads all keys and watches them from then on. A watch ends where its server
-// loses the leader, and where revisions were compacted that it has not sent.
+// Follow reads all keys and watches them from there on. A watch ends if its server loses the
+// leader, or if revisions were compacted before they were sent.
 func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
@@ -152,8 +152,8 @@ func (b backend) entry(kv *mvccpb.KeyValue) leasestore.Entry {
 	}
 }
 
-// failed says what an error of the client means where a request may have been sent:
-// otherwise, but for those by which nothing was done.
+// failed converts an error of the client. otherwise is the meaning of errors after which the
+// request may have been sent.
 func (b backend) failed(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:
@@ -168,7 +168,7 @@ func (b backend) failed(err, otherwise error) error {
 	return fmt.Errorf("etcd: %w: %w", otherwise, err)
 }
 
-// isRefusal reports whether asking again would be in vain, until somebody does something.
+// isRefusal reports whether a retry cannot succeed before an operator intervenes.
 func isRefusal(err error) bool {
 	code := status.Code(err)
 	var e rpctypes.EtcdError

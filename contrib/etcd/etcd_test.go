@@ -24,8 +24,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that makes this program a member, instead of its tests: the
-// address of its etcd, and its id.
+// memberOf is the variable that makes this program a member instead of a test: the address of
+// its etcd, and its id.
 const memberOf = "ATHENA_TEST_MEMBER_OF"
 
 func TestMain(m *testing.M) {
@@ -49,10 +49,10 @@ func leadFor(address, id string) error {
 	return storetest.Lead(context.Background(), s)
 }
 
-// leaseTimeout is that of tests: long enough for a busy machine.
+// leaseTimeout is the lease of the tests, long enough for a busy machine.
 const leaseTimeout = 3 * time.Second
 
-// start starts a cluster of etcd, and returns the addresses of its clients.
+// start starts a cluster of etcd and returns its client addresses.
 func start(t testing.TB, size int) (servers []*storetest.Server, clients []string) {
 	t.Helper()
 	if _, err := exec.LookPath("etcd"); err != nil {
@@ -92,7 +92,7 @@ func settings(addresses ...string) clientv3.Config {
 	}
 }
 
-// connect is a client until the end of the test.
+// connect returns a client until the end of the test.
 func connect(t testing.TB, addresses ...string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(settings(addresses...))
@@ -103,7 +103,7 @@ func connect(t testing.TB, addresses ...string) *clientv3.Client {
 	return c
 }
 
-// open opens a member of a test, with a client of its own, until the test ends.
+// open opens a member with its own client until the end of the test.
 func open(t *testing.T, id string, addresses ...string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, addresses...)
@@ -153,7 +153,7 @@ func TestCrashes(t *testing.T) {
 	})
 }
 
-// A majority of the servers is gone, and comes back.
+// A majority of the servers is killed and restarted.
 func TestNoQuorum(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 3)
@@ -190,7 +190,7 @@ func TestCutOff(t *testing.T) {
 	_, clients := start(t, 1)
 	r := storetest.NewRelay(t, clients[0])
 	a, b := open(t, "a", r.Address()), open(t, "b", clients...)
-	storetest.CutOff(t, r, a, b, func() { // and what its watch would ask for is gone
+	storetest.CutOff(t, r, a, b, func() { // meanwhile, the history that its watch needs is compacted
 		c := connect(t, clients...)
 		now, err := c.Put(t.Context(), "other", "")
 		if err == nil {
@@ -202,7 +202,7 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// A client that is closed too early ends the store, and the jobs on it.
+// If the client is closed too early, the store and its jobs end.
 func TestClientIsClosed(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)

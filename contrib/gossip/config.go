@@ -14,41 +14,42 @@ import (
 )
 
 const (
-	// DefaultRejoinInterval is how often members that were lost are looked for.
+	// DefaultRejoinInterval is the default of Config.RejoinInterval.
 	DefaultRejoinInterval = 2 * time.Second
-	// reclaim is for how long a member must be gone before another address may have its
-	// name: that of a container is a new one with each start.
+	// reclaim is how long a member must be gone before another address may have its name: a
+	// container has a new address after each start.
 	reclaim = 30 * time.Second
 )
 
-// Config is what a Node begins with.
+// Config configures a Node.
 type Config struct {
-	// Name is the id of this member: of those that propose themselves at once the lowest
-	// leads. 1 to MaxNameBytes printable characters, unique.
+	// Name is the id of this member. Of members that propose themselves together, the one
+	// with the lowest name leads. 1 to MaxNameBytes printable characters, unique.
 	Name string
-	// Addr is where to listen, by UDP and TCP: an IP address and a port, 0 for any.
+	// Addr is the address to listen on, with UDP and TCP: an IP address and a port; 0 is any
+	// port.
 	Addr string
-	// Advertise is what others dial, also an IP address and a port. Empty is Addr, or,
-	// where that is 0.0.0.0, a private address of this machine. [::] needs one.
+	// Advertise is the address for others, an IP address and a port. The default is Addr,
+	// or if that is 0.0.0.0, a private address of this machine. [::] requires one.
 	Advertise string
-	// Seeds are some members, as host and port, that are joined at the start and
-	// whenever they are no members. A name of many hosts is fine.
+	// Seeds are members, as host and port, that are joined at the start and whenever they
+	// are not members. A host may have many addresses.
 	Seeds []string
-	// Secret is shared by all members, of 16, 24 or 32 bytes: AES-GCM. Without one Addr
-	// must be on loopback.
+	// Secret is shared by all members and has 16, 24 or 32 bytes, for AES-GCM. Without one,
+	// Addr must be on loopback.
 	Secret []byte
-	// RejoinInterval is how often a few members of each part try to reach one that was
-	// lost, or a seed. Zero is DefaultRejoinInterval.
+	// RejoinInterval is how often a few members of each part of a partitioned network try to
+	// reach a lost member or a seed. The default is DefaultRejoinInterval.
 	RejoinInterval time.Duration
-	// Tune changes the configuration of memberlist, which is DefaultLANConfig but for
-	// what this Config says: its timing, its keyring, its transport. Nil changes nothing.
-	// Name, Delegate, Events and Alive are of this package, whatever it says.
+	// Tune may change the configuration of memberlist, such as its timing, keyring and
+	// transport. It gets DefaultLANConfig with the values of this Config. Changes of Name,
+	// Delegate, Events and Alive have no effect.
 	Tune func(*memberlist.Config)
-	// Logger gets what memberlist logs, and what this package does. Nil is slog.Default.
+	// Logger gets the log of memberlist and of this package. The default is slog.Default.
 	Logger *slog.Logger
 }
 
-// withDefaults fills in what is empty, or returns every fault at once.
+// withDefaults returns c with defaults for empty fields, or all faults joined.
 func (c Config) withDefaults() (Config, error) {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -64,9 +65,9 @@ func (c Config) withDefaults() (Config, error) {
 	case len(c.Secret) == 0 && !addr.Addr().IsLoopback():
 		fault("Secret is missing: without one Addr must be on loopback, and it is %s", c.Addr)
 	case c.Advertise == "" && addr.Addr() == netip.IPv6Unspecified():
-		fault("Addr is %s, which nobody can dial: set Advertise", c.Addr)
+		fault("Addr is %s, which others cannot dial: set Advertise", c.Addr)
 	case c.Advertise != "" && addr.Port() == 0:
-		fault("Addr is %s, want a port where there is Advertise", c.Addr)
+		fault("Addr is %s, want a port, since Advertise is set", c.Addr)
 	}
 	if a, err := netip.ParseAddrPort(c.Advertise); c.Advertise != "" &&
 		(err != nil || a.Port() == 0 || a.Addr().IsUnspecified()) {
@@ -93,8 +94,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// memberlist is the configuration of that, without its delegates. The Config is valid but
-// for what Tune does.
+// memberlist returns the configuration of memberlist, without its delegates. c must be valid;
+// the only faults left are those of Tune.
 func (c Config) memberlist() (*memberlist.Config, error) {
 	addr := netip.MustParseAddrPort(c.Addr)
 	m := memberlist.DefaultLANConfig()
@@ -106,7 +107,7 @@ func (c Config) memberlist() (*memberlist.Config, error) {
 	}
 	m.SecretKey = c.Secret
 	m.DeadNodeReclaimTime = reclaim
-	m.EnableCompression = false // takes most of the time of small packets, and gains little
+	m.EnableCompression = false // slow for small packets, and of little use
 	m.Logger = logger(c.Logger)
 	if c.Tune != nil {
 		c.Tune(m)

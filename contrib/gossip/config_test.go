@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Every fault is told at once, and names its field.
+// The error joins all faults, each with the name of its field.
 func TestConfigFaults(t *testing.T) {
 	_, err := Start(t.Context(), Config{
 		Name: "a\nb", Addr: "host:1", Advertise: "127.0.0.1:0", Seeds: []string{"seed"},
@@ -72,7 +72,7 @@ func TestConfigOfMemberlist(t *testing.T) {
 	}
 }
 
-// What memberlist logs keeps its level, is one line, and not long.
+// A line of memberlist keeps its level and is short and single.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	drop := func(_ []string, a slog.Attr) slog.Attr {
@@ -105,7 +105,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A seed is dialled by each of its addresses; one without an address stops nothing.
+// All addresses of a seed are tried; a seed without an address is skipped.
 func TestSeeds(t *testing.T) {
 	g := lone()
 	n := g.node
@@ -115,7 +115,7 @@ func TestSeeds(t *testing.T) {
 	if len(got) != 2 || got[0].String() != "127.0.0.1:7001" || got[1].String() != "[::1]:7002" {
 		t.Errorf("seeds are %v", got)
 	}
-	// Those that are members are not missing.
+	// Members are not missing.
 	n.seedNames = n.seedNames[:1]
 	if a := n.missing(t.Context()); a != got[0] {
 		t.Errorf("missing is %v, want the seed", a)
@@ -123,7 +123,7 @@ func TestSeeds(t *testing.T) {
 	m := &memberlist.Node{Name: "s", Addr: net.IPv4(127, 0, 0, 1), Port: 7001}
 	events{n}.NotifyJoin(m)
 	if a := n.missing(t.Context()); a.IsValid() {
-		t.Errorf("missing is %v, want nobody", a)
+		t.Errorf("missing is %v, want none", a)
 	}
 	events{n}.NotifyLeave(m)
 	if _, lost := n.lost["s"]; !lost || n.missing(t.Context()) != got[0] {

@@ -15,16 +15,15 @@ import (
 )
 
 const (
-	// maxGone bounds what is known of those that are members no more, and as many as are.
+	// maxGone bounds the former members that are remembered, beyond the number of members.
 	maxGone = 64
-	// moreSent is by how much a letter is sent more often than memberlist sends what it
-	// has to say: half of the members may have been cut off just now, or not have the
-	// group open.
+	// moreSent multiplies the number of transmissions of memberlist: half of the members
+	// may have just been cut off, or not have the group open.
 	moreSent = 2
 )
 
-// group is a group that is open here. It is the election.Peers of it. What is not
-// constant belongs to the lock of the node.
+// group is an open group. It implements election.Peers. The lock of the node guards the fields
+// that change.
 type group struct {
 	node      *Node
 	name      string
@@ -33,17 +32,17 @@ type group struct {
 	candidate *leader.Candidate
 	deliver   func(from string, m lowest.Message)
 
-	heard  map[string]mark // the newest that was heard of a member
-	lowest proposal        // of those that were spread
+	heard  map[string]mark // of the newest message of each member
+	lowest proposal        // of those forwarded
 }
 
-// mark orders what a member says.
+// mark orders the messages of one member.
 type mark struct{ run, seq uint64 }
 
 // isAfter reports whether a is newer than b.
 func (a mark) isAfter(b mark) bool { return a.run > b.run || a.run == b.run && a.seq > b.seq }
 
-// proposal is one, and when it was made. The zero one is none.
+// proposal is a proposal and the time when it was made. The zero value is none.
 type proposal struct {
 	member string
 	said   time.Time
@@ -55,24 +54,24 @@ func (g *group) Self() (id string, run uint64) { return g.node.name, g.run }
 // Members implements election.Peers.
 func (g *group) Members() []string { return g.node.Members() }
 
-// Send implements election.Peers. What a member declares is for all, also where it answers
-// one: proposals of others may not have come through.
+// Send implements election.Peers. A declaration goes to all members even if it answers one,
+// because proposals of others may have been lost.
 func (g *group) Send(to string, m lowest.Message) {
 	n := g.node
-	l := letter{group: g.name, told: m.Member != n.name, Message: m}
+	l := groupMessage{group: g.name, relayed: m.Member != n.name, Message: m}
 	n.mu.Lock()
-	if !l.told && (to == "" || m.Kind == lowest.Declaration) {
+	if !l.relayed && (to == "" || m.Kind == lowest.Declaration) {
 		g.spread(time.Now(), l)
 	}
 	peer, known := n.members[to]
 	n.mu.Unlock()
 	if known {
-		_ = n.list.SendBestEffort(&peer, pack(n.name, l.bytes())) // it may be lost
+		_ = n.list.SendBestEffort(&peer, pack(n.name, l.bytes())) // may be lost
 	}
 }
 
-// receive takes a letter that somebody sends.
-func (g *group) receive(now time.Time, sender string, l letter) {
+// receive processes a message from sender.
+func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	g.node.mu.Lock()
 	from := g.admit(now, sender, l)
 	g.node.mu.Unlock()
@@ -84,16 +83,16 @@ func (g *group) receive(now time.Time, sender string, l letter) {
 	}
 }
 
-// admit is from whom a letter is to be taken, "" for nobody: from its member, where it is
-// new, and then it is sent on; or from the sender, who tells it. What is so old that it
-// means nothing waited in the queue of a member that was cut off.
-func (g *group) admit(now time.Time, sender string, l letter) (from string) {
+// admit returns the member from which a message is to be processed, or "" to drop it. A new
+// message is processed as of its own member and forwarded; a relayed one as of the sender. A
+// message that is too old to matter waited in the queue of a member that was cut off.
+func (g *group) admit(now time.Time, sender string, l groupMessage) (from string) {
 	self, members := g.node.name, g.node.members
 	if l.Age >= g.timing.Alive || l.Member == self || sender == self {
 		return ""
 	}
 	m, last := mark{l.Run, l.Seq}, g.heard[l.Member]
-	if _, known := members[l.Member]; known && !l.told {
+	if _, known := members[l.Member]; known && !l.relayed {
 		if !m.isAfter(last) {
 			return ""
 		}
@@ -101,7 +100,7 @@ func (g *group) admit(now time.Time, sender string, l letter) (from string) {
 		g.spread(now, l)
 		return l.Member
 	}
-	// A leader that is not seen here, by mistake or not yet, is one that others tell of.
+	// A leader that is not a member here, by mistake or not yet, is known by relays.
 	if _, known := members[sender]; known && l.Kind == lowest.Declaration &&
 		sender != l.Member && !last.isAfter(m) {
 		return sender
@@ -109,8 +108,8 @@ func (g *group) admit(now time.Time, sender string, l letter) (from string) {
 	return ""
 }
 
-// forget drops what was heard of those that are members no more, once that is much: until
-// then one that resigned and left is not taken for the leader by what others tell of it.
+// forget drops the marks of former members once there are many. Until then, a member that
+// resigned and left is not taken for the leader because of delayed relays.
 func (g *group) forget() {
 	if len(g.heard) < 2*len(g.node.members)+maxGone {
 		return
@@ -122,14 +121,14 @@ func (g *group) forget() {
 	}
 }
 
-// spread queues a letter of a member itself, in the place of an older one of it. It goes to
-// some members, and reaches all because each of them does the same.
+// spread queues a message of a member, in place of an older one of that member. It is sent to a
+// few members, and reaches all because each of them forwards it.
 //
-// Of all proposals there is one place, and a lower one keeps it for a Sample: nobody waits
-// for a higher one, and when all propose at once their letters would stop each other. A
-// leader answers the lowest by a declaration to all. Who proposes within a Sample of it was
-// in the group before that, and so hears the answer.
-func (g *group) spread(now time.Time, l letter) {
+// All proposals share one place, which a lower one keeps for a Sample: no member waits for a
+// higher one, and if all propose together, their messages would crowd each other out. A leader
+// answers the lowest proposal by a declaration to all. A member that proposes within a Sample of
+// it has had the group open before, and so receives the answer.
+func (g *group) spread(now time.Time, l groupMessage) {
 	said, name := now.Add(-l.Age), g.name+"\n"+l.Member
 	if l.Kind == lowest.Proposal {
 		p := g.lowest
@@ -142,9 +141,9 @@ func (g *group) spread(now time.Time, l letter) {
 	g.node.queue.add(name, l.bytes(), said)
 }
 
-// gossip sends what is queued, at the pace of memberlist, until ctx ends. It goes in
-// packets of its own: memberlist would send it after all that it has to say of members
-// itself, which is the most when a network falls apart and leaders are needed.
+// gossip sends queued messages, at the rate of memberlist, until ctx ends. It uses packets of
+// its own: memberlist would send the messages after its own, of which there are most when a
+// network is partitioned and leaders are needed.
 func (n *Node) gossip(ctx context.Context, peers, mult int) {
 	defer n.running.Done()
 	t := time.NewTicker(n.interval)
@@ -160,17 +159,17 @@ func (n *Node) gossip(ctx context.Context, peers, mult int) {
 		}
 		for _, p := range n.some(peers) {
 			n.mu.Lock()
-			letters := n.queue.take(time.Now(), packetBytes-len(pack(n.name)), times(mult, len(n.names)))
+			messages := n.queue.take(time.Now(), packetBytes-len(pack(n.name)), times(mult, len(n.names)))
 			n.mu.Unlock()
-			if len(letters) == 0 {
+			if len(messages) == 0 {
 				break
 			}
-			_ = n.list.SendBestEffort(&p, pack(n.name, letters...)) // others send the same
+			_ = n.list.SendBestEffort(&p, pack(n.name, messages...)) // others send the same messages
 		}
 	}
 }
 
-// some are a number of other members, drawn; fewer where there are no more.
+// some returns up to count other members at random.
 func (n *Node) some(count int) (drawn []memberlist.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,18 +183,18 @@ func (n *Node) some(count int) (drawn []memberlist.Node) {
 	return drawn
 }
 
-// delegate is what memberlist calls for the letters of a node.
+// delegate receives the messages of a node from memberlist.
 type delegate struct{ *Node }
 
 var _ memberlist.Delegate = delegate{}
 
-// NotifyMsg implements memberlist.Delegate. What is of no open group is dropped.
+// NotifyMsg implements memberlist.Delegate. It drops messages of groups that are not open.
 func (d delegate) NotifyMsg(b []byte) {
-	sender, letters, err := unpack(b)
+	sender, messages, err := unpack(b)
 	if err != nil {
 		return
 	}
-	for _, l := range letters {
+	for _, l := range messages {
 		d.mu.Lock()
 		g := d.groups[l.group]
 		d.mu.Unlock()
@@ -205,14 +204,14 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
-// GetBroadcasts implements memberlist.Delegate: gossip sends them.
+// GetBroadcasts implements memberlist.Delegate. It returns nothing: gossip sends the messages.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// NodeMeta implements memberlist.Delegate: there is none.
+// NodeMeta implements memberlist.Delegate. It is not used.
 func (delegate) NodeMeta(int) []byte { return nil }
 
-// LocalState implements memberlist.Delegate: there is none.
+// LocalState implements memberlist.Delegate. It is not used.
 func (delegate) LocalState(bool) []byte { return nil }
 
-// MergeRemoteState implements memberlist.Delegate: there is none.
+// MergeRemoteState implements memberlist.Delegate. It is not used.
 func (delegate) MergeRemoteState([]byte, bool) {}

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/internal/lowest"
 )
 
-// lone is a group of a node that is named m and sees others, without a network.
+// lone returns a group of a node m that knows others, without a network.
 func lone(others ...string) *group {
 	n := &Node{
 		name: "m", members: map[string]memberlist.Node{}, lost: map[string]lost{},
@@ -29,56 +29,57 @@ func lone(others ...string) *group {
 	return g
 }
 
-func says(kind lowest.Kind, member string, seq uint64) letter {
-	return letter{group: "g", Message: lowest.Message{Kind: kind, Member: member, Run: 1, Seq: seq}}
+func says(kind lowest.Kind, member string, seq uint64) groupMessage {
+	m := lowest.Message{Kind: kind, Member: member, Run: 1, Seq: seq}
+	return groupMessage{group: "g", Message: m}
 }
 
-// queued are the letters that wait, which this takes away.
+// queued takes and returns the waiting messages.
 func (g *group) queued(t *testing.T) (all []string) {
 	t.Helper()
 	for len(g.node.queue.waiting) > 0 {
-		_, letters, err := unpack(pack("m", g.node.queue.take(time.Now(), packetBytes/2, 1)...))
+		_, messages, err := unpack(pack("m", g.node.queue.take(time.Now(), packetBytes/2, 1)...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range letters {
+		for _, l := range messages {
 			all = append(all, fmt.Sprint(l.Kind, l.Member, l.Seq))
 		}
 	}
 	return all
 }
 
-// What is new is taken once and passed on; what is old, of strangers, of this member, or has
-// waited for long is not.
+// A new message is processed once and forwarded. Messages that are old, of unknown members, of
+// this member, or delayed for long are dropped.
 func TestWhatIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone("a", "b")
 		stale, earlier := says(lowest.Declaration, "a", 9), says(lowest.Declaration, "a", 9)
 		stale.Age, earlier.Run = alive, 0
-		tell := func(l letter) letter { l.told = true; return l }
+		tell := func(l groupMessage) groupMessage { l.relayed = true; return l }
 		for _, c := range []struct {
-			what   string
-			sender string
-			letter letter
-			want   string // from whom it is taken
+			what    string
+			sender  string
+			message groupMessage
+			want    string // the member from which it is processed
 		}{
 			{"new", "b", says(lowest.Declaration, "a", 2), "a"},
 			{"the same again", "a", says(lowest.Declaration, "a", 2), ""},
 			{"older", "b", says(lowest.Declaration, "a", 1), ""},
 			{"of an earlier run", "b", earlier, ""},
-			{"as old as nobody waits for", "b", stale, ""},
+			{"too old", "b", stale, ""},
 			{"of this member", "b", says(lowest.Declaration, "m", 1), ""},
 			{"sent by this member", "m", says(lowest.Declaration, "a", 9), ""},
 			{"a leader that is no member", "b", says(lowest.Declaration, "x", 1), "b"},
 			{"by itself", "x", says(lowest.Declaration, "x", 1), ""},
-			{"by another that is none", "y", says(lowest.Declaration, "x", 1), ""},
-			{"a proposal of one that is none", "b", says(lowest.Proposal, "x", 2), ""},
-			{"told", "b", tell(says(lowest.Declaration, "x", 3)), "b"},
-			{"told, and heard before", "b", tell(says(lowest.Declaration, "a", 2)), "b"},
-			{"told, and something newer was heard", "b", tell(says(lowest.Declaration, "a", 1)), ""},
+			{"by another of no member", "y", says(lowest.Declaration, "x", 1), ""},
+			{"a proposal of no member", "b", says(lowest.Proposal, "x", 2), ""},
+			{"relayed", "b", tell(says(lowest.Declaration, "x", 3)), "b"},
+			{"relayed, and heard before", "b", tell(says(lowest.Declaration, "a", 2)), "b"},
+			{"relayed, and something newer was heard", "b", tell(says(lowest.Declaration, "a", 1)), ""},
 			{"newer", "b", says(lowest.Resignation, "a", 4), "a"},
 		} {
-			if got := g.admit(time.Now(), c.sender, c.letter); got != c.want {
+			if got := g.admit(time.Now(), c.sender, c.message); got != c.want {
 				t.Errorf("%s: taken from %q, want %q", c.what, got, c.want)
 			}
 		}
@@ -88,20 +89,20 @@ func TestWhatIsAdmitted(t *testing.T) {
 	})
 }
 
-// Of the proposals of a Sample only the lowest is passed on.
+// Of the proposals within a Sample, only the lowest is forwarded.
 func TestLowestProposalIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone("a", "b", "c")
 		for i, c := range []struct {
 			member string
 			age    time.Duration
-			want   string // that waits after it
+			want   string // what waits afterwards
 		}{
 			{"b", 0, "[1b1]"},
 			{"c", 0, "[]"},
 			{"a", 0, "[1a3]"},
 			{"b", 0, "[]"},
-			{"a", 0, "[1a5]"}, // it asks again
+			{"a", 0, "[1a5]"}, // it proposes again
 			{"c", sample + time.Millisecond, "[]"},
 		} {
 			l := says(lowest.Proposal, c.member, uint64(i+1))
@@ -120,7 +121,7 @@ func TestLowestProposalIsPassedOn(t *testing.T) {
 	})
 }
 
-// A leader that answers one tells all; who tells of another tells one alone.
+// A declaration of this member goes to all; a relayed one goes to one member.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone()
@@ -136,7 +137,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// What comes is bounded by the members that are seen, whatever comes.
+// Memory is bounded by the number of members, whatever arrives.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone()
@@ -167,7 +168,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Members without a sound name and address are refused, and more than there may be.
+// Members without a valid name and address, and too many members, are refused.
 func TestMembersAreRefused(t *testing.T) {
 	g := lone()
 	e, ip := events{g.node}, net.IPv4(127, 0, 0, 1)
@@ -190,7 +191,7 @@ func TestMembersAreRefused(t *testing.T) {
 	}
 }
 
-// A letter of a group that is not open here, and what is none, is dropped.
+// Messages of a group that is not open, and invalid packets, are dropped.
 func TestForeignLetters(t *testing.T) {
 	g := lone("a")
 	var got []lowest.Message
@@ -198,7 +199,7 @@ func TestForeignLetters(t *testing.T) {
 	foreign, ours := says(lowest.Declaration, "a", 1), says(lowest.Declaration, "a", 2)
 	foreign.group = "other"
 	d := delegate{g.node}
-	d.NotifyMsg([]byte("no letter"))
+	d.NotifyMsg([]byte("no message"))
 	d.NotifyMsg(pack("a", foreign.bytes(), ours.bytes()))
 	if len(got) != 1 || got[0] != ours.Message {
 		t.Errorf("delivered %+v, want %+v alone", got, ours.Message)

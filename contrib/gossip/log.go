@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// maxLineBytes bounds a line of the log: others choose their names.
+// maxLineBytes is the maximum length of a log line, since lines contain names of others.
 const maxLineBytes = 1024
 
-// lines writes what memberlist logs to a slog.Logger.
+// lines writes the log of memberlist to a slog.Logger.
 type lines struct{ *slog.Logger }
 
 func logger(to *slog.Logger) *log.Logger { return log.New(lines{to}, "", 0) }
 
-// levels are those that memberlist begins its lines with.
+// levels are the prefixes of the lines of memberlist.
 var levels = map[string]slog.Level{
 	"[DEBUG]": slog.LevelDebug, "[INFO]": slog.LevelInfo,
 	"[WARN]": slog.LevelWarn, "[ERR]": slog.LevelError, "[ERROR]": slog.LevelError,
 }
 
-// Write implements io.Writer: a line at a time.
+// Write implements io.Writer. It gets one line per call.
 func (w lines) Write(p []byte) (int, error) {
 	text := strings.TrimSpace(string(p[:min(len(p), maxLineBytes)]))
 	level := slog.LevelInfo

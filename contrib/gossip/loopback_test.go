@@ -19,14 +19,14 @@ import (
 	"github.com/athena-go/athena/election"
 )
 
-// split is a transport whose network can fall apart in two.
+// split is a transport whose network can be cut in two.
 type split struct {
 	memberlist.NodeAwareTransport
 	high  bool
 	parts *parts
 }
 
-// parts says who is in which part.
+// parts assigns members to the two parts.
 type parts struct {
 	cut  atomic.Bool
 	mu   sync.Mutex
@@ -55,18 +55,18 @@ func (s *split) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.C
 	return s.NodeAwareTransport.DialAddressTimeout(a, d)
 }
 
-// patience is for how long anything is waited for: memberlist takes others for dead where
-// it gets no time, so a busy machine is slow. TestPartition holds the bounds, in virtual
-// time; here they are printed.
+// patience is the timeout of every wait. On a busy machine memberlist takes members without CPU
+// time for dead, so the times are only printed here. TestPartition checks the bounds in virtual
+// time.
 const patience = 2 * time.Minute
 
-// loopback is a fleet on real sockets.
+// loopback is a fleet of nodes on real sockets.
 type loopback struct {
 	fleet
 	parts  *parts
 	seeds  []string
 	timing election.Timing
-	shrink time.Duration // the defaults are divided by it
+	shrink time.Duration // divisor of the default timing
 }
 
 func (l *loopback) start(t *testing.T, i int) {
@@ -89,7 +89,7 @@ func (l *loopback) start(t *testing.T, i int) {
 		Tune: func(c *memberlist.Config) {
 			c.Transport = s
 			c.GossipInterval /= l.shrink
-			c.PushPullInterval /= 5 * l.shrink // what the rush of a start has lost
+			c.PushPullInterval /= 5 * l.shrink // makes up for losses at the start
 		},
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// until waits until something holds, and reports how long that took.
+// until waits for a condition and returns how long that took.
 func (l *loopback) until(t *testing.T, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -122,7 +122,7 @@ func (l *loopback) until(t *testing.T, holds func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// most is how many members one sees, at most.
+// most returns the largest number of members that a node knows.
 func (l *loopback) most() (count int) {
 	for _, n := range l.nodes {
 		count = max(count, len(n.Members()))
@@ -130,15 +130,15 @@ func (l *loopback) most() (count int) {
 	return count
 }
 
-// one waits until some have one leader.
+// one waits until these nodes follow one leader.
 func (l *loopback) one(t *testing.T, some []int) (leader int, after time.Duration) {
 	t.Helper()
 	after = l.until(t, func() bool { leader = l.leads(some); return leader >= 0 })
 	return leader, after
 }
 
-// On real sockets: one leader, one in each half of a network that fell apart, another when
-// one is killed, and one again when the network is whole.
+// On real sockets: one leader, one in each half of a partitioned network, another one when a
+// leader is killed, and one again when the network heals.
 func TestLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -146,7 +146,7 @@ func TestLoopback(t *testing.T) {
 	const size = 100
 	l := &loopback{
 		fleet: newFleet(size), parts: &parts{high: map[string]bool{}},
-		timing: election.DefaultTiming(), shrink: 2, // as fast as two busy cores can bear
+		timing: election.DefaultTiming(), shrink: 2, // as fast as two busy cores allow
 	}
 	for _, d := range []*time.Duration{
 		&l.timing.Grace, &l.timing.Sample, &l.timing.Alive, &l.timing.Campaign, &l.timing.Hold,
@@ -183,7 +183,7 @@ func TestLoopback(t *testing.T) {
 	second, after := l.one(t, other)
 	t.Logf("cut in two: %s leads the other half after %v (T + D is %v)", name(second), after, takeOver)
 	after += l.until(t, func() bool { return l.most() <= size/2 })
-	t.Logf("nobody sees one of the other half after %v", after)
+	t.Logf("no node knows a member of the other half after %v", after)
 	if l.leads(mine) < 0 {
 		l.one(t, mine)
 	}

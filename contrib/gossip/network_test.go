@@ -13,15 +13,15 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// network carries packets and streams between nodes within one bubble.
+// network connects nodes within one bubble by packets and streams.
 type network struct {
-	delay time.Duration // of a packet, at most
+	delay time.Duration // maximum delay of a packet
 	mu    sync.Mutex
 	ends  map[netip.AddrPort]*end
 	cuts  func(from, to *end) bool // nil cuts nothing
 }
 
-// end is where one node is connected. It is its memberlist.Transport.
+// end is the connection of one node. It is its memberlist.Transport.
 type end struct {
 	net     *network
 	index   int
@@ -36,7 +36,7 @@ var _ memberlist.NodeAwareTransport = (*end)(nil)
 
 var errRefused = errors.New("refused")
 
-// connect plugs node i in, again where it was before.
+// connect connects node i, also again after a restart.
 func (n *network) connect(i int, addr netip.AddrPort) *end {
 	e := &end{
 		net: n, index: i, addr: addr, down: make(chan struct{}),
@@ -48,14 +48,14 @@ func (n *network) connect(i int, addr netip.AddrPort) *end {
 	return e
 }
 
-// cut says which links are cut from now on.
+// cut sets which links are cut.
 func (n *network) cut(cuts func(from, to *end) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cuts = cuts
 }
 
-// route is who is at an address, nil for nobody, and whether the way there and back is cut.
+// route returns the node at an address, or nil, and whether each direction is cut.
 func (e *end) route(addr string) (to *end, there, back bool) {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *end) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) 
 			p.Timestamp = time.Now()
 			select {
 			case to.packets <- p:
-			default: // as a full socket does
+			default: // dropped, as by a full socket
 			}
 		})
 	}
@@ -94,14 +94,14 @@ func (e *end) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (n
 	defer wait.Stop()
 	streams := to.streams
 	if there || back {
-		streams = nil // nobody answers
+		streams = nil // no answer
 	}
 	near, far := net.Pipe()
 	select {
 	case streams <- far:
 		return near, nil
 	case <-to.down:
-	case <-wait.C: // the end of one's own transport stops no dial
+	case <-wait.C: // closing the own transport does not cancel a dial
 	}
 	return nil, errRefused
 }

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// MaxMembers bounds the members that one sees. More are refused.
+	// MaxMembers is the maximum number of members; more are refused.
 	MaxMembers = 16384
-	// leaveTimeout is for how long it is told that a member leaves, at most.
+	// leaveTimeout is how long, at most, Leave announces that the member leaves.
 	leaveTimeout = 5 * time.Second
 )
 
-// errFull is what memberlist logs of a member that is refused.
-var errFull = errors.New("gossip: it has no sound name and address, or there are too many")
+// errFull is what memberlist logs if a member is refused.
+var errFull = errors.New("gossip: the member has no valid name and address, or there are too many")
 
-// Node is one member. Its methods may be called from any goroutine.
+// Node is one member. Its methods may be called concurrently.
 type Node struct {
 	name      string
 	log       *slog.Logger
@@ -37,20 +37,19 @@ type Node struct {
 	stop      context.CancelFunc
 	running   sync.WaitGroup // gossip and rejoin
 
-	opening sync.Mutex // is held while a group is opened
-	run     uint64     // of the group that was opened last
+	opening sync.Mutex // held while a group is opened
+	run     uint64     // of the group opened last
 	mu      sync.Mutex
 	closed  bool
-	members map[string]memberlist.Node // this one among them
-	names   []string                   // of members, sorted; replaced, never changed
+	members map[string]memberlist.Node // including this one
+	names   []string                   // of members, sorted; never changed in place
 	lost    map[string]lost
 	groups  map[string]*group
 	queue   queue
 }
 
-// Start listens and joins the first of the seeds that answers within a RejoinInterval;
-// whoever starts first finds none. Seeds and members that are not there are looked for on.
-// ctx bounds only the start.
+// Start listens and joins the first seed that answers within a RejoinInterval. If none does, the
+// node starts alone; it keeps looking for seeds and lost members. ctx applies to the start only.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -82,28 +81,30 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Name is the id of this member.
+// Name returns the id of this member.
 func (n *Node) Name() string { return n.name }
 
-// Addr is what others dial.
+// Addr returns the address for others.
 func (n *Node) Addr() string { return n.list.LocalNode().Address() }
 
-// Members are the names of all members that this one sees, itself among them, sorted. They are
-// not to be changed.
+// Members returns the sorted names of all known members, including this one. The caller must not
+// change the slice.
 func (n *Node) Members() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.names
 }
 
-// Open opens a group by its name; from then on this member takes part. It does not block.
-// The Strategy must be election.Lowest. A group travels by those that have it open: where
-// those are few of the members, give them a gossip of their own. ErrGroupInUse says that it
-// is open already, ErrClosed that the node is closed; the other errors are faults of the
-// options. The Candidate ends with its node.
+// Open opens a group by its name; from then on this member takes part. It does not block. The
+// Strategy must be election.Lowest. The Candidate ends with its node.
 //
-// The run of the member is the time by its clock: one that opens the group anew after that
-// went back is not heard until it is later than before, or the others have forgotten it.
+// The messages of a group travel through the members that have it open: if these are few of all
+// members, give them a gossip of their own. Open returns election.ErrGroupInUse if the group is
+// open, leader.ErrClosed if the node is closed, or the faults of the options.
+//
+// The run of a member is the time of its clock. If the clock was set back and the group is
+// opened again, the others ignore this member until its clock has caught up or they have
+// forgotten it.
 func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -137,8 +138,8 @@ func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) 
 	return g.candidate, nil
 }
 
-// Leave closes all elections, as each Close does, tells the others that this member
-// leaves, and closes the node. When ctx ends first, the node is closed all the same.
+// Leave closes all Candidates, announces that this member leaves, and closes the node. If ctx is
+// done first, the node is still closed.
 func (n *Node) Leave(ctx context.Context) error {
 	elections, first := n.end()
 	if !first {
@@ -150,7 +151,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, leaveTimeout)
 	defer stop()
-	n.drain(ctx) // what a member says that has left counts no more
+	n.drain(ctx) // messages of a member that has left are dropped
 	end, _ := ctx.Deadline()
 	if err := n.list.Leave(max(time.Millisecond, time.Until(end))); err != nil {
 		faults = append(faults, fmt.Errorf("gossip: leave: %w", err))
@@ -158,7 +159,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	return errors.Join(append(faults, n.shut())...)
 }
 
-// drain waits until all letters were sent, or ctx ends.
+// drain waits until all messages were sent, or ctx ends.
 func (n *Node) drain(ctx context.Context) {
 	t := time.NewTicker(n.interval)
 	defer t.Stop()
@@ -170,15 +171,15 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
-// waits reports whether there is a letter to send, and somebody to send it to.
+// waits reports whether there is a message to send and another member.
 func (n *Node) waits() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.names) > 1 && len(n.queue.waiting) > 0
 }
 
-// Close closes the node without a word to the others, and all its elections. It blocks
-// until the work of those has returned. Another call does nothing but wait for that.
+// Close closes the node and all Candidates without an announcement. It blocks until their
+// functions have returned. Later calls only wait.
 func (n *Node) Close() error {
 	elections, first := n.end()
 	var err error
@@ -186,14 +187,13 @@ func (n *Node) Close() error {
 		err = n.shut()
 	}
 	for _, e := range elections {
-		_ = e.Close(context.Background()) // only its context could be an error
+		_ = e.Close(context.Background()) // fails only if its context is done
 	}
 	n.running.Wait()
 	return err
 }
 
-// end lets nothing more be opened, and reports what is open and whether this is the first
-// call.
+// end refuses further groups, and returns the open Candidates and whether this is the first call.
 func (n *Node) end() (open []*leader.Candidate, first bool) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -207,7 +207,7 @@ func (n *Node) end() (open []*leader.Candidate, first bool) {
 	return open, first
 }
 
-// shut ends all that goes to the network.
+// shut stops all use of the network.
 func (n *Node) shut() error {
 	n.stop()
 	err := n.list.Shutdown()
@@ -218,7 +218,7 @@ func (n *Node) shut() error {
 	return nil
 }
 
-// events is what memberlist calls for the members of a node, with its own lock held.
+// events receives the changes of members from memberlist, which holds its lock.
 type events struct{ *Node }
 
 var (
@@ -252,8 +252,7 @@ func (e events) NotifyUpdate(m *memberlist.Node) {
 	}
 }
 
-// NotifyLeave implements memberlist.EventDelegate. memberlist does not say here whether the
-// member left or was lost.
+// NotifyLeave implements memberlist.EventDelegate, for members that left and for lost ones.
 func (e events) NotifyLeave(m *memberlist.Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,66 +11,66 @@ import (
 	"time"
 )
 
-// maxQueued bounds the letters that wait. Those that were sent most often go first.
+// maxQueued is the maximum number of waiting messages. Those that were sent most often are
+// dropped first.
 const maxQueued = 4096
 
-// queue is the letters that wait to be sent on, by name: a later one takes the place of an
-// earlier one. The zero queue is empty. It belongs to the lock of the node.
+// queue has the messages that wait to be sent, by name: a later one replaces an earlier one. The
+// zero queue is empty. The lock of the node guards it.
 //
-// That of memberlist takes two that are as long for one, and loses the first, where it
-// was empty in between.
+// The queue of memberlist is not used: it mistakes two messages of the same length for one, and
+// loses the first, if it was empty in between.
 type queue struct {
 	waiting map[string]*broadcast
-	put     uint64 // how many were, which orders them
+	put     uint64 // number of messages so far, which orders them
 }
 
-// broadcast is a letter that waits.
+// broadcast is a waiting message.
 type broadcast struct {
-	letter []byte
-	said   time.Time // when its member said it, as counted here
-	number uint64
-	sent   int
+	message []byte
+	said    time.Time // when its member made it, by the clock of this node
+	number  uint64
+	sent    int
 }
 
-// add queues a letter that was said then.
-func (q *queue) add(name string, letter []byte, said time.Time) {
+// add queues a message that was made at said.
+func (q *queue) add(name string, message []byte, said time.Time) {
 	if q.waiting == nil {
 		q.waiting = map[string]*broadcast{}
 	}
 	q.put++
-	q.waiting[name] = &broadcast{letter: letter, said: said, number: q.put}
+	q.waiting[name] = &broadcast{message: message, said: said, number: q.put}
 	if len(q.waiting) > maxQueued {
 		delete(q.waiting, slices.MaxFunc(slices.Collect(maps.Keys(q.waiting)), q.compare))
 	}
 }
 
-// take is letters that fit into so many bytes, with their age: those that were sent least
-// often, of these the latest. Each is taken so many times, and then forgotten.
-func (q *queue) take(now time.Time, room, times int) (letters [][]byte) {
+// take returns messages that fit into room bytes, with their ages: those that were sent least
+// often, and of these the latest. A message that was taken times times is removed.
+func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	for _, name := range slices.SortedFunc(maps.Keys(q.waiting), q.compare) {
 		b := q.waiting[name]
-		if len(b.letter) > room {
+		if len(b.message) > room {
 			continue
 		}
-		room -= len(b.letter)
-		letter := slices.Clone(b.letter)
-		binary.BigEndian.PutUint32(letter[ageAt:], milliseconds(now.Sub(b.said)))
-		letters = append(letters, letter)
+		room -= len(b.message)
+		message := slices.Clone(b.message)
+		binary.BigEndian.PutUint32(message[ageAt:], milliseconds(now.Sub(b.said)))
+		messages = append(messages, message)
 		if b.sent++; b.sent >= times {
 			delete(q.waiting, name)
 		}
 	}
-	return letters
+	return messages
 }
 
-// compare orders what waits, by name: what is to be sent first comes first.
+// compare orders waiting messages by name: the one to be sent first comes first.
 func (q *queue) compare(a, b string) int {
 	x, y := q.waiting[a], q.waiting[b]
 	return cmp.Or(cmp.Compare(x.sent, y.sent), cmp.Compare(y.number, x.number))
 }
 
-// times is how often each of a number of members sends a letter, where mult is
-// Config.RetransmitMult of memberlist.
+// times is how often each member sends a message. mult is RetransmitMult of memberlist.
 func times(mult, members int) int {
 	return moreSent * mult * int(math.Ceil(math.Log10(float64(members+1))))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/athena-go/athena/internal/lowest"
 )
 
-// A letter gets older while it waits, and not longer.
+// The age of a message grows while it waits.
 func TestLettersAgeInTheQueue(t *testing.T) {
-	l, now := golden[1].letter, time.Unix(1, 0)
+	l, now := golden[1].message, time.Unix(1, 0)
 	var q queue
 	q.add("x", l.bytes(), now.Add(-l.Age))
 	for _, wait := range []time.Duration{0, time.Second, time.Minute, 1 << 60} {
@@ -21,7 +21,7 @@ func TestLettersAgeInTheQueue(t *testing.T) {
 		l.Age += wait
 		_, got, err := unpack(pack("me", q.take(now, packetBytes, 9)...))
 		if err != nil || len(got) != 1 {
-			t.Fatalf("%d letters, %v", len(got), err)
+			t.Fatalf("%d messages, %v", len(got), err)
 		}
 		if age := got[0].Age; age != l.Age && age != 1<<32*time.Millisecond-time.Millisecond {
 			t.Errorf("its age is %v, want %v", age, l.Age)
@@ -29,8 +29,8 @@ func TestLettersAgeInTheQueue(t *testing.T) {
 	}
 }
 
-// What was sent least often comes first, of that the latest, as far as it fits; and each
-// letter as often as it is to be.
+// Messages that were sent least often come first, the latest of them before others, as far as
+// they fit; and each is sent the right number of times.
 func TestQueueOrder(t *testing.T) {
 	var q queue
 	takes := func(want string, room, times int) {
@@ -60,7 +60,7 @@ func TestQueueOrder(t *testing.T) {
 	takes("[]", packetBytes, 3)
 }
 
-// Letters that are as long, and come when nothing else waits, are two.
+// Two messages of the same length, added to an empty queue, are both kept.
 func TestNoLetterTakesAnothersPlace(t *testing.T) {
 	g := lone("a", "b")
 	now := time.Now()
@@ -73,13 +73,13 @@ func TestNoLetterTakesAnothersPlace(t *testing.T) {
 	}
 }
 
-// A full queue drops what was sent most often, and not what has just come.
+// A full queue drops what was sent most often, not what was just added.
 func TestQueueIsBounded(t *testing.T) {
 	var q queue
-	q.add("often", golden[0].letter.bytes(), time.Now())
+	q.add("often", golden[0].message.bytes(), time.Now())
 	q.take(time.Now(), packetBytes, 9)
 	for i := range maxQueued + 9 {
-		q.add(name(i), golden[0].letter.bytes(), time.Now())
+		q.add(name(i), golden[0].message.bytes(), time.Now())
 		if len(q.waiting) > maxQueued || q.waiting[name(i)] == nil {
 			t.Fatalf("%d wait, the latest among them: %v", len(q.waiting), q.waiting[name(i)] != nil)
 		}
@@ -89,7 +89,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// As memberlist counts, so many times as often.
+// The number of transmissions is a multiple of memberlist's.
 func TestTimes(t *testing.T) {
 	for members, want := range map[int]int{1: 1, 9: 1, 10: 2, 99: 2, 100: 3, 1000: 4} {
 		if got := times(4, members); got != moreSent*4*want {

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// joiners is how many members of a part try to reach others in each interval, on
-	// average: one that does is enough, and each exchanges the state of all members.
+	// joiners is how many members of a part, on average, try to reach others in each
+	// interval. One is enough; each exchanges the state of all members.
 	joiners = 3
-	// maxLost bounds the members that were lost, the oldest are forgotten.
+	// maxLost is the maximum number of lost members; the oldest are forgotten.
 	maxLost = 4096
-	// forget is when one that was lost is looked for no more.
+	// forget is how long a lost member is looked for.
 	forget = 24 * time.Hour
 )
 
-// lost is where a member was that is none any more, since then.
+// lost is the address of a lost member, and when it was lost.
 type lost struct {
 	addr  netip.AddrPort
 	since time.Time
 }
 
-// lose keeps the address of a member. The node is locked.
+// lose stores the address of a lost member. n.mu must be held.
 func (n *Node) lose(now time.Time, name string, addr netip.AddrPort) {
 	n.lost[name] = lost{addr, now}
 	oldest := name
@@ -61,8 +61,8 @@ func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// joinSeed tries one seed after the other, each for some time, until there is another
-// member: a seed may be this node, by another address.
+// joinSeed tries the seeds in turn, each up to a timeout, until there is another member: a seed
+// may be this node under another address.
 func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
 	here := n.addresses()
 	for _, a := range n.seeds(ctx) {
@@ -77,8 +77,9 @@ func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
 	}
 }
 
-// join exchanges all that is known of members with one. It blocks until then, or until
-// ctx ends: then it goes on, as nothing stops a dial, for TCPTimeout of memberlist at most.
+// join exchanges the state of all members with the node at addr. It blocks until then, or until
+// ctx ends; the dial, which cannot be canceled, then continues for at most TCPTimeout of
+// memberlist.
 func (n *Node) join(ctx context.Context, addr netip.AddrPort) {
 	over := make(chan struct{})
 	go func() {
@@ -93,8 +94,8 @@ func (n *Node) join(ctx context.Context, addr netip.AddrPort) {
 	}
 }
 
-// missing is where a member may be that is none now: one that was lost, or a seed, by
-// turns; the zero address for none.
+// missing returns an address at which a member may be found, alternating between lost members
+// and seeds, or the zero address.
 func (n *Node) missing(ctx context.Context) netip.AddrPort {
 	here := n.addresses()
 	var gone []netip.AddrPort
@@ -122,7 +123,7 @@ func (n *Node) missing(ctx context.Context) netip.AddrPort {
 	return gone[rand.IntN(len(gone))]
 }
 
-// seeds are the addresses of the seeds, as far as their names lead to some now.
+// seeds returns the addresses of the seeds whose names can be resolved now.
 func (n *Node) seeds(ctx context.Context) (all []netip.AddrPort) {
 	for _, s := range n.seedNames {
 		host, service, err := net.SplitHostPort(s)
@@ -131,12 +132,12 @@ func (n *Node) seeds(ctx context.Context) (all []netip.AddrPort) {
 		}
 		port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
 		if err != nil {
-			n.log.Warn("the port of a seed is none", "seed", s, "error", err)
+			n.log.Warn("cannot resolve the port of a seed", "seed", s, "error", err)
 			continue
 		}
 		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		if err != nil {
-			n.log.Warn("a seed has no address", "seed", s, "error", err)
+			n.log.Warn("cannot resolve the host of a seed", "seed", s, "error", err)
 			continue
 		}
 		for _, ip := range ips {
@@ -146,7 +147,7 @@ func (n *Node) seeds(ctx context.Context) (all []netip.AddrPort) {
 	return all
 }
 
-// addresses are those of the members.
+// addresses returns the addresses of the members.
 func (n *Node) addresses() map[netip.AddrPort]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

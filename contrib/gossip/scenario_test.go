@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// The timing of all scenarios: the defaults, those of Fabric.
+// The timing of all scenarios: the default, which is that of Fabric.
 const (
 	alive    = 10 * time.Second
 	campaign = 5 * time.Second
@@ -24,12 +24,12 @@ const (
 
 var members = flag.Int("members", 100, "how many fall apart and heal: 300 take minutes")
 
-// delivery is how long a letter takes to all, with the gossip of a LAN: less than ten of
-// its intervals of 200 ms.
+// delivery is how long a message takes to reach all members with LAN timing: less than ten
+// intervals of 200 ms.
 const delivery = 2 * time.Second
 
-// Many members have one leader, in each half of a network that fell apart, and one
-// again when it is whole: the lower one, which led without an interruption.
+// Many members have one leader, one in each half of a partitioned network, and one again when it
+// heals: the lower one, which led without interruption.
 func TestPartition(t *testing.T) {
 	size := *members
 	half := size / 2
@@ -45,13 +45,13 @@ func TestPartition(t *testing.T) {
 		w.net.cut(func(from, to *end) bool { return from.index < half != (to.index < half) })
 		second, after := w.one(other, alive+campaign+delivery)
 		t.Logf("cut in two: %s leads the other half after %v", name(second), after)
-		w.stays(first, mine, 3*time.Minute) // until memberlist would try no more
+		w.stays(first, mine, 3*time.Minute) // until memberlist stops trying
 		w.until(w.see(all, half), time.Minute)
 
 		w.net.cut(nil)
 		met := w.until(func() bool { return len(w.nodes[0].Members()) > half }, time.Minute)
 		after = w.until(func() bool { return w.leaders() == 1 }, alive/2+2*delivery)
-		stays, known := w.one(all, alive+campaign) // who does not see it yet asks, and is told
+		stays, known := w.one(all, alive+campaign) // others ask, and are relayed by a relay
 		t.Logf("whole again: they meet after %v, %s leads alone after %v more, and all know after %v "+
 			"more", met, name(stays), after, known)
 		if stays != min(first, second) {
@@ -63,8 +63,8 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// One that was cut off alone comes back, although all that others and itself knew of each
-// other is gone.
+// A member that was cut off alone returns, although all other members and itself have forgotten
+// each other.
 func TestOneIsCutOff(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -94,13 +94,13 @@ func TestLeaderIsKilled(t *testing.T) {
 		t.Logf("%s leads %v after the death of %s", name(next), after, name(first))
 		w.stays(next, without(all, first), time.Minute)
 
-		w.start(first) // with a later run, and although it is lower
+		w.start(first) // with a later run, although it is lower
 		w.until(w.see(all, 40), 2*time.Minute)
 		w.stays(next, all, time.Minute)
 	})
 }
 
-// The leader leaves in order: nobody waits for its silence.
+// The leader leaves: the others need not wait for its silence.
 func TestLeaderLeaves(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -115,7 +115,7 @@ func TestLeaderLeaves(t *testing.T) {
 	})
 }
 
-// The work of a leader fails, so it gives up: another leads, within D, and not the same.
+// The work of a leader fails: another member leads within D.
 func TestLeaderYields(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -136,8 +136,8 @@ func TestLeaderYields(t *testing.T) {
 	})
 }
 
-// A link fails, one way, between the leader and the one that would be the next: their
-// letters go around it, and nothing changes.
+// The link between the leader and the next lowest member fails in one direction: messages take
+// another way, and nothing changes.
 func TestOneWayOfALinkFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -148,8 +148,8 @@ func TestOneWayOfALinkFails(t *testing.T) {
 	})
 }
 
-// Half of the members hear nothing of the others, who hear them: each half has a leader or
-// they have one, and all have the same one soon after it is over.
+// Half of the members receive nothing from the others, which still receive from them: there are
+// one or two leaders, and soon after the end of the fault one.
 func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -171,8 +171,8 @@ func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	})
 }
 
-// Many start at once while another leads: it leads on, nobody else does, and each of them
-// learns of it.
+// Many members start together while another one leads: it keeps leading, and each of them learns
+// of it.
 func TestManyComeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 50)
@@ -198,7 +198,8 @@ func TestManyComeAtOnce(t *testing.T) {
 	})
 }
 
-// A group is led by one of those that have it open, and closing it concerns no other.
+// The leader of a group is a member that has it open, and closing the group affects no other
+// group.
 func TestGroupsAreIndependent(t *testing.T) {
 	inWorld(t, 12, func(t *testing.T, w *world) {
 		all, some := between(0, 12), between(3, 12)
@@ -224,7 +225,7 @@ func TestGroupsAreIndependent(t *testing.T) {
 	})
 }
 
-// Close ends the elections of a node, and nothing can be opened after it.
+// Close ends the Candidates of a node, and Open fails afterwards.
 func TestClose(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n, e := w.nodes[0], w.all[0]
@@ -245,7 +246,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Nothing but Lowest goes by gossip.
+// Open accepts only Lowest.
 func TestOpenWantsLowest(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		for _, o := range []election.Options{

@@ -14,8 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// A Start whose context ends leaves nothing behind, and does not wait for a seed that is
-// silent.
+// A Start whose context ends leaves nothing behind, and does not wait for a silent seed.
 func TestStartIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -38,7 +37,7 @@ func TestStartIsGivenUp(t *testing.T) {
 	})
 }
 
-// Seeds that are silent hold a start up for a moment each, and it meets them later.
+// Silent seeds delay a start only briefly each, and the node finds them later.
 func TestAllSeedsAreDownAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
@@ -55,7 +54,7 @@ func TestAllSeedsAreDownAtStart(t *testing.T) {
 	})
 }
 
-// A seed that is the node itself, by another address, is not whom it looks for.
+// A seed that is the node itself under another address does not end the search.
 func TestSeedIsTheNodeItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -75,7 +74,7 @@ func TestSeedIsTheNodeItself(t *testing.T) {
 	})
 }
 
-// Close and Leave wait for no dial to a host that is silent.
+// Close and Leave do not wait for a dial to a silent host.
 func TestCloseWaitsForNoDial(t *testing.T) {
 	for _, stop := range []func(*Node) error{
 		(*Node).Close,
@@ -98,7 +97,7 @@ func TestCloseWaitsForNoDial(t *testing.T) {
 	}
 }
 
-// Addresses of IPv6 will do.
+// IPv6 addresses work.
 func TestIPv6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// world is many nodes in one bubble.
+// world has many nodes in one bubble.
 type world struct {
 	fleet
 	t     *testing.T
@@ -26,7 +26,7 @@ type world struct {
 	seeds []int
 }
 
-// fleet is nodes, and the elections of each of one group. Both are nil where none runs.
+// fleet has nodes and their Candidates of one group; both are nil for a node that does not run.
 type fleet struct {
 	nodes []*Node
 	all   []*leader.Candidate
@@ -38,7 +38,7 @@ func newFleet(size int) fleet {
 
 func byLowest() election.Options { return election.Options{Strategy: election.Lowest} }
 
-// inWorld runs a test with a number of nodes that have a group open, all started at once.
+// inWorld runs a test with nodes that have a group open, all started together.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,12 +60,12 @@ func newWorld(t *testing.T, size int) *world {
 	}
 	t.Cleanup(func() {
 		w.close()
-		w.pause(time.Minute) // memberlist does not wait for its probes
+		w.pause(time.Minute) // memberlist does not wait for its probes when it shuts down
 	})
 	return w
 }
 
-// close closes all nodes at once.
+// close closes all nodes concurrently.
 func (f *fleet) close() {
 	var over sync.WaitGroup
 	for _, n := range f.nodes {
@@ -76,7 +76,7 @@ func (f *fleet) close() {
 	over.Wait()
 }
 
-// startThese starts nodes at once.
+// startThese starts nodes concurrently.
 func (w *world) startThese(some []int) {
 	var all sync.WaitGroup
 	for _, i := range some {
@@ -91,7 +91,7 @@ func address(i int) netip.AddrPort {
 
 func name(i int) string { return fmt.Sprintf("n%04d", i) }
 
-// start starts node i, and opens the group there.
+// start starts node i and opens the group on it.
 func (w *world) start(i int) {
 	n, err := Start(w.t.Context(), w.config(i))
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *world) start(i int) {
 	w.open(w.t, i, "group")
 }
 
-// config is that of node i, which it connects.
+// config returns the configuration of node i and connects it.
 func (w *world) config(i int) Config {
 	wire := w.net.connect(i, address(i))
 	cfg := Config{
@@ -125,7 +125,7 @@ func (f *fleet) open(t *testing.T, i int, group string) {
 	f.all[i] = e
 }
 
-// crash ends node i without a word.
+// crash closes node i without an announcement.
 func (w *world) crash(i int) {
 	if err := w.nodes[i].Close(); err != nil {
 		w.t.Errorf("Close: %v", err)
@@ -133,7 +133,7 @@ func (w *world) crash(i int) {
 	w.nodes[i], w.all[i] = nil, nil
 }
 
-// until lets time pass until something holds, and reports how long that took.
+// until lets time pass until a condition holds, and returns how long that took.
 func (w *world) until(holds func() bool, most time.Duration) time.Duration {
 	w.t.Helper()
 	began := time.Now()
@@ -146,10 +146,10 @@ func (w *world) until(holds func() bool, most time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// pause lets time pass.
+// pause lets d pass.
 func (w *world) pause(d time.Duration) { <-time.After(d) }
 
-// see holds when each of some nodes sees a number of members.
+// see returns a condition: each of these nodes knows that many members.
 func (f *fleet) see(some []int, count int) func() bool {
 	return func() bool {
 		for _, i := range some {
@@ -161,7 +161,7 @@ func (f *fleet) see(some []int, count int) func() bool {
 	}
 }
 
-// leaders is how many lead.
+// leaders returns the number of leaders.
 func (f *fleet) leaders() (count int) {
 	for _, e := range f.all {
 		if e != nil && e.IsLeader() {
@@ -171,7 +171,7 @@ func (f *fleet) leaders() (count int) {
 	return count
 }
 
-// stays wants one of some nodes to lead, and no other of them, for some time.
+// stays checks that one node leads, and no other of these, for d.
 func (w *world) stays(leader int, some []int, d time.Duration) {
 	w.t.Helper()
 	for began := time.Now(); time.Since(began) < d; w.pause(50 * time.Millisecond) {
@@ -184,7 +184,7 @@ func (w *world) stays(leader int, some []int, d time.Duration) {
 	}
 }
 
-// leads is the one node of some that leads and that all of them follow, -1 for none.
+// leads returns the one node of these that leads and that all of them follow, or -1.
 func (f *fleet) leads(some []int) int {
 	leader := -1
 	for _, i := range some {
@@ -206,14 +206,14 @@ func (f *fleet) leads(some []int) int {
 	return leader
 }
 
-// one waits until some nodes have one leader.
+// one waits until these nodes follow one leader.
 func (w *world) one(some []int, most time.Duration) (leader int, after time.Duration) {
 	w.t.Helper()
 	after = w.until(func() bool { leader = w.leads(some); return leader >= 0 }, most)
 	return leader, after
 }
 
-// String is who leads and how many follow whom.
+// String returns the leaders and the number of followers of each.
 func (f *fleet) String() string {
 	var leaders []string
 	follow, see := map[string]int{}, map[int]int{}
@@ -231,12 +231,12 @@ func (f *fleet) String() string {
 	return fmt.Sprintf("led by %v; following %v; members seen %v", leaders, follow, see)
 }
 
-// without is some but one.
+// without returns the nodes except one.
 func without(some []int, i int) []int {
 	return slices.DeleteFunc(slices.Clone(some), func(j int) bool { return i == j })
 }
 
-// between is from up to, and without, to.
+// between returns the numbers from from to to, exclusive.
 func between(from, to int) (is []int) {
 	for i := from; i < to; i++ {
 		is = append(is, i)

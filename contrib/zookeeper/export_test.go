@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/internal/leasestore"
 )
 
-// NewBackend is that of a Store under a root that is there.
+// NewBackend returns the backend of a Store under an existing root.
 func NewBackend(conn *zk.Conn, root string) leasestore.Backend {
 	return newBackend(conn, root, zk.WorldACL(zk.PermAll))
 }

@@ -18,10 +18,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Follow watches the folders and each node in them. Where the connection is lost, the
-// client asks again for all that it watches, and ZooKeeper says what has changed. Where
-// the session is lost, so are the watches. Folders that somebody has deleted are made
-// anew.
+// Follow watches the folders and each node in them. If the connection is lost, the client renews
+// its watches, and ZooKeeper reports what has changed; if the session is lost, so are the
+// watches. Folders that were deleted are created again.
 func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := follower{backend: b, events: make(chan zk.Event), names: map[string]bool{}}
@@ -58,17 +57,17 @@ type follower struct {
 	*backend
 	running sync.WaitGroup
 	events  chan zk.Event   // of all watches
-	names   map[string]bool // of the entries that are watched
+	names   map[string]bool // of the watched entries
 }
 
-// watch is what the client promises to say once of a node. It cannot be taken back, so
-// the next follower goes on with it.
+// watch is a one-time watch of the client on a node. It cannot be removed, so the next follower
+// inherits it.
 type watch struct {
 	event <-chan zk.Event
 	by    *follower
 }
 
-// dropWatches forgets those whose event nobody took.
+// dropWatches removes the watches with an unread event.
 func (b *backend) dropWatches() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +80,7 @@ func (b *backend) isWatched(path string) bool {
 	return b.watches[path] != nil
 }
 
-// watched keeps a watch of the client; nil is none.
+// watched stores a new watch of the client; a nil event is none.
 func (b *backend) watched(path string, event <-chan zk.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +89,7 @@ func (b *backend) watched(path string, event <-chan zk.Event) {
 	}
 }
 
-// look reads what an event is about.
+// look reads the node of an event.
 func (f *follower) look(ctx context.Context, ev zk.Event) ([]leasestore.Entry, error) {
 	if ev.Type == zk.EventNotWatching {
 		return nil, errors.Join(errors.New("the watches are lost"), ev.Err)
@@ -108,8 +107,8 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]leasestore.Entry, e
 	if err != nil || folder == "leases" {
 		return []leasestore.Entry{e}, err
 	}
-	// What was made together with the change is shown with it. The node itself may be among
-	// that, where it was gone and is made anew: so that comes later.
+	// What was created in the same transaction must be shown with the change, and before it
+	// if the node itself was deleted and created again.
 	children, err := ask(ctx, func() ([]string, error) {
 		children, _, err := f.conn.Children(path.Join(f.root, folder))
 		return children, err
@@ -121,7 +120,7 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]leasestore.Entry, e
 	return append([]leasestore.Entry{e}, others...), err
 }
 
-// list reads the entries of a folder that are new, and says which are gone.
+// list reads the new entries of a folder, and returns the deleted ones too.
 func (f *follower) list(ctx context.Context, folder string) ([]leasestore.Entry, error) {
 	at := path.Join(f.root, folder)
 	children, err := ask(ctx, func() ([]string, error) {
@@ -140,7 +139,7 @@ func (f *follower) list(ctx context.Context, folder string) ([]leasestore.Entry,
 	return f.compare(ctx, folder, children)
 }
 
-// compare is list for the nodes that are in the folder.
+// compare is list for a folder with these children.
 func (f *follower) compare(
 	ctx context.Context, folder string, children []string,
 ) (changed []leasestore.Entry, err error) {
@@ -148,7 +147,7 @@ func (f *follower) compare(
 	for _, child := range children {
 		rest, err := url.PathUnescape(child)
 		if err != nil {
-			continue // nobody wrote it for us
+			continue // not an entry
 		}
 		name := folder + "/" + rest
 		now[name] = true
@@ -170,7 +169,7 @@ func (f *follower) compare(
 	return changed, nil
 }
 
-// watch reads an entry, and watches it as long as there is one.
+// watch reads an entry, and watches it while it exists.
 func (f *follower) watch(ctx context.Context, name string) (leasestore.Entry, error) {
 	at := f.path(name)
 	e, err := ask(ctx, func() (leasestore.Entry, error) {
@@ -194,7 +193,7 @@ func (f *follower) watch(ctx context.Context, name string) (leasestore.Entry, er
 	return e, nil
 }
 
-// await passes on the event of the watch of a node, if there is one.
+// await forwards the event of the watch of a node, if there is one.
 func (f *follower) await(ctx context.Context, path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// What somebody has written by hand is a record, and can be dropped, whatever it is.
+// A node that was created by hand is a record and can be dropped, whatever its data.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -61,7 +61,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// Somebody deletes everything. It is made anew.
+// Deleted folders are created again.
 func TestRootIsDeleted(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -90,7 +90,7 @@ func TestRootIsDeleted(t *testing.T) {
 	}
 }
 
-// remove deletes a node and what is under it.
+// remove deletes a node and everything under it.
 func remove(c *zk.Conn, node string) error {
 	children, _, err := c.Children(node)
 	for _, child := range children {
@@ -99,7 +99,7 @@ func remove(c *zk.Conn, node string) error {
 	return errors.Join(err, c.Delete(node, -1))
 }
 
-// A connection that is closed too early ends the store, and the jobs on it.
+// If the connection is closed too early, the store and its jobs end.
 func TestConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -132,8 +132,7 @@ func TestConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// To follow anew, as is done from time to time, adds no watches to those that there are,
-// and misses nothing.
+// A new Follow, as happens from time to time, reuses the existing watches and misses nothing.
 func TestFollowAnew(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -148,7 +147,7 @@ func TestFollowAnew(t *testing.T) {
 	}
 	defer func() {
 		c.Close()
-		for range events { // until nothing runs
+		for range events { // until the connection is closed
 		}
 	}()
 	b := zookeeper.NewBackend(c, t.Name())
@@ -191,13 +190,13 @@ func TestFollowAnew(t *testing.T) {
 	})
 }
 
-// watching is a connection that counts the requests that set a watch.
+// watching is a connection that counts the requests with a watch.
 type watching struct {
 	net.Conn
 	set *atomic.Int64
 }
 
-// Write is given one request: its length, number, kind, path and, last, whether to watch.
+// Write gets one request: its length, number, kind, path and, last, whether to watch.
 func (w watching) Write(p []byte) (int, error) {
 	const getData, getChildren = 4, 12
 	if len(p) > 12 && p[len(p)-1] == 1 && (p[11] == getData || p[11] == getChildren) {

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Write is one transaction.
+// Write makes one transaction.
 func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
 	var ops []any
 	for _, c := range changes {
@@ -33,7 +33,7 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 		}
 		ops = append(ops, b.opsOf(c, n)...)
 	}
-	if s := b.conn.State(); s != zk.StateHasSession { // so that nothing would be sent
+	if s := b.conn.State(); s != zk.StateHasSession { // nothing would be sent
 		why := record.ErrNoQuorum
 		if b.isClosed(ctx) {
 			why = leader.ErrClosed
@@ -46,16 +46,16 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 	}
 	var revision uint64
 	for _, a := range answers {
-		if a.Stat != nil { // all that are put have the same mzxid
+		if a.Stat != nil { // all written nodes have the same mzxid
 			revision = uint64(a.Stat.Mzxid)
 		}
 	}
 	return revision, nil
 }
 
-// isClosed reports whether somebody has closed the connection. It does not say so, but is
-// in this state from then on, and refuses at once. One that was lost is in it for an
-// instant, and lets requests wait for the next.
+// isClosed reports whether the connection was closed for good. The client does not report that,
+// but it stays in this state and refuses requests immediately. A lost connection passes through
+// this state and lets requests wait.
 func (b *backend) isClosed(ctx context.Context) bool {
 	if b.conn.State() != zk.StateDisconnected {
 		return false
@@ -64,8 +64,8 @@ func (b *backend) isClosed(ctx context.Context) bool {
 	return errors.Is(err, zk.ErrConnectionClosed) && b.conn.State() == zk.StateDisconnected
 }
 
-// empty are the operations that take away the children of a node that somebody else has
-// written, which may have been ours before.
+// empty returns the operations that delete the children of a node that another program has
+// written, possibly over a node of ours.
 func (b *backend) empty(ctx context.Context, name string) (ops []any, err error) {
 	at := b.path(name)
 	children, err := ask(ctx, func() ([]string, error) {
@@ -78,7 +78,7 @@ func (b *backend) empty(ctx context.Context, name string) (ops []any, err error)
 	return ops, failed(err, record.ErrNoQuorum)
 }
 
-// node is what the transaction compares for a change: that which has the revision.
+// node returns what the transaction compares: the node with the revision of the change.
 func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
 	if c.Revision == 0 || c.Kind == leasestore.Exists {
 		return node{}, nil
@@ -102,8 +102,8 @@ func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
 	return n, nil
 }
 
-// opsOf are the operations for a change. To make a node and to delete it asserts that
-// there is none. A node that is made is set once more, since that tells its mzxid.
+// opsOf returns the operations for a change. Creating and deleting a node asserts that it does
+// not exist. A created node is also set, because only that returns its mzxid.
 func (b *backend) opsOf(c leasestore.Change, n node) []any {
 	at := b.path(c.Name)
 	under := func(child string) string { return at + "/" + child }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zookeeper lets jobs have leaders (package election of Athena), and mutexes
-// (package lock), on the records of a ZooKeeper, without a cluster of their own.
+// Package zookeeper keeps the records of jobs (package election of Athena) and locks (package
+// lock) in ZooKeeper, without a cluster of Athena nodes.
 //
 //	conn, _, err := zk.Connect(servers, 4*time.Second)
 //	store, err := zookeeper.Open(ctx, conn, "/billing", nil, zookeeper.Config{Member: "host-1"})
 //	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 //
-// Package internal/leasestore says how, and what it promises. It takes nothing from ZooKeeper but
-// transactions and watches: no ephemeral nodes, since a client that is connected to a
-// follower cannot tell until when its session lives.
+// See package internal/leasestore for how it works and what it guarantees. Of ZooKeeper it uses
+// only transactions and watches, not ephemeral nodes, because a client that is connected to a
+// follower cannot know how long its session lives.
 //
 // # Nodes
 //
-// An entry is a node ROOT/leases/NAME or ROOT/records/NAME, with an escaped name, and its
-// revision is the node's mzxid. A transaction can only compare the versions of nodes,
-// which begin anew when a node is deleted and made again: so each has one child, whose
-// name is random, and which is there for as long as that very node is. The data begin
-// with its name, and go on in the next line.
+// An entry is a node ROOT/leases/NAME or ROOT/records/NAME, with NAME escaped; its revision is
+// the mzxid of the node. A transaction can compare only versions, which start again when a node
+// is deleted and recreated. So each node has one child with a random name, which exists as long
+// as that very node. The data of the node is the name of the child, a newline, and the value.
 package zookeeper
 
 import (
@@ -37,24 +36,23 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Config says who opens a Store.
+// Config configures a Store.
 type Config = leasestore.Config
 
-// Store is a table of records as one member sees it, with a Close.
+// Store is the table of records as one member sees it. It has a Close method.
 type Store = leasestore.Store
 
-// retryInterval is how long to wait before ZooKeeper is asked again.
+// retryInterval is the pause before ZooKeeper is asked again.
 const retryInterval = 200 * time.Millisecond
 
 // folders are the first parts of the names of entries.
 var folders = []string{"records", "leases"}
 
-// Open makes this process a member of those that use the nodes under root, and makes
-// these where they are missing. It blocks until others see the member, or ctx ends. The
-// nodes are for whom acl says, for everybody where that is nil. The connection must
-// outlive the Store, whose watches stay with it, and does not fit many Stores one after
-// another. Its session timeout says how soon it turns from a server that is silent to
-// another one: a third of the lease's is good.
+// Open makes this process a member of those that use the nodes under root, and creates these if
+// they are missing, with acl, or open to everyone if acl is nil. It blocks until the other
+// members see this one, or until ctx is done. The connection must outlive the Store, and keeps
+// its watches: do not open many Stores in turn on one connection. Its session timeout determines
+// how soon it leaves a silent server; a third of the LeaseTimeout is a good value.
 func Open(
 	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg Config,
 ) (*Store, error) {
@@ -75,8 +73,8 @@ type backend struct {
 	acl  []zk.ACL
 
 	mu      sync.Mutex
-	nodes   map[string]node   // as last seen, by the names of their entries
-	watches map[string]*watch // that have not fired, by the paths of their nodes
+	nodes   map[string]node   // as last read, by the names of their entries
+	watches map[string]*watch // not fired yet, by the paths of their nodes
 }
 
 func newBackend(conn *zk.Conn, root string, acl []zk.ACL) *backend {
@@ -90,7 +88,7 @@ func newBackend(conn *zk.Conn, root string, acl []zk.ACL) *backend {
 type node struct {
 	revision uint64 // mzxid
 	version  int32
-	child    string // none where somebody else made the node
+	child    string // empty if another program created the node
 }
 
 func (b *backend) makeFolders(ctx context.Context) error {
@@ -102,8 +100,7 @@ func (b *backend) makeFolders(ctx context.Context) error {
 	return nil
 }
 
-// makeFolder makes a node, and those above it, where they are missing. It waits for a
-// connection.
+// makeFolder creates a node and its missing parents. It waits for a connection.
 func (b *backend) makeFolder(ctx context.Context, folder string) error {
 	for {
 		exists, err := ask(ctx, func() (bool, error) {
@@ -130,13 +127,13 @@ func (b *backend) makeFolder(ctx context.Context, folder string) error {
 	}
 }
 
-// path is that of the node of an entry.
+// path returns the path of the node of an entry.
 func (b *backend) path(name string) string {
 	folder, rest, _ := strings.Cut(name, "/")
 	return path.Join(b.root, folder, strings.ReplaceAll(url.PathEscape(rest), ".", "%2E"))
 }
 
-// Read waits until the server that is asked has caught up with what was written before.
+// Read first waits until the server has caught up with all earlier writes.
 func (b *backend) Read(ctx context.Context, names ...string) ([]leasestore.Entry, error) {
 	var found []leasestore.Entry
 	_, err := ask(ctx, func() (string, error) { return b.conn.Sync(b.root) })
@@ -152,7 +149,7 @@ func (b *backend) Read(ctx context.Context, names ...string) ([]leasestore.Entry
 	return found, failed(err, record.ErrNoQuorum)
 }
 
-// get reads an entry, which may be none.
+// get reads an entry, which may not exist.
 func (b *backend) get(ctx context.Context, name string) (leasestore.Entry, error) {
 	return ask(ctx, func() (leasestore.Entry, error) {
 		data, stat, err := b.conn.Get(b.path(name))
@@ -160,7 +157,7 @@ func (b *backend) get(ctx context.Context, name string) (leasestore.Entry, error
 	})
 }
 
-// saw is the entry of a node that was read.
+// saw returns the entry of a node after a read.
 func (b *backend) saw(
 	name string, data []byte, stat *zk.Stat, err error,
 ) (leasestore.Entry, error) {
@@ -182,7 +179,7 @@ func (b *backend) saw(
 	return leasestore.Entry{Name: name, Value: value, Revision: n.revision}, nil
 }
 
-// isChild reports whether a node of ours can have such a child, which rand.Text has named.
+// isChild reports whether rand.Text can have returned name.
 func isChild(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
@@ -193,8 +190,8 @@ func (b *backend) forget(name string) {
 	delete(b.nodes, name)
 }
 
-// ask does what the client does, which knows no contexts. What it does after ctx has
-// ended, nobody learns of.
+// ask runs a call of the client, which has no context. If ctx is done first, the result of the
+// call is discarded.
 func ask[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -214,8 +211,8 @@ func ask[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	}
 }
 
-// failed says what an error of the client means where a request may have been sent:
-// otherwise, but for those by which nothing was done.
+// failed converts an error of the client. otherwise is the meaning of errors after which the
+// request may have been sent.
 func failed(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

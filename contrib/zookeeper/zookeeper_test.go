@@ -22,8 +22,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that makes this program a member, instead of its tests: the
-// address of its ZooKeeper, and its id.
+// memberOf is the variable that makes this program a member instead of a test: the address of
+// its ZooKeeper, and its id.
 const memberOf = "ATHENA_TEST_MEMBER_OF"
 
 func TestMain(m *testing.M) {
@@ -47,10 +47,10 @@ func leadFor(address, id string) error {
 	return storetest.Lead(context.Background(), s)
 }
 
-// leaseTimeout is that of tests: long enough for a busy machine.
+// leaseTimeout is the lease of the tests, long enough for a busy machine.
 const leaseTimeout = 3 * time.Second
 
-// start starts a ZooKeeper, and returns the address of its clients.
+// start starts a ZooKeeper and returns its client address.
 func start(t *testing.T) (*storetest.Server, string) {
 	t.Helper()
 	const jar, logger = "/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"
@@ -82,12 +82,12 @@ func start(t *testing.T) (*storetest.Server, string) {
 	}), address
 }
 
-// silent is a logger.
+// silent is a logger without output.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// connect is a connection until the end of the test.
+// connect returns a connection until the end of the test.
 func connect(t testing.TB, address string) *zk.Conn {
 	t.Helper()
 	c, events, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
@@ -96,13 +96,13 @@ func connect(t testing.TB, address string) *zk.Conn {
 	}
 	t.Cleanup(func() {
 		c.Close()
-		for range events { // until nothing runs
+		for range events { // until the connection is closed
 		}
 	})
 	return c
 }
 
-// open opens a member of a test, with a connection of its own, until the test ends.
+// open opens a member with its own connection until the end of the test.
 func open(t *testing.T, address, id string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, address)
@@ -156,6 +156,6 @@ func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
 	r := storetest.NewRelay(t, address)
-	// Its session has ended before it is back, and with that its watches.
+	// Meanwhile its session expires, and its watches with it.
 	storetest.CutOff(t, r, open(t, r.Address(), "a"), open(t, address, "b"), func() {})
 }

@@ -14,38 +14,38 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// MaxNameBytes bounds the name of a member, of printable characters.
+// MaxNameBytes is the maximum length of the name of a member, which must be printable.
 const MaxNameBytes = 128
 
 const (
-	// format is the first byte of a packet of letters. Another one is dropped.
+	// format is the first byte of a packet. Packets of other formats are dropped.
 	format = 1
-	// headBytes of a letter are before the names: kind, age in ms, run, seq, term.
+	// headBytes is the length of a message before its names: kind, age in ms, run, seq, term.
 	headBytes = 1 + 4 + 3*8
-	// told is a bit beside the kind.
-	told = 1 << 7
-	// ageAt is where the age is.
+	// relayed is a flag beside the kind, for a relayed message.
+	relayed = 1 << 7
+	// ageAt is the offset of the age.
 	ageAt = 1
-	// packetBytes bounds a packet, for networks that carry 1,500 with all that is around
-	// it. The longest letter fits.
+	// packetBytes is the maximum size of a packet, for networks with an MTU of 1,500. The
+	// longest message fits.
 	packetBytes = 1200
 )
 
-var errPacket = errors.New("gossip: no packet of this format")
+var errPacket = errors.New("gossip: not a packet of this format")
 
-// letter is a message of a group as it travels. Its Age counts the time on the way.
-type letter struct {
-	group string
-	told  bool // to this member alone, by one that heard it; else it is sent on to all
+// groupMessage is a message of a group. Its Age includes the time in queues.
+type groupMessage struct {
+	group   string
+	relayed bool // relayed by a member to one other; otherwise forwarded to all
 	lowest.Message
 }
 
-// bytes is the letter as it travels.
-func (l letter) bytes() []byte {
+// bytes returns the encoded message.
+func (l groupMessage) bytes() []byte {
 	b := make([]byte, 0, headBytes+2+len(l.group)+len(l.Member))
 	kind := byte(l.Kind)
-	if l.told {
-		kind |= told
+	if l.relayed {
+		kind |= relayed
 	}
 	b = append(b, kind)
 	b = binary.BigEndian.AppendUint32(b, milliseconds(l.Age))
@@ -55,42 +55,42 @@ func (l letter) bytes() []byte {
 	return appendName(appendName(b, l.group), l.Member)
 }
 
-// parse reads the letter at the start of b, and copies what it keeps.
-func parse(b []byte) (l letter, rest []byte, err error) {
+// parse decodes the message at the start of b, which it does not retain.
+func parse(b []byte) (l groupMessage, rest []byte, err error) {
 	if len(b) < headBytes {
-		return letter{}, nil, errPacket
+		return groupMessage{}, nil, errPacket
 	}
-	l = letter{told: b[0]&told != 0, Message: lowest.Message{
-		Kind: lowest.Kind(b[0] &^ told),
+	l = groupMessage{relayed: b[0]&relayed != 0, Message: lowest.Message{
+		Kind: lowest.Kind(b[0] &^ relayed),
 		Age:  time.Duration(binary.BigEndian.Uint32(b[ageAt:])) * time.Millisecond,
 		Run:  binary.BigEndian.Uint64(b[5:]),
 		Seq:  binary.BigEndian.Uint64(b[13:]),
 		Term: binary.BigEndian.Uint64(b[21:]),
 	}}
 	if l.group, b, err = cutName(b[headBytes:], election.MaxGroupBytes); err != nil {
-		return letter{}, nil, err
+		return groupMessage{}, nil, err
 	}
 	if l.Member, b, err = cutName(b, MaxNameBytes); err != nil {
-		return letter{}, nil, err
+		return groupMessage{}, nil, err
 	}
 	switch l.Kind {
 	case lowest.Declaration:
 		return l, b, nil
-	case lowest.Proposal, lowest.Resignation: // only who leads is told
-		if !l.told {
+	case lowest.Proposal, lowest.Resignation: // only declarations are relayed
+		if !l.relayed {
 			return l, b, nil
 		}
 	}
-	return letter{}, nil, errPacket
+	return groupMessage{}, nil, errPacket
 }
 
-// pack is some letters as they travel, and who sends them.
-func pack(sender string, letters ...[]byte) []byte {
-	return append(appendName([]byte{format}, sender), slices.Concat(letters...)...)
+// pack returns a packet of encoded messages.
+func pack(sender string, messages ...[]byte) []byte {
+	return append(appendName([]byte{format}, sender), slices.Concat(messages...)...)
 }
 
-// unpack reads a packet. All of it is sound, or there is an error.
-func unpack(b []byte) (sender string, all []letter, err error) {
+// unpack decodes a packet. It returns an error unless the whole packet is valid.
+func unpack(b []byte) (sender string, all []groupMessage, err error) {
 	if len(b) == 0 || len(b) > packetBytes || b[0] != format {
 		return "", nil, errPacket
 	}
@@ -98,7 +98,7 @@ func unpack(b []byte) (sender string, all []letter, err error) {
 		return "", nil, err
 	}
 	for len(b) > 0 {
-		var l letter
+		var l groupMessage
 		if l, b, err = parse(b); err != nil {
 			return "", nil, err
 		}
@@ -124,7 +124,7 @@ func isName(s string, most int) bool {
 	return s != "" && len(s) <= most && member.IsPrintable(s)
 }
 
-// milliseconds is a duration as it travels, rounded up: nothing gets younger on the way.
+// milliseconds returns the encoded age, rounded up so that a message never becomes younger.
 func milliseconds(d time.Duration) uint32 {
 	ms := (max(0, d) + time.Millisecond - 1) / time.Millisecond
 	return uint32(min(ms, math.MaxUint32))

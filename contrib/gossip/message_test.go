@@ -13,20 +13,20 @@ import (
 	"github.com/athena-go/athena/internal/lowest"
 )
 
-// golden are letters as they travel: a change of them is another format.
+// golden are encoded messages: any change is another format.
 var golden = []struct {
-	letter letter
-	hex    string
+	message groupMessage
+	hex     string
 }{
 	{
-		letter{group: "g", Message: lowest.Message{
+		groupMessage{group: "g", Message: lowest.Message{
 			Kind: lowest.Proposal, Member: "a", Run: 1, Seq: 2, Term: 3, Age: 4 * time.Millisecond,
 		}},
 		"01" + "00000004" + "0000000000000001" + "0000000000000002" + "0000000000000003" +
 			"0167" + "0161",
 	},
 	{
-		letter{group: "jobs", told: true, Message: lowest.Message{
+		groupMessage{group: "jobs", relayed: true, Message: lowest.Message{
 			Kind: lowest.Declaration, Member: "bb", Run: 1 << 63, Seq: 1 << 32, Term: 1 << 16,
 			Age: time.Hour,
 		}},
@@ -34,7 +34,7 @@ var golden = []struct {
 			"046a6f6273" + "026262",
 	},
 	{
-		letter{group: "é", Message: lowest.Message{Kind: lowest.Resignation, Member: "z"}},
+		groupMessage{group: "é", Message: lowest.Message{Kind: lowest.Resignation, Member: "z"}},
 		"03" + "00000000" + "0000000000000000" + "0000000000000000" + "0000000000000000" +
 			"02c3a9" + "017a",
 	},
@@ -43,10 +43,10 @@ var golden = []struct {
 func TestGoldenLetters(t *testing.T) {
 	var packet []byte
 	for _, g := range golden {
-		if got := hex.EncodeToString(g.letter.bytes()); got != g.hex {
-			t.Errorf("%+v is\n%s, want\n%s", g.letter, got, g.hex)
+		if got := hex.EncodeToString(g.message.bytes()); got != g.hex {
+			t.Errorf("%+v is\n%s, want\n%s", g.message, got, g.hex)
 		}
-		packet = append(packet, g.letter.bytes()...)
+		packet = append(packet, g.message.bytes()...)
 	}
 	packet = pack("me", packet)
 	if want := []byte{1, 2, 'm', 'e'}; !bytes.HasPrefix(packet, want) {
@@ -54,15 +54,15 @@ func TestGoldenLetters(t *testing.T) {
 	}
 	sender, got, err := unpack(packet)
 	if err != nil || sender != "me" || len(got) != len(golden) {
-		t.Fatalf("unpack: %q, %d letters, %v", sender, len(got), err)
+		t.Fatalf("unpack: %q, %d messages, %v", sender, len(got), err)
 	}
 	end := len(pack("me"))
 	ends := map[int]bool{end: true}
 	for i, g := range golden {
-		if got[i] != g.letter {
-			t.Errorf("%+v comes as %+v", g.letter, got[i])
+		if got[i] != g.message {
+			t.Errorf("%+v comes as %+v", g.message, got[i])
 		}
-		end += len(g.letter.bytes())
+		end += len(g.message.bytes())
 		ends[end] = true
 	}
 	for n := range packet {
@@ -72,18 +72,18 @@ func TestGoldenLetters(t *testing.T) {
 	}
 }
 
-func TestUnsoundLettersAreRefused(t *testing.T) {
-	good, long := golden[0].letter, strings.Repeat("x", MaxNameBytes+1)
-	for what, spoil := range map[string]func(l *letter){
-		"no kind":             func(l *letter) { l.Kind = 0 },
-		"another kind":        func(l *letter) { l.Kind = 4 },
-		"no group":            func(l *letter) { l.group = "" },
-		"a long group":        func(l *letter) { l.group = long },
-		"a group of two rows": func(l *letter) { l.group = "a\nb" },
-		"no member":           func(l *letter) { l.Member = "" },
-		"a long member":       func(l *letter) { l.Member = long },
-		"no text":             func(l *letter) { l.Member = "\xff" },
-		"a proposal told":     func(l *letter) { l.told = true },
+func TestInvalidMessagesAreRefused(t *testing.T) {
+	good, long := golden[0].message, strings.Repeat("x", MaxNameBytes+1)
+	for what, spoil := range map[string]func(l *groupMessage){
+		"no kind":             func(l *groupMessage) { l.Kind = 0 },
+		"another kind":        func(l *groupMessage) { l.Kind = 4 },
+		"no group":            func(l *groupMessage) { l.group = "" },
+		"a long group":        func(l *groupMessage) { l.group = long },
+		"a group of two rows": func(l *groupMessage) { l.group = "a\nb" },
+		"no member":           func(l *groupMessage) { l.Member = "" },
+		"a long member":       func(l *groupMessage) { l.Member = long },
+		"no text":             func(l *groupMessage) { l.Member = "\xff" },
+		"a proposal relayed":  func(l *groupMessage) { l.relayed = true },
 	} {
 		l := good
 		spoil(&l)
@@ -104,9 +104,9 @@ func TestUnsoundLettersAreRefused(t *testing.T) {
 	}
 }
 
-// The longest letter fits into a packet.
+// The longest message fits into a packet.
 func TestLongestLetter(t *testing.T) {
-	l := golden[1].letter
+	l := golden[1].message
 	l.group = strings.Repeat("g", election.MaxGroupBytes)
 	l.Member = strings.Repeat("m", MaxNameBytes)
 	if _, got, err := unpack(pack(l.Member, l.bytes())); err != nil || got[0] != l {
@@ -114,18 +114,18 @@ func TestLongestLetter(t *testing.T) {
 	}
 }
 
-// FuzzPacket: what is taken is sound, and comes out as it went in.
+// FuzzPacket: an accepted packet is valid and encodes to the same bytes.
 func FuzzPacket(f *testing.F) {
 	for _, g := range golden {
-		f.Add(pack("me", g.letter.bytes()))
+		f.Add(pack("me", g.message.bytes()))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sender, letters, err := unpack(b)
+		sender, messages, err := unpack(b)
 		if err != nil {
 			return
 		}
 		var again [][]byte
-		for _, l := range letters {
+		for _, l := range messages {
 			if !isName(l.group, election.MaxGroupBytes) || !isName(l.Member, MaxNameBytes) ||
 				l.Age < 0 {
 				t.Errorf("took %+v", l)

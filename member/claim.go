@@ -21,8 +21,8 @@ func (c Claim) IsZero() bool { return c.Leader.IsZero() }
 // provisional, then the higher version, then the greater address. The greater claim wins.
 func (c Claim) compare(o Claim) int {
 	return cmp.Or(
-		compareBool(!c.IsZero(), !o.IsZero()),
-		compareBool(c.Chosen, o.Chosen),
+		cmp.Compare(flag(!c.IsZero()), flag(!o.IsZero())),
+		cmp.Compare(flag(c.Chosen), flag(o.Chosen)),
 		cmp.Compare(c.Version, o.Version),
 		c.Leader.Compare(o.Leader),
 	)
@@ -40,16 +40,5 @@ func (c Claim) String() string {
 		return fmt.Sprintf("%s v%d", c.Leader, c.Version)
 	default:
 		return fmt.Sprintf("%s v%d provisional", c.Leader, c.Version)
-	}
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
 	}
 }

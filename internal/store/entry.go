@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/athena-go/athena/member"
 )
@@ -104,29 +103,21 @@ func changesSince(from, to member.Records) *changes {
 	if from.Same(to) {
 		return c
 	}
-	for len(from) > 0 || len(to) > 0 {
-		order := 0
-		switch {
-		case len(from) == 0:
-			order = 1
-		case len(to) == 0:
-			order = -1
-		default:
-			order = strings.Compare(from[0].Key, to[0].Key)
-		}
-		switch {
-		case order < 0:
+	for i, r := range to {
+		for len(from) > 0 && from[0].Key < r.Key {
 			c.Dropped = append(c.Dropped, from[0].Key)
 			from = from[1:]
-		case order > 0:
-			c.Set = append(c.Set, to[0])
-			to = to[1:]
-		default:
-			if !from[:1].Equal(to[:1]) {
-				c.Set = append(c.Set, to[0])
-			}
-			from, to = from[1:], to[1:]
 		}
+		if len(from) > 0 && from[0].Key == r.Key {
+			old := from[:1]
+			if from = from[1:]; old.Equal(to[i : i+1]) {
+				continue
+			}
+		}
+		c.Set = append(c.Set, r)
+	}
+	for _, r := range from {
+		c.Dropped = append(c.Dropped, r.Key)
 	}
 	return c
 }

@@ -45,33 +45,21 @@ func (m *Mux) Name(event any) (string, error) {
 		return e.Name, nil
 	}
 	t := reflect.TypeOf(event)
-	name, ok := run.sent[t]
-	if !ok {
+	name, known := run.sent.Load(t)
+	if !known {
 		var err error
-		if name, err = m.nameUnregistered(run, t); err != nil {
-			return "", err
+		if name, err = run.nameOfType(t); err == nil {
+			err = m.checkType(sentType(t))
 		}
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", ErrUnsendable, err)
+		}
+		run.sent.Store(t, name)
 	}
 	if isNilPointer(t, event) {
 		return "", fmt.Errorf("%w: it is a nil %v", ErrUnsendable, t)
 	}
-	return name, nil
-}
-
-// nameUnregistered returns the name of a type that was not registered.
-func (m *Mux) nameUnregistered(run *muxRun, t reflect.Type) (string, error) {
-	if name, ok := run.others.Load(t); ok {
-		return name.(string), nil
-	}
-	name, err := run.nameOfType(t)
-	if err == nil {
-		err = m.checkType(sentType(t))
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnsendable, err)
-	}
-	run.others.Store(t, name)
-	return name, nil
+	return name.(string), nil
 }
 
 // Encode appends the payload of an event to dst, which may be nil. The payload of a Raw is

@@ -67,7 +67,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	if run.raw != nil && r != run.raw {
 		it.raw = &Raw{d.Name, slices.Clone(d.Payload)}
 	}
-	if d.Call != nil && r.answer != nil {
+	if d.Call != nil && r.answers {
 		if it.ctx, err = run.calls.openCall(run.ctx, d); err != nil {
 			return err
 		}
@@ -81,14 +81,14 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 // findRoute returns the route of an event: that of its name, or else that of Raw.
 func (m *Mux) findRoute(run *muxRun, name string, call *Call) (*route, error) {
 	r := run.names[name]
-	if r == nil || r.answer == nil && len(r.handlers) == 0 {
+	if r == nil || len(r.handlers) == 0 {
 		r = run.raw
 	}
 	switch {
 	case r == nil:
 		m.unknown.Add(1)
 		return nil, unknownErr(name)
-	case call != nil && call.Request && r.answer == nil:
+	case call != nil && call.Request && !r.answers:
 		m.unknown.Add(1)
 		return nil, fmt.Errorf("%w that answers, for requests named %s", ErrUnknown,
 			safetext.QuotePeerText(name))

@@ -149,7 +149,7 @@ func (r *route) dropOldest(l *lane, bytes int64) []item {
 // maxWorkers is the number of workers of a lane: one, except that requests of one sender are
 // handled concurrently.
 func (r *route) maxWorkers() int {
-	if r.answer != nil {
+	if r.answers {
 		return cap(r.slots)
 	}
 	return 1

@@ -40,10 +40,7 @@ type muxRun struct {
 	setup Setup
 	types map[reflect.Type]*route
 	names map[string]*route // of events that other members may send
-	// sent are the names of registered types that may be sent, others those of types that
-	// were sent without registration.
-	sent   map[reflect.Type]string
-	others sync.Map
+	sent  sync.Map          // names of the types that were sent
 	// streams are the handlers of streams by name.
 	streams map[string]*streamRoute
 	// raw is the route of names without handlers; nil if Raw has no handler. Its watches
@@ -169,7 +166,7 @@ func (m *Mux) Start(setup Setup) error {
 	run.ctx, run.cancel = context.WithCancelCause(cmp.Or(setup.Context, context.Background()))
 	for _, r := range m.types {
 		limit := r.concurrency
-		if limit == 0 && r.answer != nil {
+		if limit == 0 && r.answers {
 			limit = RequestConcurrency
 		}
 		if limit > 0 {
@@ -184,12 +181,6 @@ func (m *Mux) Start(setup Setup) error {
 			} else {
 				run.fallbacks = append(run.fallbacks, h)
 			}
-		}
-	}
-	run.sent = map[reflect.Type]string{}
-	for t := range m.types {
-		if name, err := run.nameOfType(t); err == nil {
-			run.sent[t], run.sent[reflect.PointerTo(t)] = name, name
 		}
 	}
 	m.live.Store(run)
@@ -230,14 +221,7 @@ func (run *muxRun) end(cause error) {
 	run.cancel(cause)
 }
 
-func (run *muxRun) ended() bool {
-	select {
-	case <-run.ctx.Done():
-		return true
-	default:
-		return false
-	}
-}
+func (run *muxRun) ended() bool { return run.ctx.Err() != nil }
 
 // runningNames returns the names of types and streams whose handlers run.
 func (m *Mux) runningNames() []string {

@@ -40,8 +40,7 @@ type route struct {
 	decode   func(codec Codec, raw Raw) (any, error) // returns a pointer to the event
 	point    func(event any) any                     // returns a pointer to a copy of the event
 	handlers []handler
-	// answer is the handler of HandleRequest, and then the only one.
-	answer func(ctx context.Context, from member.Member, event any) (any, error)
+	answers  bool // the only handler is that of HandleRequest
 
 	policy      Policy
 	queue       int // maximum of waiting events of one sender
@@ -57,7 +56,7 @@ type route struct {
 // handler is a function of the application. It gets a pointer to the event.
 type handler struct {
 	match func(from member.Member, event any) bool // nil to match every event
-	run   func(ctx context.Context, from member.Member, event any) error
+	run   func(ctx context.Context, from member.Member, event any) (answer any, err error)
 }
 
 // counters are the counts of Stats.
@@ -187,12 +186,12 @@ func addHandler[T any](
 	switch {
 	case fn == nil:
 		mux.addFault("handler of %s is nil", r.name)
-	case r.answer != nil:
+	case r.answers:
 		mux.addFault("%s has a handler of requests, which must be its only handler", r.name)
 	default:
 		r.handlers = append(r.handlers, handler{match,
-			func(ctx context.Context, from member.Member, event any) error {
-				return fn(ctx, from, *event.(*T))
+			func(ctx context.Context, from member.Member, event any) (any, error) {
+				return nil, fn(ctx, from, *event.(*T))
 			}})
 	}
 }
@@ -215,12 +214,15 @@ func HandleRequest[Req, Resp any](
 	switch {
 	case fn == nil:
 		mux.addFault("handler of %s is nil", r.name)
-	case r.answer != nil || len(r.handlers) > 0 || reflect.TypeFor[Req]() == reflect.TypeFor[Raw]():
+	case len(r.handlers) > 0 || reflect.TypeFor[Req]() == reflect.TypeFor[Raw]():
 		mux.addFault("requests of %s: the handler of requests must be the only handler", r.name)
 	default:
-		r.answer = func(ctx context.Context, from member.Member, event any) (any, error) {
+		r.answers = true
+		r.handlers = []handler{{nil, func(
+			ctx context.Context, from member.Member, event any,
+		) (any, error) {
 			return fn(ctx, from, *event.(*Req))
-		}
+		}}}
 	}
 }
 

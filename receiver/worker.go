@@ -62,7 +62,7 @@ func (w *worker) takeBatch(sender member.Address) bool {
 		return false
 	}
 	w.next = 0
-	if r.policy == Block && r.answer == nil {
+	if r.policy == Block && !r.answers {
 		// All of them: with this policy no other goroutine reads them.
 		w.batch, l.items, l.spare = l.items, l.spare[:0], l.items
 		return true
@@ -148,22 +148,18 @@ func (w *worker) handle(it *item) {
 func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took bool, err error) {
 	raw := it.raw
 	try := func(h handler, event any) {
-		done, fault := runHandler(ctx, h, *it.from, event)
-		took = took || done
+		answer, done, fault := runHandler(ctx, h, *it.from, event)
+		if took = took || done; answer != nil {
+			value = answer
+		}
 		if fault != nil {
 			w.reportFailure(it, fault)
 			err = errors.Join(err, fault)
 		}
 	}
-	switch {
-	case w.route.answer != nil:
-		took = true
-		if value, err = w.answerRequest(ctx, it); err != nil {
-			w.reportFailure(it, err)
-		}
-	case w.route == w.run.raw:
+	if w.route == w.run.raw {
 		raw, _ = it.event.(*Raw)
-	default:
+	} else {
 		for _, h := range w.route.handlers {
 			try(h, it.event)
 		}
@@ -186,17 +182,6 @@ func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took boo
 	return value, took, err
 }
 
-// answerRequest runs the handler of a request and turns a panic into an error.
-func (w *worker) answerRequest(ctx context.Context, it *item) (value any, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	value, err = w.route.answer(ctx, *it.from, it.event)
-	return value, checkErrorText(err)
-}
-
 // checkErrorText calls Error while a panic is still recovered: a nil pointer in an error may
 // panic.
 func checkErrorText(err error) error {
@@ -217,16 +202,17 @@ func eventName(r *route, raw *Raw) string {
 // runHandler runs one handler if it matches, and turns a panic into an error.
 func runHandler(
 	ctx context.Context, h handler, from member.Member, event any,
-) (took bool, err error) {
+) (answer any, took bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			took, err = true, &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	if h.match != nil && !h.match(from, event) {
-		return false, nil
+		return nil, false, nil
 	}
-	return true, checkErrorText(h.run(ctx, from, event))
+	answer, err = h.run(ctx, from, event)
+	return answer, true, checkErrorText(err)
 }
 
 // reportFailure counts and reports the error of a handler.

@@ -12,15 +12,15 @@ import (
 // roleFile is the only file that assigns the role of a machine.
 const roleFile = "statemachine/role.go"
 
-// timingFiles are the only files of the core that derive a duration from another. How long a
-// proposer waits for votes is part of its algorithm.
+// timingFiles are the only files of the core that derive a duration from another. The time that
+// a proposer waits for votes is part of its algorithm.
 var timingFiles = []string{
 	"statemachine/timing.go", "internal/message/timings.go", "paxos/proposer.go",
 }
 
-// checkCore wants the role of a machine to change in one file, where each transition
-// refuses what is impossible, and the timings of the core to be derived where each has a
-// name and a reason.
+// checkCore requires that one file changes the role of a machine, where each transition refuses
+// what is impossible, and that the timings of the core are derived where each has a name and a
+// reason.
 func checkCore(t *sourceTree, report reporter) {
 	checker := newTypeChecker(t)
 	for _, name := range []string{"paxos", "internal/message", "statemachine"} {
@@ -81,7 +81,7 @@ func checkTimings(t *sourceTree, f *sourceFile, typed *typedPackage, report repo
 	}
 }
 
-// scales reports whether an operator makes a duration longer or shorter by a factor.
+// scales reports whether an operator multiplies or divides.
 func scales(op token.Token) bool {
 	return slices.Contains([]token.Token{
 		token.MUL, token.QUO, token.REM, token.SHL, token.SHR,
@@ -89,13 +89,13 @@ func scales(op token.Token) bool {
 	}, op)
 }
 
-// isDuration reports whether an expression is a time.Duration and no constant.
+// isDuration reports whether an expression is a time.Duration but not a constant.
 func (p *typedPackage) isDuration(e ast.Expr) bool {
 	typ := p.info.TypeOf(e)
 	return typ != nil && typ.String() == "time.Duration" && p.info.Types[e].Value == nil
 }
 
-// isTiming reports whether an expression is a configured timing, or one derived from them.
+// isTiming reports whether an expression is a configured timing or derived from one.
 func (p *typedPackage) isTiming(e ast.Expr) bool {
 	if call, ok := e.(*ast.CallExpr); ok {
 		e = call.Fun
@@ -104,15 +104,15 @@ func (p *typedPackage) isTiming(e ast.Expr) bool {
 	return ok && slices.Contains([]string{"Timings", "timing"}, p.typeName(s.X))
 }
 
-// isField reports whether an expression selects a field of a named struct, or of a pointer
-// to it.
+// isField reports whether an expression selects a field of a named struct or of a pointer to
+// it.
 func (p *typedPackage) isField(e ast.Expr, typeName, field string) bool {
 	selector, ok := e.(*ast.SelectorExpr)
 	return ok && selector.Sel.Name == field && p.typeName(selector.X) == typeName
 }
 
-// typeName is the name of the type of an expression, or of what it points to; empty for a
-// type without a name.
+// typeName returns the name of the type of an expression, or of the type that it points to, or
+// "" if the type has no name.
 func (p *typedPackage) typeName(e ast.Expr) string {
 	typ := p.info.TypeOf(e)
 	if pointer, ok := typ.(*types.Pointer); ok {

@@ -10,8 +10,8 @@ import (
 
 const licenseLine = "// SPDX-License-Identifier: Apache-2.0"
 
-// checkDocumentation wants the license line first, a comment on every package,
-// and on every exported name one that starts with the name.
+// checkDocumentation requires the license line at the top of each file, a comment for every
+// package, and for every exported name a comment that starts with the name.
 func checkDocumentation(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		documented := false
@@ -51,8 +51,8 @@ func checkDeclaration(t *sourceTree, d ast.Decl, report reporter) {
 	}
 }
 
-// exportedReceiver reports whether a function is one that users can call: no
-// method, or a method of an exported type.
+// exportedReceiver reports whether a function is visible to users: it is no method, or a method
+// of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -74,8 +74,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	}
 }
 
-// startsWith reports whether the comment's first word is the name; an article
-// may come before it.
+// startsWith reports whether the first word of a comment, apart from an article, is the name.
 func startsWith(doc *ast.CommentGroup, name string) bool {
 	words := strings.Fields(doc.Text())
 	if len(words) > 1 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
@@ -94,8 +93,8 @@ func checkType(t *sourceTree, d *ast.GenDecl, s *ast.TypeSpec, report reporter) 
 	}
 }
 
-// checkValue lets the names of a group share the comment of the group, or have
-// one each at the end of the line.
+// checkValue allows the names of a group to share the comment of the group, or to have one each
+// at the end of the line.
 func checkValue(t *sourceTree, d *ast.GenDecl, s *ast.ValueSpec, report reporter) {
 	exported := slices.IndexFunc(s.Names, (*ast.Ident).IsExported)
 	if exported < 0 {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// floors is the table of docs/architecture.md, the lowest first. A package
-// imports packages of lower floors only. A new package is an error until
-// somebody has placed it here.
+// floors is the table of docs/architecture.md, lowest first. A package imports only packages of
+// lower floors. A new package is an error until it is placed here.
 var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
@@ -36,14 +35,14 @@ var floors = [][]string{
 	{"cmd/...", "examples/...", "test/chaos", "test/browser", "test", "scripts/...", "contrib/..."},
 }
 
-// testKits are packages made for tests: they may import "testing", and what
-// is neither a test nor a kit may not import them.
+// testKits are packages made for tests: they may import "testing", and only tests and other
+// kits may import them.
 var testKits = []string{
 	"internal/transporttest", "internal/leadertest", "athenatest", "internal/storetest",
 }
 
-// A dependency is a module that we use, and where. No packages means tests
-// alone. Each one has its page of reasons in docs/decisions.
+// A dependency is a third-party module and the packages that may import it; none means only
+// tests. Each has a page of reasons in docs/decisions.
 type dependency struct {
 	module   string
 	packages []string
@@ -76,7 +75,7 @@ var dependencies = []dependency{
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},
 }
 
-// floorOf is the floor of a package, -1 when nobody placed it.
+// floorOf returns the floor of a package, or -1 if it has none.
 func floorOf(pkg string) int {
 	return slices.IndexFunc(floors, func(floor []string) bool {
 		return slices.ContainsFunc(floor, func(p string) bool { return matches(p, pkg) })
@@ -129,8 +128,7 @@ func checkDependencies(t *sourceTree, report reporter) {
 	}
 }
 
-// dependencyFault says what is wrong with an import from outside the module,
-// and is empty when nothing is.
+// dependencyFault returns what is wrong with an import from outside the module, or "".
 func dependencyFault(t *sourceTree, pkg, target string, inTest bool) string {
 	first, _, _ := strings.Cut(target, "/")
 	switch {

@@ -10,18 +10,17 @@ import (
 	"testing/fstest"
 )
 
-// A planted violation is one fault added to a sound module, and what must be
-// found: by which rule, and a part of what it says.
+// A planted violation is a fault in a module that is otherwise sound, and how it must be found:
+// by which rule, and with which part of a message.
 type planted struct {
 	name string
 	rule string
 	want string
-	path string // of the file that is added or replaced
-	text string // without license line
+	path string // of the added or replaced file
+	text string // without the license line
 }
 
-// TestPlanted shows for each rule that it finds what it forbids, and that it
-// finds nothing else.
+// TestPlanted shows that each rule finds what it forbids, and nothing else.
 func TestPlanted(t *testing.T) {
 	var cases []planted
 	cases = append(cases, plantedFloors()...)
@@ -54,7 +53,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestSoundModule shows that the rules let pass what they should.
+// TestSoundModule shows that the rules accept what they should accept.
 func TestSoundModule(t *testing.T) {
 	if found := allViolations(t, soundModule()); len(found) != 0 {
 		t.Errorf("a module without faults: got %q, want none", found)
@@ -80,7 +79,7 @@ func allViolations(t *testing.T, files map[string]string) []string {
 	return found
 }
 
-// soundModule is a small module that breaks no rule and comes near to some.
+// soundModule returns a small module that breaks no rule, although it is close to some.
 func soundModule() map[string]string {
 	files := map[string]string{
 		"member/member.go": `// Package member is sound.
@@ -150,7 +149,7 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 	return files
 }
 
-// soundCore has the files of the core that rules name.
+// soundCore returns the files of the core that the rules name.
 func soundCore() map[string]string {
 	return map[string]string{
 		"statemachine/role.go": "package statemachine\n\n" +
@@ -238,7 +237,7 @@ func plantedCore() []planted {
 		{"pointer to a role", "core", want, "statemachine/x.go",
 			header + "func f(m *Machine) *int { return &m.role }\n"},
 	}
-	// Each body is that of a function of timings t and a duration d.
+	// Each body is that of a function with timings t and a duration d.
 	for _, c := range []struct{ name, body string }{
 		{"product", "d = 2 * t.Interval"},
 		{"quotient", "d = t.Interval / 4"},

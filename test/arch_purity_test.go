@@ -12,19 +12,18 @@ import (
 	"sync"
 )
 
-// purePackages are the node as a value: the same inputs give the same outputs,
-// on every machine, in every run. The simulator proves what ships only as long
-// as that holds. They are in the order of their imports.
+// purePackages are the node as a value: the same inputs give the same outputs, on every machine
+// and in every run. Only then does the simulator prove the code that ships. They are in the
+// order of their imports.
 var purePackages = []string{
 	"member", "internal/fielderr", "paxos", "internal/message", "statemachine", "internal/lowest",
 }
 
-// clocklessPackages start no goroutine and read no clock, and may do the rest.
+// clocklessPackages start no goroutine and read no clock, but may do everything else.
 var clocklessPackages = []string{"internal/wire"}
 
-// pureImports names what a pure package may import, and of it what it may
-// use; nil means everything. What is not listed does I/O, locks, logs, or has
-// not been needed yet.
+// pureImports lists what a pure package may import and which names it may use; nil means all.
+// What is not listed does I/O, locks, logs, or has not been needed yet.
 var pureImports = map[string][]string{
 	"bytes":           nil,
 	"cmp":             nil,
@@ -38,7 +37,7 @@ var pureImports = map[string][]string{
 	"math":            nil,
 	"math/bits":       nil,
 	"math/rand/v2":    {"New", "NewPCG", "PCG", "Rand", "Source"},
-	"net":             {"JoinHostPort", "SplitHostPort"}, // handling of strings
+	"net":             {"JoinHostPort", "SplitHostPort"}, // they only handle strings
 	"slices":          nil,
 	"strconv":         nil,
 	"strings":         nil,
@@ -68,7 +67,7 @@ func checkPurity(t *sourceTree, report reporter) {
 }
 
 func checkPure(t *sourceTree, p *sourcePackage, typed *typedPackage, report reporter) {
-	if len(typed.errs) > 0 { // it could hide a map from the check
+	if len(typed.errs) > 0 { // otherwise the check could miss a map
 		report(p.path, "does not type-check: %v", typed.errs[0])
 	}
 	for _, f := range p.code() {
@@ -91,12 +90,12 @@ func checkPure(t *sourceTree, p *sourcePackage, typed *typedPackage, report repo
 	}
 }
 
-// impurity says what a piece of syntax does that a pure package must not do.
+// impurity returns what a piece of syntax does that a pure package must not do, or "".
 func impurity(n ast.Node, typed *typedPackage) string {
 	switch n := n.(type) {
 	case *ast.GoStmt:
 		return "start a goroutine"
-	case *ast.ChanType: // and without a type of channels there is none
+	case *ast.ChanType: // without channel types there are no channels
 		return "use a channel"
 	case *ast.RangeStmt:
 		if typed.isMap(n.X) {
@@ -111,8 +110,8 @@ func impurity(n ast.Node, typed *typedPackage) string {
 	return ""
 }
 
-// sortedKeys finds the one use of maps.Keys that keeps no order of the map:
-// as the argument of slices.Sorted or slices.SortedFunc.
+// sortedKeys finds the uses of maps.Keys that do not depend on the order of the map: as the
+// argument of slices.Sorted or slices.SortedFunc.
 func sortedKeys(f *sourceFile, typed *typedPackage) map[*ast.Ident]bool {
 	sorted := make(map[*ast.Ident]bool)
 	for n := range ast.Preorder(f.syntax) {
@@ -131,7 +130,7 @@ func sortedKeys(f *sourceFile, typed *typedPackage) map[*ast.Ident]bool {
 	return sorted
 }
 
-// called is the name after the dot of the function that is called, or nil.
+// called returns the identifier after the dot of the called function, or nil.
 func called(call *ast.CallExpr) *ast.Ident {
 	if fn, ok := call.Fun.(*ast.SelectorExpr); ok {
 		return fn.Sel
@@ -155,7 +154,7 @@ func checkClockless(t *sourceTree, p *sourcePackage, typed *typedPackage, report
 	}
 }
 
-// A typedPackage is what the type checker found out about a package.
+// A typedPackage is the result of type-checking a package.
 type typedPackage struct {
 	pkg  *types.Package
 	info types.Info
@@ -172,8 +171,8 @@ func (p *typedPackage) isMap(e ast.Expr) bool {
 	return ok
 }
 
-// global names what an identifier stands for, when that is declared at the
-// top of a package: the package's path, and the name.
+// global returns the package path and the name of a package-level object that an identifier
+// denotes.
 func (p *typedPackage) global(id *ast.Ident) (pkg, name string) {
 	obj := p.info.Uses[id]
 	if obj == nil || obj.Pkg() == nil || obj.Parent() != obj.Pkg().Scope() {
@@ -182,21 +181,21 @@ func (p *typedPackage) global(id *ast.Ident) (pkg, name string) {
 	return obj.Pkg().Path(), obj.Name()
 }
 
-// names reports whether an identifier stands for pkg.name.
+// names reports whether an identifier denotes pkg.name.
 func (p *typedPackage) names(id *ast.Ident, pkg, name string) bool {
 	gotPkg, gotName := p.global(id)
 	return gotPkg == pkg && gotName == name
 }
 
-// A typeChecker type-checks packages of the tree. Imports from the tree are
-// resolved from the tree, others from the compiler's export data.
+// A typeChecker type-checks packages of the tree. It resolves imports from the tree first,
+// others from the compiler's export data.
 type typeChecker struct {
 	tree *sourceTree
 	done map[string]*typedPackage
 }
 
-// standardLibrary is shared, because asking the compiler for a package takes
-// longer than checking all of ours.
+// standardLibrary is shared, because loading export data takes longer than checking our
+// packages.
 var standardLibrary = sync.OnceValue(importer.Default)
 
 func newTypeChecker(t *sourceTree) *typeChecker {
@@ -220,12 +219,12 @@ func (c *typeChecker) check(p *sourcePackage) *typedPackage {
 	for _, f := range p.code() {
 		syntax = append(syntax, f.syntax)
 	}
-	// The error is the first of those that went to config.Error.
+	// The error is the first of those that config.Error received.
 	typed.pkg, _ = config.Check(c.tree.module+"/"+p.path, c.tree.fset, syntax, &typed.info)
 	return typed
 }
 
-// Import is how the type checker asks for the packages that one imports.
+// Import implements types.Importer.
 func (c *typeChecker) Import(path string) (*types.Package, error) {
 	name, ours := strings.CutPrefix(path, c.tree.module+"/")
 	if !ours {

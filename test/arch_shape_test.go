@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// realTimePackages hold the tests of real processes, the only ones that may
-// wait in real time.
+// realTimePackages hold the tests of real processes, the only ones that may wait in real time.
 var realTimePackages = []string{"test"}
 
-// checkShape wants no init function and no package variable but errors and
-// tables: neither can be seen where it has its effect.
+// checkShape forbids init functions, and package variables other than errors and tables: their
+// effect is invisible where it happens.
 func checkShape(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		for _, f := range p.code() {
@@ -51,8 +50,8 @@ func checkVariables(t *sourceTree, d *ast.GenDecl, report reporter) {
 	}
 }
 
-// isErrorOrTable reports whether an expression makes an error or a table, or
-// names an error of another package.
+// isErrorOrTable reports whether an expression creates an error or a table, or names an error
+// of another package.
 func isErrorOrTable(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.CompositeLit:
@@ -72,8 +71,8 @@ func isErrorOrTable(e ast.Expr) bool {
 	return false
 }
 
-// checkSleeps lets no test wait in real time. A file that imports
-// testing/synctest sleeps in a bubble, where time is virtual.
+// checkSleeps forbids tests that wait in real time. A file that imports testing/synctest sleeps
+// in a bubble with virtual time.
 func checkSleeps(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		for _, f := range p.files {
@@ -91,14 +90,13 @@ func checkSleeps(t *sourceTree, report reporter) {
 	}
 }
 
-// The words are put together here so that this file does not hold them.
+// The words are concatenated here so that this file does not contain them.
 var (
 	unfinished  = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK|TB` + `D)\b`)
 	machinePath = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/(home|root|work|Users)/`)
 )
 
-// checkText wants no comment that promises work, and no path of somebody's
-// machine, in anything that people read.
+// checkText forbids comments that promise work, and paths of a particular machine in any text.
 func checkText(t *sourceTree, report reporter) {
 	for _, f := range t.texts {
 		for i, line := range f.lines {

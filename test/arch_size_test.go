@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of STYLE.md. A tab counts as one column. None of them has an
-// exception: in every consensus code base that we looked at, the one ugly file
-// is where state machine, dispatch and bookkeeping were let grow together.
+// The limits of STYLE.md. A tab counts as one column. They have no exceptions: in every
+// consensus code base that we studied, the one bad file is where state machine, dispatch and
+// bookkeeping grew together.
 const (
 	maxFileLines     = 500
 	maxTestFileLines = 1000

@@ -9,16 +9,15 @@ import (
 	"testing"
 )
 
-// TestArchitecture holds every rule of STYLE.md that a program can decide, over
-// the whole module, so that nobody has to remember them. The rules are proved
-// to bite by TestPlanted.
+// TestArchitecture checks every rule of STYLE.md that a program can decide, over the whole
+// module. TestPlanted shows that the rules find violations.
 func TestArchitecture(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(tree.packages) == 0 {
-		t.Fatal("the module has no package: the test looks at the wrong place")
+		t.Fatal("the module has no package: the test reads the wrong folder")
 	}
 	for _, r := range archRules() {
 		t.Run(r.name, func(t *testing.T) {
@@ -35,7 +34,7 @@ type archRule struct {
 	check func(*sourceTree, reporter)
 }
 
-// A reporter takes one violation: where, as "file" or "file:line", and what.
+// A reporter receives one violation: the place, as "file" or "file:line", and a description.
 type reporter func(where, format string, args ...any)
 
 func archRules() []archRule {
@@ -52,7 +51,7 @@ func archRules() []archRule {
 	}
 }
 
-// violations lists what breaks the rule, each as one line for a reader.
+// violations returns one line for each violation of the rule.
 func (r archRule) violations(tree *sourceTree) []string {
 	var found []string
 	r.check(tree, func(where, format string, args ...any) {
@@ -61,11 +60,11 @@ func (r archRule) violations(tree *sourceTree) []string {
 	return found
 }
 
-// at turns a position of the syntax tree into the form that a reporter takes.
+// at formats a position of the syntax tree for a reporter.
 func (t *sourceTree) at(pos token.Pos) string {
 	p := t.fset.Position(pos)
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// at does the same for a line of a file, counted from 0.
+// at formats a line of a file, counted from 0, for a reporter.
 func (f *sourceFile) at(line int) string { return fmt.Sprintf("%s:%d", f.path, line+1) }

@@ -16,21 +16,21 @@ import (
 	"strings"
 )
 
-// A sourceTree is the module as its authors wrote it.
+// A sourceTree is the source of the module.
 type sourceTree struct {
 	module   string // its path, from go.mod
 	fset     *token.FileSet
 	packages []*sourcePackage // sorted by path
-	texts    []*sourceFile    // everything that people read, Go or not
+	texts    []*sourceFile    // all texts, Go or not
 }
 
-// A sourcePackage is one folder with Go files, its tests included.
+// A sourcePackage is a folder with Go files, including tests.
 type sourcePackage struct {
 	path  string // from the root of the module: "transport/quicnet"
 	files []*sourceFile
 }
 
-// A sourceFile is one file; syntax is nil when it is not Go.
+// A sourceFile is a file. syntax is nil if it is not a Go file.
 type sourceFile struct {
 	path   string // from the root of the module, with slashes
 	lines  []string
@@ -39,9 +39,9 @@ type sourceFile struct {
 
 var modulePath = regexp.MustCompile(`(?m)^module (\S+)$`)
 
-// loadTree reads the module whose root is fsys, and those of contrib, scripts and test as if
-// they were part of it. It leaves out what the go command leaves out: hidden
-// folders, testdata, and other modules inside the module.
+// loadTree reads the module whose root is fsys, and the modules in contrib, scripts and test as
+// if they were part of it. Like the go command, it ignores hidden folders, testdata, and other
+// nested modules.
 func loadTree(fsys fs.FS) (*sourceTree, error) {
 	mod, err := fs.ReadFile(fsys, "go.mod")
 	if err != nil {
@@ -114,7 +114,7 @@ func (t *sourceTree) add(fsys fs.FS, name string) error {
 	return nil
 }
 
-// find returns the package at a path from the root, nil when there is none.
+// find returns the package at a path from the root, or nil.
 func (t *sourceTree) find(pkg string) *sourcePackage {
 	i := slices.IndexFunc(t.packages, func(p *sourcePackage) bool { return p.path == pkg })
 	if i < 0 {
@@ -125,12 +125,12 @@ func (t *sourceTree) find(pkg string) *sourcePackage {
 
 func (f *sourceFile) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// code lists the files of the package that are not tests.
+// code lists the files of the package other than tests.
 func (p *sourcePackage) code() []*sourceFile {
 	return slices.DeleteFunc(slices.Clone(p.files), (*sourceFile).isTest)
 }
 
-// importPath is the path in an import clause, without its quotes.
+// importPath returns the path in an import clause, without quotes.
 func importPath(s *ast.ImportSpec) string {
 	p, err := strconv.Unquote(s.Path.Value)
 	if err != nil {
@@ -146,8 +146,8 @@ func (f *sourceFile) imports(name string) bool {
 	})
 }
 
-// matches reports whether a package is named by a pattern: its own path, or
-// "folder/..." for everything below the folder.
+// matches reports whether a pattern names a package: by its path, or as "folder/..." for
+// everything below a folder.
 func matches(pattern, pkg string) bool {
 	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return strings.HasPrefix(pkg, folder+"/")

@@ -18,7 +18,7 @@ import (
 
 // browserProgram builds the program of test/browser once for all tests.
 var browserProgram = sync.OnceValues(func() (string, error) {
-	athena, err := program() // beside it: TestMain removes their folder
+	athena, err := program() // in the same folder, which TestMain removes
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +31,7 @@ var browserProgram = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// browser is a page in a real browser, which the program of test/browser drives.
+// browser is a page in a real browser, controlled by the program of test/browser.
 type browser struct {
 	t       *testing.T
 	send    *json.Encoder
@@ -70,14 +70,14 @@ func openBrowser(t *testing.T, site string) *browser {
 	t.Cleanup(func() {
 		in.Close()
 		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait() // a page that failed has failed the test already
+		_ = cmd.Wait() // a failed page has already failed the test
 	})
 	b := &browser{t: t, send: json.NewEncoder(in), answers: bufio.NewReader(out)}
 	b.receive(nil)
 	return b
 }
 
-// command asks the browser for something and stores the answer in value, unless that is nil.
+// command sends a command to the browser and stores the result in value, unless that is nil.
 func (b *browser) command(value any, do, text string, width int) {
 	b.t.Helper()
 	err := b.send.Encode(struct {
@@ -94,7 +94,7 @@ func (b *browser) receive(value any) {
 	b.t.Helper()
 	line, err := b.answers.ReadBytes('\n')
 	if err != nil {
-		b.t.Fatalf("the browser ended: %v", err)
+		b.t.Fatalf("the browser exited: %v", err)
 	}
 	var answer struct {
 		Value json.RawMessage
@@ -114,7 +114,7 @@ func (b *browser) receive(value any) {
 	}
 }
 
-// typeKeys sends keys to the page, as a keyboard would.
+// typeKeys sends keys to the page, as a keyboard does.
 func (b *browser) typeKeys(keys string) {
 	b.t.Helper()
 	b.command(nil, "keys", keys, 0)
@@ -126,7 +126,7 @@ func (b *browser) resize(width int) {
 	b.command(nil, "viewport", "", width)
 }
 
-// clean wants a page that has done nothing wrong.
+// clean checks that the page reported no error.
 func (b *browser) clean() {
 	b.t.Helper()
 	var faults []string
@@ -143,13 +143,13 @@ func look[T any](b *browser, js string) (value T) {
 	return value
 }
 
-// until waits for an expression of the page to hold.
+// until waits until an expression of the page is true.
 func (b *browser) until(what, js string) {
 	b.t.Helper()
 	eventually(b.t, what, func() bool { return look[bool](b, "Boolean("+js+")") })
 }
 
-// says waits for an expression of the page to have a value.
+// says waits until an expression of the page has a value.
 func (b *browser) says(want, js string) {
 	b.t.Helper()
 	got := ""
@@ -164,19 +164,19 @@ func (b *browser) says(want, js string) {
 	})
 }
 
-// colours makes the page light or dark, as the system of a reader would.
+// colours makes the page light or dark, as the system setting of a reader does.
 func (b *browser) colours(scheme string) {
 	b.t.Helper()
 	b.command(nil, "colors", scheme, 0)
 }
 
-// axeFault is a rule of accessibility that the page breaks.
+// axeFault is an accessibility rule that the page breaks.
 type axeFault struct {
 	ID, Help string
 	Nodes    []struct{ HTML, FailureSummary string }
 }
 
-// accessible wants the page to break no rule that axe-core can check.
+// accessible checks the page against every rule that axe-core can check.
 func (b *browser) accessible(how string) {
 	b.t.Helper()
 	if !look[bool](b, "'axe' in window") {
@@ -196,7 +196,7 @@ func (b *browser) accessible(how string) {
 		b.t.Fatal(err)
 	}
 	if found.Passes < 20 {
-		b.t.Errorf("%s: axe passed %d rules, want more than 20: it saw no page", how, found.Passes)
+		b.t.Errorf("%s: axe passed %d rules, want more than 20", how, found.Passes)
 	}
 	for _, v := range found.Violations {
 		b.t.Errorf("%s: axe: %s: %s", how, v.ID, v.Help)

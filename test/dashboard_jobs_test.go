@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What the page says of jobs, as expressions of JavaScript.
+// The texts of the page about jobs, as expressions of JavaScript.
 const (
 	pageJobs = `[...document.querySelectorAll("#jobs table:first-of-type tbody tr")].map((tr) =>
 		[...tr.cells].map((c) => c.textContent.trim()).join("|")).join("\n")`
@@ -21,8 +21,8 @@ const (
 	pageSwitched = `document.querySelector("#switched").textContent`
 )
 
-// TestDashboardOfManyJobs shows a thousand jobs so that one can be found and acted on, by
-// keyboard alone, as a phone and a desk show them, light and dark.
+// TestDashboardOfManyJobs: with a thousand jobs, one can be found and changed by keyboard
+// alone, on a phone and on a desktop, light and dark.
 func TestDashboardOfManyJobs(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {
@@ -74,7 +74,8 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardOfGreatNumbers shows all digits of numbers that JavaScript rounds.
+// TestDashboardOfGreatNumbers: the page shows all digits of numbers that JavaScript would
+// round.
 func TestDashboardOfGreatNumbers(t *testing.T) {
 	p := &pretender{size: 3, version: 1<<53 + 1,
 		name: func(i int) string { return fmt.Sprint("n", i) }}
@@ -86,8 +87,7 @@ func TestDashboardOfGreatNumbers(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardOfJobs shows who leads a job of a real cluster while that changes, and
-// changes it, where it may.
+// TestDashboardOfJobs: the page shows and changes the leader of a job of a real cluster.
 func TestDashboardOfJobs(t *testing.T) {
 	c := newNodes(t, 3)
 	writes := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
@@ -115,7 +115,7 @@ func TestDashboardOfJobs(t *testing.T) {
 	b.until("the next leader", pageJobs+`.startsWith("billing|★ n1 Disable|")`)
 	b.until("who may not lead", pageJobs+`.endsWith("|– n3 Enable|")`)
 	if text := elected.stdout.String(); !strings.Contains(text, "lost    the member was disabled") {
-		t.Errorf("athena elect prints\n%s\nwant why it leads no more", text)
+		t.Errorf("athena elect prints\n%s\nwant the reason why it no longer leads", text)
 	}
 	second.signal(syscall.SIGINT)
 	b.until("nobody leads", pageJobs+`.startsWith("billing|nobody|")`)
@@ -125,8 +125,8 @@ func TestDashboardOfJobs(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardWithoutQuorum shows what it knew before as that: who leads a job, and which
-// nodes are connected.
+// TestDashboardWithoutQuorum: the page marks what it no longer knows: the leader of a job, and
+// the connected nodes.
 func TestDashboardWithoutQuorum(t *testing.T) {
 	c := newNodes(t, 3)
 	one := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
@@ -142,7 +142,7 @@ func TestDashboardWithoutQuorum(t *testing.T) {
 		.map((l) => l.getAttribute("class"))`
 	b.until("connections", lines+`.some((c) => c === "both")`)
 	for _, p := range others {
-		p.signal(syscall.SIGSTOP) // their hosts refuse no packet
+		p.signal(syscall.SIGSTOP) // their hosts do not refuse packets
 	}
 	began := time.Now()
 	b.until("an unknown leader",
@@ -150,6 +150,6 @@ func TestDashboardWithoutQuorum(t *testing.T) {
 	b.until("the same in words", pageCounted+
 		`.startsWith("1 job, who leads them is unknown (no quorum) since ")`)
 	b.until("unknown connections", lines+`.every((c) => c === "unknown")`)
-	t.Logf("all of it is unknown after %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("everything is unknown after %v", time.Since(began).Round(time.Millisecond))
 	b.clean()
 }

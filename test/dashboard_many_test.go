@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestDashboardOfMany looks at the pages of small and large clusters as a phone and a
-// desk show them, light and dark: everything can be read, and a node that is alone with
-// what it believes is seen among fifty.
+// TestDashboardOfMany checks the pages of small and large clusters on a phone and on a desktop,
+// light and dark: everything is readable, and a node that alone disagrees is visible among
+// fifty.
 func TestDashboardOfMany(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {
@@ -55,18 +55,18 @@ func TestDashboardOfMany(t *testing.T) {
 	}
 }
 
-// heap is what the page holds once its garbage is gone, in bytes.
+// heap returns the size of the page's heap after garbage collection, in bytes.
 func (b *browser) heap() (bytes float64) {
 	b.t.Helper()
 	b.command(&bytes, "heap", "", 0)
 	return bytes
 }
 
-// What a page may hold more after a long time than after a short one.
+// heapSlack is how much the heap of a page may grow over a long time.
 const heapSlack = 2 << 20
 
-// TestDashboardOfManyEvents: a stream of events that come without a pause neither keeps
-// the page from looking at the nodes, nor makes it look all the time, nor stays with it.
+// TestDashboardOfManyEvents: an endless stream of events neither prevents the page from polling
+// the nodes, nor makes it poll continuously, nor accumulates in it.
 func TestDashboardOfManyEvents(t *testing.T) {
 	const events = 200_000
 	type storm struct {
@@ -103,21 +103,20 @@ func TestDashboardOfManyEvents(t *testing.T) {
 		t.Errorf("the page has read the events up to %s, want %s", got, want)
 	}
 	after := b.heap()
-	t.Logf("%d events within %v, %d looks at the nodes; the page held %.2f MB before, %.2f after",
+	t.Logf("%d events within %v, %d polls of the nodes; the heap had %.2f MB before, %.2f after",
 		events, s.took, s.looks, before/1e6, after/1e6)
 	least, most := int64(s.took.Seconds()/2), int64(6*s.took.Seconds())+2
 	if s.looks < least || s.looks > most {
-		t.Errorf("%d looks at the nodes within %v, want %d to %d", s.looks, s.took, least, most)
+		t.Errorf("%d polls of the nodes within %v, want %d to %d", s.looks, s.took, least, most)
 	}
 	if after-before > heapSlack {
-		t.Errorf("%.2f MB stay", (after-before)/1e6)
+		t.Errorf("the heap grew by %.2f MB", (after-before)/1e6)
 	}
 	b.clean()
 }
 
-// TestDashboardForADay lets 25,000 leaders follow each other, and a look come every 30
-// ms, which is more than a page sees in a day: what the panels hold is as much as after a
-// fifth of them.
+// TestDashboardForADay simulates 25,000 elections with a poll every 30 ms, more than a page
+// sees in a day: the panels hold as much as after a fifth of them.
 func TestDashboardForADay(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/day.js")
 	if err != nil {
@@ -135,9 +134,9 @@ func TestDashboardForADay(t *testing.T) {
 		first, before/1e6, second, after/1e6)
 	if second.Entries > 200 || second.Terms > 301 || second.Points > 302 ||
 		second.Elements > first.Elements*11/10 {
-		t.Errorf("the panels hold %+v after a fifth, and %+v at last, want no more", first, second)
+		t.Errorf("the panels hold %+v after a fifth and %+v at the end, want no growth", first, second)
 	}
 	if after-before > heapSlack {
-		t.Errorf("%.2f MB stay", (after-before)/1e6)
+		t.Errorf("the heap grew by %.2f MB", (after-before)/1e6)
 	}
 }

@@ -21,19 +21,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// pretender answers the page as a server does whose cluster has so many members: most
-// of them are well, and one each is not in every way that there is. Some disagree.
+// pretender answers the page like the server of a cluster with many members. Most are well, and
+// there is one with each possible problem. Some disagree.
 type pretender struct {
 	size  int
 	name  func(i int) string
 	demo  bool
-	looks atomic.Int64 // how often the page asked for the nodes
-	jobs  int          // how many there are, and as many other records
-	write bool         // it takes what changes something
-	// version is that of the view; 0 for 1.
+	looks atomic.Int64 // number of requests for the nodes
+	jobs  int          // number of jobs, and of other records
+	write bool         // it accepts changes
+	// version is that of the view; 0 means 1.
 	version uint64
-	acts    chan string // POSTs with their bodies; nil for none
-	// events answers v1/events; nil for a stream on which nothing happens.
+	acts    chan string // POSTs with their bodies; may be nil
+	// events answers v1/events; nil for a stream without events.
 	events func(w http.ResponseWriter, r *http.Request)
 	began  time.Time
 }
@@ -89,14 +89,14 @@ func (p *pretender) address(i int) member.Address {
 	return member.Address{Host: fmt.Sprint("10.0.0.", i+1), Port: 7000}
 }
 
-// The nodes that are not well.
+// The nodes with problems.
 const (
 	pretendedLeader = 2
 	pretendedDead   = 4
 	pretendedCut    = 5
 )
 
-// pretendedStatus is of each member, as the others see it.
+// pretendedStatus returns the status of a member, as the others see it.
 func pretendedStatus(i int) member.Status {
 	switch i {
 	case pretendedDead:
@@ -169,7 +169,7 @@ func (p *pretender) status(i int) adminapi.Status {
 	return s
 }
 
-// jobList has a job in every condition that there is.
+// jobList returns a job in every possible condition.
 func (p *pretender) jobList() []adminapi.Job {
 	all := []adminapi.Job{}
 	holder := func(i int) adminapi.Holder {

@@ -25,11 +25,11 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// The files of docs/deployment.md cannot run here. What can be said of them without
-// their platforms is held: that they are what they look like, and that the command line
-// and the variables that they give to a node are a sound configuration of this program.
+// The files of docs/deployment.md cannot run here. These tests check what can be checked
+// without their platforms: that they are well-formed, and that the command lines and variables
+// that they give to a node are a valid configuration of this program.
 
-// checkConfig asks `athena config check`, with these variables and arguments.
+// checkConfig runs `athena config check` with these variables and arguments.
 func checkConfig(t *testing.T, env map[string]string, args ...string) {
 	t.Helper()
 	path, err := program()
@@ -45,7 +45,7 @@ func checkConfig(t *testing.T, env map[string]string, args ...string) {
 	}
 }
 
-// place puts what a platform would mount where the test has it.
+// place puts the files that a platform would mount into the test's folder.
 func place(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,8 +73,8 @@ func readExample(t *testing.T, name string) []byte {
 	return text
 }
 
-// TestDeployCompose: each service is one node of the cluster, at its own address, with
-// a volume of its own.
+// TestDeployCompose: each service is one node of the cluster, at its own address, with its own
+// volume.
 func TestDeployCompose(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
@@ -94,14 +94,14 @@ func TestDeployCompose(t *testing.T) {
 		env := s.Environment
 		advertised = append(advertised, env["ATHENA_ADVERTISE"])
 		if got := fmt.Sprint(len(file.Services)); env["ATHENA_SIZE"] != got {
-			t.Errorf("%s: size %s, want one place for each of the %s", name, env["ATHENA_SIZE"], got)
+			t.Errorf("%s: size %s, want a seat for each of the %s", name, env["ATHENA_SIZE"], got)
 		}
 		if len(s.Volumes) != 1 || s.Volumes[0] != name+":/data" || !has(file.Volumes, name) {
-			t.Errorf("%s: volumes %q, want one of its own at /data", name, s.Volumes)
+			t.Errorf("%s: volumes %q, want its own at /data", name, s.Volumes)
 		}
 		if len(s.Secrets) != 1 || s.Secrets[0].Target != env["ATHENA_SECRET_FILE"] ||
 			!has(file.Secrets, s.Secrets[0].Source) || s.Grace == "" {
-			t.Errorf("%s: secrets %v and grace %q, want the secret that it reads, and time to leave",
+			t.Errorf("%s: secrets %v and grace %q, want the secret that it reads and time to leave",
 				name, s.Secrets, s.Grace)
 		}
 		checkConfig(t, place(t, env))
@@ -109,7 +109,7 @@ func TestDeployCompose(t *testing.T) {
 	slices.Sort(advertised)
 	seeds := file.Services["n1"].Environment["ATHENA_SEEDS"]
 	if got := strings.Join(advertised, ","); got != seeds {
-		t.Errorf("advertised are %s, want the seeds %s", got, seeds)
+		t.Errorf("advertised addresses %s, want the seeds %s", got, seeds)
 	}
 }
 
@@ -118,7 +118,7 @@ func has(m map[string]any, name string) bool {
 	return ok
 }
 
-// manifest is what the test looks at in a document for Kubernetes.
+// manifest is the part of a Kubernetes document that the test checks.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -157,11 +157,11 @@ type manifest struct {
 	}
 }
 
-// kubernetesExample reads the documents of the example, by kind.
+// kubernetesExample returns the documents of the example, by kind.
 func kubernetesExample(t *testing.T) map[string]manifest {
 	t.Helper()
 	text := readExample(t, "examples/kubernetes/athena.yaml")
-	// Keys of one word in camel case, which the decoder would look for in lower case.
+	// Camel-case keys of one word, which the decoder would expect in lower case.
 	camel := regexp.MustCompile(`(readiness|liveness|startup)Probe`)
 	text = camel.ReplaceAll(text, []byte("${1}probe"))
 	all := map[string]manifest{}
@@ -177,13 +177,13 @@ func kubernetesExample(t *testing.T) map[string]manifest {
 	return all
 }
 
-// labelSelector chooses pods or namespaces.
+// labelSelector selects pods or namespaces.
 type labelSelector struct {
 	Labels map[string]string `yaml:"matchLabels"`
 }
 
-// TestDeployNetworkPolicy: of a pod each port takes packets, from other nodes or from pods
-// with a label that nodes do not have.
+// TestDeployNetworkPolicy: each port of a pod accepts packets only from other nodes or from
+// pods with a label that nodes do not have.
 func TestDeployNetworkPolicy(t *testing.T) {
 	all := kubernetesExample(t)
 	policy, pods := all["NetworkPolicy"].Spec, all["StatefulSet"].Spec.Template
@@ -202,24 +202,24 @@ func TestDeployNetworkPolicy(t *testing.T) {
 	for _, port := range pods.Spec.Containers[0].Ports {
 		from := open[port.Name+" "+port.Protocol]
 		if from == nil || maps.Equal(from, pods.Metadata.Labels) != (port.Name == "cluster") {
-			t.Errorf("port %s: open to pods with %v, want other nodes for the cluster's alone",
+			t.Errorf("port %s: open to pods with %v, want other nodes for the cluster's port only",
 				port.Name, from)
 		}
 		delete(open, port.Name+" "+port.Protocol)
 	}
 	if len(open) > 0 {
-		t.Errorf("open are ports that no pod has: %v", open)
+		t.Errorf("open ports that no pod has: %v", open)
 	}
 }
 
-// TestDeployKubernetes: each pod is one node of the cluster, at the address that the
-// headless service gives it, and its probes ask what a node answers.
+// TestDeployKubernetes: each pod is one node of the cluster, at its address from the headless
+// service, and its probes use endpoints that a node has.
 func TestDeployKubernetes(t *testing.T) {
 	all := kubernetesExample(t)
 	service, set := all["Service"], all["StatefulSet"]
 	if service.Spec.ClusterIP != "None" || !service.Spec.NotReady ||
 		set.Spec.ServiceName != service.Metadata.Name || len(set.Spec.Template.Spec.Containers) != 1 {
-		t.Fatalf("service %+v and set %+v: want a headless one that lists pods before they are "+
+		t.Fatalf("service %+v and set %+v: want a headless service that lists pods before they are "+
 			"ready, and one container", service, set)
 	}
 	c := set.Spec.Template.Spec.Containers[0]
@@ -227,7 +227,7 @@ func TestDeployKubernetes(t *testing.T) {
 		"/readyz?votes": c.ReadinessProbe.HTTPGet.Path, "/livez": c.LivenessProbe.HTTPGet.Path,
 	} {
 		if probe != path || c.ReadinessProbe.HTTPGet.Port != "admin" {
-			t.Errorf("a probe asks %q, want %q of the port admin", probe, path)
+			t.Errorf("a probe requests %q, want %q at the port admin", probe, path)
 		}
 	}
 	checkMemory(t, c.Resources.Limits.Memory, set.Spec.Replicas,
@@ -241,7 +241,7 @@ func TestDeployKubernetes(t *testing.T) {
 		env := map[string]string{}
 		for _, e := range c.Env {
 			value := e.Value + pod[e.ValueFrom.FieldRef.Path]
-			for name, known := range env { // those before it, as the platform does
+			for name, known := range env { // expanded from earlier ones, as the platform does
 				value = strings.ReplaceAll(value, "$("+name+")", known)
 			}
 			env[e.Name] = value
@@ -253,19 +253,19 @@ func TestDeployKubernetes(t *testing.T) {
 		checkConfig(t, place(t, env), c.Args[1:]...)
 	}
 	if got := strings.Join(advertised, ","); got != seeds {
-		t.Errorf("advertised are %s, want the seeds %s", got, seeds)
+		t.Errorf("advertised addresses %s, want the seeds %s", got, seeds)
 	}
 }
 
-// checkMemory: what hostile peers can make a node keep (docs/security.md) is below
-// GOMEMLIMIT, with a quarter of that for the node itself, and GOMEMLIMIT is below the limit
-// of the pod, with a fifth of that for what Go does not count.
+// checkMemory checks that the memory which hostile peers can occupy in a node
+// (docs/security.md) is below GOMEMLIMIT by a quarter for the node itself, and that GOMEMLIMIT
+// is below the limit of the pod by a fifth for what Go does not count.
 func checkMemory(t *testing.T, limit string, size int, example []byte) {
 	t.Helper()
 	mebibytes := func(pattern, name string, text []byte) (of []int) {
 		found := regexp.MustCompile(pattern).FindSubmatch(text)
 		if found == nil {
-			t.Fatalf("%s: nothing matches %s", name, pattern)
+			t.Fatalf("%s: no match for %s", name, pattern)
 		}
 		for _, digits := range found[1:] {
 			n, err := strconv.Atoi(string(digits))
@@ -286,8 +286,8 @@ func checkMemory(t *testing.T, limit string, size int, example []byte) {
 	}
 }
 
-// checkFileDecides wants a command line to leave each value of a configuration file but the
-// secret as it is.
+// checkFileDecides checks that a command line overrides no value of a configuration file except
+// the secret.
 func checkFileDecides(t *testing.T, text string, args []string) {
 	t.Helper()
 	var file map[string]any
@@ -308,23 +308,23 @@ func checkFileDecides(t *testing.T, text string, args []string) {
 		}
 	}
 	if want := len(file) - 1; decided != want {
-		t.Errorf("%d of the %d values of the file but its secret are in use", decided, want)
+		t.Errorf("%d of the %d values of the file other than its secret are in use", decided, want)
 	}
 }
 
-// TestDeploySystemd: the unit is one that systemd takes, and its command line one that
-// this program takes, in which the file of configuration decides.
+// TestDeploySystemd: the unit is valid for systemd and its command line for this program, with
+// the configuration file in effect.
 func TestDeploySystemd(t *testing.T) {
 	unit := string(readExample(t, "examples/systemd/athena.service"))
 	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`)
 	line := start.FindStringSubmatch(unit)
 	if line == nil {
-		t.Fatal("the unit runs no athena")
+		t.Fatal("the unit does not run athena")
 	}
 	dir := t.TempDir()
 	secret := place(t, map[string]string{"ATHENA_SECRET_FILE": "secret"})["ATHENA_SECRET_FILE"]
 	config := filepath.Join(dir, "athena.yaml")
-	// The file of the release, as far as this machine can have what it names.
+	// The file of the release, with paths that exist on this machine.
 	text := strings.NewReplacer("10.0.0.1:7000", "127.0.0.1:7001", "/var/lib/athena", dir+"/data",
 		"127.0.0.1:7070", "127.0.0.1:0").Replace(string(readExample(t, "examples/athena.yaml")))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -339,7 +339,7 @@ func TestDeploySystemd(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not installed (Debian's systemd): the unit was not verified")
 	}
-	// It wants the program to be there.
+	// systemd-analyze requires the program to exist.
 	path := filepath.Join(dir, "athena.service")
 	unit = strings.ReplaceAll(unit, "/usr/local/bin/athena", "/bin/true")
 	if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {

@@ -85,14 +85,14 @@ func playFormalRefused(_ *testing.T, s *stage) {
 	s.cut("refusal", s.sent("Vote(formal, no: promised)", 1))
 }
 
-// holdFrom keeps what a process sends to the others under way for d.
+// holdFrom delays the messages of a process to the others by d.
 func (s *stage) holdFrom(from int, d time.Duration, to ...int) {
 	for _, i := range to {
 		s.c.Hold(from, i, d)
 	}
 }
 
-// playAdopted loses the votes for the follower, so that another voter has to propose it.
+// playAdopted loses the votes for the follower, so that another voter proposes the same value.
 func playAdopted(_ *testing.T, s *stage) {
 	c := s.formUnder(3)
 	c.Crash(2)

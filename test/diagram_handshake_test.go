@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// TestDiagramHandshake plays docs/plantuml/HANDSHAKE_CONFLICT.puml: protocol.md
-// section 8. Two nodes dial each other at one moment; the test decides in which
-// order their greets arrive.
+// TestDiagramHandshake plays docs/plantuml/HANDSHAKE_CONFLICT.puml: protocol.md section 8. Two
+// nodes dial each other simultaneously; the test decides the order in which their greets
+// arrive.
 func TestDiagramHandshake(t *testing.T) {
 	const member1, member2 = 0, 1
 	checkScenes(t, "HANDSHAKE_CONFLICT.puml", []scene{
@@ -33,13 +33,13 @@ func TestDiagramHandshake(t *testing.T) {
 	})
 }
 
-// A greet is told apart by who gets it, and whether it is active.
+// A greet is identified by its receiver and whether it is active.
 type greet struct {
 	to     int
 	active bool
 }
 
-// arrow is how the diagram draws it, in the colour of its connection: red was
+// arrow returns the greet as the diagram draws it, in the colour of its connection: red was
 // dialed by member1, green by member2.
 func (g greet) arrow() string {
 	from := 1 - g.to
@@ -51,7 +51,7 @@ func (g greet) arrow() string {
 
 var colours = [2]string{"red", "green"}
 
-// greets is a scene in which greets arrive in this order, and no others come.
+// greets returns a scene in which just these greets arrive, in this order.
 func greets(part string, order ...greet) scene {
 	return scene{part, []string{"member1", "member2"}, func(t *testing.T) (arrows []string) {
 		synctest.Test(t, func(t *testing.T) { arrows = shake(t, order) })
@@ -59,8 +59,8 @@ func greets(part string, order ...greet) scene {
 	}}
 }
 
-// shake lets two nodes dial each other and the greets arrive in order. It tells
-// of each arrival, and of each change of the connection that a node uses.
+// shake makes two nodes dial each other and delivers the greets in order. It returns an arrow
+// for each arrival and each change of the connection that a node uses.
 func shake(t *testing.T, order []greet) (arrows []string) {
 	h, err := newHandshake()
 	if err != nil {
@@ -74,7 +74,7 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 	var used [2]string
 	for _, g := range order {
 		if !h.open(g) {
-			t.Errorf("%s: no such greet has come", g.arrow())
+			t.Errorf("%s: no such greet arrived", g.arrow())
 		}
 		arrows = append(arrows, g.arrow())
 		for i := range h.nodes {
@@ -91,13 +91,13 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 		}
 	}
 	for _, g := range h.waiting() {
-		t.Errorf("%s: it has come, and no arrow draws it", g.arrow())
+		t.Errorf("%s: it arrived, but no arrow shows it", g.arrow())
 	}
 	return arrows
 }
 
-// A handshake is two nodes that have dialed each other, in a bubble. Each greet
-// waits until it is let in.
+// A handshake is two nodes that have dialed each other, in a bubble. Each greet waits until it
+// is opened.
 type handshake struct {
 	*door
 	nodes [2]*mesh.Mesh
@@ -122,11 +122,11 @@ func newHandshake() (h *handshake, err error) {
 	for i, n := range h.nodes {
 		n.Notify(shaker(1-i).address(), []byte("hello"))
 	}
-	time.Sleep(50 * time.Millisecond) // the greater address lets the other one dial first
+	time.Sleep(50 * time.Millisecond) // the greater address waits for the other one to dial
 	return h, nil
 }
 
-// open lets a greet in, and reports whether it had come and waited.
+// open delivers a greet, and reports whether it was waiting.
 func (h *handshake) open(g greet) bool {
 	synctest.Wait()
 	defer synctest.Wait()
@@ -138,7 +138,7 @@ func (h *handshake) close() error {
 	return errors.Join(h.nodes[0].Close(), h.nodes[1].Close())
 }
 
-// uses is the colour of the connection that a node uses, empty for none.
+// uses returns the colour of the connection that a node uses, or "".
 func (h *handshake) uses(i int) string {
 	for _, p := range h.nodes[i].Peers() {
 		switch {
@@ -177,7 +177,7 @@ func (shaker) Lost(member.Identity)                   {}
 func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                {}
 
-// A door keeps each greet that comes until it is opened for it.
+// A door holds back each greet until it is opened for it.
 type door struct {
 	mu    sync.Mutex
 	come  map[greet]bool
@@ -201,7 +201,7 @@ func newDoor() *door {
 	return d
 }
 
-// decode is how node i reads a greet: when the door is open for it.
+// decode returns the decoder of node i, which waits until the door is open for a greet.
 func (d *door) decode(i int) func([]byte) (message.Message, error) {
 	return func(b []byte) (message.Message, error) {
 		m, err := wire.Decode(b)
@@ -216,7 +216,7 @@ func (d *door) decode(i int) func([]byte) (message.Message, error) {
 	}
 }
 
-// open lets a greet in, and reports whether it had come and waited.
+// open delivers a greet, and reports whether it was waiting.
 func (d *door) open(g greet) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,7 +226,7 @@ func (d *door) open(g greet) bool {
 	return come
 }
 
-// waiting lists the greets that came and were not let in.
+// waiting lists the greets that have arrived but were not delivered.
 func (d *door) waiting() []greet {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -54,7 +54,7 @@ func TestDiagramRecords(t *testing.T) {
 	}})
 }
 
-// take lets a process take the record k, as a latch is taken.
+// take makes a process acquire the record k, as a job does.
 func take(c *sim.Cluster, i int) {
 	c.Commit(i, message.RecordRequest{
 		Conditions: []message.Condition{{Key: "k"}},

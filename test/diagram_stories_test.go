@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestDiagramNormalJoining plays docs/plantuml/NORMAL_JOINING_PROCESS.puml:
-// protocol.md sections 3 and 4 for a node that is no seed.
+// TestDiagramNormalJoining plays docs/plantuml/NORMAL_JOINING_PROCESS.puml: protocol.md
+// sections 3 and 4 for a node that is not a seed.
 func TestDiagramNormalJoining(t *testing.T) {
 	checkStories(t, "NORMAL_JOINING_PROCESS.puml", []story{{
 		part: "the seed knows the leader",
@@ -60,15 +60,15 @@ func (s *stage) showsActive(i int) func() bool {
 	}
 }
 
-// TestDiagramSeedJoining plays docs/plantuml/SEED_JOINING_PROCESS.puml:
-// protocol.md section 4 for a seed that holds nothing.
+// TestDiagramSeedJoining plays docs/plantuml/SEED_JOINING_PROCESS.puml: protocol.md section 4
+// for a seed without a state.
 func TestDiagramSeedJoining(t *testing.T) {
 	checkStories(t, "SEED_JOINING_PROCESS.puml", []story{{
 		part: "a leader exists",
 		cast: []string{"seed1", "seed2", "leader"},
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(3, 0, 1)
-			// The two founded the cluster while seed1 was away: its disk is lost.
+			// The other two founded the cluster while seed1 was down: its disk is lost.
 			s.form(0, 1, 2)
 			s.lead(2)
 			c.Crash(0)
@@ -101,9 +101,9 @@ func TestDiagramSeedJoining(t *testing.T) {
 	}})
 }
 
-// TestDiagramLeaderConflict plays docs/plantuml/LEADER_CONFLICT_PROCESS.puml:
-// protocol.md section 7. The two leaders cannot talk at first: they hear of each
-// other by the seed alone.
+// TestDiagramLeaderConflict plays docs/plantuml/LEADER_CONFLICT_PROCESS.puml: protocol.md
+// section 7. The two leaders cannot communicate at first: they learn about each other only from
+// the seed.
 func TestDiagramLeaderConflict(t *testing.T) {
 	checkStories(t, "LEADER_CONFLICT_PROCESS.puml", []story{{
 		part: "the seed follows the loser",
@@ -150,7 +150,7 @@ func TestDiagramLeaderConflict(t *testing.T) {
 			s.memory = []int{1, 2}
 			c := s.build(3, 0, 1, 2)
 			s.form(0, 1, 2)
-			// The other two forget the cluster and found another one without the seed.
+			// The other two lose the cluster and found another one without the seed.
 			for i := range 3 {
 				c.Crash(i)
 			}
@@ -163,8 +163,8 @@ func TestDiagramLeaderConflict(t *testing.T) {
 	}})
 }
 
-// meet heals the network between the seed and both leaders only, at a moment at
-// which leader2 has just asked its voters, which it does all the time.
+// meet heals the network between the seed and both leaders only, just after leader2 has queried
+// its voters, as it does continuously.
 func (s *stage) meet() {
 	s.await("LeaderStatusQuery")
 	s.c.Heal()

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// readDiagram is the text of a diagram of docs/plantuml.
+// readDiagram returns the text of a diagram of docs/plantuml.
 func readDiagram(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "plantuml", name))
@@ -27,8 +27,8 @@ func readDiagram(t *testing.T, name string) string {
 // A move is an arrow between two statuses.
 type move [2]member.Status
 
-// TestDiagramMemberStates compares docs/plantuml/MEMBER_STATES.puml with the
-// table that the code holds, and both with that of protocol.md section 3.
+// TestDiagramMemberStates compares docs/plantuml/MEMBER_STATES.puml with the table in the code,
+// and both with that of protocol.md section 3.
 func TestDiagramMemberStates(t *testing.T) {
 	drawn := make(map[move]bool)
 	arrow := regexp.MustCompile(`(?m)^(\S+) --> (\S+) : .+$`)
@@ -45,12 +45,12 @@ func TestDiagramMemberStates(t *testing.T) {
 	}
 	for _, m := range documentedMoves(t) {
 		if !drawn[m] {
-			t.Errorf("%v to %v is in protocol.md and not drawn", m[0], m[1])
+			t.Errorf("%v to %v is in protocol.md but not drawn", m[0], m[1])
 		}
 	}
 }
 
-// status reads the name of one; nobody is how None is written.
+// status parses a status; nobody is the text for None.
 func status(t *testing.T, name, nobody string) member.Status {
 	t.Helper()
 	var s member.Status
@@ -63,8 +63,8 @@ func status(t *testing.T, name, nobody string) member.Status {
 	return s
 }
 
-// documentedMoves are those of the table of protocol.md section 3: a row may
-// name several statuses, each with something behind it.
+// documentedMoves returns the moves in the table of protocol.md section 3. A row may name
+// several statuses, each followed by other text.
 func documentedMoves(t *testing.T) []move {
 	t.Helper()
 	page, err := os.ReadFile("../docs/protocol.md")
@@ -90,9 +90,9 @@ func documentedMoves(t *testing.T) []move {
 	return moves
 }
 
-// TestDiagramFloors compares docs/plantuml/FLOORS.puml with the table of floors
-// and with the imports of the code: each arrow is an import, and from a package
-// arrows lead to all that it imports.
+// TestDiagramFloors compares docs/plantuml/FLOORS.puml with the table of floors and with the
+// imports of the code: each arrow is an import, and a path of arrows leads to each import of a
+// package.
 func TestDiagramFloors(t *testing.T) {
 	text := readDiagram(t, "FLOORS.puml")
 	pattern := make(map[string]string) // of each alias
@@ -125,7 +125,7 @@ func TestDiagramFloors(t *testing.T) {
 	for from, targets := range imports {
 		for _, to := range targets {
 			if !leads(drawn, from, to) {
-				t.Errorf("%q imports %q, and no arrows lead there", from, to)
+				t.Errorf("%q imports %q, but no path of arrows leads there", from, to)
 			}
 		}
 	}
@@ -135,15 +135,15 @@ func sameElements(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// leads reports whether arrows lead from one to the other. There are no circles.
+// leads reports whether arrows lead from one alias to the other. There are no cycles.
 func leads(arrows map[string][]string, from, to string) bool {
 	return from == to || slices.ContainsFunc(arrows[from], func(next string) bool {
 		return leads(arrows, next, to)
 	})
 }
 
-// importedPatterns lists for each entry of the table of floors which others its
-// code imports.
+// importedPatterns lists, for each entry of the table of floors, the entries that its code
+// imports.
 func importedPatterns(t *testing.T) map[string][]string {
 	t.Helper()
 	tree, err := loadTree(os.DirFS(".."))
@@ -153,7 +153,7 @@ func importedPatterns(t *testing.T) map[string][]string {
 	imports := make(map[string][]string)
 	for _, p := range tree.packages {
 		if floorOf(p.path) < 0 {
-			continue // TestArchitecture says so
+			continue // TestArchitecture reports it
 		}
 		from := patternOf(p.path)
 		for _, f := range p.code() {
@@ -168,7 +168,7 @@ func importedPatterns(t *testing.T) map[string][]string {
 	return imports
 }
 
-// patternOf is the entry of the table of floors that places a package.
+// patternOf returns the entry of the table of floors that places a package.
 func patternOf(pkg string) string {
 	floor := floorOf(pkg)
 	if floor < 0 {

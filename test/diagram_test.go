@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestDiagramsRendered wants each diagram rendered from its current source and shown on
-// a page: the SVG ends with the SHA-256 of the source, written by scripts/diagrams.sh.
+// TestDiagramsRendered checks that each diagram is rendered from its present source and shown
+// on a page. scripts/diagrams.sh ends the SVG with the SHA-256 of the source.
 func TestDiagramsRendered(t *testing.T) {
 	sources, err := filepath.Glob("../docs/plantuml/*.puml")
 	if err != nil || len(sources) == 0 {
@@ -56,15 +56,14 @@ func readText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A drawing is a diagram of docs/plantuml as a test reads it: arrows, in parts
-// that each begin with a divider. What a test does not know is an error, so that
-// nothing is drawn that nobody checks.
+// A drawing is a diagram of docs/plantuml: arrows, in parts that each begin with a divider. An
+// unknown line is an error, so that nothing is drawn without a check.
 type drawing struct {
 	cast  []string // participants, by alias
 	parts []part
 }
 
-// A part is one course of events: what is between two dividers.
+// A part is one sequence of arrows between two dividers.
 type part struct {
 	name   string
 	arrows []string
@@ -102,22 +101,21 @@ func readDrawing(t *testing.T, name string) drawing {
 			p := &d.parts[len(d.parts)-1]
 			p.arrows = append(p.arrows, line)
 		case !proseLine.MatchString(line):
-			t.Errorf("%s:%d: %q is no line that the test understands", name, i+1, line)
+			t.Errorf("%s:%d: %q: unknown kind of line", name, i+1, line)
 		}
 	}
 	return d
 }
 
-// A scene plays one part of a diagram for real, and writes down what happened
-// as arrows.
+// A scene plays one part of a diagram and returns what happened as arrows.
 type scene struct {
 	part string
-	cast []string // participants that it knows
+	cast []string // participants
 	play func(*testing.T) []string
 }
 
-// checkScenes wants each scene to do exactly what its part draws, in this order,
-// and nothing to be drawn that no scene plays.
+// checkScenes checks that each scene does exactly what its part draws, in that order, and that
+// every part has a scene.
 func checkScenes(t *testing.T, name string, scenes []scene) {
 	t.Helper()
 	d := readDrawing(t, name)
@@ -146,16 +144,16 @@ func checkScenes(t *testing.T, name string, scenes []scene) {
 	}
 }
 
-// A story is a scene of real machines.
+// A story is a scene with real machines.
 type story struct {
 	part string
-	cast []string // alias of each process that is drawn, by its number; "" for others
+	cast []string // aliases of the processes by number; "" if not drawn
 	play func(*testing.T, *stage)
 }
 
-// checkStories plays the stories of a diagram. What is compared is every event
-// from one drawn participant to another, from roll to cut; what others send, and
-// what is sent before and after, is not drawn.
+// checkStories plays the stories of a diagram. It compares all messages between drawn
+// participants, from roll to cut. Messages of other processes, and those before and after, are
+// not drawn.
 func checkStories(t *testing.T, name string, stories []story) {
 	t.Helper()
 	var scenes []scene
@@ -170,21 +168,21 @@ func checkStories(t *testing.T, name string, stories []story) {
 	checkScenes(t, name, scenes)
 }
 
-// A stage is a cluster whose messages are written down as arrows.
+// A stage is a cluster whose messages are recorded as arrows.
 type stage struct {
 	t       *testing.T
 	c       *sim.Cluster
 	cast    []string
-	dead    string // alias of one that never gets anything
+	dead    string // alias of a process that receives nothing
 	memory  []int  // processes with a memory store
-	from    string // label of the event with which the writing begins
+	from    string // label of the message with which the recording begins
 	rolling bool
-	last    string // label of the newest event
+	last    string // label of the latest message
 	arrows  []string
 }
 
-// build makes the cluster of a story. Links are so fast that what is drawn is
-// over before anything comes that its time alone brings about.
+// build creates the cluster of a story. Links are so fast that a part ends before any later
+// timer fires.
 func (s *stage) build(size int, seeds ...int) *sim.Cluster {
 	setup := simulated(1, size)
 	setup.Link = sim.Link{Delay: time.Microsecond}
@@ -218,32 +216,32 @@ func (s *stage) lead(i int) {
 	s.rest()
 }
 
-// shift moves the heartbeats of process i away from those of the others, which
-// a change of the state, or the same timeout, brings together.
+// shift moves the heartbeats of process i away from those of the others, which a change of the
+// state or an equal timeout synchronizes.
 func (s *stage) shift(i int) {
 	s.c.Pause(i)
 	s.c.RunFor(lan().HeartbeatInterval * 3 / 2)
 	s.c.Resume(i, true)
 }
 
-// await lets time pass until somebody drawn sends an event with this label.
+// await lets time pass until a drawn process sends a message with this label.
 func (s *stage) await(label string) {
 	s.t.Helper()
 	s.last = ""
 	within(s.t, s.c, 4*lan().TTLTimeout, label, func() bool { return s.last == label })
 }
 
-// roll begins to write down; with a label, when the first such event is sent.
+// roll starts the recording, immediately or with the first message with the label.
 func (s *stage) roll(label string) { s.rolling, s.from = label == "", label }
 
-// cut ends it as soon as cond holds.
+// cut stops the recording as soon as cond is true.
 func (s *stage) cut(what string, cond func() bool) {
 	s.t.Helper()
 	within(s.t, s.c, 4*lan().TTLTimeout, what, cond)
 	s.rolling = false
 }
 
-// sent reports whether so many arrows with this label were written down.
+// sent reports whether n arrows with this label were recorded.
 func (s *stage) sent(label string, n int) func() bool {
 	return func() bool {
 		count := 0
@@ -275,7 +273,7 @@ func (s *stage) record(r sim.Record) {
 	if isAnswer(r.Message.Body.Kind()) {
 		arrow = "-->"
 	}
-	if r.Kind == sim.Lost { // it was written down when it was sent
+	if r.Kind == sim.Lost { // it was recorded when it was sent
 		s.arrows = s.arrows[:len(s.arrows)-1]
 	}
 	if r.Kind == sim.Lost || to == s.dead {
@@ -284,18 +282,18 @@ func (s *stage) record(r sim.Record) {
 	s.arrows = append(s.arrows, fmt.Sprintf("%s %s %s: %s", from, arrow, to, s.last))
 }
 
-// number is that of the process at an address.
+// number returns the number of the process at an address.
 func (s *stage) number(a member.Address) int {
 	for i := range s.c.Processes() {
 		if s.c.Address(i) == a {
 			return i
 		}
 	}
-	s.t.Fatalf("nobody has address %v", a)
+	s.t.Fatalf("no process has address %v", a)
 	return -1
 }
 
-// alias is how a process is called in the diagram; empty when it is not drawn.
+// alias returns the name of a process in the diagram, or "" if it is not drawn.
 func (s *stage) alias(a member.Address) string {
 	if i := s.number(a); i < len(s.cast) {
 		return s.cast[i]
@@ -303,7 +301,7 @@ func (s *stage) alias(a member.Address) string {
 	return ""
 }
 
-// isAnswer reports whether an event answers another; its arrow is dashed.
+// isAnswer reports whether a message answers another one; its arrow is dashed.
 func isAnswer(k message.Kind) bool {
 	switch k {
 	case message.KindLeaderResponse, message.KindJoinClusterResponse, message.KindLeaderKeepAliveAck,
@@ -314,7 +312,7 @@ func isAnswer(k message.Kind) bool {
 	return false
 }
 
-// label is the name of an event with what matters in it to a reader.
+// label returns the name of a message with the details that matter to a reader.
 func (s *stage) label(m message.Message) string {
 	detail := ""
 	switch b := m.Body.(type) {
@@ -365,7 +363,7 @@ func (s *stage) label(m message.Message) string {
 	return fmt.Sprintf("%v(%s)", m.Body.Kind(), detail)
 }
 
-// requested is the first change that is asked for.
+// requested returns the first requested change.
 func requested(r message.RecordRequest) string {
 	if r.Changes[0].Drop {
 		return "drop " + r.Changes[0].Key
@@ -373,7 +371,7 @@ func requested(r message.RecordRequest) string {
 	return "set " + r.Changes[0].Key
 }
 
-// updated is the first change that is told.
+// updated returns the first change of an update.
 func updated(u message.RecordUpdate) string {
 	switch {
 	case len(u.Dropped) > 0:
@@ -385,7 +383,7 @@ func updated(u message.RecordUpdate) string {
 	}
 }
 
-// proposal is its stage, with the candidate if that is not the proposer.
+// proposal returns the stage, and the candidate if that is not the proposer.
 func (s *stage) proposal(p message.Proposal) string {
 	if p.Stage == message.Pre || p.State.Leader == p.ID.Ballot.Proposer {
 		return p.Stage.String()
@@ -393,7 +391,7 @@ func (s *stage) proposal(p message.Proposal) string {
 	return p.Stage.String() + ", " + s.alias(p.State.Leader)
 }
 
-// vote is its stage and answer, with the reason of a refusal and the value that a
+// vote returns the stage and the result, with the reason of a refusal and the value that a
 // promise shows.
 func (s *stage) vote(v message.Vote) string {
 	switch {
@@ -406,7 +404,7 @@ func (s *stage) vote(v message.Vote) string {
 	}
 }
 
-// leader is whom a claim names.
+// leader returns the leader of a claim.
 func (s *stage) leader(c member.Claim) string {
 	if c.IsZero() {
 		return "no leader"

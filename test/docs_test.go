@@ -23,7 +23,7 @@ var (
 	jsonBlock    = regexp.MustCompile("(?s)```json\n(.*?)```")
 )
 
-// TestLinks follows every link of a document that stays in the repository.
+// TestLinks checks that every relative link of a document has a target.
 func TestLinks(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -48,11 +48,11 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if followed == 0 {
-		t.Error("no link was found: the test looks at the wrong place")
+		t.Error("no link was found: the test reads the wrong folder")
 	}
 }
 
-// TestGoBlocks wants all Go code in documents to be part of a file that is compiled.
+// TestGoBlocks checks that all Go code in documents is part of a compiled file.
 func TestGoBlocks(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -72,25 +72,25 @@ func TestGoBlocks(t *testing.T) {
 		text := strings.Join(f.lines, "\n")
 		for _, block := range plainBlock.FindAllString(text, -1) {
 			if strings.Contains(block, "\nfunc ") || strings.Contains(block, " := ") {
-				t.Errorf("%s: Go code that is not marked as such:%s", f.path, block)
+				t.Errorf("%s: Go code without the marker ```go:%s", f.path, block)
 			}
 		}
 		for _, block := range goBlock.FindAllStringSubmatch(text, -1) {
 			found[f.path]++
 			isPart := func(source string) bool { return strings.Contains(source, block[1]) }
 			if !slices.ContainsFunc(sources, isPart) {
-				t.Errorf("%s: no file that is compiled has this code:\n%s", f.path, block[1])
+				t.Errorf("%s: no compiled file contains this code:\n%s", f.path, block[1])
 			}
 		}
 	}
 	for _, page := range []string{"README.md", "docs/guide.md"} {
 		if found[page] == 0 {
-			t.Errorf("%s: no Go code was found: the test looks at the wrong place", page)
+			t.Errorf("%s: no Go code was found: the test reads the wrong folder", page)
 		}
 	}
 }
 
-// TestJSONBlocks wants all JSON in documents to be JSON.
+// TestJSONBlocks checks that all JSON in documents is valid.
 func TestJSONBlocks(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -114,7 +114,7 @@ func TestJSONBlocks(t *testing.T) {
 		}
 	}
 	if blocks == 0 {
-		t.Error("no JSON was found: the test looks at the wrong place")
+		t.Error("no JSON was found: the test reads the wrong folder")
 	}
 }
 
@@ -149,18 +149,18 @@ func TestDocsQuoteReasons(t *testing.T) {
 			text := regexp.MustCompile(`[0-9].*`).ReplaceAllString(reason[1], "")
 			for part := range strings.SplitSeq(text, ": ") {
 				if !strings.Contains(code.String(), strings.TrimSpace(part)) {
-					t.Errorf("docs/admin.md explains %q, and no node reports %q", reason[1], part)
+					t.Errorf("docs/admin.md explains %q, but no node reports %q", reason[1], part)
 				}
 			}
 		}
 	}
 	if reasons < 25 {
-		t.Errorf("%d reasons were found, want at least 25: the test looks at the wrong place", reasons)
+		t.Errorf("%d reasons were found, want at least 25: the test reads the wrong page", reasons)
 	}
 }
 
-// TestFloorsDocumented wants the floors that are held to be those that
-// docs/architecture.md draws, each line beginning with its number.
+// TestFloorsDocumented checks that docs/architecture.md draws the floors of floors, each on a
+// line that begins with its number.
 func TestFloorsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"testing"
 )
 
-// maxCorpus bounds the inputs that are kept for one fuzz target: make test runs
-// each of them every time.
+// maxCorpus bounds the kept inputs of a fuzz target, all of which make test runs.
 const maxCorpus = 60
 
-// TestFuzzTargets wants make fuzz to run every fuzz target of this module and of those
-// in contrib, and each to have inputs that make test repeats.
+// TestFuzzTargets checks that make fuzz runs every fuzz target of this module and of contrib,
+// and that each has inputs that make test repeats.
 func TestFuzzTargets(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -25,7 +24,7 @@ func TestFuzzTargets(t *testing.T) {
 	}
 	targets := fuzzTargets(tree)
 	if len(targets) < 10 {
-		t.Fatalf("found %q: the test looks at the wrong place", targets)
+		t.Fatalf("found %q: the test reads the wrong folder", targets)
 	}
 	run := exec.Command("make", "-s", "-C", "..", "fuzz", "GO=echo")
 	out, err := run.CombinedOutput()
@@ -52,7 +51,7 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
-// fuzzTargets lists them, each as its folder and name.
+// fuzzTargets lists the fuzz targets by folder and name.
 func fuzzTargets(tree *sourceTree) (targets []string) {
 	for _, p := range tree.packages {
 		for _, f := range p.files {

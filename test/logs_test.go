@@ -14,11 +14,11 @@ import (
 	"testing/fstest"
 )
 
-// loggers are the packages that write lines of the log.
+// loggers are the packages that write log lines.
 var loggers = []string{"cluster", "internal/observe", "cmd/athena", "cmd/athena/internal/daemon"}
 
-// A logLine is a line as a program writes it. One that shares its code with others may
-// have fewer fields than that code adds.
+// A logLine is a line as a program writes it. A line that shares its code with others may have
+// fewer fields than that code adds.
 type logLine struct {
 	level, text string
 	fields      []string
@@ -26,14 +26,14 @@ type logLine struct {
 	at          string
 }
 
-// A logSource is a package whose lines are looked for.
+// A logSource is a package whose lines are collected.
 type logSource struct {
 	tree    *sourceTree
 	decls   map[string]ast.Node // functions and variables of the package
 	lines   []logLine
 	fields  map[string][]ast.Expr // the values of each field
 	foul    reporter
-	visited map[string]bool // declarations, while the texts of one call are looked for
+	visited map[string]bool // declarations, during the search for the texts of a call
 }
 
 var (
@@ -43,31 +43,31 @@ var (
 	logWord  = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// logLevels are the methods of slog.Logger that write a line, LogAttrs aside, and the
-// levels that LogAttrs takes, with what a console shows for them.
+// logLevels are the methods of slog.Logger that write a line, other than LogAttrs, and the
+// levels that LogAttrs takes, with their names on a console.
 var logLevels = map[string]string{
 	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR",
 	"LevelDebug": "DBG", "LevelInfo": "INF", "LevelWarn": "WRN", "LevelError": "ERR",
 }
 
-// otherLogMethods also write a line, in a way that this test does not read.
+// otherLogMethods write a line too, in a way that this test does not read.
 var otherLogMethods = []string{
 	"Log", "DebugContext", "InfoContext", "WarnContext", "ErrorContext",
 }
 
-// fieldFunctions are the functions of slog that make the field that they name first.
+// fieldFunctions are the functions of slog that make the field named by the first argument.
 var fieldFunctions = []string{
 	"Any", "Bool", "Float64", "Group", "GroupAttrs", "Int", "Int64", "String", "Time", "Uint64",
 }
 
-// errorField is the function that makes the field "error", and cuts its text.
+// errorField is the function that makes the field "error" and shortens its text.
 const errorField = "ErrAttr"
 
-// cutters make what a peer chose fit for a line.
+// cutters make texts chosen by a peer suitable for a line.
 var cutters = []string{"addressText", errorField, "PeerText", "OneLine"}
 
-// TestLogsAreDocumented: docs/logs.md has every line of a node and of the daemon with
-// its level and fields, and no other, and what a peer chose is cut in each of them.
+// TestLogsAreDocumented: docs/logs.md has every line of a node and of the daemon, with its
+// level and fields, and no other; and texts chosen by a peer are shortened in each of them.
 func TestLogsAreDocumented(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -102,7 +102,7 @@ func TestLogsAreDocumented(t *testing.T) {
 	}
 	for field := range fromPeers {
 		if !used[field] {
-			t.Errorf("field %q is in docs/logs.md, and no line has it", field)
+			t.Errorf("field %q is in docs/logs.md, but no line has it", field)
 		}
 	}
 	rows := logRows(string(page))
@@ -110,12 +110,12 @@ func TestLogsAreDocumented(t *testing.T) {
 	wanted := wantedTexts(tree)
 	for text := range rows {
 		if !wanted[text] {
-			t.Errorf("%q: no test looks for this line", text)
+			t.Errorf("%q: no test expects this line", text)
 		}
 	}
 }
 
-// wantedTexts are the strings of tests, and the texts of the lines of JSON in them.
+// wantedTexts returns the strings in tests, and the texts of JSON lines in them.
 func wantedTexts(tree *sourceTree) map[string]bool {
 	texts := map[string]bool{}
 	for _, name := range append(loggers, "test") {
@@ -138,16 +138,16 @@ func wantedTexts(tree *sourceTree) map[string]bool {
 	return texts
 }
 
-// mustCut reports whether the value of a field may hold what a peer chose as it is.
+// mustCut reports whether the value of a field may contain an unshortened text of a peer.
 func mustCut(field, fromPeer string, value ast.Expr) bool {
-	if fromPeer == "-" || field == "votes" || field == "why" { // made of parts that are cut
+	if fromPeer == "-" || field == "votes" || field == "why" { // made of shortened parts
 		return false
 	}
 	call, ok := value.(*ast.CallExpr)
 	return !ok || !slices.Contains(cutters, calledName(call))
 }
 
-// logRows are the lines of a page.
+// logRows returns the lines of a page.
 func logRows(page string) map[string]logLine {
 	rows := map[string]logLine{}
 	for _, m := range logRow.FindAllStringSubmatch(page, -1) {
@@ -160,11 +160,11 @@ func logRows(page string) map[string]logLine {
 	return rows
 }
 
-// compareLogs holds the lines of the source against the rows of the page.
+// compareLogs compares the lines of the source with the rows of the page.
 func compareLogs(t *testing.T, lines []logLine, rows map[string]logLine) {
 	t.Helper()
 	written := map[string]bool{}
-	missed := map[string][]string{} // by the place that adds it
+	missed := map[string][]string{} // by the place that adds the field
 	for _, l := range lines {
 		row, ok := rows[l.text]
 		if !ok {
@@ -180,7 +180,7 @@ func compareLogs(t *testing.T, lines []logLine, rows map[string]logLine) {
 		}
 		for _, f := range row.fields {
 			if !slices.Contains(l.fields, f) {
-				t.Errorf("%s: %q has no field %q, docs/logs.md has it", l.at, l.text, f)
+				t.Errorf("%s: %q has no field %q, but docs/logs.md has it", l.at, l.text, f)
 			}
 		}
 		more := slices.DeleteFunc(slices.Clone(l.fields), func(f string) bool {
@@ -198,11 +198,11 @@ func compareLogs(t *testing.T, lines []logLine, rows map[string]logLine) {
 	}
 	for text := range rows {
 		if !written[text] {
-			t.Errorf("%q is in docs/logs.md, and nobody writes it", text)
+			t.Errorf("%q is in docs/logs.md, but no code writes it", text)
 		}
 	}
 	if len(rows) == 0 {
-		t.Error("docs/logs.md has no lines: the test looks at the wrong place")
+		t.Error("docs/logs.md has no lines: the test reads the wrong page")
 	}
 }
 
@@ -235,8 +235,8 @@ func readLogs(tree *sourceTree, p *sourcePackage, foul reporter) *logSource {
 	return s
 }
 
-// readFunction finds the lines of a function. The fields of a line stand in the call that
-// writes it, or, where that takes a list of them, anywhere in the function, which then
+// readFunction finds the lines of a function. The fields of a line are in the call that writes
+// it. If that call takes a list of fields, they may be anywhere in the function, which then
 // writes no other line.
 func (s *logSource) readFunction(fn *ast.FuncDecl) {
 	var calls, writes []*ast.CallExpr
@@ -269,7 +269,7 @@ func (s *logSource) readFunction(fn *ast.FuncDecl) {
 	}
 }
 
-// addField notes the value of a field.
+// addField records the value of a field.
 func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
 	switch name := fieldOf(c); {
 	case calledName(c) == errorField:
@@ -281,11 +281,11 @@ func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
 	}
 }
 
-// addLines notes what one call writes; whole has its fields.
+// addLines records what a call writes; whole contains its fields.
 func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallExpr) {
 	l := logLine{at: s.tree.at(write.Pos()), level: logLevels[calledName(write)]}
 	args := write.Args
-	if calledName(write) == "LogAttrs" { // after the context
+	if calledName(write) == "LogAttrs" { // the level follows the context
 		if level, ok := args[1].(*ast.SelectorExpr); ok {
 			l.level = logLevels[level.Sel.Name]
 		}
@@ -320,8 +320,8 @@ func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallEx
 	}
 }
 
-// tabled are the lines that a declaration names, {level, "text"}, and those of the
-// functions and tables that it uses.
+// tabled returns the lines in a declaration, {level, "text"}, and those of the functions and
+// tables that it uses.
 func (s *logSource) tabled(decl ast.Node) (list []logLine) {
 	for n := range ast.Preorder(decl) {
 		lit, ok := n.(*ast.CompositeLit)
@@ -345,7 +345,7 @@ func (s *logSource) tabled(decl ast.Node) (list []logLine) {
 	return list
 }
 
-// calledName is the name of the function or method of a call.
+// calledName returns the name of the called function or method.
 func calledName(c *ast.CallExpr) string {
 	switch fn := c.Fun.(type) {
 	case *ast.SelectorExpr:
@@ -356,7 +356,7 @@ func calledName(c *ast.CallExpr) string {
 	return ""
 }
 
-// fieldOf is the field that a call adds to a line; empty for none.
+// fieldOf returns the field that a call adds to a line, or "".
 func fieldOf(c *ast.CallExpr) string {
 	switch {
 	case calledName(c) == errorField:
@@ -367,7 +367,7 @@ func fieldOf(c *ast.CallExpr) string {
 	return ""
 }
 
-// isField reports whether a function of slog that makes a field is called.
+// isField reports whether a call makes a field with a function of slog.
 func isField(c *ast.CallExpr) bool {
 	fn, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok || len(c.Args) < 2 || !slices.Contains(fieldFunctions, fn.Sel.Name) {
@@ -377,7 +377,7 @@ func isField(c *ast.CallExpr) bool {
 	return ok && pkg.Name == "slog"
 }
 
-// isLogger reports whether the method that is called is one of a logger.
+// isLogger reports whether a called method is one of a logger.
 func isLogger(c *ast.CallExpr) bool {
 	fn, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -392,7 +392,7 @@ func isLogger(c *ast.CallExpr) bool {
 	return false
 }
 
-// constant is the value of a string that is written out; empty for another expression.
+// constant returns the value of a string literal, or "".
 func constant(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -408,7 +408,7 @@ func constant(e ast.Expr) string {
 	return ""
 }
 
-// TestLogsFindPlanted proves that what TestLogsAreDocumented refuses is found.
+// TestLogsFindPlanted shows that TestLogsAreDocumented finds what it forbids.
 func TestLogsFindPlanted(t *testing.T) {
 	for body, want := range map[string]string{
 		`n.log.InfoContext(ctx, "a")`:                                  "is written by",

@@ -16,7 +16,7 @@ func listModules(t *testing.T) (folders []string) {
 	t.Helper()
 	out, err := exec.Command("git", "-C", "..", "ls-files", "go.mod", "**/go.mod").Output()
 	if err != nil {
-		t.Skipf("git ls-files: %v: the modules are not known", err)
+		t.Skipf("git ls-files: %v: cannot list the modules", err)
 	}
 	for _, file := range strings.Fields(string(out)) {
 		if !strings.Contains(file, "testdata/") {
@@ -41,7 +41,7 @@ func goCommand(t *testing.T, dir string, args ...string) string {
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil && unreachable.Match(out) {
-		t.Skipf("go %s: no module proxy answers: %s", strings.Join(args, " "), out)
+		t.Skipf("go %s: no module proxy: %s", strings.Join(args, " "), out)
 	}
 	if err != nil {
 		t.Errorf("in %s, go %s: %v\n%s", dir, strings.Join(args, " "), err, out)
@@ -49,7 +49,7 @@ func goCommand(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// TestModulesAreTidy: each go.mod and go.sum names what the module needs, and no more.
+// TestModulesAreTidy: each go.mod and go.sum names exactly what the module needs.
 func TestModulesAreTidy(t *testing.T) {
 	for _, folder := range listModules(t) {
 		t.Run(folder, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestModulesAreTidy(t *testing.T) {
 // requirement matches a line of go.mod that requires a module.
 var requirement = regexp.MustCompile(`(?m)^\t\S+ v\S+`)
 
-// TestAConsumerBuilds: a module outside this repository builds against each module of
-// contrib with the replacements that README.md names.
+// TestAConsumerBuilds: a module outside this repository builds against each module of contrib
+// with the replacements in README.md.
 func TestAConsumerBuilds(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

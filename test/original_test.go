@@ -13,13 +13,12 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file shows, with the core and the codec, what the original got wrong and
-// what happens here. stack_test.go shows each of these with the whole stack, and
-// those where the core has nothing to add: more than N nodes, one of three that
-// survives, a restart of all, a slow handler, a port in use. What is here is
-// cheap and sharp: many seeds, limits without the time that connections take,
-// and the invariants of protocol.md section 11 after every step; two nodes with
-// authority at one moment fail any of them.
+// These tests show, with the core and the codec, what the original got wrong and what happens
+// here. stack_test.go shows each case with the whole stack, and those to which the core adds
+// nothing: more than N nodes, one survivor of three, a restart of all, a slow handler, a port
+// in use. The tests here are cheap and strict: many seeds, bounds without the time that
+// connections take, and the invariants of protocol.md section 11 after every step. Two nodes
+// with authority simultaneously fail any of them.
 
 // lan is the LAN profile of protocol.md section 1.
 func lan() message.Timings {
@@ -33,7 +32,7 @@ func lan() message.Timings {
 	}
 }
 
-// roundTrip is that of the network of these tests.
+// roundTrip is the round trip time in the network of these tests.
 const roundTrip = 2 * time.Millisecond
 
 func simulated(seed uint64, size int) sim.Setup {
@@ -43,8 +42,7 @@ func simulated(seed uint64, size int) sim.Setup {
 	}
 }
 
-// formed starts all processes, waits until they are one cluster, and lets it
-// rest for a second.
+// formed starts all processes, waits until they form a cluster, and lets it rest for a second.
 func formed(t *testing.T, s sim.Setup) *sim.Cluster {
 	t.Helper()
 	c := sim.NewCluster(s)
@@ -56,19 +54,19 @@ func formed(t *testing.T, s sim.Setup) *sim.Cluster {
 	return c
 }
 
-// within lets time pass until cond holds, and returns how long that took.
+// within lets time pass until cond is true, and returns how long that took.
 func within(
 	t *testing.T, c *sim.Cluster, limit time.Duration, what string, cond func() bool,
 ) time.Duration {
 	t.Helper()
 	from := c.Now()
 	if !c.RunUntil(limit, cond) {
-		t.Fatalf("within %v: got no %s%s\n%v", limit, what, c.Describe(), c.Violation())
+		t.Fatalf("no %[2]s within %[1]v%[3]s\n%[4]v", limit, what, c.Describe(), c.Violation())
 	}
 	return c.Now() - from
 }
 
-// sound fails the test when an invariant broke.
+// sound fails the test if an invariant broke.
 func sound(t *testing.T, c *sim.Cluster) {
 	t.Helper()
 	if v := c.Violation(); v != nil {
@@ -81,8 +79,8 @@ func another(c *sim.Cluster, old int) func() bool {
 	return func() bool { return c.Leader() >= 0 && c.Leader() != old }
 }
 
-// A host that is gone says no goodbye, and nothing refuses its port. The
-// original needs 296 s; here it is LeaderTimeout + 1 s at most.
+// A host that disappears does not close connections, and nothing refuses its port. The original
+// needs 296 s for a new leader; here it is at most LeaderTimeout + 1 s.
 func TestLeaderHostGoneSilently(t *testing.T) {
 	limit := lan().LeaderTimeout + time.Second
 	for _, size := range []int{3, 5} {
@@ -98,9 +96,9 @@ func TestLeaderHostGoneSilently(t *testing.T) {
 	}
 }
 
-// The original stays split for ever. Here one leader is left within four
-// intervals of the heal, and the isolated one lost its authority before the
-// other had it: the checkers see to that at every step.
+// The original stays split forever. Here one leader remains within four intervals of the heal,
+// and the isolated leader loses its authority before the other one gains it, which the checkers
+// verify at every step.
 func TestLeaderIsolatedThenHealed(t *testing.T) {
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 5))
@@ -126,10 +124,9 @@ func TestLeaderIsolatedThenHealed(t *testing.T) {
 	}
 }
 
-// In the original the only seed asks seeds alone, finds none, and leads a
-// cluster of its own for ever. Here it asks the members that its store knows
-// and is back at once. One that remembers nothing is found by the leader, as
-// soon as that misses it.
+// In the original the only seed queries only seeds, finds none, and leads a cluster of its own
+// forever. Here it queries the members in its store and rejoins immediately. If its store is
+// empty, the leader contacts it as soon as the leader misses it.
 func TestOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -153,7 +150,7 @@ func TestOnlySeedRestarts(t *testing.T) {
 			c.RunFor(time.Second)
 		}
 		c.Crash(0)
-		c.RunFor(2 * roundTrip) // nothing that is under way tells it of the leader
+		c.RunFor(2 * roundTrip) // no message under way informs it about the leader
 		c.Start(0)
 		took := within(t, c, tc.limit, tc.name+": one cluster again", c.Settled)
 		t.Logf("%s: %v", tc.name, took)
@@ -161,8 +158,8 @@ func TestOnlySeedRestarts(t *testing.T) {
 	}
 }
 
-// The original refuses a process that was restarted as a duplicate, for 11 to
-// 25 s. Here it is active within two retry intervals.
+// The original refuses a restarted process as a duplicate for 11 to 25 s. Here it is active
+// within two retry intervals.
 func TestQuickRestart(t *testing.T) {
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 3))
@@ -175,7 +172,7 @@ func TestQuickRestart(t *testing.T) {
 	}
 }
 
-// undisturbed collects what must not happen to those that a test leaves alone.
+// undisturbed collects disturbances of processes that a test leaves alone.
 type undisturbed struct {
 	but   int // the process that is not left alone
 	since time.Duration
@@ -193,8 +190,8 @@ func (u *undisturbed) record(r sim.Record) {
 	}
 }
 
-// In the original a seed that was alone for long comes back with a version so
-// high that the healthy majority is dethroned. Here nobody is disturbed.
+// In the original a seed that was alone for long returns with such a high version that it
+// deposes the leader of the healthy majority. Here no process is disturbed.
 func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	var watch undisturbed
 	s := simulated(1, 3)
@@ -221,8 +218,8 @@ func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	sound(t, c)
 }
 
-// In the original a follower that was away for longer than its TTL waits three
-// times that. Here it is back within a retry interval.
+// In the original a follower that was away for longer than its TTL waits for three times that.
+// Here it is active again within a retry interval.
 func TestFollowerBackAfterItsTTL(t *testing.T) {
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 3))
@@ -239,8 +236,8 @@ func TestFollowerBackAfterItsTTL(t *testing.T) {
 	}
 }
 
-// Three seeds that boot together are two or three leaders in the original.
-// Here one of them gets authority, once, and soon.
+// Three seeds that boot together become two or three leaders in the original. Here one of them
+// gains authority, once, and soon.
 func TestThreeSeedsBootTogether(t *testing.T) {
 	for seed := range uint64(50) {
 		leaders := 0

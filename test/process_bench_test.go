@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// TestProcessBench measures one cold start with the program itself, which is each
-// of the nodes too.
+// TestProcessBench measures one cold start with the program, which also runs each of the nodes.
 func TestProcessBench(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "rows")
 	code, stdout, _ := run(t, "bench", "formation", "--size", "3", "--reps", "1",
@@ -27,7 +26,7 @@ func TestProcessBench(t *testing.T) {
 	}
 }
 
-// TestProcessBenchStops interrupts a measurement, which leaves nothing.
+// TestProcessBenchStops interrupts a measurement, which must leave no stores.
 func TestProcessBenchStops(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "bench", "idle", "--dir", dir, "--out", filepath.Join(t.TempDir(), "rows"))

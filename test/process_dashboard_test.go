@@ -13,20 +13,20 @@ import (
 	"testing"
 )
 
-// What the page says, as expressions of JavaScript.
+// The texts of the page, as expressions of JavaScript.
 const (
 	pageVerdict = `document.querySelector("#verdict .words").textContent`
 	pageFocus   = `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.id)`
 	pageAccord  = `document.querySelector("#accord").textContent`
-	// pageNotes are what stands below the name of each node.
+	// pageNotes are the notes below the name of each node.
 	pageNotes = `[...document.querySelectorAll("#beliefs thead .note")]
 		.map((e) => e.textContent).join()`
-	// pageMarks are the names of the nodes in whose columns something is marked.
+	// pageMarks are the names of the nodes with a mark in their columns.
 	pageMarks = `[...new Set([...document.querySelectorAll("#beliefs td.differs")].map((td) =>
 		document.querySelectorAll("#beliefs thead .name")[td.cellIndex - 1].textContent))].join()`
 )
 
-// pageLeader is the leader that the page names, or waits for another than one.
+// pageLeader returns the leader that the page names, and waits for one other than but.
 func pageLeader(b *browser, but string) (leader string) {
 	b.t.Helper()
 	eventually(b.t, "the page names a leader other than "+but, func() bool {
@@ -50,11 +50,11 @@ func (b *browser) press(control, key string) {
 		}
 		b.typeKeys("\t")
 	}
-	b.t.Fatalf("Tab never comes to %q", control)
+	b.t.Fatalf("Tab never reaches %q", control)
 }
 
-// TestDashboard watches a demo in a real browser, and breaks it from there, by
-// keyboard alone.
+// TestDashboard watches a demo in a real browser and injects faults from there, by keyboard
+// alone.
 func TestDashboard(t *testing.T) {
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
@@ -92,8 +92,8 @@ func TestDashboard(t *testing.T) {
 
 var adminOfLog = regexp.MustCompile(`admin=(127\.0\.0\.1:\d+)`)
 
-// TestDashboardsInTheBackground hold no connection: a browser has six for one server, and
-// a stream of events would take one for each page that is open.
+// TestDashboardsInTheBackground: hidden pages hold no connection. A browser has six connections
+// for each server, and a stream of events would occupy one for each open page.
 func TestDashboardsInTheBackground(t *testing.T) {
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
@@ -105,8 +105,8 @@ func TestDashboardsInTheBackground(t *testing.T) {
 	b.says("live", "document.getElementById('link').textContent")
 }
 
-// TestDashboardOfRun opens the page of one node of a real cluster, which wants its
-// token: it shows the others, who are asked over the cluster, and can break nobody.
+// TestDashboardOfRun opens the page of one node of a real cluster, with the node's token. The
+// page shows the other nodes, which are queried over the cluster, and cannot inject faults.
 func TestDashboardOfRun(t *testing.T) {
 	c := newNodes(t, 3)
 	token := c.secret("token", "0123456789-the-token")
@@ -124,12 +124,12 @@ func TestDashboardOfRun(t *testing.T) {
 	b.accessible("without the token")
 	b.typeKeys("wrong\r")
 	b.says("That is not the token.", `document.querySelector("#token [role=status]").textContent`)
-	b.typeKeys("\u201cquoted\u201d\r") // no header can hold it
+	b.typeKeys("\u201cquoted\u201d\r") // cannot be sent in a header
 	b.typeKeys("0123456789-the-token\r")
 	pageLeader(b, "")
 	b.says("this one,answers,answers", pageNotes)
 	if look[bool](b, `document.querySelector(".faults").checkVisibility()`) {
-		t.Error("the page has buttons that break nodes, want none outside of a demo")
+		t.Error("the page has buttons for faults, want none outside of a demo")
 	}
 	three.signal(syscall.SIGKILL)
 	b.says("this one,answers,is not reached", pageNotes)
@@ -137,8 +137,8 @@ func TestDashboardOfRun(t *testing.T) {
 	b.clean()
 }
 
-// pageCut waits until the page shows that a leader which was cut off disagrees with
-// all others, and returns whom they follow.
+// pageCut waits until the page shows that an isolated leader disagrees with all others, and
+// returns the leader that they follow.
 func pageCut(b *browser, cut string) (leader string) {
 	b.t.Helper()
 	b.until("a disagreement", pageVerdict+`.startsWith("The nodes disagree")`)
@@ -149,16 +149,16 @@ func pageCut(b *browser, cut string) (leader string) {
 		leader, _, _ = strings.Cut(rest, " ")
 		return ok && strings.HasSuffix(rest, " leads with authority, and not all know") && leader != cut
 	})
-	// Who hears the page is told in words, who sees no colours by a sign.
+	// A screen reader gets a word, a reader who cannot see colours a sign.
 	cell := look[string](b, `document.querySelector("#beliefs td.differs").textContent`)
 	if !strings.HasPrefix(cell, "≠ ") || !strings.HasSuffix(cell, " (differs)") {
-		b.t.Errorf("a cell that differs says %q, want a sign and a word", cell)
+		b.t.Errorf("a differing cell reads %q, want a sign and a word", cell)
 	}
 	return leader
 }
 
-// wantTabOrder goes once round the page by Tab: every control has its turn, in the
-// order in which they are read.
+// wantTabOrder presses Tab through the whole page: every control gets the focus, in reading
+// order.
 func wantTabOrder(t *testing.T, b *browser) {
 	t.Helper()
 	want := look[[]string](b, `
@@ -173,6 +173,6 @@ func wantTabOrder(t *testing.T, b *browser) {
 		got = append(got, look[string](b, pageFocus))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("Tab goes to\n%q, want\n%q", got, want)
+		t.Errorf("Tab order\n%q, want\n%q", got, want)
 	}
 }

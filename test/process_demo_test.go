@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// The times that a new user is promised, in milliseconds.
+// The times that are promised to a new user, in milliseconds.
 const (
 	formsWithin    = 3000
 	failsOverAfter = 1500
@@ -38,7 +38,7 @@ var (
 	adminLine  = regexp.MustCompile(`(?m)^dashboard  (http://\S+)/$`)
 )
 
-// number reads the last group of a match.
+// number parses the last group of a match.
 func number(t *testing.T, match []string) int {
 	t.Helper()
 	n, err := strconv.Atoi(match[len(match)-1])
@@ -48,8 +48,8 @@ func number(t *testing.T, match []string) int {
 	return n
 }
 
-// startDemo starts a demo on a port of its own, waits until it has formed, and
-// returns it with the address of its API.
+// startDemo starts a demo on a free port, waits until it has formed, and returns it with the
+// address of its API.
 func startDemo(t *testing.T, args ...string) (p *process, api string) {
 	t.Helper()
 	p = start(t, append([]string{"demo", "--admin", "127.0.0.1:0"}, args...)...)
@@ -88,8 +88,8 @@ func ask(t *testing.T, method, url string, into any) (code int) {
 	return resp.StatusCode
 }
 
-// TestDemo holds the promise to a new user: five active members and a quorate
-// leader soon, and nothing left behind.
+// TestDemo: a new user soon has five active members and a quorate leader, and nothing remains
+// at the end.
 func TestDemo(t *testing.T) {
 	p, api := startDemo(t, "--for", "3s")
 	match := formedLine.FindStringSubmatch(p.stdout.String())
@@ -104,7 +104,7 @@ func TestDemo(t *testing.T) {
 	if code := ask(t, "GET", api+"/v1/leader", &leader); code != 200 || leader.Name == "" {
 		t.Errorf("GET /v1/leader: %d, %+v, want 200 and a name", code, leader)
 	}
-	// Pasted into a shell that is somewhere else.
+	// Paste the printed command into a shell in another folder.
 	paste := askLine.FindStringSubmatch(p.stdout.String())[1]
 	sh := exec.Command("sh", "-c", paste)
 	sh.Dir = t.TempDir()
@@ -117,7 +117,7 @@ func TestDemo(t *testing.T) {
 	nothingLeft(t, p.stdout.String(), p.cmd.Env)
 }
 
-// nothingLeft wants no node and no file left of a demo that printed this.
+// nothingLeft checks that no process and no file of a demo with this output remains.
 func nothingLeft(t *testing.T, printed string, environ []string) {
 	t.Helper()
 	nodes := nodeLine.FindAllStringSubmatch(printed, -1)
@@ -131,19 +131,19 @@ func nothingLeft(t *testing.T, printed string, environ []string) {
 	for _, v := range environ {
 		if dir, ok := strings.CutPrefix(v, "TMPDIR="); ok {
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("after the demo: %v, %v, want nothing left", left, err)
+				t.Errorf("after the demo: %v, %v, want nothing", left, err)
 			}
 		}
 	}
 }
 
-// TestDemoStopped holds that the demo leaves nothing behind, its secret least of
-// all, whatever stops it: the second signal too.
+// TestDemoStopped: the demo leaves nothing behind, its secret in particular, whatever signal
+// stops it, including a second one.
 func TestDemoStopped(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			if signal.Ignored(s) {
-				t.Skip("who runs the tests ignores this signal, and so does the demo")
+				t.Skip("the parent of the tests ignores this signal, and so does the demo")
 			}
 			t.Parallel()
 			p, _ := startDemo(t, "--size", "3")
@@ -157,8 +157,7 @@ func TestDemoStopped(t *testing.T) {
 	}
 }
 
-// TestDemoQuit holds that a demo which is made to show its stacks leaves nothing
-// behind either.
+// TestDemoQuit: a demo that is made to print its stacks leaves nothing behind either.
 func TestDemoQuit(t *testing.T) {
 	p, _ := startDemo(t, "--size", "3")
 	p.signal(syscall.SIGQUIT)
@@ -169,7 +168,7 @@ func TestDemoQuit(t *testing.T) {
 	nothingLeft(t, p.stdout.String(), p.cmd.Env)
 }
 
-// TestDemoEnvironment serves its API where ATHENA_ADMIN says.
+// TestDemoEnvironment: the demo serves its API at the address in ATHENA_ADMIN.
 func TestDemoEnvironment(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -183,8 +182,8 @@ func TestDemoEnvironment(t *testing.T) {
 	}
 }
 
-// TestDemoUnread stops reading what a demo prints, as head does: before it
-// prints anything, and while it has nothing to print.
+// TestDemoUnread: the reader of a demo's output stops reading, as head does, before the demo
+// prints anything or while it has nothing to print.
 func TestDemoUnread(t *testing.T) {
 	for name, last := range map[string]*regexp.Regexp{"at once": nil, "at rest": formedLine} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +196,7 @@ func TestDemoUnread(t *testing.T) {
 				out.Close()
 			}
 			p := startTo(t, in, "demo", "--size", "3", "--admin", "127.0.0.1:0")
-			in.Close() // the demo has its own
+			in.Close() // the demo has its own copy
 			var printed strings.Builder
 			lines := bufio.NewScanner(out)
 			for last != nil && !last.MatchString(printed.String()) && lines.Scan() {
@@ -205,15 +204,15 @@ func TestDemoUnread(t *testing.T) {
 			}
 			out.Close()
 			if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "broken pipe") {
-				t.Errorf("exit %d, error %q, want 1 and why", code, &p.stderr)
+				t.Errorf("exit %d, error %q, want 1 and the reason", code, &p.stderr)
 			}
 			nothingLeft(t, printed.String(), p.cmd.Env)
 		})
 	}
 }
 
-// TestDemoKill kills the process of the leader by hand: the next one shows
-// soon, and the demo goes on.
+// TestDemoKill kills the process of the leader by hand: the next leader is soon shown, and the
+// demo keeps running.
 func TestDemoKill(t *testing.T) {
 	p, api := startDemo(t)
 	var times []int
@@ -237,11 +236,11 @@ func TestDemoKill(t *testing.T) {
 		})
 		match := takenOver.FindAllStringSubmatch(p.stdout.String(), -1)[told-1]
 		if match[1] == leader.Name {
-			t.Errorf("%s was killed and leads again at once", leader.Name)
+			t.Errorf("%s was killed and leads again immediately", leader.Name)
 		}
 		times = append(times, number(t, match))
 		if times[len(times)-1] <= failsOverAfter {
-			break // a busy machine may need another try
+			break // a busy machine may need another attempt
 		}
 		var again demoNode
 		if code := ask(t, "POST", api+"/v1/nodes/"+leader.Name+"/restart", &again); code != 200 {
@@ -269,7 +268,7 @@ func TestDemoKill(t *testing.T) {
 	}
 }
 
-// TestDemoFaults pauses a node and cuts one off, by the API.
+// TestDemoFaults pauses one node and isolates another with the API.
 func TestDemoFaults(t *testing.T) {
 	p, api := startDemo(t, "--size", "3")
 	var leader struct{ Name string }
@@ -309,7 +308,7 @@ func TestDemoFaults(t *testing.T) {
 	}
 	var still struct{ Name string }
 	if ask(t, "GET", api+"/v1/leader", &still); still != leader {
-		t.Errorf("%s led before, %s after the faults of %s: want no change", leader, still, victim)
+		t.Errorf("leader %s before and %s after the faults of %s, want no change", leader, still, victim)
 	}
 }
 
@@ -339,8 +338,7 @@ func TestDemoScripts(t *testing.T) {
 	}
 }
 
-// TestDemoPortTaken holds that a demo whose port is taken uses another one, and
-// says so.
+// TestDemoPortTaken: a demo whose port is in use reports that and uses another one.
 func TestDemoPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -355,8 +353,7 @@ func TestDemoPortTaken(t *testing.T) {
 	}
 }
 
-// TestDemoDies holds that the nodes of a demo which is killed die with it, the
-// paused one too.
+// TestDemoDies: the nodes of a killed demo die with it, including a paused one.
 func TestDemoDies(t *testing.T) {
 	p, api := startDemo(t, "--size", "3")
 	var nodes []demoNode

@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// haproxyConfig has the checks as the manual of HAProxy writes them: in HTTP/1.0, without
-// a Host. Its places are the folder of its sockets and the addresses of three nodes.
+// haproxyConfig has the checks as the HAProxy manual shows them: in HTTP/1.0, without a Host.
+// The placeholders are the folder of its sockets and the addresses of three nodes.
 const haproxyConfig = `
 defaults
   mode http
@@ -48,10 +48,11 @@ listen ready
   server n3 %[4]s
 `
 
-// proxied is HAProxy before three nodes.
+// proxied is HAProxy in front of three nodes.
 type proxied struct{ dir, token string }
 
-// node is the status of the node to which HAProxy sends a request; false for none.
+// node returns the status of the node to which HAProxy sends a request, or false if there is
+// none.
 func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered bool) {
 	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -71,8 +72,8 @@ func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered 
 	return s, resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(&s) == nil
 }
 
-// leads waits until HAProxy sends what is for the leader to a node that leads, other than
-// these. HAProxy trusts each node until it has asked it once.
+// leads waits until HAProxy sends requests for the leader to a node that leads, other than but.
+// HAProxy uses every node until its first check.
 func (p proxied) leads(t *testing.T, but ...string) (name string) {
 	t.Helper()
 	began := time.Now()
@@ -81,11 +82,11 @@ func (p proxied) leads(t *testing.T, but ...string) (name string) {
 		name = s.Self.Name
 		return ok && s.IsLeader() && !slices.Contains(but, name)
 	})
-	t.Logf("HAProxy knows %s as the leader after %v", name, time.Since(began).Round(time.Millisecond))
+	t.Logf("HAProxy uses %s as the leader after %v", name, time.Since(began).Round(time.Millisecond))
 	return name
 }
 
-// serve waits until HAProxy sends what any node may do to just these.
+// serve waits until HAProxy sends requests for any node to just these.
 func (p proxied) serve(t *testing.T, names ...string) {
 	t.Helper()
 	slices.Sort(names)
@@ -100,8 +101,8 @@ func (p proxied) serve(t *testing.T, names ...string) {
 	})
 }
 
-// TestHAProxy sends requests to the leader alone, and to each node that is ready, through
-// the end of one leader and the drain of the next.
+// TestHAProxy sends requests only to the leader, and to each ready node, through the end of one
+// leader and the drain of the next.
 func TestHAProxy(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
 	if err != nil {
@@ -154,5 +155,5 @@ func TestHAProxy(t *testing.T) {
 	if got := p.leads(t, first, second); got != third {
 		t.Errorf("%s leads, want %s", got, third)
 	}
-	p.serve(t, second, third) // a drained node is an active member still
+	p.serve(t, second, third) // a drained node is still an active member
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// notes is a file to which commands write lines.
+// notes is a file to which commands append lines.
 type notes struct {
 	t    *testing.T
 	path string
@@ -38,7 +38,7 @@ func (n *notes) lines() []string {
 	return strings.Fields(string(text))
 }
 
-// want waits for lines to be there, and no others.
+// want waits until the file has these lines, and no others.
 func (n *notes) want(lines ...string) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("%q is noted", lines), func() bool {
@@ -46,14 +46,14 @@ func (n *notes) want(lines ...string) {
 	})
 }
 
-// script is a command of a shell, which notes by $N and goes on until it is told to end.
+// script returns a shell command that appends to $N and runs until it is stopped.
 func (n *notes) script(text string) []string {
 	return []string{"--", "sh", "-c", strings.ReplaceAll(text, "$N", ">> "+n.path)}
 }
 
 const untilTerm = `trap 'echo term $N; exit 7' TERM; echo begin $N; while :; do sleep 0.02; done`
 
-// withWrite starts three nodes on which callers may act.
+// withWrite starts three nodes that accept changes.
 func withWrite(t *testing.T) (*nodes, []*process) {
 	t.Helper()
 	c := newNodes(t, 3)
@@ -65,13 +65,13 @@ func withWrite(t *testing.T) (*nodes, []*process) {
 	return c, all
 }
 
-// verb starts athena with a verb that asks node i.
+// verb starts athena with a verb and the address of node i.
 func (c *nodes) verb(i int, verb, name string, more ...string) *process {
 	c.t.Helper()
 	return start(c.t, append([]string{verb, name, "--admin", c.admin(i)}, more...)...)
 }
 
-// ended wants an exit code, and a text on standard error.
+// ended checks an exit code and a text on standard error.
 func (p *process) ended(code int, text string) {
 	p.t.Helper()
 	if got := p.wait(); got != code || !strings.Contains(p.stderr.String(), text) {
@@ -79,8 +79,8 @@ func (p *process) ended(code int, text string) {
 	}
 }
 
-// TestLockOneAtATime: of commands on all nodes one runs at a time, each with a greater
-// token, and athena ends as its command does.
+// TestLockOneAtATime: of commands on all nodes one runs at a time, each with a greater token,
+// and athena exits with the code of its command.
 func TestLockOneAtATime(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
@@ -95,13 +95,13 @@ func TestLockOneAtATime(t *testing.T) {
 	}
 	lines, last := n.lines(), int64(0)
 	if len(lines) != 2*len(all) {
-		t.Fatalf("noted %q, want two lines of each", lines)
+		t.Fatalf("got lines %q, want two of each", lines)
 	}
 	for i := 0; i < len(lines); i += 2 {
 		begun := strings.Split(lines[i], ":")
 		if len(begun) != 5 || begun[0] != "begin" || begun[4] != "lock/x" ||
 			lines[i+1] != "end:"+begun[1] {
-			t.Fatalf("%q and %q, want the begin and the end of one", lines[i], lines[i+1])
+			t.Fatalf("%q and %q, want the begin and end of one command", lines[i], lines[i+1])
 		}
 		var token, version, revision int64
 		_, err := fmt.Sscan(strings.Join(begun[1:4], " "), &token, &version, &revision)
@@ -112,14 +112,14 @@ func TestLockOneAtATime(t *testing.T) {
 	}
 }
 
-// TestLockWaits while another one holds, and no longer than it is told to.
+// TestLockWaits: a lock waits while another process holds it, at most for the given time.
 func TestLockWaits(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
 	first := c.verb(1, "lock", "x", n.script(untilTerm)...)
 	n.want("begin")
 	second := c.verb(2, "lock", "x", n.script(`echo second $N`)...)
-	eventually(t, "who waits is told why", func() bool {
+	eventually(t, "the waiting process prints the reason", func() bool {
 		return strings.HasPrefix(second.stderr.String(),
 			"athena: waiting: n1 at "+c.addrs[0]+" holds it, token ")
 	})
@@ -137,13 +137,13 @@ func TestLockWaits(t *testing.T) {
 	other.signal(syscall.SIGINT)
 	other.ended(0, "")
 	n.want("begin")
-	first.signal(syscall.SIGTERM) // which the command gets
+	first.signal(syscall.SIGTERM) // forwarded to the command
 	first.ended(7, "")
 	second.ended(0, "")
 	n.want("begin", "term", "second")
 }
 
-// TestLockWithoutALeader: who is interrupted is told why nobody leads.
+// TestLockWithoutALeader: an interrupted athena prints why there is no leader.
 func TestLockWithoutALeader(t *testing.T) {
 	c, nodes := withWrite(t)
 	holds := c.verb(2, "lock", "x")
@@ -160,9 +160,9 @@ func TestLockWithoutALeader(t *testing.T) {
 	p.ended(1, "lock/x was not free yet: told to stop: no leader with authority: ")
 }
 
-// TestLockOfANodeThatDies: the command learns within the lease that its lock may be
-// another's soon, whether the node is gone or says nothing, and another one gets it with
-// a greater token.
+// TestLockOfANodeThatDies: the command learns within the lease that another process may soon
+// get its lock, whether the node is dead or silent, and the other process gets the lock with a
+// greater token.
 func TestLockOfANodeThatDies(t *testing.T) {
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		c, nodes := withWrite(t)
@@ -175,7 +175,7 @@ func TestLockOfANodeThatDies(t *testing.T) {
 		first.ended(1, "lock/x was lost: ")
 		took := time.Since(began)
 		t.Logf("%v: ended after %v", how, took)
-		// HoldTimeout, and what this machine needs to run a shell.
+		// HoldTimeout, and the time that this machine needs to run a shell.
 		d := cluster.DefaultConfig().WithDefaults()
 		if most := d.LeaseTimeout + d.LeaderTimeout + 2*time.Second; took > most {
 			t.Errorf("%v: ended after %v, want %v at most", how, took, most)
@@ -185,10 +185,10 @@ func TestLockOfANodeThatDies(t *testing.T) {
 	}
 }
 
-// TestLockOfAnAthenaThatDies is free, and its command is told to end.
+// TestLockOfAnAthenaThatDies: the lock becomes free, and the command is stopped.
 func TestLockOfAnAthenaThatDies(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells a process that its parent has died")
+		t.Skip("only Linux signals the death of a parent")
 	}
 	c, _ := withWrite(t)
 	n := newNotes(t)
@@ -200,8 +200,8 @@ func TestLockOfAnAthenaThatDies(t *testing.T) {
 	n.want("begin", "term", "second")
 }
 
-// TestLockOfAStubbornCommand: who does not end by SIGTERM is killed with all that it has
-// started, and signals of people reach all of that.
+// TestLockOfAStubbornCommand: a command that ignores SIGTERM is killed with all its children,
+// and signals from a terminal reach all of them.
 func TestLockOfAStubbornCommand(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)
@@ -218,8 +218,8 @@ func TestLockOfAStubbornCommand(t *testing.T) {
 	c.verb(2, "lock", "x", "--", "sh", "-c", "kill -9 $$").ended(128+9, "")
 }
 
-// TestElectRunsOneCommand in the whole cluster, on another node where its own dies or is
-// disabled.
+// TestElectRunsOneCommand: athena elect runs one command in the whole cluster, and moves it to
+// another node if its own dies or is disabled.
 func TestElectRunsOneCommand(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)
@@ -232,7 +232,7 @@ func TestElectRunsOneCommand(t *testing.T) {
 	n.want("begin:1")
 	second := work(2)
 	looks := c.verb(3, "elect", "job", "--listen", "-o", "json")
-	eventually(t, "the leader is told", func() bool {
+	eventually(t, "the leader's command is stopped", func() bool {
 		return strings.Contains(looks.stdout.String(), `"leader":{"name":"n1"`)
 	})
 	code, out, _ := run(t, "jobs", "disable", "job", "n1", "--admin", c.admin(3))
@@ -255,6 +255,6 @@ func TestElectRunsOneCommand(t *testing.T) {
 	looks.ended(0, "")
 	if code, _, stderr := run(t, "lock", "x", "--admin", c.admin(2)); code != 1 ||
 		!strings.Contains(stderr, "nobody answers at") {
-		t.Errorf("athena lock through a node that is gone: code %d, %q", code, stderr)
+		t.Errorf("athena lock with a dead node: code %d, %q", code, stderr)
 	}
 }

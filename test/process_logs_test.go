@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// tells wants a process to have written so many lines of a text.
+// tells waits until a process has written count lines with a text.
 func (p *process) tells(text string, count int) {
 	p.t.Helper()
 	got := 0
@@ -25,12 +25,12 @@ func (p *process) tells(text string, count int) {
 		}
 	}
 	if got != count {
-		p.t.Errorf("%d lines say %q, want %d", got, text, count)
+		p.t.Errorf("%d lines contain %q, want %d", got, text, count)
 	}
 }
 
-// TestProcessLogs holds each line of a daemon, from its start to its end, against
-// docs/logs.md, and what happens once to be told once.
+// TestProcessLogs checks each line of a daemon, from start to end, against docs/logs.md, and
+// that single events are logged once.
 func TestProcessLogs(t *testing.T) {
 	page, err := os.ReadFile("../docs/logs.md")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestProcessLogs(t *testing.T) {
 	}
 }
 
-// TestProcessLogsOfASignal: while it joins there is nothing to leave.
+// TestProcessLogsOfASignal: a node that is still joining has nothing to leave.
 func TestProcessLogsOfASignal(t *testing.T) {
 	c := newNodes(t, 2)
 	p := c.start(1, "--join-only")

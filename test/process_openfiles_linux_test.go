@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestProcessWithoutFreeDescriptors: callers of the admin API take every file that a node
-// may open, and hold them. The node warns of such a limit at its start, saves what the
-// cluster decides meanwhile, and is its member throughout.
+// TestProcessWithoutFreeDescriptors: callers of the admin API hold every file descriptor that a
+// node may use. The node warns about such a limit at its start, saves what the cluster decides
+// meanwhile, and stays a member.
 func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	const limit = 64
 	sh, err := exec.LookPath("sh")
@@ -47,7 +47,7 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	for range 2 * limit {
 		conn, err := net.Dial("unix", strings.TrimPrefix(c.admin(1), "unix:"))
 		if err != nil {
-			break // its queue is full: the node accepts no more
+			break // the queue is full: the node accepts no more connections
 		}
 		callers = append(callers, conn)
 	}
@@ -57,7 +57,7 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	})
 
 	state := filepath.Join(c.store(1), "athena.state")
-	for range 3 { // each takes a member out of the cluster, and into it
+	for range 3 { // each removes a member from the cluster and adds it again
 		before, err := os.ReadFile(state)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 		eventually(t, "the node has saved", func() bool {
 			select {
 			case <-starved.exited:
-				t.Fatalf("the node ended: %s", starved.stderr.String())
+				t.Fatalf("node stopped: %s", starved.stderr.String())
 			default:
 			}
 			now, err := os.ReadFile(state)

@@ -22,12 +22,12 @@ var (
 	adminAddr  = regexp.MustCompile(`127\.0\.0\.1:707\d`)
 )
 
-// TestReadmeByHand pastes what README.md says about three nodes on one machine
-// into a shell, on ports that are free, and does to them what it says next.
+// TestReadmeByHand pastes the commands of README.md for three nodes on one machine into a
+// shell, on free ports, and follows its next steps.
 func TestReadmeByHand(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("bash is not installed: other shells have no jobs in scripts")
+		t.Skip("bash is not installed: other shells have no job control in scripts")
 	}
 	commands := onFreePorts(t, byHand(t))
 	admins := regexp.MustCompile(`--admin (\S+) 2>`).FindAllStringSubmatch(commands, -1)
@@ -45,7 +45,7 @@ func TestReadmeByHand(t *testing.T) {
 	if err := os.Symlink(path, filepath.Join(dir, "bin/athena")); err != nil {
 		t.Fatal(err)
 	}
-	// As long as it needs here, in place of a while.
+	// Wait just as long as needed here.
 	commands = strings.Replace(commands, "sleep 1\n", settled(admins[0][1], 3), 1)
 	commands = strings.Replace(commands, "make build\n", "", 1)
 	first := regexp.MustCompile(`(?m)^.*try/1 .*$`).FindString(commands)
@@ -65,7 +65,7 @@ func TestReadmeByHand(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- sh.Wait() }()
 	t.Cleanup(func() {
-		_ = syscall.Kill(-sh.Process.Pid, syscall.SIGKILL) // what is left of it
+		_ = syscall.Kill(-sh.Process.Pid, syscall.SIGKILL) // the remaining processes
 		if t.Failed() {
 			t.Logf("%s\nprints\n%s", commands, &out)
 		}
@@ -77,7 +77,7 @@ func TestReadmeByHand(t *testing.T) {
 	}
 }
 
-// byHand is the one block of README.md that starts nodes.
+// byHand returns the one block of README.md that starts nodes.
 func byHand(t *testing.T) string {
 	t.Helper()
 	readme, err := os.ReadFile("../README.md")
@@ -96,7 +96,7 @@ func byHand(t *testing.T) string {
 	return found[0]
 }
 
-// onFreePorts gives every address in the commands a port that nobody uses.
+// onFreePorts replaces the port of every address in the commands by a free one.
 func onFreePorts(t *testing.T, commands string) string {
 	t.Helper()
 	free := map[string]string{}
@@ -113,7 +113,7 @@ func onFreePorts(t *testing.T, commands string) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Close() // not before all are found
+			defer l.Close() // closed at the end, so that no port is found twice
 			free[a] = l.Addr().String()
 		}
 	}
@@ -121,8 +121,8 @@ func onFreePorts(t *testing.T, commands string) string {
 	return at.ReplaceAllStringFunc(commands, func(a string) string { return free[a] })
 }
 
-// settled is a command that waits until a node sees a leader with authority, and
-// so many active members.
+// settled returns a command that waits until a node sees a leader with authority and active
+// members.
 func settled(admin string, active int) string {
 	return fmt.Sprintf("until bin/athena leader --admin %s && "+
 		"[ $(bin/athena members --admin %s | grep -c ' active ') = %d ]\n"+

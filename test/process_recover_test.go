@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/internal/store"
 )
 
-// TestProcessRecover: two of three lose their directories, which nothing brings back.
-// The third one says so, forgets only once it is stopped and told to, and then all
-// three are a new cluster.
+// TestProcessRecover: two of three nodes permanently lose their directories. The third one
+// reports that, and discards its state only after it is stopped and with a confirmation. All
+// three then form a new cluster.
 func TestProcessRecover(t *testing.T) {
 	c := newNodes(t, 3)
 	all, _ := c.startAll()
@@ -50,12 +50,12 @@ func TestProcessRecover(t *testing.T) {
 		}
 	}
 	all = []*process{c.start(1), c.start(2, "--join-only"), c.start(3, "--join-only")}
-	eventually(t, "node 1 says that too many stores are lost", func() bool {
+	eventually(t, "node 1 logs that too many stores are lost", func() bool {
 		s, ok := c.status(1)
 		return ok && strings.Contains(s.NoLeader, "too many members lost their stores")
 	})
 	kill(all[1:])
-	// Its state may change as long as it runs: what is refused then is looked at below.
+	// The state may change while the node runs: refusals are checked below.
 	if code, _, stderr := run(t, append(recoverArgs, "--confirm", "athena")...); code != 1 ||
 		!strings.Contains(stderr, "the node must not run") {
 		t.Errorf("while it runs: exit %d, %s; want 1 and that it must not run", code, stderr)
@@ -67,7 +67,7 @@ func TestProcessRecover(t *testing.T) {
 	code, stdout, stderr := run(t, append(recoverArgs, "--confirm", "athena")...)
 	if code != 0 || !strings.Contains(stdout, "Tokens begin at 1") ||
 		!strings.Contains(stdout, c.addrs[2]) {
-		t.Fatalf("exit %d, %s, %s; want 0, what it forgot, and what follows", code, stdout, stderr)
+		t.Fatalf("exit %d, %s, %s; want 0, what it discarded, and the next steps", code, stdout, stderr)
 	}
 	refused("a second time", store.ErrUnused.Error(), 1, "--confirm", "athena")
 
@@ -77,8 +77,8 @@ func TestProcessRecover(t *testing.T) {
 	}
 }
 
-// TestProcessRecoverWithoutStore makes none, where a directory is mistyped or is the one
-// above those of the nodes, and says of no node that it can start.
+// TestProcessRecoverWithoutStore: recover creates no store if a directory is misspelled or is
+// the parent of those of the nodes, and reports no node that can start.
 func TestProcessRecoverWithoutStore(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "mistyped")
@@ -86,11 +86,11 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 		code, _, stderr := run(t, "recover", "--data-dir", dir, "--confirm", "athena")
 		if code != 1 || !strings.Contains(stderr, "there is no store in "+dir) ||
 			strings.Contains(stderr, "can start") {
-			t.Errorf("exit %d, %s; want 1 and that there is none", code, stderr)
+			t.Errorf("exit %d, %s; want 1 and that there is no store", code, stderr)
 		}
 	}
 	if made, err := os.ReadDir(above); err != nil || len(made) != 0 {
-		t.Errorf("%v were made, %v", made, err)
+		t.Errorf("%v were created, %v", made, err)
 	}
 	if code, _, stderr := run(t, "recover"); code != 2 || !strings.Contains(stderr, "--data-dir") {
 		t.Errorf("without a directory: exit %d, %s; want 2 and --data-dir", code, stderr)

@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// TestProcessReleaseIsReproducible: the same sources in two folders give the same
-// bytes, with the flags of scripts/release.sh but for the commit, which a copy of the
-// sources lacks.
+// TestProcessReleaseIsReproducible: the same sources in two folders give the same bytes, with
+// the flags of scripts/release.sh except for the commit, which a copy of the sources lacks.
 func TestProcessReleaseIsReproducible(t *testing.T) {
 	var programs [2][]byte
 	for i := range programs {
@@ -40,7 +39,7 @@ func TestProcessReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// TestProcessReleaseArchive has what a host needs to run a node under systemd.
+// TestProcessReleaseArchive: the archive has what a host needs to run a node under systemd.
 func TestProcessReleaseArchive(t *testing.T) {
 	for _, tool := range []string{"git", "tar", "gzip", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {

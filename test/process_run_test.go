@@ -20,10 +20,10 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// leaderTimeout of the nodes here, in milliseconds.
+// leaderTimeout is the timeout of the nodes in these tests, in milliseconds.
 const leaderTimeout = 1000
 
-// freeAddresses finds addresses of loopback that nobody uses at the moment.
+// freeAddresses finds unused addresses of the loopback interface.
 func freeAddresses(t *testing.T, count int) (all []string) {
 	t.Helper()
 	for range count {
@@ -31,15 +31,14 @@ func freeAddresses(t *testing.T, count int) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() // not before all are found, or one is found twice
+		defer c.Close() // closed at the end, so that no address is found twice
 		all = append(all, c.LocalAddr().String())
 	}
 	return all
 }
 
-// TestProcessRefused starts nodes that cannot belong to a running cluster. Each
-// says why and what to do, and ends with 1; the cluster goes on, and says who
-// wanted in.
+// TestProcessRefused starts nodes that cannot join a running cluster. Each prints the reason
+// and what to do, and exits with 1. The cluster keeps running and logs the attempts.
 func TestProcessRefused(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
@@ -72,7 +71,7 @@ func TestProcessRefused(t *testing.T) {
 			}
 			for _, want := range k.want {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("%q says\n%s\nwant %q in it", k.more, stderr, want)
+					t.Errorf("%q prints\n%s\nwant %q in it", k.more, stderr, want)
 				}
 			}
 		})
@@ -84,15 +83,15 @@ func TestProcessRefused(t *testing.T) {
 	}
 	for i, p := range all {
 		for _, want := range []string{"handshake refused", "peer refused", "Size differs: 3 here, 5 at"} {
-			eventually(t, fmt.Sprintf("n%d says %q", i+1, want), func() bool {
+			eventually(t, fmt.Sprintf("n%d prints %q", i+1, want), func() bool {
 				return strings.Contains(p.stderr.String(), want)
 			})
 		}
 	}
 }
 
-// TestProcessAdminTaken holds that a node which cannot be asked as was wanted
-// does not start.
+// TestProcessAdminTaken: a node does not start if it cannot serve the admin API at the given
+// address.
 func TestProcessAdminTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,8 +105,8 @@ func TestProcessAdminTaken(t *testing.T) {
 	}
 }
 
-// TestProcessCorruptStore holds that a node whose store is damaged says so and
-// leaves the file as it is.
+// TestProcessCorruptStore: a node with a damaged store reports that and does not change the
+// file.
 func TestProcessCorruptStore(t *testing.T) {
 	c := newNodes(t, 1)
 	p := c.start(1)
@@ -143,8 +142,8 @@ func TestProcessCorruptStore(t *testing.T) {
 	c.settle(1)
 }
 
-// TestProcessStart holds what a node says when it starts: one line on standard
-// error with what people need, and nothing on standard output.
+// TestProcessStart: at its start a node prints one line on standard error with what users need,
+// and nothing on standard output.
 func TestProcessStart(t *testing.T) {
 	c := newNodes(t, 1)
 	p := c.start(1, "--log-format", "json", "--cluster", "orders")
@@ -164,11 +163,11 @@ func TestProcessStart(t *testing.T) {
 	}
 }
 
-// TestProcessHangup holds that a node whose terminal is closed leaves in order, and
-// that one which nohup started does not.
+// TestProcessHangup: a node leaves in order when its terminal is closed, unless nohup started
+// it.
 func TestProcessHangup(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
-		t.Skip("who runs the tests ignores SIGHUP, and so does the node")
+		t.Skip("the parent of the tests ignores SIGHUP, and so does the node")
 	}
 	c := newNodes(t, 1)
 	p := c.start(1)
@@ -188,12 +187,12 @@ func TestProcessHangup(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "hangup") {
-		t.Errorf("SIGHUP under nohup, then SIGTERM: exit %d, want 0, and no word of the first", code)
+		t.Errorf("SIGHUP under nohup, then SIGTERM: exit %d, want 0 and no log line about SIGHUP", code)
 	}
 }
 
-// TestProcessLeave holds that SIGTERM hands leadership over: the others have a
-// leader long before they could have noticed a silence.
+// TestProcessLeave: SIGTERM hands leadership over: the others have a leader long before they
+// could notice a silence.
 func TestProcessLeave(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
@@ -206,17 +205,17 @@ func TestProcessLeave(t *testing.T) {
 	next := c.settle(rest...)
 	s, _ := c.status(next)
 	if e := s.LastElection; e == nil || e.TookMS >= leaderTimeout {
-		t.Errorf("last election: %+v, want less than %d ms, after which silence is noticed",
+		t.Errorf("last election: %+v, want less than %d ms, when silence is noticed",
 			e, leaderTimeout)
 	}
 	c.start(leader)
 	if again := c.settle(1, 2, 3); again != next {
-		t.Errorf("after n%d came back, n%d leads, want n%d", leader, again, next)
+		t.Errorf("after the return of n%d, n%d leads, want n%d", leader, again, next)
 	}
 }
 
-// TestProcessAlone holds what a node says that reaches nobody: it works, is not
-// ready, knows no leader, and stops when told.
+// TestProcessAlone: a node without any other runs, is not ready, knows no leader, and stops on
+// request.
 func TestProcessAlone(t *testing.T) {
 	c := newNodes(t, 3)
 	p := start(t, "run", "--addr", c.addrs[0], "--name", "n1", "--size", "3",
@@ -236,7 +235,7 @@ func TestProcessAlone(t *testing.T) {
 		"WRN not in a cluster yet leaderless_ms=", `why="asked `,
 		c.addrs[1] + " (no answer)", c.addrs[2] + " (no answer)",
 	} {
-		eventually(t, "n1 says "+want, func() bool { return strings.Contains(p.stderr.String(), want) })
+		eventually(t, "n1 prints "+want, func() bool { return strings.Contains(p.stderr.String(), want) })
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {
@@ -244,8 +243,8 @@ func TestProcessAlone(t *testing.T) {
 	}
 }
 
-// TestProcessSecondSignal ends a leader at once that cannot hand over, because
-// nobody is left.
+// TestProcessSecondSignal: a second signal immediately ends a leader that cannot hand over,
+// because no other node is left.
 func TestProcessSecondSignal(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
@@ -257,11 +256,11 @@ func TestProcessSecondSignal(t *testing.T) {
 	p := all[leader-1]
 	p.signal(syscall.SIGTERM)
 	eventually(t, "it leaves", func() bool { return strings.Contains(p.stderr.String(), "leaving") })
-	time.Sleep(200 * time.Millisecond) // two signals at one time count as one
+	time.Sleep(200 * time.Millisecond) // simultaneous signals count as one
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 1 || time.Since(began) > patience/4 {
-		t.Errorf("exit %d after %v, want 1 at once", code, time.Since(began))
+		t.Errorf("exit %d after %v, want 1 immediately", code, time.Since(began))
 	}
 	p.tells("told to stop; a second signal ends at once", 1)
 	p.tells("ending at once", 1)

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestProcessTellsSystemd when it is a member, who leads, and that it leaves, in the
-// words of sd_notify(3).
+// TestProcessTellsSystemd: systemd is notified when the node is a member, of the leader, and
+// when it leaves, in the format of sd_notify(3).
 func TestProcessTellsSystemd(t *testing.T) {
 	c := newNodes(t, 1)
 	path := filepath.Join(c.dir, "notify")
@@ -66,6 +66,6 @@ func TestProcessTellsSystemd(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if told[0] != "READY=1" {
-		t.Errorf("first told: %q, want READY=1", told[0])
+		t.Errorf("first notification %q, want READY=1", told[0])
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// TestProcessStoreOfSomethingElse restarts members of a cluster of three on
-// their stores with other flags: nobody may lead by that. Each says both values
-// and what to do, ends with 2 as after any wrong flag, and leaves its store as
-// it is; with the old flags the cluster goes on.
+// TestProcessStoreOfSomethingElse restarts members of a cluster of three on their stores with
+// other flags. None leads as a result. Each prints both values and what to do, exits with 2 as
+// after any wrong flag, and does not change its store. With the old flags the cluster
+// continues.
 func TestProcessStoreOfSomethingElse(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()

@@ -24,8 +24,8 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// patience is how long real processes may take for anything. It is long: what
-// is fast is measured elsewhere, and this machine may be busy.
+// patience is the longest wait for real processes. It is long because speed is measured
+// elsewhere and this machine may be busy.
 const patience = 20 * time.Second
 
 // program builds athena once for all tests of processes.
@@ -43,8 +43,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// TestMain takes the variables away that the shell has for nodes of its own:
-// commands that tests paste into a shell would obey them.
+// TestMain unsets the variables that the user's shell may have for nodes: commands that tests
+// paste into a shell would use them.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ATHENA_") {
@@ -66,7 +66,7 @@ type process struct {
 	exited         chan struct{}
 }
 
-// text collects what a process prints, and can be read meanwhile.
+// text collects the output of a process and can be read while it runs.
 type text struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -84,14 +84,13 @@ func (w *text) String() string {
 	return w.b.String()
 }
 
-// start runs athena with nothing of this user's settings. It is killed when
-// the test ends.
+// start runs athena without the user's settings. It is killed when the test ends.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	return startTo(t, nil, args...)
 }
 
-// startTo is start with another standard output, where there is one.
+// startTo is start with another standard output, unless stdout is nil.
 func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 	t.Helper()
 	path, err := program()
@@ -101,7 +100,7 @@ func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 	return startCommand(t, stdout, exec.Command(path, args...))
 }
 
-// startCommand is startTo for a command that becomes athena.
+// startCommand is startTo for a command that executes athena.
 func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, exited: make(chan struct{})}
@@ -109,7 +108,7 @@ func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
 	if stdout != nil {
 		p.cmd.Stdout = stdout
 	}
-	p.cmd.WaitDelay = patience // for what it has left behind, with its output
+	p.cmd.WaitDelay = patience // for children that keep its output open
 	home := t.TempDir()
 	p.cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH")}
 	if err := p.cmd.Start(); err != nil {
@@ -117,7 +116,7 @@ func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // the tests look at the exit code
+		_ = p.cmd.Wait() // the tests check the exit code
 	}()
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
@@ -138,13 +137,13 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, p.stdout.String(), p.stderr.String()
 }
 
-// wait returns the exit code, -1 after a signal.
+// wait returns the exit code, or -1 after a signal.
 func (p *process) wait() int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
 	case <-time.After(patience):
-		p.t.Fatalf("athena %q: runs after %v, want its end", p.cmd.Args[1:], patience)
+		p.t.Fatalf("athena %q: still running after %v", p.cmd.Args[1:], patience)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -156,7 +155,8 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// eventually waits until is holds. It looks often, since times are told by it.
+// eventually waits until is returns true. It polls often, because some tests measure times with
+// it.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
@@ -166,8 +166,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// nodes is a cluster of processes, by their numbers from 1. Every node is a
-// seed.
+// nodes is a cluster of processes, numbered from 1. Every node is a seed.
 type nodes struct {
 	t     *testing.T
 	dir   string
@@ -176,7 +175,7 @@ type nodes struct {
 
 func newNodes(t *testing.T, size int) *nodes {
 	t.Helper()
-	// Short, since the path of a socket is.
+	// The folder is short because the path of a socket must be.
 	dir, err := os.MkdirTemp("", "a")
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +199,7 @@ func (c *nodes) secret(name, content string) string {
 func (c *nodes) store(i int) string { return filepath.Join(c.dir, "store"+strconv.Itoa(i)) }
 func (c *nodes) admin(i int) string { return "unix:" + filepath.Join(c.dir, strconv.Itoa(i)) }
 
-// flags are those of node i; later ones win.
+// flags returns the flags of node i; later ones override earlier ones.
 func (c *nodes) flags(i int, more ...string) []string {
 	return append([]string{
 		"run", "--addr", c.addrs[i-1], "--name", "n" + strconv.Itoa(i),
@@ -214,8 +213,8 @@ func (c *nodes) start(i int, more ...string) *process {
 	return start(c.t, c.flags(i, more...)...)
 }
 
-// startAll starts every node, waits until all are active, and returns them with
-// the number of the leader.
+// startAll starts every node, waits until all are active, and returns them with the number of
+// the leader.
 func (c *nodes) startAll() (all []*process, leader int) {
 	c.t.Helper()
 	var numbers []int
@@ -226,7 +225,7 @@ func (c *nodes) startAll() (all []*process, leader int) {
 	return all, c.settle(numbers...)
 }
 
-// status asks node i; false while it does not answer.
+// status returns the status of node i, or false if it does not answer.
 func (c *nodes) status(i int) (adminapi.Status, bool) {
 	c.t.Helper()
 	client, err := adminclient.New(c.admin(i))
@@ -237,8 +236,8 @@ func (c *nodes) status(i int) (adminapi.Status, bool) {
 	return s, err == nil
 }
 
-// settle waits until these nodes, and no others, are active members under one
-// quorate leader, and returns its number.
+// settle waits until just these nodes are active members under one quorate leader, and returns
+// its number.
 func (c *nodes) settle(numbers ...int) (leader int) {
 	c.t.Helper()
 	eventually(c.t, fmt.Sprintf("nodes %v active under one leader", numbers), func() bool {

@@ -12,9 +12,9 @@ import (
 	"unicode"
 )
 
-// The tests of this file are about the scenarios as texts.
+// These tests check the scenarios as texts.
 
-// firstLine says what a scenario shows.
+// firstLine is the form of the first line, which tells what a scenario shows.
 var firstLine = regexp.MustCompile(
 	`^# Shows protocol\.md section [0-9]+(, [0-9]+)*(; fault [0-9]+)*: .+`)
 
@@ -36,20 +36,20 @@ func scenarioText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A wrongStory fails with an error that has all of want.
+// A wrongStory fails with an error that contains all of want.
 type wrongStory struct {
 	name, text string
 	want       []string
 }
 
-// pair begins a story of two.
+// pair is the beginning of a story of two.
 const pair = "cluster of 2, seeds n1 n2\nstart n1 n2\nwait until n2 leads with authority\n"
 
-// wrongLines are stories that are not understood.
+// wrongLines are stories with lines that are not understood.
 func wrongLines() []wrongStory {
 	return []wrongStory{
 		{"no verb", "cluster of 3, seeds n1\nbegin n1", []string{
-			`a.txt:2: "begin n1" is no line of a scenario; the nearest:`, "\n\tdrain NODES\n",
+			`a.txt:2: "begin n1" is not a line of a scenario; the nearest:`, "\n\tdrain NODES\n",
 			"\ntest/scenarios.md lists all",
 		}},
 		{"a word wrong", "cluster of 3, seeds n1\nstart n1 with siez 3", []string{
@@ -58,38 +58,40 @@ func wrongLines() []wrongStory {
 		{"another verb", "cluster of 3, seeds n1\nsleep 5 seconds", []string{
 			"the nearest:\n\trun for DURATION\n",
 		}},
-		{"nothing but a colon", ":", []string{"a.txt:1: \":\" is no line of a scenario; the nearest:"}},
+		{"nothing but a colon", ":", []string{
+			"a.txt:1: \":\" is not a line of a scenario; the nearest:",
+		}},
 		{"nothing happens", "# Shows protocol.md section 6: nothing\n\n", []string{
 			"a.txt: nothing happens: want lines below the comments, the first: cluster of NUMBER",
 		}},
 		{"no line", "", []string{"a.txt: nothing happens"}},
 		{"no such kind", pair + "lose what n1 send to n2: Gossip", []string{
-			`"Gossip" is no KIND: want one of Greet, LeaderQuery,`, "NODES send to NODES: KIND",
+			`"Gossip" is not a KIND: want one of Greet, LeaderQuery,`, "NODES send to NODES: KIND",
 		}},
 		{"no such status", pair + "expect n1 shows n2 asleep", []string{
-			`a.txt:4: "n1 shows n2 asleep" is no condition: "asleep" is no STATUS: want one of joining,`,
+			`a.txt:4: "n1 shows n2 asleep" is not a condition: "asleep" is not a STATUS: want one of`,
 		}},
 		{"no such role", pair + "expect n1 is king", []string{
-			`"king" is no ROLE: want one of up, down,`,
+			`"king" is not a ROLE: want one of up, down,`,
 		}},
 		{"no such unit", pair + "run for 5 fortnights", []string{
-			`a.txt:4: `, `"5 fortnights" is no DURATION: want a number and a unit: TTL, heartbeat timeout,`,
+			`a.txt:4: `, `"5 fortnights" is not a DURATION: want a number and a unit: TTL, heartbeat`,
 		}},
-		{"no unit", pair + "within 5: all are active", []string{`"5" is no DURATION`}},
-		{"no such node", pair + "crash m1", []string{`"m1" is no NODES: want one or more of n1, n2`}},
-		{"commas", pair + "crash n1, n2", []string{`"n1, n2" is no NODES`, "nothing but spaces"}},
-		{"no number", "cluster of three, seeds n1", []string{`"three" is no NUMBER: want a whole`}},
+		{"no unit", pair + "within 5: all are active", []string{`"5" is not a DURATION`}},
+		{"no such node", pair + "crash m1", []string{`"m1" is not a NODES: want one or more of n1, n2`}},
+		{"commas", pair + "crash n1, n2", []string{`"n1, n2" is not a NODES`, "nothing but spaces"}},
+		{"no number", "cluster of three, seeds n1", []string{`"three" is not a NUMBER: want a whole`}},
 		{"no condition", pair + "expect n1 leads", []string{
-			`a.txt:4: "n1 leads" is no condition; the nearest:`, "\n\tNODE leads with authority\n",
+			`a.txt:4: "n1 leads" is not a condition; the nearest:`, "\n\tNODE leads with authority\n",
 		}},
 		{"no such reason", pair + "expect n1 refuses n2: tired", []string{
-			"a.txt:4: ", `is no condition: "tired" is no REASON: want one of own address, `,
+			"a.txt:4: ", `is not a condition: "tired" is not a REASON: want one of own address, `,
 			"the line is read as: NODE refuses NODE: REASON",
 		}},
 	}
 }
 
-// wrongStories are understood, and cannot be played or do not hold.
+// wrongStories are understood, but cannot be played or do not hold.
 func wrongStories() []wrongStory {
 	return []wrongStory{
 		{"no such process", pair + "crash n3", []string{
@@ -115,17 +117,18 @@ func wrongStories() []wrongStory {
 			"a.txt:4: ", "it does not hold",
 		}},
 		{"time", pair + "crash n1 n2\nwithin 2 seconds: all are active", []string{
-			"a.txt:5: within 2 seconds: all are active: it did not come within 2s\n", " n02  crashed ",
+			"a.txt:5: within 2 seconds: all are active: it did not happen within 2s\n", " n02  crashed ",
 		}},
 		{"never", pair + "never: n2 is down\ncrash n2\nrun for 1 second", []string{
-			`a.txt:6: run for 1 second: line 4 says "never: n2 is down", and it was at `, " n02  crashed ",
+			`a.txt:6: run for 1 second: line 4 is "never: n2 is down", but it happened at `,
+			" n02  crashed ",
 		}},
 		{"never, from the start", pair + "never: n2 leads version 1", []string{
 			"a.txt:4: never: n2 leads",
 		}},
 		{"connections without a dial", "active greet of n1 arrives", []string{"n1 and n2 must dial"}},
 		{"no such greet", "n1 and n2 dial each other\npassive greet of n1 arrives", []string{
-			"a.txt:2: ", "there is no such greet on its way",
+			"a.txt:2: ", "no such greet is on its way",
 		}},
 		{"in one course", "for each WHO of n1 | n2\n" + pair + "expect WHO leads version 1", []string{
 			"a.txt:5: expect n1 leads version 1: it does not hold",
@@ -133,8 +136,7 @@ func wrongStories() []wrongStory {
 	}
 }
 
-// TestScenarioFailures plays stories that are wrong: each says where, and what
-// is to be done about it.
+// TestScenarioFailures plays wrong stories: each error names the line and what to do about it.
 func TestScenarioFailures(t *testing.T) {
 	for _, test := range slices.Concat(wrongLines(), wrongStories()) {
 		t.Run(test.name, func(t *testing.T) {
@@ -157,8 +159,8 @@ func TestScenarioFailures(t *testing.T) {
 	}
 }
 
-// TestScenarioWordsAreDocumented wants every form of a line, and of a condition,
-// in test/scenarios.md, and none besides.
+// TestScenarioWordsAreDocumented checks that test/scenarios.md has every form of a line and of
+// a condition, and no others.
 func TestScenarioWordsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
@@ -176,13 +178,13 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 	}
 	for _, form := range documented {
 		if !slices.Contains(forms, form) {
-			t.Errorf("test/scenarios.md has a row for `%s`, which is no word of a scenario", form)
+			t.Errorf("test/scenarios.md has a row for `%s`, which is not a form of a scenario", form)
 		}
 	}
 }
 
-// TestScenarioPlacesAreDocumented wants test/scenarios.md to list the words of each
-// place that has many, in a paragraph that begins with its name.
+// TestScenarioPlacesAreDocumented checks that test/scenarios.md lists the words of each place
+// with many words, in a paragraph that begins with its name.
 func TestScenarioPlacesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
@@ -202,7 +204,7 @@ func TestScenarioPlacesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestScenarioOfThePage plays the one that test/scenarios.md begins with.
+// TestScenarioOfThePage plays the scenario at the beginning of test/scenarios.md.
 func TestScenarioOfThePage(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
@@ -210,7 +212,7 @@ func TestScenarioOfThePage(t *testing.T) {
 	}
 	parts := strings.Split(string(page), "\n```\n")
 	if len(parts) != 3 || !firstLine.MatchString(parts[1]) {
-		t.Fatalf("%d blocks in test/scenarios.md, want one that begins as a scenario does", len(parts)/2)
+		t.Fatalf("%d blocks in test/scenarios.md, want one that begins like a scenario", len(parts)/2)
 	}
 	tales, err := readScenario("page", parts[1])
 	if err != nil {
@@ -223,7 +225,8 @@ func TestScenarioOfThePage(t *testing.T) {
 	}
 }
 
-// TestScenarioWordsAreUsed wants each form in a story: what no story needs goes.
+// TestScenarioWordsAreUsed checks that a story uses each form. Delete a form that no story
+// needs.
 func TestScenarioWordsAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	for _, name := range scenarioFiles(t) {
@@ -249,8 +252,8 @@ var (
 	showing  = regexp.MustCompile(`fault ([0-9]+)`)
 )
 
-// TestScenarioTables wants the tables of test/scenarios.md to name every story,
-// those of a fault in its row, and none besides.
+// TestScenarioTables checks that the tables of test/scenarios.md name every story, those of a
+// fault in its row, and no others.
 func TestScenarioTables(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
@@ -258,7 +261,7 @@ func TestScenarioTables(t *testing.T) {
 	}
 	_, tables, _ := strings.Cut(string(page), "\n## Stories\n")
 	tables, _, _ = strings.Cut(tables, "\n## ")
-	listed := map[string][]string{} // what the rows that name a story show
+	listed := map[string][]string{} // the faults in whose rows a story is named
 	for _, row := range storyRow.FindAllStringSubmatch(tables, -1) {
 		for name := range strings.SplitSeq(row[2], ", ") {
 			name = strings.Trim(name, "`") + ".txt"
@@ -272,18 +275,18 @@ func TestScenarioTables(t *testing.T) {
 		first, _, _ := strings.Cut(scenarioText(t, name), ":")
 		for _, m := range showing.FindAllStringSubmatch(first, -1) {
 			if !slices.Contains(listed[name], m[1]) {
-				t.Errorf("%s shows fault %s, and is not in its row", name, m[1])
+				t.Errorf("%s shows fault %s, but is not in its row", name, m[1])
 			}
 			listed[name] = slices.DeleteFunc(listed[name], func(s string) bool { return s == m[1] })
 		}
 		for _, row := range listed[name] {
 			if !strings.ContainsFunc(row, unicode.IsLetter) {
-				t.Errorf("%s is in the row of fault %s, and does not say that it shows it", name, row)
+				t.Errorf("%s is in the row of fault %s, but does not name that fault", name, row)
 			}
 		}
 		delete(listed, name)
 	}
 	for name := range listed {
-		t.Errorf("test/scenarios.md names %s, which is no story", name)
+		t.Errorf("test/scenarios.md names %s, which is not a story", name)
 	}
 }

@@ -11,19 +11,18 @@ import (
 	"sync"
 )
 
-// This file says what is wrong with a line that no form has.
+// This file describes what is wrong with a line that has no form.
 
 const listsAll = "test/scenarios.md lists all"
 
-// A looseForm is a form in whose places anything may stand that could have been
-// meant for it.
+// A looseForm is a form whose places accept anything that could have been meant for them.
 type looseForm struct {
 	form    string
 	places  []string
 	pattern *regexp.Regexp
 }
 
-// loosePlaces are what may be meant for a place: as much as has its shape.
+// loosePlaces are patterns for what may be meant for a place.
 var loosePlaces = map[string]string{
 	"NODES": `(\S+(?:,? n\S+)*)`, "NODE": `(\S+)`, "NUMBER": `(\S+)`,
 	"DURATION": `([^\s:]+(?: [^\s:]+){0,2})`, "COND": `(.+)`,
@@ -43,8 +42,8 @@ var looseForms = sync.OnceValue(func() map[string]looseForm {
 	return all
 })
 
-// fault says which word of a line is none of its place; it is empty where the line
-// is not of this form, or has more than one such word.
+// fault returns the word of a line that does not fit its place, or "" if the line does not have
+// this form or has more than one such word.
 func (l looseForm) fault(line string) string {
 	text := l.pattern.FindStringSubmatch(line)
 	if text == nil || strings.TrimSpace(placeWord.ReplaceAllString(l.form, "")) == "" {
@@ -53,7 +52,7 @@ func (l looseForm) fault(line string) string {
 	var faults []string
 	for i, place := range l.places {
 		if !regexp.MustCompile(`^` + places()[place] + `$`).MatchString(text[i+1]) {
-			faults = append(faults, fmt.Sprintf("%q is no %s: %s", text[i+1], place, mayStand(place)))
+			faults = append(faults, fmt.Sprintf("%q is not a %s: %s", text[i+1], place, mayStand(place)))
 		}
 	}
 	if len(faults) != 1 {
@@ -62,7 +61,7 @@ func (l looseForm) fault(line string) string {
 	return fmt.Sprintf("%s\nthe line is read as: %s", faults[0], l.form)
 }
 
-// mayStand says what may stand in a place.
+// mayStand describes what may stand in a place.
 func mayStand(place string) string {
 	switch place {
 	case "NODES":
@@ -78,19 +77,19 @@ func mayStand(place string) string {
 	}
 }
 
-// notUnderstood is the error for a line, or a condition, that has none of forms.
+// notUnderstood returns the error for a line or a condition that has none of the forms.
 func notUnderstood(what, line string, forms []string) error {
 	for _, form := range forms {
 		if fault := looseForms()[form].fault(line); fault != "" {
-			return fmt.Errorf("%q is no %s: %s", line, what, fault)
+			return fmt.Errorf("%q is not a %s: %s", line, what, fault)
 		}
 	}
-	return fmt.Errorf("%q is no %s; the nearest:\n\t%s\n%s",
+	return fmt.Errorf("%q is not a %s; the nearest:\n\t%s\n%s",
 		line, what, strings.Join(nearest(line, forms), "\n\t"), listsAll)
 }
 
-// nearest are the forms that a line may have been meant to have: those that begin
-// with its first word, and otherwise all, the few with the least distance.
+// nearest returns the forms that may be meant: those that begin with the first word of the
+// line, or otherwise of all forms the few with the smallest distance.
 func nearest(line string, forms []string) []string {
 	const few = 5
 	said := shape(line)
@@ -114,8 +113,8 @@ var (
 	someNumber = regexp.MustCompile(`\b[0-9.]+\b`)
 )
 
-// shape is a line in words, with a place for all that has the look of one; places
-// weigh double.
+// shape returns the words of a line, with a placeholder for each word that looks like a place;
+// placeholders count twice.
 func shape(line string) (out []string) {
 	line = regexp.MustCompile(places()["DURATION"]).ReplaceAllString(line, "DURATION")
 	line = somePlaces.ReplaceAllString(line, "NODES")
@@ -128,7 +127,7 @@ func shape(line string) (out []string) {
 	return out
 }
 
-// distance is how many words or letters must come, go or change between a and b.
+// distance returns the edit distance between a and b.
 func distance[T comparable](a, b []T) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -19,12 +19,12 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file plays the stories of testdata/scenario with the real core. What a
-// line may say stands in scenario_words_test.go; test/scenarios.md tells of both.
+// This file plays the stories of testdata/scenario with the real core. scenario_words_test.go
+// defines the lines; test/scenarios.md describes both.
 
 const (
 	scenarioFolder = "testdata/scenario"
-	// scenarioSeeds is with how many seeds each is played: none may hold by luck.
+	// scenarioSeeds is the number of seeds for each story, so that none holds by luck.
 	scenarioSeeds = 3
 )
 
@@ -61,8 +61,7 @@ func scenarioFiles(t *testing.T) []string {
 	return names
 }
 
-// A tale is one course of a scenario: what is left of it once each of its
-// placeholders has a value.
+// A tale is one course of a scenario: its text after each placeholder has a value.
 type tale struct {
 	file, name string
 	steps      []step
@@ -74,7 +73,7 @@ type step struct {
 	line      int
 	said      string
 	verb      *verb
-	condition string // form of the one that it has
+	condition string // form of its condition
 }
 
 func (s step) errorf(file, format string, args ...any) error {
@@ -83,7 +82,7 @@ func (s step) errorf(file, format string, args ...any) error {
 
 var forEach = regexp.MustCompile(`^for each ([A-Z]+) of (.+)$`)
 
-// readScenario reads a file: a tale for each combination of values.
+// readScenario parses a file and returns a tale for each combination of values.
 func readScenario(file, text string) ([]tale, error) {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -91,7 +90,7 @@ func readScenario(file, text string) ([]tale, error) {
 		if m == nil {
 			continue
 		}
-		lines[i] = "" // the placeholder has its value from here on
+		lines[i] = "" // the placeholder is replaced from here on
 		word := regexp.MustCompile(`\b` + m[1] + `\b`)
 		var all []tale
 		for _, value := range strings.Split(m[2], " | ") {
@@ -139,7 +138,7 @@ func readStep(line string) (step, error) {
 		for _, c := range conditions() {
 			if m := c.pattern.FindStringSubmatch(s.text[last]); m != nil {
 				inner := words{text: m[1:]}
-				s.text = append(s.text[:last], m[1:]...) // its nodes are those of the line
+				s.text = append(s.text[:last], m[1:]...) // the nodes are those of the line
 				s.holds = func(p *player) bool { return c.holds(p, inner) }
 				s.condition = c.form
 				return s, nil
@@ -150,8 +149,7 @@ func readStep(line string) (step, error) {
 	return step{}, notUnderstood("line of a scenario", line, verbForms())
 }
 
-// playInBubble plays a tale; what it does beside the simulator, it does in
-// virtual time too.
+// playInBubble plays a tale. What it does besides the simulator is in virtual time too.
 func playInBubble(t *testing.T, tale tale, seed uint64) (err error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { err = newPlayer(tale.file, seed).play(tale) })
@@ -162,32 +160,32 @@ func playInBubble(t *testing.T, tale tale, seed uint64) (err error) {
 type player struct {
 	file  string
 	setup sim.Setup
-	fast  []int        // whose clocks are fast
-	link  sim.Link     // of every link now
+	fast  []int        // processes with fast clocks
+	link  sim.Link     // the present state of every link
 	c     *sim.Cluster // nil before the first line that needs it
-	meets *handshake   // of the tales that are about connections
-	bad   error        // what must not be and was
+	meets *handshake   // for tales about connections
+	bad   error        // what must never be, but was
 	never []step
 	count map[happening]int // since the last chapter began
 	dying map[int]*death
 	lost  []losing
-	past  []sim.Record // the last of the history
-	moves int          // of any member from one status to another
-	led   int          // leaders that were chosen
+	past  []sim.Record // the end of the history
+	moves int          // number of changes of a member's status
+	led   int          // number of chosen leaders
 }
 
-// A happening is what a machine did, in so far as conditions ask for it. Numbers
-// of processes are those of the story, from 1; 0 is anybody.
+// A happening is an action of a machine, as conditions describe it. Processes have the numbers
+// of the story, from 1; 0 means any.
 type happening struct {
 	by, about    int
 	what         string // a decision, or: sends, refuses, drops, moves to
-	kind, reason string // of an event, where it has one
+	kind, reason string // of a message, if any
 }
 
-// A death waits for a save of a process.
+// A death is a crash that waits for a save of a process.
 type death struct {
-	saves int // until then
-	sent  int // messages of it that leave; -1 where it is not stored
+	saves int // number of saves until then
+	sent  int // number of messages sent before the crash; -1 if the step is not saved
 	tears bool
 }
 
@@ -205,11 +203,10 @@ func newPlayer(file string, seed uint64) *player {
 	}
 }
 
-// cluster is the cluster of the story; the first line that is no set-up makes
-// it.
+// cluster returns the cluster of the story. The first line that is not setup creates it.
 func (p *player) cluster() *sim.Cluster {
 	if p.c == nil {
-		p.setup.Record = p.record // not called before there is a cluster
+		p.setup.Record = p.record // not called before the cluster exists
 		p.c = sim.NewCluster(p.setup)
 		p.c.Interrupt = p.interrupt
 		p.c.Lose = p.loses
@@ -249,7 +246,7 @@ func (p *player) play(tale tale) (err error) {
 	return nil
 }
 
-// cmpOr is the first error that is one.
+// cmpOr returns the first error that is not nil.
 func cmpOr(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -264,17 +261,17 @@ func (p *player) pass(limit time.Duration, done func(*player) bool) bool {
 	return p.cluster().RunUntil(limit, func() bool { return p.watch() || done(p) }) && p.bad == nil
 }
 
-// watch looks for what must never be.
+// watch checks the conditions that must never hold.
 func (p *player) watch() bool {
 	for _, s := range p.never {
 		if p.bad == nil && s.holds(p) {
-			p.bad = fmt.Errorf("line %d says %q, and it was at %v", s.line, s.said, p.c.Now())
+			p.bad = fmt.Errorf("line %d is %q, but it happened at %v", s.line, s.said, p.c.Now())
 		}
 	}
 	return p.bad != nil
 }
 
-// history is what led to now, and what comes soon after it.
+// history returns what led to now, and what soon follows.
 func (p *player) history() string {
 	if p.c == nil {
 		return ""
@@ -293,10 +290,10 @@ func (p *player) history() string {
 	return strings.Join(lines, "\n") + p.c.Describe()
 }
 
-// historyLines is how much of the history a failure shows.
+// historyLines is the length of the history in a failure.
 const historyLines = 40
 
-// record keeps what happened: heartbeats are only counted.
+// record keeps what happened; heartbeats are only counted.
 func (p *player) record(r sim.Record) {
 	by := r.Process + 1
 	switch r.Kind {
@@ -325,7 +322,7 @@ func (p *player) record(r sim.Record) {
 	p.past = append(p.past, r)
 }
 
-// decided is what happens with a decision.
+// decided returns the happening of a decision.
 func (p *player) decided(by int, t statemachine.Trace) happening {
 	h := happening{by: by, what: t.Kind.String()}
 	switch t.Kind {
@@ -346,7 +343,7 @@ func (p *player) happens(h happening) {
 	p.count[h]++
 }
 
-// number is that of the process at an address, 0 for nobody.
+// number returns the number of the process at an address, or 0.
 func (p *player) number(at member.Address) int {
 	for i := range p.c.Processes() {
 		if p.c.Address(i) == at {
@@ -356,7 +353,7 @@ func (p *player) number(at member.Address) int {
 	return 0
 }
 
-// interrupt lets a process die within the step that was chosen for it.
+// interrupt crashes a process within the step that was chosen for it.
 func (p *player) interrupt(i int, out statemachine.Output) (sent int, crash bool) {
 	d := p.dying[i+1]
 	if d == nil || out.Persist == nil {

@@ -19,19 +19,19 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file is the language of the scenarios. A form is a line with what varies
-// in capitals.
+// This file defines the language of the scenarios. A form is a line with its variable parts in
+// capitals.
 
 // A verb is one kind of line.
 type verb struct {
 	form    string
-	setsUp  bool // comes before the first process starts
+	setsUp  bool // must precede the first start of a process
 	meets   bool // is about connections
 	do      func(*player, step) error
 	pattern *regexp.Regexp
 }
 
-// A conditionWord is what may stand where a form says COND.
+// A conditionWord is a condition that may replace COND in a form.
 type conditionWord struct {
 	form    string
 	holds   func(*player, words) bool
@@ -40,15 +40,15 @@ type conditionWord struct {
 
 const clusterForm = "cluster of NUMBER, seeds NODES"
 
-// words are what a line has in the places of its form, in order.
+// words are the values of the places of a line, in order.
 type words struct {
 	text  []string
-	holds func(*player) bool // of COND
+	holds func(*player) bool // the condition for COND
 }
 
 func (w words) nodes(i int) (out []int) {
 	for _, name := range strings.Fields(w.text[i]) {
-		n, _ := strconv.Atoi(name[1:]) // the pattern leaves only numbers
+		n, _ := strconv.Atoi(name[1:]) // the pattern only allows numbers
 		out = append(out, n-1)
 	}
 	return out
@@ -70,7 +70,7 @@ func (w words) duration(i int) time.Duration {
 	return time.Duration(n * float64(units[unit]))
 }
 
-// greatest is the greatest number of a process that the line names.
+// greatest returns the greatest number of a process that the line names.
 func (w words) greatest() (n int) {
 	for i, text := range w.text {
 		if nodesOnly.MatchString(text) {
@@ -101,7 +101,7 @@ var roles = map[string]member.Role{
 
 const nodesPattern = `n[1-9][0-9]?(?: n[1-9][0-9]?)*`
 
-// placeWords are the words that may stand in a place which has words of its own.
+// placeWords lists the words that may stand in a place with its own words.
 var placeWords = sync.OnceValue(func() map[string][]string {
 	var kinds, reasons, statuses, decided []string
 	for k := message.KindGreet; k < message.Kinds; k++ {
@@ -124,7 +124,7 @@ var placeWords = sync.OnceValue(func() map[string][]string {
 	}
 })
 
-// places are what stands in a form in capitals.
+// places maps the places, in capitals, to patterns.
 var places = sync.OnceValue(func() map[string]string {
 	unit := slices.Collect(maps.Keys(units))
 	all := map[string]string{
@@ -201,7 +201,7 @@ func setUpVerbs() []verb {
 	}
 }
 
-// last wants the processes that a line adds to have the next numbers.
+// last checks that the processes that a line adds have the next numbers.
 func (s step) last(want int) error {
 	if nodes := s.nodes(0); slices.Max(nodes)+1 != want {
 		return fmt.Errorf("the last one must be n%d", want)
@@ -209,7 +209,7 @@ func (s step) last(want int) error {
 	return nil
 }
 
-// each does the same with every process of the line.
+// each applies do to every process of the line.
 func each(do func(p *player, i int) error) func(*player, step) error {
 	return func(p *player, s step) error {
 		p.cluster()
@@ -290,8 +290,7 @@ func processVerbs() []verb {
 	}
 }
 
-// pairs does something with each pair of a process of the first and one of the
-// second list.
+// pairs applies do to each pair of processes from the first and the second list.
 func pairs(do func(p *player, s step, a, b int)) func(*player, step) error {
 	return func(p *player, s step) error {
 		p.cluster()
@@ -353,7 +352,7 @@ func networkVerbs() []verb {
 	}
 }
 
-// flap cuts and mends by turns, as often as half of the time fits.
+// flap cuts and mends alternately, as often as fits into half of the time.
 func flap(p *player, s step) error {
 	period, end := s.duration(2), p.cluster().Now()+s.duration(3)
 	for p.c.Now() < end {
@@ -371,15 +370,14 @@ func flap(p *player, s step) error {
 
 func nobodyAsks(*player) bool { return false }
 
-// waitsAtMost is how long "wait until" waits: longer than anything takes that
-// protocol.md promises.
+// waitsAtMost bounds "wait until". It is longer than anything that protocol.md bounds.
 const waitsAtMost = 60 * time.Second
 
 func timeVerbs() []verb {
 	until := func(limit func(step) time.Duration) func(*player, step) error {
 		return func(p *player, s step) error {
 			if !p.pass(limit(s), s.holds) {
-				return fmt.Errorf("it did not come within %v", limit(s))
+				return fmt.Errorf("it did not happen within %v", limit(s))
 			}
 			return nil
 		}
@@ -418,7 +416,7 @@ func timeVerbs() []verb {
 	}
 }
 
-// meetingVerbs are those of two members and the connections between them.
+// meetingVerbs are the verbs for two members and the connections between them.
 func meetingVerbs() []verb {
 	arrives := func(active bool) func(*player, step) error {
 		return func(p *player, s step) error {
@@ -426,7 +424,7 @@ func meetingVerbs() []verb {
 				return errors.New("n1 and n2 must dial each other first")
 			}
 			if !p.meets.open(greet{1 - s.node(0), active}) {
-				return errors.New("there is no such greet on its way")
+				return errors.New("no such greet is on its way")
 			}
 			return nil
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// inStuckStack runs a test with three nodes whose handlers block, for events of
-// number 0 and more, until release is closed; got is what they handled.
+// inStuckStack runs a test with three nodes whose handlers block for events with numbers from 0
+// on, until release is closed. got is what they handled.
 func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan struct{})) {
 	t.Helper()
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -41,8 +41,8 @@ func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan st
 	})
 }
 
-// flood sends numbered events until one fails, counts those that were taken, and says
-// when the one that failed began. It ends where nothing ever stops it.
+// flood sends numbered events until one fails. It returns the number of accepted events and
+// when the failed one began. It ends if something stops it.
 func flood(
 	ctx context.Context, from *cluster.Node, to member.Address, taken *atomic.Int64,
 ) (last time.Time, err error) {
@@ -58,9 +58,9 @@ func flood(
 	return last, errors.New("more events were taken than all buffers hold")
 }
 
-// A handler that blocks for a minute stops its sender after what the buffers on the
-// way hold, and nobody else: other senders are handled, members and leader are as
-// before (section 9). Then all that was taken is handled.
+// A handler that blocks for a minute stops its sender when the buffers on the way are full, and
+// nothing else: events of other senders are handled, and members and leader do not change
+// (section 9). At the end all accepted events are handled.
 func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 	inStuckStack(t, func(t *testing.T, s *stack, a *arrivals, release chan struct{}) {
 		from := s.leader()
@@ -86,7 +86,7 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 			t.Errorf("got %d events of another member, want 100", got)
 		}
 		if got := taken.Load(); got != early || got > buffered {
-			t.Errorf("%d events were taken after 5 s, %d after a minute; want no more, at most %d",
+			t.Errorf("%d events were accepted after 5 s, %d after a minute; want no more, at most %d",
 				early, got, buffered)
 		}
 		for _, r := range s.Node(to).Status().Receivers {
@@ -108,9 +108,9 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 	})
 }
 
-// A Send that waits ends at once with ErrClosed where its own node closes. Where the
-// receiver does, each one has its own time, also the one that begins because a closing
-// handler made room: the news of the end comes one way later.
+// If its own node closes, a waiting Send returns ErrClosed immediately. If the receiver closes,
+// each Send has its own time, including one that begins because a closing handler made room:
+// the end of the connection arrives one way later.
 func TestStackCloseDuringSend(t *testing.T) {
 	for _, sender := range []bool{true, false} {
 		inStuckStack(t, func(t *testing.T, s *stack, _ *arrivals, _ chan struct{}) {
@@ -141,7 +141,7 @@ func TestStackCloseDuringSend(t *testing.T) {
 			took, late := end.Sub(last), last.Sub(closed)
 			switch {
 			case sender && (!errors.Is(failed, cluster.ErrClosed) || end.After(begin)):
-				t.Errorf("the sender closed: Send ended after %v with %v, want ErrClosed at once",
+				t.Errorf("the sender closed: Send ended after %v with %v, want ErrClosed immediately",
 					end.Sub(begin), failed)
 			case !sender && (!errors.Is(failed, mesh.ErrUnreachable) ||
 				took > mesh.SendTimeout || late > oneWay):
@@ -149,14 +149,14 @@ func TestStackCloseDuringSend(t *testing.T) {
 					"want %v at most, %v and ErrUnreachable",
 					late, took, failed, oneWay, mesh.SendTimeout)
 			}
-			t.Logf("sender %v: %d events taken, the last Send began %v after Close and took %v",
+			t.Logf("sender %v: %d events accepted, the last Send began %v after Close and took %v",
 				sender, taken.Load(), late, took)
 		})
 	}
 }
 
-// Transfer, Drain and Leave end in time whatever is lost, in order at 5 %; at every
-// instant at most one has authority (section 6, Leaving leader).
+// Transfer, Drain and Leave end in time despite any loss, and in order at 5 %. At most one node
+// has authority at any instant (section 6, Leaving leader).
 func TestStackHandOverUnderLoss(t *testing.T) {
 	for _, loss := range []float64{0.05, 0.3} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
@@ -171,7 +171,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 				}
 				took, err := s.call(verb, i)
 				t.Logf("loss %v: %s: %v after %v", loss, verb, err, took)
-				// What is given up in vain is over after LeaderTimeout, and then others elect.
+				// An attempt that fails is over after LeaderTimeout; then others elect.
 				limit := 2*lan().LeaderTimeout + mesh.CloseTimeout
 				if took > limit || loss < 0.1 && err != nil {
 					t.Errorf("loss %v: %s: %v after %v, want nil within %v", loss, verb, err, took, limit)
@@ -184,7 +184,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 						loss, verb, i, next, s.token(), token)
 				}
 				if verb != "Transfer" {
-					s.Crash(i) // it is drained, or has left
+					s.Crash(i) // it is drained or has left
 					s.Start(i)
 					s.Within(2*lan().TTLTimeout, "return of the node", func() bool {
 						return s.joined[i].Load()
@@ -198,7 +198,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 	}
 }
 
-// call calls a method of a node by its name, and says how long it took.
+// call calls a method of a node by its name and returns how long it took.
 func (s *stack) call(verb string, i int) (time.Duration, error) {
 	s.t.Helper()
 	n, begin := s.Node(i), time.Now()

@@ -18,17 +18,17 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// largestFiller makes a payload as large as an event may be, but for some names.
+// largestFiller makes a payload almost as large as an event may be.
 const largestFiller = cluster.MaxEventBytes - 100
 
-// arrivals is what the handlers of all nodes got: for each pair the numbers of
-// the events, in the order of the handler.
+// arrivals is what the handlers of all nodes received: for each pair the numbers of the events,
+// in the order of handling.
 type arrivals struct {
 	mu  sync.Mutex
-	got map[[2]string][]int // names of sender and receiver
+	got map[[2]string][]int // by the names of sender and receiver
 }
 
-// receive has every node keep what it is sent, once handle returns.
+// receive records the events of every node when handle returns.
 func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 	a := &arrivals{got: make(map[[2]string][]int)}
 	s.change = func(i int, c *cluster.Config) {
@@ -47,17 +47,17 @@ func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 	return a
 }
 
-// atOnce is a handler that takes no time.
+// atOnce is a handler that returns immediately.
 func atOnce(context.Context, payload) error { return nil }
 
-// of lists the numbers that one node got of another one.
+// of lists the numbers of the events that one node received from another one.
 func (a *arrivals) of(from, to int) []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.got[[2]string{fmt.Sprint("n", from), fmt.Sprint("n", to)}]
 }
 
-// eachPath sets what befalls all packets between members.
+// eachPath sets the path of all packets between members.
 func (s *stack) eachPath(path athenatest.Path) {
 	for from := range s.size {
 		for to := range s.size {
@@ -66,8 +66,8 @@ func (s *stack) eachPath(path athenatest.Path) {
 	}
 }
 
-// exchange has every member send events to every other one, number 0 first, and
-// says how many of the sends failed once all have ended.
+// exchange makes every member send events to every other one, starting with number 0. wait
+// returns the number of failed sends when all have ended.
 func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (failed int64)) {
 	var failed atomic.Int64
 	var left sync.WaitGroup
@@ -94,8 +94,8 @@ func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (fai
 	}
 }
 
-// complete fails the test when an event of an exchange did not arrive, or not in
-// order, or twice.
+// complete fails the test if an event of an exchange did not arrive, or arrived out of order or
+// twice.
 func (a *arrivals) complete(s *stack, count int) {
 	s.t.Helper()
 	for from := range s.size {
@@ -114,9 +114,8 @@ func upTo(count int) (numbers []int) {
 	return numbers
 }
 
-// QUIC needs a path that carries packets of 1,200 bytes. Where it carries no larger
-// ones, nodes connect and everything arrives; an event of any size holds up no
-// heartbeat (protocol.md section 8).
+// QUIC needs a path for packets of 1,200 bytes. If larger packets vanish, nodes connect,
+// everything arrives, and an event of any size delays no heartbeat (protocol.md section 8).
 func TestStackLargePacketsVanish(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -136,9 +135,9 @@ func TestStackLargePacketsVanish(t *testing.T) {
 	})
 }
 
-// A path that carries not even these is none for QUIC. Heartbeats live on it as
-// long as there is nothing else; an event that does not fit is lost with its
-// connection, and after the heal all is as it was.
+// QUIC cannot use a path that drops even these packets. Heartbeats pass as long as there is no
+// other traffic; an event that does not fit is lost with its connection, and after the heal
+// everything is as before.
 func TestStackPathTooSmallForQUIC(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -169,8 +168,8 @@ func TestStackPathTooSmallForQUIC(t *testing.T) {
 	})
 }
 
-// Packets that overtake each other and come twice disturb nobody: system events
-// arrive in order, custom ones in order and once (sections 2 and 9, I9).
+// Reordered and duplicated packets disturb no node: system messages arrive in order, custom
+// events in order and once (sections 2 and 9, I9).
 func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -187,9 +186,9 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	})
 }
 
-// Loss alone removes nobody: a member leaves after TTLTimeout of silence and not
-// before (section 3), and QUIC gets one of hundreds of packets through. At 5 % no
-// member is even unreachable, no leader lost.
+// Packet loss alone removes no member: a member leaves after TTLTimeout of silence and not
+// before (section 3), and QUIC gets one of hundreds of packets through. At 5 % no member even
+// becomes unreachable, and no leader is lost.
 func TestStackLossRemovesNobody(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64
@@ -221,7 +220,7 @@ func TestStackLossRemovesNobody(t *testing.T) {
 			t.Logf("loss %v, both ways %v: unreachable %d times, leader lost %d times, %d sends failed",
 				tc.loss, tc.twoWay, unreachable, lost, failed)
 			if gone > 0 {
-				t.Errorf("loss %v, both ways %v: %d times a member left", tc.loss, tc.twoWay, gone)
+				t.Errorf("loss %v, both ways %v: a member left %d times", tc.loss, tc.twoWay, gone)
 			}
 			if tc.loss < 0.1 {
 				c.holds()

@@ -11,20 +11,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file cuts networks, and knows to the nanosecond what must come of it: in
-// a bubble nothing takes time but packets, and every time that the protocol
-// draws or waits for is known. Sections are those of protocol.md.
+// These tests cut networks and check exact times: in a bubble only packets take time, and every
+// time that the protocol draws or waits for is known. Sections are those of protocol.md.
 
 // oneWay is how long a packet is under way.
 const oneWay = roundTrip / 2
 
-// election is how long it takes the first to ask from there until it is quorate:
-// a round trip each to ask, for pre and for formal votes, and two until the
-// followers' echoes of its first stamp are back (section 6, 2 to 6).
+// election is the time from the first query until the new leader is quorate: a round trip each
+// for the query, for pre and for formal votes, and two until the followers' echoes of its first
+// stamp are back (section 6, 2 to 6).
 const election = 5 * roundTrip
 
-// turns is what the first voter of some waits before it asks: a twentieth of an
-// interval for each active member before it but the lost leader (section 6, 2).
+// turns is the time that the first of some voters waits before its query: a twentieth of an
+// interval for each active member before it except the lost leader (section 6, 2).
 func turns(first, lost int) time.Duration {
 	before := first
 	if lost < first {
@@ -33,17 +32,17 @@ func turns(first, lost int) time.Duration {
 	return lan().HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// leaseGuard is how long before its lease ends the work of a leader does.
+// leaseGuard is the time by which the work of a leader ends before its lease.
 func leaseGuard() time.Duration { return lan().HeartbeatInterval / 2 }
 
-// moment is when something was seen, and when it had to be.
+// moment is when something was seen, and when it should have been.
 type moment struct {
 	what string
 	got  time.Time
 	want time.Duration
 }
 
-// exactly compares times, counted from begin.
+// exactly compares times, relative to begin.
 func (s *stack) exactly(begin time.Time, moments ...moment) {
 	s.t.Helper()
 	for _, m := range moments {
@@ -53,13 +52,13 @@ func (s *stack) exactly(begin time.Time, moments ...moment) {
 	}
 }
 
-// A leader on the side of the minority keeps its authority until its lease ends
-// and no longer; the others miss it LeaderTimeout after its last ack, and have
-// the next one after the round trips of an election.
+// A leader on the side of the minority keeps its authority exactly until its lease ends. The
+// others miss it LeaderTimeout after their last ack, and have the next leader after the round
+// trips of an election.
 func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 	for _, tc := range []struct {
 		size int
-		with int // followers on the leader's side
+		with int // number of followers on the leader's side
 	}{{3, 0}, {5, 0}, {5, 1}} {
 		inFormedStack(t, tc.size, func(t *testing.T, s *stack) {
 			old := s.leader()
@@ -107,10 +106,10 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 	}
 }
 
-// A leader that hears nobody goes on to say that it is healthy until its lease
-// ends, to those that it heard within HeartbeatTimeout. These miss it
-// LeaderTimeout after the last such ack. It told them that they are unreachable, so
-// nobody lets another one ask first, and the greatest ballot wins.
+// A leader that hears no other node claims to be healthy until its lease ends, to the members
+// that it heard within HeartbeatTimeout. They miss it LeaderTimeout after the last such ack. It
+// has informed them that they are unreachable, so no member lets another one query first, and
+// the greatest ballot wins.
 func TestStackLeaderThatHearsNobody(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -135,8 +134,8 @@ func TestStackLeaderThatHearsNobody(t *testing.T) {
 	})
 }
 
-// A leader that nobody hears is missed as one that is gone. It learns of the next
-// one by its LeaderElected, and is no leader from there.
+// A leader that no other node hears is missed like one that is gone. It learns about the next
+// leader from its LeaderElected, and steps down then.
 func TestStackLeaderThatNobodyHears(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -158,7 +157,7 @@ func TestStackLeaderThatNobodyHears(t *testing.T) {
 	})
 }
 
-// Where no side has a majority nobody leads, and after the heal somebody does.
+// If no side has a majority there is no leader; after the heal there is one.
 func TestStackNoSideHasAMajority(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -179,8 +178,8 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 	})
 }
 
-// A follower that is cut off is unreachable HeartbeatTimeout after it was last
-// heard, and leaves after TTLTimeout; nobody else is disturbed (section 3).
+// An isolated follower is unreachable HeartbeatTimeout after it was last heard, and leaves
+// after TTLTimeout. No other node is disturbed (section 3).
 func TestStackSilentFollower(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		leader := s.leader()

@@ -17,9 +17,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A process that is back before its next heartbeat is missed by nobody: its first
-// packets end its old connections, and it joins at once (section 3, Restarts). Where
-// it led, its voters are free as soon as they hear of its next run (section 5).
+// A process that restarts before its next heartbeat is not missed: its first packets end its
+// old connections, and it joins immediately (section 3, Restarts). If it led, its voters are
+// free as soon as they hear of its next run (section 5).
 func TestStackRestartWithinAHeartbeat(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		for _, leads := range []bool{false, true} {
@@ -44,7 +44,7 @@ func TestStackRestartWithinAHeartbeat(t *testing.T) {
 	})
 }
 
-// A process that lost its store is a new member in the same place (section 3).
+// A process that lost its store is a new member in the same seat (section 3).
 func TestStackRestartWithALostStore(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		s.change = func(_ int, c *cluster.Config) { c.JoinOnly = true }
@@ -66,8 +66,8 @@ func TestStackRestartWithALostStore(t *testing.T) {
 	})
 }
 
-// A store serves the address that it was made for and no other (section 1). Who
-// tries it elsewhere disturbs nobody.
+// A store only serves the address for which it was made (section 1). An attempt with another
+// address disturbs no node.
 func TestStackStoreAtAnotherAddress(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		moves := others(s.leader())[0]
@@ -90,16 +90,16 @@ func TestStackStoreAtAnotherAddress(t *testing.T) {
 	})
 }
 
-// quicPatience is how long a connection may hear nothing.
+// quicPatience is the longest silence on a connection.
 const quicPatience = 30 * time.Second
 
-// An address that another process takes over, with a copy of the store or with none,
-// is that of the later run (section 3, Restarts). The first one hears nothing any
-// more, and has no authority once its lease has ended.
+// An address that a second process takes over, with a copy of the store or without, belongs to
+// the later run (section 3, Restarts). The first process no longer hears anything, and has no
+// authority after its lease has ended.
 //
-// A copy of the store of a leader is not tried: who has it, is the later run of that
-// leader, whose earlier one must be over, as the lock of a store sees to. With a copy
-// it need not be, and then two have authority.
+// A copy of the store of a leader is not tested: its user is the later run of that leader,
+// whose earlier run must have ended, which the lock of a store ensures. With a copy it need not
+// have ended, and then two have authority.
 func TestStackAddressTakenOver(t *testing.T) {
 	for _, tc := range []struct{ copied, leads bool }{{false, false}, {false, true}, {true, false}} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -119,8 +119,8 @@ func TestStackAddressTakenOver(t *testing.T) {
 	}
 }
 
-// Where the second process ends, the first one hears again, as soon as the others
-// have given up the connection to the second: it stops, its place is not its own.
+// If the second process ends, the first one hears again as soon as the others have given up
+// their connections to the second. It then stops, because its seat is no longer its own.
 func TestStackAddressGivenBack(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -145,7 +145,7 @@ func TestStackAddressGivenBack(t *testing.T) {
 	}
 }
 
-// fullStore is a real one on a disk that can be full.
+// fullStore is a real store on a disk that can be full.
 type fullStore struct {
 	*store.File
 	full atomic.Bool
@@ -158,9 +158,8 @@ func (s *fullStore) Save(c store.Content) error {
 	return s.File.Save(c)
 }
 
-// A node that cannot save what it must ends with an error that says so, at that
-// moment and before it says anything that depends on it (section 6, Durable). The
-// others go on.
+// A node that cannot save a required state immediately stops with an error, before it sends
+// anything that depends on the state (section 6, Durable). The others continue.
 func TestStackDiskFull(t *testing.T) {
 	for _, leads := range []bool{false, true} {
 		inStack(t, 5, func(t *testing.T, s *stack) {
@@ -180,7 +179,7 @@ func TestStackDiskFull(t *testing.T) {
 			if leads {
 				victim = old
 			} else {
-				ends += oneWay // when it is told that the killed one is unreachable
+				ends += oneWay // when it learns that the killed one is unreachable
 			}
 			node := s.Node(victim)
 			beat := s.betweenBeats(old)
@@ -214,9 +213,9 @@ func TestStackDiskFull(t *testing.T) {
 	}
 }
 
-// A leader whose clock jumps ahead has no authority from that moment: it cannot
-// know better. A follower whose clock does misses its leader, asks, and stays.
-// Nobody is removed.
+// A leader whose clock jumps ahead immediately loses its authority, since it cannot distinguish
+// that from a pause. A follower whose clock jumps ahead misses its leader, sends queries, and
+// stays. No member is removed.
 func TestStackClockJumpsAhead(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		begin, old, token := time.Now(), s.leader(), s.token()
@@ -245,9 +244,9 @@ func TestStackClockJumpsAhead(t *testing.T) {
 	})
 }
 
-// A leader that is suspended for longer than its lease is replaced as one that is
-// gone. When it goes on, it has no authority before it does anything: its work ends
-// at that instant, and it follows.
+// A leader that is suspended for longer than its lease is replaced like one that is gone. When
+// it resumes, it has no authority before it does anything: its work ends immediately, and it
+// follows.
 func TestStackSuspendedLeader(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -263,21 +262,21 @@ func TestStackSuspendedLeader(t *testing.T) {
 		resumed := time.Now()
 		s.resume(old)
 		if term.Valid() {
-			t.Error("it has authority when it goes on")
+			t.Error("it has authority when it resumes")
 		}
 		if end := s.watch.shift(old).end; !end.Equal(resumed) {
-			t.Errorf("its work ended %s after it went on, want at once", clock(resumed).at(end))
+			t.Errorf("its work ended %s after it resumed, want immediately", clock(resumed).at(end))
 		}
 		took := s.Within(rejoined(), "one cluster", s.settled)
 		if got := s.leader(); got != next {
-			t.Errorf("node %d leads after it went on, want %d still", got, next)
+			t.Errorf("node %d leads after the resumption, want still %d", got, next)
 		}
-		t.Logf("one cluster %v after it went on", took)
+		t.Logf("one cluster %v after it resumed", took)
 	})
 }
 
-// A follower that is suspended disturbs nobody, and is back when it goes on; after
-// more than TTLTimeout as a member that was removed (section 3).
+// A suspended follower disturbs no node, and is active again when it resumes; after more than
+// TTLTimeout as a member that was removed (section 3).
 func TestStackSuspendedFollower(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -292,7 +291,7 @@ func TestStackSuspendedFollower(t *testing.T) {
 			s.resume(i)
 			took := s.Within(rejoined(), "one cluster", s.settled)
 			c.rest(time.Second)
-			t.Logf("suspended for %v: one cluster %v after it went on", d, took)
+			t.Logf("suspended for %v: one cluster %v after it resumed", d, took)
 		}
 	})
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// inEchoStack runs a test with three formed nodes that echo streams, and handle
-// events.
+// inEchoStack runs a test with three nodes in a cluster that echo streams and handle events.
 func inEchoStack(t *testing.T, seeds int, test func(*testing.T, *stack, *arrivals)) {
 	t.Helper()
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -49,8 +48,8 @@ func (s *stack) openStream(from, to int, name string) receiver.Stream {
 	return stream
 }
 
-// Streams of a few MiB between all members, under loss, disturb nobody, and each
-// comes back whole (section 9).
+// Streams of a few MiB between all members, under loss, disturb no node, and each is echoed
+// completely (section 9).
 func TestStackStreamsUnderLoss(t *testing.T) {
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
 		s.eachPath(athenatest.Path{Loss: 0.01})
@@ -89,9 +88,9 @@ func TestStackStreamsUnderLoss(t *testing.T) {
 	})
 }
 
-// Who opens a stream that nobody takes learns why, by reading or by writing, over a
-// real connection too. Where the host of the handler is gone the stream is cut, and
-// where its node closes it is given up.
+// An opener of a stream without a handler learns the reason from Read or Write, also over a
+// real connection. If the host of the handler is gone the stream is cut; if its node closes,
+// the stream is abandoned.
 func TestStackStreamsEnd(t *testing.T) {
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
 		s.eachPath(athenatest.Path{Loss: 0.05})
@@ -142,8 +141,8 @@ func TestStackStreamsEnd(t *testing.T) {
 	})
 }
 
-// Events of best effort come once each under loss, or not at all; where two members
-// have no connection the first one is lost, and makes it.
+// Best-effort events arrive once or not at all under loss. If two members have no connection,
+// the first event is lost and establishes one.
 func TestStackBestEffort(t *testing.T) {
 	inEchoStack(t, 1, func(t *testing.T, s *stack, a *arrivals) {
 		if s.leader() != 0 {
@@ -177,6 +176,6 @@ func TestStackBestEffort(t *testing.T) {
 			t.Errorf("got %d events, %d of them different; want most of %d, each once",
 				len(got), len(once), events)
 		}
-		t.Logf("%d of %d came", len(got), events)
+		t.Logf("%d of %d arrived", len(got), events)
 	})
 }

@@ -22,17 +22,16 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// This file shows with the whole stack what the original got wrong and what
-// happens here: a test each, see stack. original_test.go shows most of it with
-// the core too, where many seeds, closer limits and all invariants after every
-// step cost little.
+// These tests show with the whole stack what the original got wrong and what happens here, one
+// test each; see stack. original_test.go shows most of it with the core too, with many seeds,
+// tighter bounds and all invariants after every step.
 
-// rejoined is how long a heal with a quorate side may take: four intervals and
-// four round trips (protocol.md section 11).
+// rejoined bounds the time of a heal with a quorate side: four intervals and four round trips
+// (protocol.md section 11).
 func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
-// A host that is gone says no goodbye, and nothing refuses its port. The
-// original needs 296 s; here it is LeaderTimeout + 1 s at most.
+// A host that disappears does not close connections, and nothing refuses its port. The original
+// needs 296 s for a new leader; here it is at most LeaderTimeout + 1 s.
 func TestStackLeaderHostGoneSilently(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		inFormedStack(t, size, func(t *testing.T, s *stack) {
@@ -48,8 +47,8 @@ func TestStackLeaderHostGoneSilently(t *testing.T) {
 	}
 }
 
-// The original stays split for ever. Here the isolated one has no authority by
-// the time that the next one gets it, and follows that one after the heal.
+// The original stays split forever. Here the isolated leader has no authority when the next one
+// gains it, and follows that one after the heal.
 func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 	for _, apart := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
@@ -77,10 +76,10 @@ func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 	}
 }
 
-// In the original the only seed asks seeds alone, finds none, and leads a
-// cluster of its own for ever. Here it asks the members that its store knows.
-// One that remembers nothing is found by the leader, as soon as that misses it
-// and the connection to the earlier run is seen to be silent.
+// In the original the only seed queries only seeds, finds none, and leads a cluster of its own
+// forever. Here it queries the members in its store. If its store is empty, the leader contacts
+// it as soon as the leader misses it and the connection to the earlier run is found to be
+// silent.
 func TestStackOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -105,7 +104,7 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 					s.Advance(time.Second)
 				}
 				s.Crash(0)
-				s.Advance(2 * roundTrip) // nothing that is under way tells it of the leader
+				s.Advance(2 * roundTrip) // no message under way informs it about the leader
 				s.Start(0)
 				took := s.Within(tc.limit, "one cluster again", s.settled)
 				t.Logf("one cluster after %v", took)
@@ -114,8 +113,8 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 	}
 }
 
-// The original refuses a process that was restarted as a duplicate, for 11 to
-// 25 s. Here it is active within two retry intervals.
+// The original refuses a restarted process as a duplicate for 11 to 25 s. Here it is active
+// within two retry intervals.
 func TestStackQuickRestart(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 5 {
@@ -132,8 +131,8 @@ func TestStackQuickRestart(t *testing.T) {
 	})
 }
 
-// In the original a seed that was alone for long comes back with a version so
-// high that the healthy majority is dethroned. Here nobody is disturbed.
+// In the original a seed that was alone for long returns with such a high version that it
+// deposes the leader of the healthy majority. Here no node is disturbed.
 func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -153,7 +152,7 @@ func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	})
 }
 
-// The same, with a store that has promised a version that nobody else knows.
+// The same, with a store that has promised a version that no other node knows.
 func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -167,7 +166,7 @@ func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
 	})
 }
 
-// promise adds a promise to what a store remembers.
+// promise adds a promise to a store.
 func promise(t *testing.T, dir string, version uint64, to member.Address) {
 	t.Helper()
 	f, err := store.OpenFile(dir)
@@ -185,8 +184,8 @@ func promise(t *testing.T, dir string, version uint64, to member.Address) {
 	}
 }
 
-// In the original a follower that was away for longer than its TTL waits three
-// times that. Here it is back after a retry interval at most.
+// In the original a follower that was away for longer than its TTL waits for three times that.
+// Here it is active again after at most a retry interval.
 func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -202,8 +201,8 @@ func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 	})
 }
 
-// Three seeds that boot together are two or three leaders in the original.
-// Here one of them gets authority, once, and soon.
+// Three seeds that boot together become two or three leaders in the original. Here one of them
+// gains authority, once, and soon.
 func TestStackThreeSeedsBootTogether(t *testing.T) {
 	for run := range 10 {
 		inStack(t, 3, func(t *testing.T, s *stack) {
@@ -223,8 +222,8 @@ func TestStackThreeSeedsBootTogether(t *testing.T) {
 	}
 }
 
-// The original accepts everybody. Here the roster holds N, and the others are
-// told that the cluster is full, until a seat is free.
+// The original accepts every node. Here the roster holds N, and the others are refused because
+// the cluster is full, until a seat is free.
 func TestStackMoreThanNNodes(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		s.patience = 10 * time.Second
@@ -238,7 +237,7 @@ func TestStackMoreThanNNodes(t *testing.T) {
 		s.Start(4)
 		s.calm(0, 1, 2).rest(20 * time.Second)
 		if s.joined[4].Load() || !slices.Contains(s.Running(), 4) {
-			t.Fatalf("node 4 was let in%s", s)
+			t.Fatalf("node 4 was admitted%s", s)
 		}
 		for i := range 3 {
 			if got := len(s.Node(i).Members()); got != 3 {
@@ -257,13 +256,13 @@ type payload struct {
 	Filler []byte
 }
 
-// buffered is more payloads of a KiB than all buffers on the way hold: 128 wait for
-// their handler, 256 KiB are the window of the stream, and of twice 256 KiB one half
-// waits and one is being written.
+// buffered is more payloads of a KiB than all buffers on the way hold: 128 wait for their
+// handler, 256 KiB are the window of the stream, and of twice 256 KiB one half waits and the
+// other is being written.
 const buffered = 1_000
 
-// In the original 5,000 events to a handler that takes 50 ms make a healthy
-// member look dead. Here only their sender waits.
+// In the original 5,000 events to a handler that takes 50 ms make a healthy member look dead.
+// Here only their sender waits.
 func TestStackSlowHandler(t *testing.T) {
 	const events, pause = 5_000, 50 * time.Millisecond
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -309,8 +308,8 @@ func TestStackSlowHandler(t *testing.T) {
 	})
 }
 
-// One of three that survives leads alone in the original. Here it has no
-// authority, however long it waits, and two make a cluster again.
+// In the original one survivor of three leads alone. Here it has no authority, however long it
+// waits, and two form a cluster again.
 func TestStackOneOfThreeSurvives(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		alone := s.leader()
@@ -331,8 +330,8 @@ func TestStackOneOfThreeSurvives(t *testing.T) {
 	})
 }
 
-// In the original the version falls to 1 when all restart, so that tokens are
-// used twice. Here it grows.
+// In the original the version falls to 1 when all restart, so that tokens are reused. Here it
+// grows.
 func TestStackAllRestart(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 3 {
@@ -352,8 +351,8 @@ func TestStackAllRestart(t *testing.T) {
 	})
 }
 
-// In the original a start on a port in use returns normally. Here it is an
-// error; TestProcessRefused shows what people read. The socket is a real one.
+// In the original a start on a port in use returns without an error. Here it returns one;
+// TestProcessRefused shows its text. The socket is a real one.
 func TestStackPortInUse(t *testing.T) {
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

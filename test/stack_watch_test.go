@@ -16,33 +16,32 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// watch looks at every node whenever one of them shows something new, and keeps
-// what it saw with the exact time. Authority begins only with something new, and
-// once it has ended it stays so: two nodes that have it at any instant have it at
-// one at which the watch looks. It fails the test where I1 to I3 or I8 of
-// protocol.md section 11 do not hold, or where the work of one leader has not
-// ended when another one gets authority.
+// watch checks every node whenever one of them reports a change, and keeps the reports with
+// their exact times. Authority begins only with a report and never returns within a term, so
+// two nodes with authority at any instant both have it when the watch checks. It fails the test
+// if I1 to I3 or I8 of protocol.md section 11 do not hold, or if the work of one leader has not
+// ended when another one gains authority.
 type watch struct {
 	t *testing.T
 
 	mu      sync.Mutex
 	nodes   map[*cluster.Node]*watched
-	leaders map[uint64]member.Address // of the chosen, by version
+	leaders map[uint64]member.Address // chosen leaders, by version
 	seen    []sight
 	shifts  []*shift
-	token   member.Token // the greatest that was valid
-	holder  string       // who had it
+	token   member.Token // the greatest valid token so far
+	holder  string       // the node that had it
 	left    sync.WaitGroup
 }
 
 // watched is one run of a node.
 type watched struct {
 	host   int
-	term   leader.Term // its newest
-	frozen bool        // it cannot be looked at, nor act
+	term   leader.Term // the latest term
+	frozen bool        // it cannot act and is not checked
 }
 
-// sight is an event of a node, and when it showed that.
+// sight is an event of a node and its time.
 type sight struct {
 	at    time.Time
 	host  int
@@ -54,7 +53,7 @@ type shift struct {
 	host  int
 	token member.Token
 	begin time.Time
-	end   time.Time // when its context ended; zero before
+	end   time.Time // when its context ended; zero before that
 	cause error
 }
 
@@ -63,8 +62,7 @@ func newWatch(t *testing.T) *watch {
 		t: t, nodes: make(map[*cluster.Node]*watched), leaders: make(map[uint64]member.Address),
 	}
 }
-
-// add looks after a run of a node from now on until it ends, and has work done
+// add watches a run of a node from now on until it ends, and runs work whenever it leads.
 // whenever it leads.
 func (w *watch) add(host int, n *cluster.Node) {
 	w.mu.Lock()
@@ -91,7 +89,7 @@ func (w *watch) add(host int, n *cluster.Node) {
 	})
 }
 
-// freeze says that a process stands still, or goes on.
+// freeze records that a process is paused or resumed.
 func (w *watch) freeze(n *cluster.Node, frozen bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +113,7 @@ func (w *watch) began(own *watched, term leader.Term) {
 	w.check()
 }
 
-// check looks at all nodes at this instant.
+// check checks all nodes now.
 func (w *watch) check() {
 	var valid, quorate, working []int
 	for n, own := range w.nodes {
@@ -140,7 +138,7 @@ func (w *watch) check() {
 		}
 	}
 	if len(quorate) > 1 || len(valid) > 1 || len(working) > 0 {
-		w.t.Errorf("at one instant nodes %v are quorate, those of %v have authority, "+
+		w.t.Errorf("simultaneously nodes %v are quorate, those of %v have authority, "+
 			"and others, %v, work still", quorate, valid, working)
 	}
 }
@@ -169,13 +167,13 @@ func (w *watch) frozenAt(host int) bool {
 	return false
 }
 
-// work lasts until it is told to end, at once.
+// work lasts until its context ends.
 func (w *watch) work(ctx context.Context, own *watched, term leader.Term) error {
 	s := &shift{host: own.host, token: term.Token(), begin: time.Now()}
 	w.mu.Lock()
 	for _, other := range w.shifts {
 		if other.end.IsZero() && !w.frozenAt(other.host) {
-			w.t.Errorf("node %d begins to work while node %d does", s.host, other.host)
+			w.t.Errorf("node %d begins to work while node %d is working", s.host, other.host)
 		}
 	}
 	w.shifts = append(w.shifts, s)
@@ -187,7 +185,7 @@ func (w *watch) work(ctx context.Context, own *watched, term leader.Term) error 
 	return s.cause
 }
 
-// shift is the newest of a node.
+// shift returns the latest work of a node.
 func (w *watch) shift(host int) shift {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,8 +197,7 @@ func (w *watch) shift(host int) shift {
 	return shift{}
 }
 
-// first is when a node first showed something at some time or later; zero for
-// never.
+// first returns when a node first reported an event at or after a time, or zero.
 func (w *watch) first(from time.Time, host int, is func(cluster.Event) bool) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +209,7 @@ func (w *watch) first(from time.Time, host int, is func(cluster.Event) bool) tim
 	return time.Time{}
 }
 
-// count is how often any of the nodes showed something at some time or later.
+// count returns how often any node reported an event at or after a time.
 func (w *watch) count(from time.Time, is func(cluster.Event) bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +222,7 @@ func (w *watch) count(from time.Time, is func(cluster.Event) bool) int {
 	return n
 }
 
-// ledBy is the event that a node leads with authority, or without.
+// ledBy is the event that a node leads, with or without authority.
 func (s *stack) ledBy(host int, quorate bool) func(cluster.Event) bool {
 	return func(e cluster.Event) bool {
 		l, ok := e.(cluster.LeaderChanged)
@@ -233,13 +230,13 @@ func (s *stack) ledBy(host int, quorate bool) func(cluster.Event) bool {
 	}
 }
 
-// leaderless is the event that a node follows nobody any more.
+// leaderless is the event that a node no longer follows a leader.
 func leaderless(e cluster.Event) bool {
 	l, ok := e.(cluster.LeaderChanged)
 	return ok && l.Leader.Address.IsZero()
 }
 
-// moved is the event that a member is in a status now.
+// moved is the event that a member has a new status.
 func (s *stack) moved(host int, status member.Status) func(cluster.Event) bool {
 	return func(e cluster.Event) bool {
 		m, ok := e.(cluster.MemberChanged)
@@ -247,7 +244,7 @@ func (s *stack) moved(host int, status member.Status) func(cluster.Event) bool {
 	}
 }
 
-// clock counts times from a moment, for comparisons that fail legibly.
+// clock formats times relative to a moment, for readable failures.
 type clock time.Time
 
 func (c clock) at(t time.Time) string {

@@ -18,32 +18,32 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// restStep is how often a stack is looked at while nothing may be disturbed. What lasts
-// shorter is for its watch to see.
+// restStep is the interval at which a stack is checked while nothing may be disturbed. The
+// watch sees shorter disturbances.
 const restStep = 50 * time.Millisecond
 
-// stack is a cluster of whole nodes in one bubble: the API, QUIC, TLS and files
-// are real, packets and time are not. A watch looks after all of them.
+// stack is a cluster of whole nodes in one bubble: the API, QUIC, TLS and files are real,
+// packets and time are not. A watch checks all nodes.
 type stack struct {
 	*athenatest.Cluster
 	t      *testing.T
 	size   int
-	seeds  int                            // the first so many are seeds
-	memory bool                           // no store outlives its process
-	change func(i int, c *cluster.Config) // of what is usual; nil for nothing
-	// store opens the store of a node; nil for that of its configuration.
+	seeds  int                            // number of seeds, the first nodes
+	memory bool                           // stores are lost with their processes
+	change func(i int, c *cluster.Config) // changes the usual configuration; may be nil
+	// store opens the store of a node; nil means that of its configuration.
 	store func(i int) store.Store
 	watch *watch
-	// patience is what Start has, 0 for any time, and joined says where it has
-	// returned without an error.
+	// patience is the timeout of Start; 0 means none. joined[i] is set when Start of node i
+	// has returned without an error.
 	patience time.Duration
 	joined   [stackHosts]atomic.Bool
 }
 
-// stackHosts is how many nodes there may be.
+// stackHosts is the largest number of nodes.
 const stackHosts = 5 + athenatest.Spares
 
-// inStack runs a test in a bubble. All of size nodes are seeds; none runs yet.
+// inStack runs a test in a bubble. All nodes are seeds; none is started.
 func inStack(t *testing.T, size int, test func(*testing.T, *stack)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func inStack(t *testing.T, size int, test func(*testing.T, *stack)) {
 	})
 }
 
-// inFormedStack runs a test with nodes that are one cluster, at rest.
+// inFormedStack runs a test with nodes that form a cluster at rest.
 func inFormedStack(t *testing.T, size int, test func(*testing.T, *stack)) {
 	t.Helper()
 	inStack(t, size, func(t *testing.T, s *stack) {
@@ -83,7 +83,7 @@ func (s *stack) config(i int, c *cluster.Config) {
 	}
 }
 
-// main is a process. Why its node ended is the business of the tests.
+// main is a process. The tests check why its node stopped.
 func (s *stack) main(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
@@ -110,10 +110,10 @@ func (s *stack) main(
 	return n.Close()
 }
 
-// isolate takes all packets from and to a host.
+// isolate drops all packets from and to a host.
 func (s *stack) isolate(i int) { s.Partition([]int{i}) }
 
-// suspend pauses a node, and the looks at it.
+// suspend pauses a node and its checks.
 func (s *stack) suspend(i int) {
 	s.t.Helper()
 	s.watch.freeze(s.Node(i), true)
@@ -127,7 +127,7 @@ func (s *stack) resume(i int) {
 	s.watch.freeze(s.Node(i), false)
 }
 
-// others lists the first five hosts but those that are named.
+// others lists the first five hosts except those named.
 func others(but ...int) (hosts []int) {
 	for i := range 5 {
 		if !slices.Contains(but, i) {
@@ -137,9 +137,9 @@ func others(but ...int) (hosts []int) {
 	return hosts
 }
 
-// betweenBeats waits until half an interval after the leader's last keep-alives,
-// which all have answered, and returns when it sent them: its lease counts from
-// there (protocol.md section 5).
+// betweenBeats waits until half an interval after the leader's last keep-alives, which all
+// members have answered, and returns when they were sent: the lease counts from then
+// (protocol.md section 5).
 func (s *stack) betweenBeats(leader int) (beat time.Time) {
 	s.t.Helper()
 	interval := lan().HeartbeatInterval
@@ -157,14 +157,14 @@ func (s *stack) betweenBeats(leader int) (beat time.Time) {
 	}
 }
 
-// term is the newest that a node shows.
+// term returns the latest term that a node shows.
 func (s *stack) term(i int) leader.Term {
 	s.t.Helper()
 	term, _ := s.Node(i).Leader()
 	return term
 }
 
-// leader is the node that has authority at this moment, -1 for none.
+// leader returns the node that has authority now, or -1.
 func (s *stack) leader() int {
 	s.t.Helper()
 	if i, ok := s.Leading(); ok {
@@ -173,7 +173,7 @@ func (s *stack) leader() int {
 	return -1
 }
 
-// token is the version of the leader, 0 for none.
+// token returns the version of the leader, or 0.
 func (s *stack) token() uint64 {
 	s.t.Helper()
 	if i, ok := s.Leading(); ok {
@@ -182,7 +182,7 @@ func (s *stack) token() uint64 {
 	return 0
 }
 
-// settled reports whether the full cluster runs and is one.
+// settled reports whether all nodes run and form one cluster.
 func (s *stack) settled() bool {
 	s.t.Helper()
 	return s.Settled() && len(s.Running()) == s.size
@@ -196,19 +196,19 @@ func (s *stack) another(old int) func() bool {
 	}
 }
 
-// shows reports whether node i shows another one in a status.
+// shows reports whether node i shows another one with a status.
 func (s *stack) shows(i, other int, status member.Status) bool {
 	m, _ := s.Node(i).View().Member(s.Address(other))
 	return m.Status == status
 }
 
-// calm is what some nodes show that nothing must disturb.
+// calm is the state of nodes that must not be disturbed.
 type calm struct {
 	s     *stack
 	terms map[int]leader.Term
 }
 
-// calm begins to look after nodes that are to keep their leader and each other.
+// calm begins to watch nodes that must keep their leader and each other.
 func (s *stack) calm(nodes ...int) calm {
 	c := calm{s, make(map[int]leader.Term)}
 	for _, i := range nodes {
@@ -221,8 +221,8 @@ func (s *stack) calm(nodes ...int) calm {
 	return c
 }
 
-// holds fails the test when a term ended, or one of the nodes does not show
-// another one as active.
+// holds fails the test if a term ended, or if one of the nodes does not show another one as
+// active.
 func (c calm) holds() {
 	c.s.t.Helper()
 	for i, term := range c.terms {

@@ -15,8 +15,8 @@ var (
 	stay = regexp.MustCompile("(?m)^\\d+\\. `([^`]+)` (\\w+)")
 )
 
-// TestWalks: each stay of the walks in docs/architecture.md is a file that exists and has
-// the function or word named there, and no walk has more than twelve.
+// TestWalks: each step of the walks in docs/architecture.md is a file that exists and contains
+// the named function or word, and no walk has more than twelve steps.
 func TestWalks(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestWalks(t *testing.T) {
 	for _, w := range walks {
 		stays := stay.FindAllStringSubmatch(w[2], -1)
 		if lines := strings.Count(w[2], "\n"); len(stays) != lines || lines > 12 {
-			t.Errorf("%s: %d stays in %d lines, want at most 12, each a file and a word",
+			t.Errorf("%s: %d steps in %d lines, want at most 12, each with a file and a word",
 				w[1], len(stays), lines)
 		}
 		for _, s := range stays {

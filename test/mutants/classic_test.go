@@ -2,15 +2,13 @@
 
 package mutants
 
-// classic lists the rest of the bugs that the design named before the first
-// line was written; most of those have their place in the other lists. Not
-// among them is a formal vote for the version that is held: a base that is not
-// older than what the voter holds, and of a lower version than the proposal,
-// excludes it already.
+// classic lists the bugs that the design named before the first line was written, apart from
+// those in the other lists. One is missing because it cannot occur: a formal vote for the held
+// version is already excluded, since its base would be older than the held state.
 var classic = []Mutant{
 	{
 		Name: "voter-counted-twice",
-		Rule: "6, 6: one vote a voter, however often it comes",
+		Rule: "6, 6: a voter has one vote, however often it arrives",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
 			Old:  "if c.from.Voter() == v.From.Voter() {",
@@ -37,7 +35,7 @@ var classic = []Mutant{
 	},
 	{
 		Name: "memory-store-keeps-its-name",
-		Rule: "5, restart: a memory store that forgot its votes is another voter",
+		Rule: "5, restart: a memory store that lost its votes is another voter",
 		Edits: []Edit{{
 			File: "internal/sim/process.go",
 			Old: "p.store = paxos.Durable{StoreID: c.newStoreID(), " +
@@ -48,7 +46,7 @@ var classic = []Mutant{
 	},
 	{
 		Name: "recovers-its-version-only",
-		Rule: "6, durable: promise and accepted value outlive a crash",
+		Rule: "6, durable: the promise and the accepted value survive a crash",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
 			Old:  "\t\tdurable: d,\n",
@@ -58,7 +56,7 @@ var classic = []Mutant{
 	},
 	{
 		Name: "version-falls-on-relieve",
-		Rule: "12: a version never falls, also where a leader gives way",
+		Rule: "12: a version never falls, even if a leader gives way",
 		Edits: []Edit{{
 			File: "statemachine/conflict.go",
 			Old:  "\tm.askForPlace(winner)\n}",
@@ -79,7 +77,7 @@ var classic = []Mutant{
 	},
 	{
 		Name: "joins-a-lower-version",
-		Rule: "1: the held state only grows, also by joining",
+		Rule: "1: the held state only grows, also when joining",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
 			Old:  "case b.Accepted && c.Chosen && c.Version < m.heldNumber().Version:\n",
@@ -96,7 +94,7 @@ var classic = []Mutant{
 	},
 	{
 		Name: "leader-not-demoted",
-		Rule: "7: a leader that takes a later version's state leads no more",
+		Rule: "7: a leader that takes the state of a later version stops leading",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
 			Old:  "if m.role == member.Leading && s.Version > m.leader.Version ||\n",
@@ -105,7 +103,7 @@ var classic = []Mutant{
 	},
 	{
 		Name: "provisional-is-healthy",
-		Rule: "4: a provisional leader stops no election",
+		Rule: "4: a provisional leader does not stop an election",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
 			Old:  "\treturn m.role == member.Leading &&\n\t\t(m.isQuorate(m.now)",

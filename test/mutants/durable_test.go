@@ -2,7 +2,8 @@
 
 package mutants
 
-// durable lists the mutants of section 6, durable, and of what else keeps states in order.
+// durable lists the mutants of section 6, durable, and of the other rules that keep states in
+// order.
 var durable = []Mutant{
 	{
 		Name: "promise-dropped-early",
@@ -15,7 +16,7 @@ var durable = []Mutant{
 	},
 	{
 		Name: "accepted-dropped-early",
-		Rule: "6, durable: what was accepted ends with a held state of its version",
+		Rule: "6, durable: an accepted value ends with a held state of its version",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
 			Old:  "if a.Accepted.ID.Version <= s.Version {",
@@ -28,7 +29,7 @@ var durable = []Mutant{
 	},
 	{
 		Name: "saved-too-late",
-		Rule: "6, durable: saved before anything that depends on it is sent",
+		Rule: "6, durable: state is saved before anything that depends on it is sent",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
 			Old:  "\tm.durable = d\n\tm.dirty = true\n",
@@ -37,7 +38,7 @@ var durable = []Mutant{
 	},
 	{
 		Name: "forgets-by-time",
-		Rule: "6, fewer than M: a durable store forgets nothing",
+		Rule: "6, fewer than M: a durable store is never discarded",
 		Edits: []Edit{{
 			File: "statemachine/founding.go",
 			Old:  "if m.RosterLost() && m.cfg.Volatile {",
@@ -74,7 +75,7 @@ var durable = []Mutant{
 	},
 	{
 		Name: "islands",
-		Rule: "7: who hears a better claim leaves its leader",
+		Rule: "7: a node that hears a better claim leaves its leader",
 		Edits: []Edit{{
 			File: "statemachine/conflict.go",
 			Old:  "\t\t!c.BetterThan(m.leader),\n",

@@ -2,7 +2,7 @@
 
 package mutants
 
-// election lists the mutants of section 6: votes and what binds.
+// election lists the mutants of section 6: votes, and what they bind to.
 var election = []Mutant{
 	{
 		Name: "promise-below",
@@ -28,7 +28,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "pre-ignores-its-leader",
-		Rule: "6, 3: a voter with a healthy leader, or supporting one, promises nothing",
+		Rule: "6, 3: a voter with a healthy leader, or one that supports a leader, promises nothing",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old:  "case m.supportsOther(from.Voter()):\n",
@@ -45,7 +45,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "strangers-propose",
-		Rule: "6, 3: a proposer is a voter of a state as new as the voter's own",
+		Rule: "6, 3: a proposer is a voter in a state as new as the voter's own",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old:  "case !p.Founding && !m.heldNumber().Less(p.Held) &&",
@@ -63,7 +63,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "accept-an-old-base",
-		Rule: "6, 5: a voter accepts nothing built on less than it holds",
+		Rule: "6, 5: a voter accepts no value built on an older state than its own",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
 			Old:  "case p.Base.Less(a.Held.Number):\n",
@@ -72,7 +72,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "votes-without-a-state",
-		Rule: "6, 3: who holds nothing takes the proposer's state before it votes",
+		Rule: "6, 3: a voter without a state takes the proposer's state before it votes",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
 			Old:  "case !p.Founding && a.Held.IsZero():\n",
@@ -140,7 +140,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "formal-without-start-wait",
-		Rule: "6, 5: a voter that waits after its start accepts nobody else either",
+		Rule: "6, 5: a voter that waits after its start accepts no other leader either",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old:  "\tcase m.startWaitExcludes(candidate.Address):\n\t\treturn message.ReasonStartWait\n",
@@ -150,7 +150,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "asked-follower-leaves",
-		Rule: "6, 2: a question for the health of a leader disturbs nobody",
+		Rule: "6, 2: a query about the health of a leader does not disturb its followers",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
 			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
@@ -161,7 +161,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "accepted-not-kept",
-		Rule: "6, 5: what was accepted is stored",
+		Rule: "6, 5: the accepted value is stored",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
 			Old:  "a.Accepted = Accepted{ID: p.ID, Base: p.Base, State: p.State}",
@@ -170,7 +170,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "accepted-not-shown",
-		Rule: "6, 4: a pre vote shows what was accepted",
+		Rule: "6, 4: a pre vote shows the accepted value",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
 			Old:  "return a, a.Accepted\n",
@@ -197,7 +197,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "dead-value-replaced",
-		Rule: "6, 4: a value that cannot be adopted is left to its version",
+		Rule: "6, 4: a value that cannot be adopted is not replaced within its version",
 		Edits: []Edit{{
 			File: "paxos/proposer.go",
 			Old:  "\tcase found:\n\t\tp.version = t.ID.Version + 1\n\t\treturn p, GiveUp\n",
@@ -207,7 +207,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "value-of-another-base",
-		Rule: "6, 4: a value is adopted only where its base is the newest state",
+		Rule: "6, 4: a value is adopted only if its base is the newest state",
 		Edits: []Edit{{
 			File: "paxos/proposer.go",
 			Old:  "return v.Base == t.Base.Number && t",
@@ -216,7 +216,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "quorum-too-small",
-		Rule: "6, 6: M formal votes choose",
+		Rule: "6, 6: M formal votes choose a leader",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
 			Old:  "case granted >= e.quorum && seedsGranted >= seedQuorum:",
@@ -260,7 +260,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "pre-votes-as-formal",
-		Rule: "6, 6: a pre vote is no formal vote",
+		Rule: "6, 6: a pre vote is not a formal vote",
 		Edits: []Edit{{
 			File: "paxos/proposer.go",
 			Old:  "t.ID == id && t.Stage == stage",
@@ -287,7 +287,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "stands-while-it-hands-over",
-		Rule: "6, leaving leader: it does not stand itself before the hand-over has ended",
+		Rule: "6, leaving leader: a leader does not stand again before its hand-over has ended",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
 			Old:  "\t\tm.operator.handOverUntil.IsZero() && !m.followsHealthy() &&",
@@ -296,7 +296,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "drained-never-stands",
-		Rule: "6, drained: a drained voter stands when no other does",
+		Rule: "6, drained: a drained voter stands if no other voter does",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
 			Old:  "return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())",
@@ -323,7 +323,7 @@ var election = []Mutant{
 	},
 	{
 		Name: "bound-leader-changes",
-		Rule: "6, 5: a leader that accepted a higher version changes nothing more",
+		Rule: "6, 5: a leader that accepted a higher version makes no further changes",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
 			Old:  "m.role == member.Leading && m.durable.Bound() <= m.leader.Version\n",

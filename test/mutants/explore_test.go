@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// byEveryOrder are the bugs of which package explore finds a shortest way to the
-// harm: those in votes and values, where no clock has a part.
+// byEveryOrder lists the bugs for which package explore finds a shortest path to the violation:
+// those in votes and values, which do not involve clocks.
 var byEveryOrder = []string{
 	"promise-below", "promise-not-kept", "accept-below", "accepted-not-kept", "accepted-not-shown",
 	"value-not-adopted", "last-value-adopted", "dead-value-replaced",
@@ -39,7 +39,7 @@ func TestMutantsAreExplored(t *testing.T) {
 	}
 }
 
-// explored takes every order with a mutant, of whole machines or of package paxos alone.
+// explored runs the explorer with a mutant, on whole machines or on package paxos alone.
 func explored(t *testing.T, m Mutant, alone bool) (found catch, took time.Duration) {
 	t.Helper()
 	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"), fmt.Sprintf("-paxos=%v", alone))
@@ -48,7 +48,7 @@ func explored(t *testing.T, m Mutant, alone bool) (found catch, took time.Durati
 		t.Log(out)
 		return catch{}, 0
 	}
-	// After the two lines of what was visited.
+	// Skip the two lines with the numbers of states and steps.
 	_, rest, _ := strings.Cut(out, "\n")
 	_, rest, _ = strings.Cut(rest, "\n")
 	text, _, _ := strings.Cut(rest, "\n")

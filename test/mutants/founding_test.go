@@ -2,7 +2,7 @@
 
 package mutants
 
-// founding lists the mutants of section 4: how a cluster begins.
+// founding lists the mutants of section 4: the formation of a cluster.
 var founding = []Mutant{
 	{
 		Name: "question-shows-nothing",

@@ -2,7 +2,7 @@
 
 package mutants
 
-// members lists the mutants of section 3: who votes.
+// members lists the mutants of section 3: the voters.
 var members = []Mutant{
 	{
 		Name: "voters-change-unsettled",
@@ -42,7 +42,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "gone-without-authority",
-		Rule: "3: a member leaves for its silence only while the leader is quorate all that time",
+		Rule: "3: a silent member leaves only if the leader was quorate all that time",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
 			Old:  "if m.lead.quorateSince.After(p.heard) {",
@@ -51,7 +51,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "gone-too-early",
-		Rule: "3: a member leaves for a silence of TTLTimeout",
+		Rule: "3: a member leaves after a silence of TTLTimeout",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
 			Old:  "\t\treturn p.heard.Add(m.timing.TTLTimeout)\n\t}\n\treturn time.Time{}",
@@ -64,7 +64,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "returns-as-active",
-		Rule: "3: a removed member that comes back is joining before it is active",
+		Rule: "3: a removed member that returns is joining before it is active",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
 			Old:  "\t\te.Status = member.Active\n",
@@ -77,7 +77,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "leaving-forgotten",
-		Rule: "6, 4: a chosen leader starts from its base, with what was said of each member",
+		Rule: "6, 4: a chosen leader starts from its base, with the status of each member",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
 			Old:  "roster := slices.Clone(base.Roster)\n",
@@ -87,7 +87,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "store-id-ignored",
-		Rule: "3: with another store id it is another voter",
+		Rule: "3: a node with another store id is another voter",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
 			Old:  "case known && e.StoreID == j.id.StoreID:",
@@ -96,7 +96,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "proposes-as-an-earlier-run",
-		Rule: "3: who joins again above its number proposes no more what it did before",
+		Rule: "3: a node that joins again with a higher incarnation drops its earlier proposal",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "\tm.dropAttempt() // its ballot",
@@ -140,7 +140,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "strangers-claim",
-		Rule: "3: claims count from seeds, members and the leader that was asked",
+		Rule: "3: claims count only from seeds, members and the queried leader",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
 			Old:  "return in.Cluster == m.clusterID() && m.isTrustedAddress(in.From.Address)",
@@ -150,7 +150,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "states-of-strangers",
-		Rule: "3: states count from the same addresses",
+		Rule: "3: states count only from the same addresses",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
 			Old:  "if !m.isTrustedAddress(a) {",
@@ -174,7 +174,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "proposals-of-strangers",
-		Rule: "3: proposals count from the same addresses",
+		Rule: "3: proposals count only from the same addresses",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old: "\t\treturn message.ReasonLeaseRuns\n" +
@@ -195,7 +195,7 @@ var members = []Mutant{
 	},
 	{
 		Name: "bound-without-limit",
-		Rule: "3: a bound that no election reached counts for nothing",
+		Rule: "3: a bound that no election reached is ignored",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
 			Old:  "if version > m.leader.Version+room {",

@@ -24,16 +24,16 @@ import (
 var (
 	all    = flag.Bool("mutants", false, "build every mutant and run seeds until it is caught")
 	one    = flag.String("mutant", "", "the name of the only mutant to run")
-	budget = flag.Duration("budget", time.Minute, "time of all cores in which a mutant must be caught")
+	budget = flag.Duration("budget", time.Minute, "CPU time on all cores within which a mutant must be caught")
 	seed   = flag.Uint64("seed", 1, "first seed")
 	table  = flag.Bool("table", false, "write the table of README.md")
-	fresh  = flag.Bool("fresh", false, "go through seeds, and keep the runs that they find")
+	fresh  = flag.Bool("fresh", false, "run seeds, and keep the runs that they find")
 )
 
 // root is the folder of the module.
 const root = "../.."
 
-// apply is what a mutant makes of its files, by their paths in the module.
+// apply returns the changed files of a mutant, by their paths in the module.
 func apply(t *testing.T, m Mutant) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -46,7 +46,7 @@ func apply(t *testing.T, m Mutant) map[string]string {
 			files[e.File] = string(b)
 		}
 		if n := strings.Count(files[e.File], e.Old); n != 1 || e.Old == e.New {
-			t.Fatalf("%s is stale: its text stands %d times in %s, want once:\n%s", m.Name, n, e.File, e.Old)
+			t.Fatalf("%s is stale: its text occurs %d times in %s, want once:\n%s", m.Name, n, e.File, e.Old)
 		}
 		files[e.File] = strings.Replace(files[e.File], e.Old, e.New, 1)
 	}
@@ -58,15 +58,15 @@ func TestMutantsApply(t *testing.T) {
 	for _, m := range Table() {
 		t.Run(m.Name, func(t *testing.T) {
 			if apply(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
-				t.Errorf("%+v: want a name of its own, a rule and a change", m)
+				t.Errorf("%+v: want a unique name, a rule and a change", m)
 			}
 			names[m.Name] = true
 		})
 	}
 }
 
-// TestMutantsAreCaught builds the simulator once with each bug. It takes some
-// seconds each, so it runs only with -mutants or -mutant NAME.
+// TestMutantsAreCaught builds the simulator with each bug. It takes some seconds for each, so
+// it needs -mutants or -mutant NAME.
 func TestMutantsAreCaught(t *testing.T) {
 	if !*all && *one == "" {
 		t.Skip("run with -mutants: it takes minutes")
@@ -92,7 +92,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// page is the document that has the table of mutants.
+// page is the document with the table of mutants.
 const page = "README.md"
 
 const (
@@ -100,7 +100,7 @@ const (
 	tableEnd   = "<!-- end of mutants -->\n"
 )
 
-// split is what stands before the table, in it, and behind it.
+// split returns the text before the table, its rows, and the text after it.
 func split(t *testing.T) (before, rows, behind string) {
 	t.Helper()
 	b, err := os.ReadFile(page)
@@ -125,7 +125,7 @@ func writeTable(t *testing.T, rows []string) {
 	}
 }
 
-// TestTableNamesEveryMutant: the page does not go stale silently.
+// TestTableNamesEveryMutant: the table has just the mutants of Table, with their rules.
 func TestTableNamesEveryMutant(t *testing.T) {
 	_, rows, _ := split(t)
 	for _, m := range Table() {
@@ -139,8 +139,7 @@ func TestTableNamesEveryMutant(t *testing.T) {
 	}
 }
 
-// overlay writes what the compiler reads instead of the files of a mutant, and
-// returns the path that -overlay takes.
+// overlay writes the changed files of a mutant and returns the path for -overlay.
 func overlay(t *testing.T, m Mutant) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +177,7 @@ func build(t *testing.T, m Mutant, command string) string {
 	return bin
 }
 
-// runs runs a command built with a mutant; it is caught when that ends with 1.
+// runs runs a command built with a mutant, which is caught if the exit code is 1.
 func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 	t.Helper()
 	b, err := command.CombinedOutput()
@@ -202,13 +201,12 @@ func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	return found, run.ProcessState.UserTime() + run.ProcessState.SystemTime()
 }
 
-// violation is how the failure of a test tells of a broken invariant.
+// violation matches a broken invariant in the output of a failed test.
 var violation = regexp.MustCompile(`\b([IL][1-9][0-9]?) at [0-9ms.]+: [^\n]*`)
 
-// hunt catches a mutant: with the test or the run that was kept for it, or else with every
-// order, where that finds it, or else with seeds, until one fails that does not
-// fail without the mutant. It says how much time of all cores that took, when it
-// was done last.
+// hunt catches a mutant with its test or its kept run, or else with the explorer if that finds
+// it, or else with seeds, until one fails that does not fail without the mutant. It also
+// returns the CPU time on all cores of the last such search.
 func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	if m.Test != "" {
@@ -241,19 +239,19 @@ func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	return kept, took
 }
 
-// file is the run that is kept for a mutant.
+// file returns the path of the run that is kept for a mutant.
 func (m Mutant) file() string {
 	return filepath.Join(root, "internal/sim/testdata/regress", m.Name+".json")
 }
 
-// noteForm is what the note of a kept run says that a seed found; that of one
-// which was written begins with byHand.
+// noteForm is the note of a kept run that a seed found. The note of a hand-written run begins
+// with byHand.
 const (
 	noteForm = "seed %d, found after %f s with the mutant "
 	byHand   = "by hand"
 )
 
-// again does the kept run, if there is one.
+// again repeats the kept run, if there is one.
 func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration) {
 	t.Helper()
 	content, err := os.ReadFile(m.file())
@@ -271,7 +269,7 @@ func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration)
 	found = first(out)
 	found.seed = 0
 	if found.invariant == "" {
-		t.Logf("the kept run catches %s no more; going through seeds", m.Name)
+		t.Logf("the kept run no longer catches %s; running seeds", m.Name)
 		return catch{}, 0
 	}
 	if strings.HasPrefix(r.Note, byHand) {
@@ -284,8 +282,8 @@ func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration)
 	return found, time.Duration(seconds * float64(time.Second))
 }
 
-// shrink keeps the run that caught a mutant, unless it fails without it too
-// once it is small.
+// shrink shrinks and keeps the run that caught a mutant, unless the small run also fails
+// without the mutant.
 func shrink(t *testing.T, m Mutant, bin string, found catch, took time.Duration) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "run.json")
@@ -321,8 +319,8 @@ func start(t *testing.T, bin string, args ...string) (out string, took time.Dura
 	return string(b), run.ProcessState.UserTime() + run.ProcessState.SystemTime()
 }
 
-// catch is the violation that the first failed run reports, if any; seed 0 is
-// a run that was written by hand, or every one.
+// catch is the violation that the first failed run reports, if any. Seed 0 means a hand-written
+// run or the explorer.
 type catch struct {
 	seed            uint64
 	every           bool
@@ -331,7 +329,7 @@ type catch struct {
 
 func (c catch) String() string { return fmt.Sprintf("%s: %.120s", c.run(), c.text) }
 
-// run names the run in the table.
+// run returns the name of the run in the table.
 func (c catch) run() string {
 	switch {
 	case c.every:
@@ -342,7 +340,7 @@ func (c catch) run() string {
 	return fmt.Sprint("seed ", c.seed)
 }
 
-// first reads it: "seed 7: N=3, ..." and, some lines on, "I1 at 3s: ...".
+// first parses the output of a failed run: "seed 7: N=3, ..." and later "I1 at 3s: ...".
 func first(out string) catch {
 	var c catch
 	for line := range strings.Lines(out) {

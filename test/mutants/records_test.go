@@ -2,7 +2,7 @@
 
 package mutants
 
-// records lists the mutants of section 10: who may trust a record.
+// records lists the mutants of section 10: trust in records.
 var records = []Mutant{
 	{
 		Name: "answered-before-committed",
@@ -25,7 +25,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "extended-unaware",
-		Rule: "10: an ack extends only for one that showed the revision that last took a record from it",
+		Rule: "10: an ack extends only an owner that showed the revision that last took a record from it",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
@@ -43,7 +43,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "record-taken-in-one-step",
-		Rule: "10: another's record is revoked first, and dropped later",
+		Rule: "10: a record of another owner is revoked first and dropped later",
 		Edits: []Edit{{
 			File: "statemachine/recordrevision.go",
 			Old:  "\t\t\te.Revoked = true\n\t\t\td.put(e)\n",
@@ -52,7 +52,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "revoked-dropped-unshown",
-		Rule: "10: a revoked record is dropped once its owner showed that revision",
+		Rule: "10: a revoked record is dropped once its owner has shown that revision",
 		Edits: []Edit{{
 			File: "statemachine/recordrevision.go",
 			Old:  "\t\tif !silent && !(o.revoked && m.knowsRevocations(o.id)) {\n",
@@ -65,7 +65,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "owner-silent-too-early",
-		Rule: "10: records end when their owner was not extended for HoldTimeout",
+		Rule: "10: records end if their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
@@ -92,7 +92,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "former-leader-extends-itself",
-		Rule: "10: a leader extends itself for LeaseTimeout, after which the next ends its records",
+		Rule: "10: a leader extends itself for LeaseTimeout; the next leader then ends its records",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "return m.lead.since.Add(m.timing.LeaseTimeout)",
@@ -101,7 +101,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "former-leader-of-any-version",
-		Rule: "10: who led before is known where one followed the version that one was elected on",
+		Rule: "10: the former leader is known if this node followed the version of its base",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "f.claim.Version != base.Version ||",
@@ -111,7 +111,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "former-leader-extended-since",
-		Rule: "10: a leader before that follows this one is extended as all others",
+		Rule: "10: a former leader that follows is extended like every other member",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "\tif last.IsZero() && o.id == m.lead.former {",
@@ -129,7 +129,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "trusted-while-dropped",
-		Rule: "10: from sending a drop request on, the owner trusts no more",
+		Rule: "10: after sending a drop request, the owner no longer trusts the record",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
 			Old:  "\t\tm.records.own = slices.Delete(m.records.own, i, i+1)\n\t\tm.shown.changed = true\n",
@@ -147,7 +147,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "new-run-unannounced",
-		Rule: "10: the step that joins again above its number reports the new incarnation",
+		Rule: "10: the step that joins again with a higher incarnation reports it",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
 			Old:  "s := shownView{self: m.self, quorate:",
@@ -156,7 +156,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "trusted-by-an-old-answer",
-		Rule: "10: an answer that was on the way when the record was dropped brings no trust",
+		Rule: "10: an answer that was under way when the record was dropped creates no trust",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
 			Old:  "o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })",
@@ -165,7 +165,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "trusted-while-revoked",
-		Rule: "10: the owner trusts no record that its held state shows revoked",
+		Rule: "10: the owner trusts no record that its held state shows as revoked",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
 			Old:  "!ok || e.Revoked || e.Token != t ||",
@@ -178,7 +178,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "trusted-when-leaving",
-		Rule: "10: from sending MemberLeave on, the owner trusts no more",
+		Rule: "10: after sending MemberLeave, the owner no longer trusts its records",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
 			Old:  "t.IsZero() || m.stopped || m.operator.leaving || !now",
@@ -188,7 +188,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "other-store-takes-records",
-		Rule: "10: the records of a run whose place another store got are revoked, not dropped",
+		Rule: "10: if another store gets the seat of a run, its records are revoked, not dropped",
 		Edits: []Edit{{
 			File: "member/record.go",
 			Old:  "\t\t\treturn false, true\n",
@@ -197,7 +197,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "lost-owner-forgotten",
-		Rule: "10: an owner without a place is waited for as every other",
+		Rule: "10: the leader waits for an owner without a seat like for every other",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "\t\to.lost = m.now\n",
@@ -206,7 +206,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "lost-owner-forgotten-when-back",
-		Rule: "10: an owner that gets its place back is waited for all the same",
+		Rule: "10: the leader also waits for an owner that gets its seat back",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "\tlast := o.lost //",
@@ -220,7 +220,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "extended-before-its-place",
-		Rule: "10: an ack extends only for one that showed the revision that gave it its place",
+		Rule: "10: an ack extends only an owner that showed the revision that gave it its seat",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
 			Old:  "\tp.revoked = m.shownState().Number\n",
@@ -230,7 +230,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "request-taken-twice",
-		Rule: "10: a request is taken once at most",
+		Rule: "10: a request is executed at most once",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "if b.ID <= last.id {",
@@ -240,7 +240,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "request-of-another-leadership",
-		Rule: "10: a request is taken by the leadership that was asked",
+		Rule: "10: only the leadership to which a request was sent executes it",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
 			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
@@ -250,7 +250,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "loss-unnoted",
-		Rule: "10: what was taken from an owner unasked must be shown before it is extended",
+		Rule: "10: an owner must have shown an unrequested loss before it is extended",
 		Edits: []Edit{{
 			File: "statemachine/recordrevision.go",
 			Old:  "\t\tp.revoked = n\n",
@@ -259,7 +259,7 @@ var records = []Mutant{
 	},
 	{
 		Name: "key-set-twice-in-a-revision",
-		Rule: "10: a token belongs to one setting of a key",
+		Rule: "10: a token belongs to one change of a key",
 		Edits: []Edit{{
 			File: "statemachine/recordrevision.go",
 			Old:  "return d.touched[c.Key] }) {",

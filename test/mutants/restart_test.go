@@ -2,11 +2,11 @@
 
 package mutants
 
-// restart lists the mutants of what a run owes of the last one (sections 5 and 10).
+// restart lists the mutants of what a run must wait for after the last one (sections 5 and 10).
 var restart = []Mutant{
 	{
 		Name: "shorter-lease-at-once",
-		Rule: "5, restart: a run waits for what LeaseTimeout was longer in the last one",
+		Rule: "5, restart: a run waits by how much LeaseTimeout was longer in the last run",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
@@ -16,7 +16,7 @@ var restart = []Mutant{
 	},
 	{
 		Name: "shorter-hold-at-once",
-		Rule: "10, restart: a run waits for what HoldTimeout was longer in the last one",
+		Rule: "10, restart: a run waits by how much HoldTimeout was longer in the last run",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
@@ -26,7 +26,7 @@ var restart = []Mutant{
 	},
 	{
 		Name: "longer-of-both",
-		Rule: "10, restart: what both timings were longer by adds up",
+		Rule: "10, restart: the differences of both timings add up",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
@@ -36,7 +36,7 @@ var restart = []Mutant{
 	},
 	{
 		Name: "second-restart-owes-nothing",
-		Rule: "5, restart: a run that is restarted within the wait owes the rest",
+		Rule: "5, restart: a run that is restarted during the wait waits for the rest",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old: "\tlease := min(d, max(0, o.Lease-t.LeaseTimeout))\n" +

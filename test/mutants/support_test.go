@@ -6,7 +6,7 @@ package mutants
 var support = []Mutant{
 	{
 		Name: "refusal-always-trusted",
-		Rule: "6, a process that died: a refusal ends support only where refusals are trusted",
+		Rule: "6, a process that died: a refusal ends support only if refusals are trusted",
 		Edits: []Edit{{
 			File: "statemachine/follower.go",
 			Old:  "if m.cfg.TrustRefusal {",
@@ -34,7 +34,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "support-freed-by-anybody",
-		Rule: "5: only that very leader, version and run frees its followers",
+		Rule: "5: only the same leader, version and run frees its followers",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
 			Old:  "if m.support.leader == leader && m.support.version == c.Version && c.Chosen {",
@@ -44,7 +44,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "support-freed-by-any-message",
-		Rule: "5: support ends early by a later run of the leader only",
+		Rule: "5: only a later run of the leader ends support early",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {",
@@ -85,7 +85,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "lease-without-margin",
-		Rule: "5: the lease is 0.9 x LeaseTimeout, for clocks that drift",
+		Rule: "5: the lease is 0.9 x LeaseTimeout, because clocks drift",
 		Edits: []Edit{{
 			File: "internal/message/timings.go",
 			Old:  "return lease / 10 * 9",
@@ -94,7 +94,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "lease-with-half-the-margin",
-		Rule: "5: the lease is 0.9 x LeaseTimeout, and not 0.95 x",
+		Rule: "5: the lease is 0.9 x LeaseTimeout, not 0.95 x",
 		Edits: []Edit{{
 			File: "internal/message/timings.go",
 			Old:  "return lease / 10 * 9",
@@ -121,7 +121,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "no-wait-after-start",
-		Rule: "5: after a start a node votes for nobody else during LeaseTimeout",
+		Rule: "5: after a start a node votes for no other leader during LeaseTimeout",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
 			Old:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)",
@@ -158,7 +158,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "start-wait-ended-for-any-version",
-		Rule: "5, restart: only what is given up in the held version ends the wait after a start",
+		Rule: "5, restart: only a leader that gives up the held version ends the wait after a start",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
@@ -168,7 +168,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "leads-in-another-run",
-		Rule: "5: who restarted is never again leader of that version",
+		Rule: "5: a node that restarted never leads that version again",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
 			Old:  "if s.Version > before.Version && s.LeaderIdentity() == m.self {",
@@ -182,7 +182,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "lease-after-its-clock-stopped",
-		Rule: "5: when its clock may have stood still, only echoes of later stamps count for a lease",
+		Rule: "5: after a clock may have stopped, only echoes of later stamps count for a lease",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
 			Old:  "p.id == e.Identity && p.echo > m.trustFrom {",
@@ -191,7 +191,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "records-after-its-clock-stopped",
-		Rule: "5: when its clock may have stood still, an owner trusts nothing by earlier keep-alives",
+		Rule: "5: after a clock may have stopped, an owner trusts nothing by earlier keep-alives",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
 			Old:  "\tm.records.until = time.Time{}\n",
@@ -205,7 +205,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "support-ends-with-trust",
-		Rule: "5: when its clock may have stood still, what a node promised to others stays",
+		Rule: "5: after a clock may have stopped, a node keeps its promises to others",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
 			Old:  "\tm.records.until = time.Time{}\n",

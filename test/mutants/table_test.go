@@ -4,22 +4,22 @@ package mutants
 
 import "slices"
 
-// Mutant is one planted bug.
+// Mutant is a planted bug.
 type Mutant struct {
 	Name  string
-	Rule  string // what it breaks, with the section of protocol.md
-	Edits []Edit // more than one where two places keep the rule
-	Test  string // of package sim that was written for it; else runs catch it
+	Rule  string // the broken rule, with its section of protocol.md
+	Edits []Edit // several if the rule is implemented in several places
+	Test  string // test in package sim written for it; if empty, runs catch it
 }
 
 // Edit replaces a text in a file.
 type Edit struct {
 	File string // relative to the root of the module
-	Old  string // stands in File exactly once
+	Old  string // must occur in File exactly once
 	New  string
 }
 
-// Table lists all mutants. Each switches one rule off.
+// Table lists all mutants. Each disables one rule.
 func Table() []Mutant {
 	return slices.Concat(members, founding, support, election, durable, classic, records, restart)
 }

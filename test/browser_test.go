@@ -136,21 +136,21 @@ func (b *browser) clean() {
 	}
 }
 
-// look evaluates an expression in the page.
-func look[T any](b *browser, js string) (value T) {
+// evaluate evaluates an expression in the page.
+func evaluate[T any](b *browser, js string) (value T) {
 	b.t.Helper()
 	b.command(&value, "evaluate", js, 0)
 	return value
 }
 
-// until waits until an expression of the page is true.
-func (b *browser) until(what, js string) {
+// waitUntil waits until an expression of the page is true.
+func (b *browser) waitUntil(what, js string) {
 	b.t.Helper()
-	eventually(b.t, what, func() bool { return look[bool](b, "Boolean("+js+")") })
+	eventually(b.t, what, func() bool { return evaluate[bool](b, "Boolean("+js+")") })
 }
 
-// says waits until an expression of the page has a value.
-func (b *browser) says(want, js string) {
+// waitForValue waits until an expression of the page has a value.
+func (b *browser) waitForValue(want, js string) {
 	b.t.Helper()
 	got := ""
 	defer func() {
@@ -159,7 +159,7 @@ func (b *browser) says(want, js string) {
 		}
 	}()
 	eventually(b.t, want, func() bool {
-		got = look[string](b, js)
+		got = evaluate[string](b, js)
 		return got == want
 	})
 }
@@ -179,14 +179,14 @@ type axeFault struct {
 // accessible checks the page against every rule that axe-core can check.
 func (b *browser) accessible(how string) {
 	b.t.Helper()
-	if !look[bool](b, "'axe' in window") {
+	if !evaluate[bool](b, "'axe' in window") {
 		source, err := os.ReadFile("testdata/axe/axe.min.js")
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		look[any](b, string(source)+"; 0")
+		evaluate[any](b, string(source)+"; 0")
 	}
-	text := look[string](b, `axe.run({resultTypes: ["violations"]}).then((r) =>
+	text := evaluate[string](b, `axe.run({resultTypes: ["violations"]}).then((r) =>
 		JSON.stringify({passes: r.passes.length, violations: r.violations}))`)
 	var found struct {
 		Passes     int

@@ -31,36 +31,36 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	p := &pretender{size: 9, jobs: 1000, write: true, acts: make(chan string, 4),
 		name: func(i int) string { return fmt.Sprintf("athena-%d.athena.default.svc:7000", i) }}
 	b := openBrowser(t, p.serve(t))
-	b.says("1,000 jobs, 857 of them led, 3,500 latches and 1,000 other records; "+
+	b.waitForValue("1,000 jobs, 857 of them led, 3,500 latches and 1,000 other records; "+
 		"the first 20 are shown.", pageCounted)
-	b.until("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
+	b.waitUntil("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
 	for _, width := range []int{360, 1280} {
 		b.resize(width)
-		b.until("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
+		b.waitUntil("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
 			Math.min(460, document.querySelector("section.ring").clientWidth)`)
 		for _, scheme := range []string{"light", "dark"} {
 			b.colours(scheme)
 			how := fmt.Sprintf("%d px wide, %s", width, scheme)
-			for _, fault := range look[[]string](b, string(script)) {
+			for _, fault := range evaluate[[]string](b, string(script)) {
 				t.Errorf("%s: %s", how, fault)
 			}
 			b.accessible(how)
 		}
 	}
-	if rows := look[int](b, `document.querySelectorAll("#jobs tbody tr").length`); rows != 40 {
+	if rows := evaluate[int](b, `document.querySelectorAll("#jobs tbody tr").length`); rows != 40 {
 		t.Errorf("%d rows, want 20 jobs and 20 records", rows)
 	}
 	b.press("show only jobs and records with", "Billing-0722")
-	b.says("1 job, 1 of them led, 2 latches and 0 other records.", pageCounted)
-	b.says("billing-0722|★ athena-2.athena.default.svc:7000 Disable|1000000000002|"+
+	b.waitForValue("1 job, 1 of them led, 2 latches and 0 other records.", pageCounted)
+	b.waitForValue("billing-0722|★ athena-2.athena.default.svc:7000 Disable|1000000000002|"+
 		"– athena-3.athena.default.svc:7000 Enable– athena-4.athena.default.svc:7000 Enable|"+
 		"latch 0 (athena-2.athena.default.svc:7000, 1000000000002) and "+
 		"latch 1 (athena-3.athena.default.svc:7000, 1000000000003)", pageJobs)
 	b.press("Disable athena-2.athena.default.svc:7000 for billing-0722", " ")
-	b.says("athena-2.athena.default.svc:7000 leads billing-0722 no more, until it is enabled.",
+	b.waitForValue("athena-2.athena.default.svc:7000 leads billing-0722 no more, until it is enabled.",
 		pageSwitched)
 	b.press("Enable athena-4.athena.default.svc:7000 for billing-0722", "\r")
-	b.says("athena-4.athena.default.svc:7000 may lead billing-0722 again.", pageSwitched)
+	b.waitForValue("athena-4.athena.default.svc:7000 may lead billing-0722 again.", pageSwitched)
 	for _, want := range []string{
 		`disable billing-0722 application/json {"member":"10.0.0.3:7000"}`,
 		`enable billing-0722 application/json {"member":"10.0.0.5:7000"}`,
@@ -70,7 +70,7 @@ func TestDashboardOfManyJobs(t *testing.T) {
 		}
 	}
 	b.press("show only jobs and records with", "nonsense")
-	b.says("No job and no record has that.", pageCounted)
+	b.waitForValue("No job and no record has that.", pageCounted)
 	b.clean()
 }
 
@@ -81,7 +81,7 @@ func TestDashboardOfGreatNumbers(t *testing.T) {
 		name: func(i int) string { return fmt.Sprint("n", i) }}
 	b := openBrowser(t, p.serve(t))
 	for _, want := range []string{"9007199254740993.7", "yes, token 9007199254740993"} {
-		b.until(want, fmt.Sprintf(`[...document.querySelectorAll("#beliefs td")]
+		b.waitUntil(want, fmt.Sprintf(`[...document.querySelectorAll("#beliefs td")]
 			.some((td) => td.textContent === %q)`, want))
 	}
 	b.clean()
@@ -106,22 +106,22 @@ func TestDashboardOfJobs(t *testing.T) {
 		return ok && s.Token > 0 && s.Active() == 3
 	})
 	b := openBrowser(t, "http://"+site(writes))
-	b.says("Nobody leads a job, holds a latch or keeps a record.", pageCounted)
+	b.waitForValue("Nobody leads a job, holds a latch or keeps a record.", pageCounted)
 	elected := c.verb(3, "elect", "billing")
-	b.until("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
+	b.waitUntil("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
 	second := start(t, "elect", "billing", "--admin", site(writes))
 	b.press("Disable n3 for billing", "\r")
-	b.says("n3 leads billing no more, until it is enabled.", pageSwitched)
-	b.until("the next leader", pageJobs+`.startsWith("billing|★ n1 Disable|")`)
-	b.until("who may not lead", pageJobs+`.endsWith("|– n3 Enable|")`)
+	b.waitForValue("n3 leads billing no more, until it is enabled.", pageSwitched)
+	b.waitUntil("the next leader", pageJobs+`.startsWith("billing|★ n1 Disable|")`)
+	b.waitUntil("who may not lead", pageJobs+`.endsWith("|– n3 Enable|")`)
 	if text := elected.stdout.String(); !strings.Contains(text, "lost    the member was disabled") {
 		t.Errorf("athena elect prints\n%s\nwant the reason why it no longer leads", text)
 	}
 	second.signal(syscall.SIGINT)
-	b.until("nobody leads", pageJobs+`.startsWith("billing|nobody|")`)
+	b.waitUntil("nobody leads", pageJobs+`.startsWith("billing|nobody|")`)
 	b.clean()
 	b = openBrowser(t, "http://"+site(reads))
-	b.until("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)
+	b.waitUntil("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)
 	b.clean()
 }
 
@@ -137,19 +137,19 @@ func TestDashboardWithoutQuorum(t *testing.T) {
 	})
 	b := openBrowser(t, "http://"+adminOfLog.FindStringSubmatch(one.stderr.String())[1])
 	c.verb(3, "elect", "billing")
-	b.until("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
+	b.waitUntil("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
 	const lines = `[...document.querySelectorAll("#ring .links line")]
 		.map((l) => l.getAttribute("class"))`
-	b.until("connections", lines+`.some((c) => c === "both")`)
+	b.waitUntil("connections", lines+`.some((c) => c === "both")`)
 	for _, p := range others {
 		p.signal(syscall.SIGSTOP) // their hosts do not refuse packets
 	}
 	began := time.Now()
-	b.until("an unknown leader",
+	b.waitUntil("an unknown leader",
 		pageJobs+`.startsWith("billing|unknown (no quorum), last n3|")`)
-	b.until("the same in words", pageCounted+
+	b.waitUntil("the same in words", pageCounted+
 		`.startsWith("1 job, who leads them is unknown (no quorum) since ")`)
-	b.until("unknown connections", lines+`.every((c) => c === "unknown")`)
+	b.waitUntil("unknown connections", lines+`.every((c) => c === "unknown")`)
 	t.Logf("everything is unknown after %v", time.Since(began).Round(time.Millisecond))
 	b.clean()
 }

@@ -32,18 +32,18 @@ func TestDashboardOfMany(t *testing.T) {
 	} {
 		p := &pretender{size: c.size, name: c.name, demo: c.demo}
 		b := openBrowser(t, p.serve(t))
-		b.until("a view of every node",
+		b.waitUntil("a view of every node",
 			`!document.querySelector("#beliefs").textContent.includes("not asked yet")`)
-		b.until("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
-		b.until("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
+		b.waitUntil("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
+		b.waitUntil("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
 		for _, width := range []int{360, 1280} {
 			b.resize(width)
-			b.until("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
+			b.waitUntil("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
 				Math.min(460, document.querySelector("section.ring").clientWidth)`)
 			for _, scheme := range []string{"light", "dark"} {
 				b.colours(scheme)
 				how := fmt.Sprintf("%d nodes such as %s, %d px wide, %s", c.size, c.name(1), width, scheme)
-				for _, fault := range look[[]string](b, string(script)) {
+				for _, fault := range evaluate[[]string](b, string(script)) {
 					t.Errorf("%s: %s", how, fault)
 				}
 				if c.size == 50 && (width == 360) == (scheme == "dark") {
@@ -95,7 +95,7 @@ func TestDashboardOfManyEvents(t *testing.T) {
 		over <- storm{p.looks.Load() - looks, time.Since(began)}
 	}
 	b := openBrowser(t, p.serve(t))
-	b.until("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
+	b.waitUntil("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
 	before := b.heap()
 	begin <- true
 	s := <-over
@@ -124,11 +124,11 @@ func TestDashboardForADay(t *testing.T) {
 	}
 	p := &pretender{size: 9, name: func(i int) string { return fmt.Sprint("n", i+1) }}
 	b := openBrowser(t, p.serve(t))
-	look[bool](b, string(script))
+	evaluate[bool](b, string(script))
 	type held struct{ Entries, Terms, Points, Elements int }
-	first := look[held](b, "pass(5_000)")
+	first := evaluate[held](b, "pass(5_000)")
 	before := b.heap()
-	second := look[held](b, "pass(20_000)")
+	second := evaluate[held](b, "pass(20_000)")
 	after := b.heap()
 	t.Logf("%+v and %.2f MB after 5,000 elections, %+v and %.2f MB after 25,000",
 		first, before/1e6, second, after/1e6)

@@ -50,11 +50,11 @@ func TestDiagramMemberStates(t *testing.T) {
 	}
 }
 
-// status parses a status; nobody is the text for None.
-func status(t *testing.T, name, nobody string) member.Status {
+// status parses a status; none is the text for None.
+func status(t *testing.T, name, none string) member.Status {
 	t.Helper()
 	var s member.Status
-	if name == nobody {
+	if name == none {
 		return s
 	}
 	if err := s.UnmarshalText([]byte(name)); err != nil {

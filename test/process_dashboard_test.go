@@ -30,7 +30,7 @@ const (
 func pageLeader(b *browser, but string) (leader string) {
 	b.t.Helper()
 	eventually(b.t, "the page names a leader other than "+but, func() bool {
-		words := strings.Fields(look[string](b, pageVerdict))
+		words := strings.Fields(evaluate[string](b, pageVerdict))
 		ok := len(words) > 2 && strings.Join(words[1:], " ") == "leads with authority" && words[0] != but
 		if ok {
 			leader = words[0]
@@ -44,7 +44,7 @@ func pageLeader(b *browser, but string) (leader string) {
 func (b *browser) press(control, key string) {
 	b.t.Helper()
 	for range 60 {
-		if look[string](b, pageFocus) == control {
+		if evaluate[string](b, pageFocus) == control {
 			b.typeKeys(key)
 			return
 		}
@@ -59,31 +59,31 @@ func TestDashboard(t *testing.T) {
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
 	first := pageLeader(b, "")
-	b.until("five columns", `document.querySelectorAll("#beliefs thead .name").length === 5`)
-	b.until("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
-	b.until("an election with its cause",
+	b.waitUntil("five columns", `document.querySelectorAll("#beliefs thead .name").length === 5`)
+	b.waitUntil("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
+	b.waitUntil("an election with its cause",
 		`document.querySelector("#timeline").textContent.includes("votes of")`)
 	b.accessible("at rest, light")
 	wantTabOrder(t, b)
 
 	b.press("Kill "+first, "\r")
-	b.until("what was done", fmt.Sprintf(
+	b.waitUntil("what was done", fmt.Sprintf(
 		`document.querySelector("#done").textContent.startsWith("%s was killed")`, first))
 	second := pageLeader(b, first)
-	b.until("the election on the time line", fmt.Sprintf(
+	b.waitUntil("the election on the time line", fmt.Sprintf(
 		`document.querySelector("#timeline").textContent.includes("%s elected after %s")`, second, first))
-	b.until("the dead node in the ring", fmt.Sprintf(
+	b.waitUntil("the dead node in the ring", fmt.Sprintf(
 		`/%s( .seed.)?: does not run/.test(document.querySelector("#ring").getAttribute("aria-label"))`,
 		first))
 
 	b.press("Restart "+first, "\r")
-	b.says("All 5 nodes that answer agree on who leads.", pageAccord)
+	b.waitForValue("All 5 nodes that answer agree on who leads.", pageAccord)
 	b.press("Cut "+second, " ")
 	third := pageCut(b, second)
 	b.colours("dark")
 	b.accessible("in a partition, dark")
 	b.press("Heal "+second, "\r")
-	b.says("", pageMarks)
+	b.waitForValue("", pageMarks)
 	if now := pageLeader(b, ""); now != third {
 		t.Errorf("%s leads after the partition, want still %s", now, third)
 	}
@@ -97,12 +97,12 @@ var adminOfLog = regexp.MustCompile(`admin=(127\.0\.0\.1:\d+)`)
 func TestDashboardsInTheBackground(t *testing.T) {
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
-	b.says("live", "document.getElementById('link').textContent")
-	look[int](b, `(globalThis.others = [1, 2, 3, 4, 5].map(() => fetch("v1/events"))).length`)
-	b.says("not live", "document.getElementById('link').textContent")
-	look[bool](b, `(Object.defineProperty(document, "hidden", { get: () => true }),
+	b.waitForValue("live", "document.getElementById('link').textContent")
+	evaluate[int](b, `(globalThis.others = [1, 2, 3, 4, 5].map(() => fetch("v1/events"))).length`)
+	b.waitForValue("not live", "document.getElementById('link').textContent")
+	evaluate[bool](b, `(Object.defineProperty(document, "hidden", { get: () => true }),
 		document.dispatchEvent(new Event("visibilitychange")))`)
-	b.says("live", "document.getElementById('link').textContent")
+	b.waitForValue("live", "document.getElementById('link').textContent")
 }
 
 // TestDashboardOfRun opens the page of one node of a real cluster, with the node's token. The
@@ -118,22 +118,23 @@ func TestDashboardOfRun(t *testing.T) {
 		return ok && s.Token > 0 && s.Active() == 3
 	})
 	b := openBrowser(t, "http://"+adminOfLog.FindStringSubmatch(one.stderr.String())[1])
-	b.until("the page wants the token",
+	b.waitUntil("the page wants the token",
 		`document.activeElement === document.querySelector("#token input")`)
-	b.says("The server of this page wants its token", pageVerdict)
+	b.waitForValue("The server of this page wants its token", pageVerdict)
 	b.accessible("without the token")
 	b.typeKeys("wrong\r")
-	b.says("That is not the token.", `document.querySelector("#token [role=status]").textContent`)
+	b.waitForValue("That is not the token.",
+		`document.querySelector("#token [role=status]").textContent`)
 	b.typeKeys("\u201cquoted\u201d\r") // cannot be sent in a header
 	b.typeKeys("0123456789-the-token\r")
 	pageLeader(b, "")
-	b.says("this one,answers,answers", pageNotes)
-	if look[bool](b, `document.querySelector(".faults").checkVisibility()`) {
+	b.waitForValue("this one,answers,answers", pageNotes)
+	if evaluate[bool](b, `document.querySelector(".faults").checkVisibility()`) {
 		t.Error("the page has buttons for faults, want none outside of a demo")
 	}
 	three.signal(syscall.SIGKILL)
-	b.says("this one,answers,is not reached", pageNotes)
-	b.says("All 2 nodes that answer agree on who leads. n3 does not answer.", pageAccord)
+	b.waitForValue("this one,answers,is not reached", pageNotes)
+	b.waitForValue("All 2 nodes that answer agree on who leads. n3 does not answer.", pageAccord)
 	b.clean()
 }
 
@@ -141,16 +142,16 @@ func TestDashboardOfRun(t *testing.T) {
 // returns the leader that they follow.
 func pageCut(b *browser, cut string) (leader string) {
 	b.t.Helper()
-	b.until("a disagreement", pageVerdict+`.startsWith("The nodes disagree")`)
-	b.says(cut, pageMarks)
+	b.waitUntil("a disagreement", pageVerdict+`.startsWith("The nodes disagree")`)
+	b.waitForValue(cut, pageMarks)
 	eventually(b.t, "the others have a leader", func() bool {
-		verdict := look[string](b, pageVerdict)
+		verdict := evaluate[string](b, pageVerdict)
 		rest, ok := strings.CutPrefix(verdict, "The nodes disagree: ")
 		leader, _, _ = strings.Cut(rest, " ")
 		return ok && strings.HasSuffix(rest, " leads with authority, and not all know") && leader != cut
 	})
 	// A screen reader gets a word, a reader who cannot see colours a sign.
-	cell := look[string](b, `document.querySelector("#beliefs td.differs").textContent`)
+	cell := evaluate[string](b, `document.querySelector("#beliefs td.differs").textContent`)
 	if !strings.HasPrefix(cell, "≠ ") || !strings.HasSuffix(cell, " (differs)") {
 		b.t.Errorf("a differing cell reads %q, want a sign and a word", cell)
 	}
@@ -161,7 +162,7 @@ func pageCut(b *browser, cut string) (leader string) {
 // order.
 func wantTabOrder(t *testing.T, b *browser) {
 	t.Helper()
-	want := look[[]string](b, `
+	want := evaluate[[]string](b, `
 		[...document.querySelectorAll("a[href], button, select, input, [tabindex='0']")]
 		.filter((e) => e.checkVisibility()).map((e) => e.getAttribute("aria-label") ?? e.id)`)
 	if len(want) < 25 || !slices.Contains(want, "Kill n1") || !slices.Contains(want, "theme") {
@@ -170,7 +171,7 @@ func wantTabOrder(t *testing.T, b *browser) {
 	var got []string
 	for range want {
 		b.typeKeys("\t")
-		got = append(got, look[string](b, pageFocus))
+		got = append(got, evaluate[string](b, pageFocus))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("Tab order\n%q, want\n%q", got, want)

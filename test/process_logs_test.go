@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// tells waits until a process has written count lines with a text.
-func (p *process) tells(text string, count int) {
+// waitForLines waits until a process has written count lines with a text.
+func (p *process) waitForLines(text string, count int) {
 	p.t.Helper()
 	got := 0
 	for line := range strings.Lines(p.stderr.String()) {
@@ -59,7 +59,7 @@ func TestProcessLogs(t *testing.T) {
 		"ignored: the variable stands for no flag", "starting", "started", "leader changed",
 		"told to leave by the admin API", "leaving the cluster", "left the cluster", "ended",
 	} {
-		p.tells(text, 1)
+		p.waitForLines(text, 1)
 	}
 	for line := range strings.Lines(p.stderr.String()) {
 		fields := map[string]any{}
@@ -93,6 +93,6 @@ func TestProcessLogsOfASignal(t *testing.T) {
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit %d, want 0", code)
 	}
-	p.tells("told to stop; a second signal ends at once", 1)
-	p.tells("stopped before it had joined", 1)
+	p.waitForLines("told to stop; a second signal ends at once", 1)
+	p.waitForLines("stopped before it had joined", 1)
 }

@@ -34,7 +34,7 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	c.start(2)
 	third := c.start(3)
 	c.settle(1, 2, 3)
-	starved.tells("few open files are allowed, so that callers may find the admin API closed: "+
+	starved.waitForLines("few open files are allowed, so that callers may find the admin API closed: "+
 		"raise the limit with ulimit -n, or LimitNOFILE of systemd", 1)
 
 	var callers []net.Conn

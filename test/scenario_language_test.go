@@ -14,7 +14,7 @@ import (
 
 // These tests check the scenarios as texts.
 
-// firstLine is the form of the first line, which tells what a scenario shows.
+// firstLine is the form of the first line, which describes what a scenario shows.
 var firstLine = regexp.MustCompile(
 	`^# Shows protocol\.md section [0-9]+(, [0-9]+)*(; fault [0-9]+)*: .+`)
 

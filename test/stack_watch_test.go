@@ -27,7 +27,7 @@ type watch struct {
 	mu      sync.Mutex
 	nodes   map[*cluster.Node]*watched
 	leaders map[uint64]member.Address // chosen leaders, by version
-	seen    []sight
+	seen    []report
 	shifts  []*shift
 	token   member.Token // the greatest valid token so far
 	holder  string       // the node that had it
@@ -41,8 +41,8 @@ type watched struct {
 	frozen bool        // it cannot act and is not checked
 }
 
-// sight is an event of a node and its time.
-type sight struct {
+// report is an event of a node and its time.
+type report struct {
 	at    time.Time
 	host  int
 	event cluster.Event
@@ -62,6 +62,7 @@ func newWatch(t *testing.T) *watch {
 		t: t, nodes: make(map[*cluster.Node]*watched), leaders: make(map[uint64]member.Address),
 	}
 }
+
 // add watches a run of a node from now on until it ends, and runs work whenever it leads.
 // whenever it leads.
 func (w *watch) add(host int, n *cluster.Node) {
@@ -71,7 +72,7 @@ func (w *watch) add(host int, n *cluster.Node) {
 	w.nodes[n] = own
 	w.left.Go(func() {
 		for e := range n.Events(context.Background()) {
-			w.saw(sight{time.Now(), host, e})
+			w.saw(report{time.Now(), host, e})
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -99,7 +100,7 @@ func (w *watch) freeze(n *cluster.Node, frozen bool) {
 	w.check()
 }
 
-func (w *watch) saw(s sight) {
+func (w *watch) saw(s report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = append(w.seen, s)

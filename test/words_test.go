@@ -25,7 +25,8 @@ type plainWord struct {
 // quantity matches the end of a text in which "at once" means simultaneously and "of which"
 // means of those: "all of them at once", "each of which".
 var quantity = regexp.MustCompile(`(?i)\b(all|both|every\w*|each|many|much|most|more|several|` +
-	`some|few|any|one|two|three|four|five|six|seven|eight|nine|ten|half|none|neither|part|rest|` +
+	`some|few|any|first|last|one|two|three|four|five|six|seven|eight|nine|ten|half|none|` +
+	`neither|part|rest|` +
 	`multiple|together|[0-9]+)\b( \w+){0,3} (at once|of which)$`)
 
 var plainWords = []plainWord{
@@ -81,16 +82,24 @@ func (w plainWord) isAllowed(text string, at []int) bool {
 // part of the line; an exception that matches nothing fails the test.
 var plainExceptions = []struct{ file, phrase, reason string }{
 	{"test/words_test.go", "", "it lists the words"},
+	{"test/mutants/README.md", "-anybody", "the names of mutants and of their kept runs"},
+	{"test/scenarios.md", "somebody DECISION", "a form of the scenario language"},
+	{"test/scenarios.md", "nobody leads with authority", "a form of the scenario language"},
+	{"test/scenarios.md", "begins anew", "a decision of a machine, by its name"},
 }
 
 // plainPending are the folders and files that are still being reworded: their hits are
 // counted, not reported. It becomes empty, and is then deleted.
 var plainPending = []string{
-	"CONTRIBUTING.md", "STYLE.md", "docs/admin.md", "docs/configuration.md", "docs/decisions/",
-	"docs/logs.md", "docs/metrics.md", "docs/protocol.md", "deploy/", "examples/",
-	"contrib/", "scripts/", "admin/", "athenatest/", "cluster/", "cmd/", "election/", "internal/",
-	"leader/", "lock/", "member/", "paxos/", "receiver/", "record/", "statemachine/", "test/",
-	"transport/",
+	"README.md", "SECURITY.md", "CONTRIBUTING.md", "STYLE.md", "docs/", "deploy/", "examples/",
+	"contrib/", "scripts/", "admin/", "athenatest/", "cluster/", "cmd/", "election/",
+	"internal/adminapi/", "internal/adminclient/", "internal/clock/", "internal/fielderr/",
+	"internal/histogram/", "internal/jobrecord/", "internal/leadertest/", "internal/leasestore/",
+	"internal/lowest/", "internal/mesh/", "internal/message/", "internal/messaging/",
+	"internal/observe/", "internal/records/", "internal/safetext/", "internal/store/",
+	"internal/storetest/", "internal/tlsfiles/", "internal/transporttest/", "internal/wire/",
+	"internal/zslog/", "leader/", "lock/", "member/", "paxos/", "receiver/", "record/",
+	"statemachine/", "transport/",
 }
 
 // TestPlainWords keeps the phrases of plainWords out of the comments and messages of all Go

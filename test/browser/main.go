@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command browser drives a real browser for the tests of the dashboard. It is a module
-// of its own because the tests of a library should not decide what its users download.
+// Command browser controls a real browser for the tests of the dashboard. It is a separate
+// module so that users of the library do not download its dependencies.
 //
-// It opens the page of the site that its argument names. Each line of its input is a
-// command, each line of its output the answer to one; the package test is its only user.
+// It opens the page of the site given as its argument. Each line of its input is a command,
+// each line of its output the answer. Only package test uses it.
 package main
 
 import (
@@ -27,10 +27,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// timeout bounds all that a browser does in one test.
+// timeout bounds everything that a browser does in one test.
 const timeout = 2 * time.Minute
 
-// maxLineBytes bounds a command: one of them loads the rules of accessibility.
+// maxLineBytes bounds a command. One of them loads the accessibility rules.
 const maxLineBytes = 16 << 20
 
 // command is a line of the input.
@@ -46,7 +46,7 @@ type answer struct {
 	Error string `json:",omitempty"`
 }
 
-// page is a page in a browser, and what it did wrong.
+// page is a page in a browser, and the faults that it had.
 type page struct {
 	ctx  context.Context
 	site string // the only address that it may request
@@ -68,9 +68,9 @@ func main() {
 	}
 }
 
-// serve opens the page and carries out commands until the input ends.
+// serve opens the page and runs commands until the input ends.
 func serve(ctx context.Context, path, site string) error {
-	home, err := os.MkdirTemp("", "athena-browser-") // Chromium writes there until it ends
+	home, err := os.MkdirTemp("", "athena-browser-") // Chromium writes there until it exits
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func answerTo(value any, err error) answer {
 	return answer{Value: value}
 }
 
-// open loads the page, and from then on collects its faults.
+// open loads the page and starts to collect its faults.
 func (p *page) open() error {
 	if err := chromedp.Do(p.ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (p *page) open() error {
 			if err != nil {
 				return
 			}
-			// The browser itself reports each response that is an error. Those of the API
-			// are expected: a node is down, or the page has no token.
+			// The browser reports each error response. Those of the API are expected: a node
+			// is down, or the page has no token.
 			if m.Source != "network" || !strings.Contains(m.URL, "/v1/") {
 				p.addFault("console: " + m.String())
 			}
@@ -141,7 +141,7 @@ func (p *page) open() error {
 	return chromedp.Do(p.ctx, chromedp.Navigate(p.site+"/"))
 }
 
-// watchRequest sees every request of the page before it is sent.
+// watchRequest checks every request of the page before it is sent.
 func (p *page) watchRequest(event any) {
 	if e, ok := event.(*network.EventRequestWillBeSent); ok && e.Request != nil &&
 		!strings.HasPrefix(e.Request.URL, p.site+"/") {
@@ -161,7 +161,7 @@ func (p *page) listFaults() []string {
 	return append([]string{}, p.faults...)
 }
 
-// run carries a command out.
+// run runs a command.
 func (p *page) run(c command) (any, error) {
 	switch c.Do {
 	case "evaluate":
@@ -184,7 +184,7 @@ func (p *page) run(c command) (any, error) {
 	}
 }
 
-// measureHeap is what the page holds after a garbage collection, in bytes.
+// measureHeap returns the size of the heap after a garbage collection, in bytes.
 func (p *page) measureHeap() (float64, error) {
 	if _, err := chromedp.Call(p.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 		return 0, err

@@ -56,7 +56,7 @@ const (
 	settling = 10 * time.Minute
 	// slopeTime is the shortest time for which a slope is meaningful.
 	slopeTime = time.Hour
-	// window is the time of which only the lowest usage counts: lost connections leave
+	// window is a period in which only the lowest usage counts: lost connections leave
 	// goroutines for a while, but leaks stay.
 	window = 10 * time.Minute
 	// maxSlope is the growth that counts as a leak, as a part of the mean per hour, unless

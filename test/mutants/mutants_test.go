@@ -24,10 +24,11 @@ import (
 var (
 	all    = flag.Bool("mutants", false, "build every mutant and run seeds until it is caught")
 	one    = flag.String("mutant", "", "the name of the only mutant to run")
-	budget = flag.Duration("budget", time.Minute, "CPU time on all cores within which a mutant must be caught")
-	seed   = flag.Uint64("seed", 1, "first seed")
-	table  = flag.Bool("table", false, "write the table of README.md")
-	fresh  = flag.Bool("fresh", false, "run seeds, and keep the runs that they find")
+	budget = flag.Duration("budget", time.Minute,
+		"CPU time on all cores within which a mutant must be caught")
+	seed  = flag.Uint64("seed", 1, "first seed")
+	table = flag.Bool("table", false, "write the table of README.md")
+	fresh = flag.Bool("fresh", false, "run seeds, and keep the runs that they find")
 )
 
 // root is the folder of the module.

@@ -60,8 +60,8 @@ type checker struct {
 	newest        map[uint64]member.State // by version, the leader's latest state
 	commits       map[uint64]uint64       // by version, committed revision + 1
 	commitV       []uint64                // versions in commits
-	heardAt       map[hearing]int64       // time of the latest one
-	keptAt        map[keeping]int64       // time of the latest one
+	heardAt       map[heardKey]int64      // time of the latest one
+	keptAt        map[keptKey]int64       // time of the latest one
 	trusts        trusts                  // in records
 	seatGiven     member.State            // the state before the present step gave a seat away
 	wasAuthorized bool                    // the leader had authority before that step
@@ -87,8 +87,8 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		digests:     map[member.Number]uint64{},
 		newest:      map[uint64]member.State{},
 		commits:     map[uint64]uint64{},
-		heardAt:     map[hearing]int64{},
-		keptAt:      map[keeping]int64{},
+		heardAt:     map[heardKey]int64{},
+		keptAt:      map[keptKey]int64{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
 		trusts:      trusts{unsure: make([]int64, processes), set: map[setting]bool{}},
@@ -128,14 +128,14 @@ func (k *checker) noteEnd(now int64, p *process) {
 	k.seatGiven = member.State{}
 }
 
-// hearing identifies a process and the store whose owner it heard.
-type hearing struct {
+// heardKey identifies a process and the store whose owner it heard.
+type heardKey struct {
 	by    int
 	store member.StoreID
 }
 
-// keeping identifies a process and the run that sent it keep-alives as to its leader.
-type keeping struct {
+// keptKey identifies a process and the run that sent it keep-alives as to its leader.
+type keptKey struct {
 	by int
 	of member.Identity
 }
@@ -144,11 +144,11 @@ type keeping struct {
 // keep-alives and its requests to join.
 func (k *checker) noteHeard(by int, m message.Message) {
 	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
-		k.keptAt[keeping{by, m.From}] = k.now
+		k.keptAt[keptKey{by, m.From}] = k.now
 	}
 	switch m.Body.Kind() {
 	case message.KindLeaderKeepAlive, message.KindJoinClusterRequest:
-		k.heardAt[hearing{by, m.From.StoreID}] = k.now
+		k.heardAt[heardKey{by, m.From.StoreID}] = k.now
 	}
 }
 
@@ -199,12 +199,12 @@ func wasQuorate(out statemachine.Output) bool {
 // that reports a change, as of that step, and reads authority when the step is saved, which
 // may be after the lease has ended.
 func (k *checker) checkView(p *process, v member.View, changed bool) {
-	old := p.seen
+	old := p.shownView
 	if !changed && !sameView(old, v) {
 		k.noteViolation("changed", "%s shows %+v after %+v, but no step reported a change",
 			p.cfg.Name, v, old)
 	}
-	p.seen = v
+	p.shownView = v
 	authority := k.auth[p.index].version
 	switch {
 	case len(v.Members) > k.size:
@@ -274,7 +274,7 @@ func (k *checker) noteFounding() {
 	for i, s := range k.seeds {
 		k.neverJoined[i] = true
 		for p, home := range k.homes {
-			if home == s && !k.knowsNoFounding(k.stores[p]) {
+			if home == s && !k.hasNoFounding(k.stores[p]) {
 				k.neverJoined[i] = false
 			}
 		}
@@ -312,9 +312,9 @@ func hasVoted(d paxos.Durable) bool {
 	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
 }
 
-// knowsNoFounding reports whether a store has no trace of the founding: it holds no state and
+// hasNoFounding reports whether a store has no trace of the founding: it holds no state and
 // accepted no value or another one.
-func (k *checker) knowsNoFounding(d paxos.Durable) bool {
+func (k *checker) hasNoFounding(d paxos.Durable) bool {
 	founded := k.chosen[1]
 	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)
 }

@@ -74,15 +74,15 @@ func (c clock) globalTime(t time.Time) int64 {
 // suspension. The process notices it at its next turn.
 func (c *Cluster) SetForward(i int) {
 	if p := c.procs[i]; p.isUp() {
-		p.setForward = true
+		p.clockSetForward = true
 	}
 }
 
 // readClock reads the clocks of a process, as the node does before each call of its machine.
 func (c *Cluster) readClock(p *process) time.Time {
 	now := p.clock.at(c.now)
-	if p.setForward {
-		p.setForward = false
+	if p.clockSetForward {
+		p.clockSetForward = false
 		c.noteProcess(p, WallClockSet, "")
 		p.machine.EndTrust(now)
 		c.check.noteTrustEnded(c.now, p.index)

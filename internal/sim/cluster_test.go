@@ -273,7 +273,7 @@ func TestRecordsNameProcesses(t *testing.T) {
 	lines = nil
 	c.cutPairs([]pair{{0, 2}, {1, 2}}, 1)
 	c.cutPairs([]pair{{0, 2}, {1, 2}}, -1)
-	c.noteRun(Phase, "disturbs %v", named{0, 2})
+	c.noteRun(Phase, "disturbs %v", processNames{0, 2})
 	c.noteRun(Broke, "%v", &Violation{Invariant: "I2", Text: "two lead"})
 	for i, want := range []string{
 		" -    network   cuts n01 to n03, n02 to n03", " -    network   heals n01 to n03, n02 to n03",

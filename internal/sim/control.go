@@ -138,7 +138,7 @@ func (c *Cluster) cutPairs(pairs []pair, n int) {
 	if n < 0 {
 		word = "heals"
 	}
-	c.noteRun(Network, "%s %v", word, links(pairs))
+	c.noteRun(Network, "%s %v", word, pairNames(pairs))
 	for _, p := range pairs {
 		if l := c.net.linkOf(p.from, p.to); l.cuts+n >= 0 {
 			l.cuts += n

@@ -50,7 +50,7 @@ func (c *Cluster) noteReached(r rule) {
 	c.cover.reached[r] = true
 }
 
-func (c *Cluster) reachTrace(t statemachine.Trace) {
+func (c *Cluster) noteTraceReached(t statemachine.Trace) {
 	if t.Reason != message.ReasonNone {
 		c.noteReached(ruleReasons + rule(t.Reason))
 	}

@@ -67,7 +67,7 @@ func (c *Cluster) SetFast(i int) { c.procs[i].clock.rate = rateMax }
 // with the lowest incarnation.
 func (c *Cluster) SetBack(i int) {
 	p := c.procs[i]
-	p.setBack = true
+	p.clockSetBack = true
 	c.procs[p.home].nextIncarnation = 1
 }
 

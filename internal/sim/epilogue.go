@@ -15,9 +15,9 @@ import (
 // roundTrip is an upper bound of a round trip in the calm network.
 func (j *judge) roundTrip() time.Duration { return j.c.setup.Timings.HeartbeatInterval / 10 }
 
-// disturbMinority checks invariant L3 while members of a minority crash, restart, freeze and
+// checkMinorityFaults checks invariant L3 while members of a minority crash, restart, freeze and
 // lose their links to the leader.
-func (j *judge) disturbMinority() {
+func (j *judge) checkMinorityFaults() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
 	leader := c.Leader()
 	var weak []int
@@ -30,7 +30,7 @@ func (j *judge) disturbMinority() {
 	if len(weak) == 0 {
 		return
 	}
-	c.noteRun(Phase, "disturbs %v", named(weak))
+	c.noteRun(Phase, "disturbs %v", processNames(weak))
 	over := false
 	var next func()
 	next = func() {
@@ -60,10 +60,10 @@ func (j *judge) disturbMinority() {
 	over = true
 }
 
-// named formats processes.
-type named []int
+// processNames formats processes.
+type processNames []int
 
-func (n named) String() string {
+func (n processNames) String() string {
 	all := make([]string, len(n))
 	for i, process := range n {
 		all[i] = nameOf(process)
@@ -71,8 +71,8 @@ func (n named) String() string {
 	return strings.Join(all, ", ")
 }
 
-// crashLeader checks invariant L1 after the leader of a healthy cluster crashed.
-func (j *judge) crashLeader() {
+// checkCrash checks invariant L1 after the leader of a healthy cluster crashed.
+func (j *judge) checkCrash() {
 	c, t := j.c, j.c.setup.Timings
 	start := c.now
 	c.noteRun(Phase, "the leader crashes")
@@ -93,9 +93,9 @@ func (j *judge) crashLeader() {
 	j.checkSteady(t.TTLTimeout, "after a failover")
 }
 
-// cutOff checks invariants L4 and L2: an isolated leader is replaced, and rejoins without
+// isolateLeader checks invariants L4 and L2: an isolated leader is replaced, and rejoins without
 // disturbing the cluster.
-func (j *judge) cutOff() {
+func (j *judge) isolateLeader() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
 	c.noteRun(Phase, "the leader is cut off")
@@ -153,11 +153,11 @@ func (j *judge) cutOff() {
 	j.checkSteady(t.TTLTimeout, "after another was cut off")
 }
 
-// leaveInOrder checks that leadership moves on a transfer, and that a leaving member is
+// checkLeaving checks that leadership moves on a transfer, and that a leaving member is
 // removed soon and permanently.
-func (j *judge) leaveInOrder() {
+func (j *judge) checkLeaving() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
-	if !j.handOver() {
+	if !j.checkHandOver() {
 		return
 	}
 	c.RunFor(2 * t.HeartbeatInterval)

@@ -21,7 +21,7 @@ type faultClass struct {
 var faultClasses = [...]faultClass{
 	{Loss, (*chaos).drawWeather, (*chaos).changeWeather},
 	{Clogs, (*chaos).drawClog, (*chaos).clogLink},
-	{Breaks, (*chaos).drawBreak, (*chaos).breakOff},
+	{Breaks, (*chaos).drawBreak, (*chaos).breakConnections},
 	{Cuts, (*chaos).drawCut, (*chaos).cutLinks},
 	{Partitions, (*chaos).drawPartition, (*chaos).cutLinks},
 	{Topologies, (*chaos).drawTopology, (*chaos).cutLinks},
@@ -32,15 +32,15 @@ var faultClasses = [...]faultClass{
 	{Interrupts, (*chaos).drawInterrupt, (*chaos).armInterrupt},
 	{TornWrites, (*chaos).drawInterrupt, (*chaos).armInterrupt},
 	{LostDisks, (*chaos).drawLostDisk, (*chaos).loseDisk},
-	{ClocksBack, (*chaos).drawClockBack, (*chaos).clockBack},
+	{ClocksBack, (*chaos).drawClockBack, (*chaos).setClockBack},
 	{Operators, (*chaos).drawOrder, (*chaos).operateNode},
 	{Twins, (*chaos).drawTwin, (*chaos).startTwin},
 	{OtherSize, (*chaos).drawMisfit, (*chaos).startMisconfigured},
 	{OtherSeeds, (*chaos).drawMisfit, (*chaos).startMisconfigured},
 	{OtherProtocol, (*chaos).drawMisfit, (*chaos).startMisconfigured},
 	{OtherTimings, (*chaos).drawMisfit, (*chaos).startMisconfigured},
-	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).slowDown},
-	{NewTimings, (*chaos).drawNewTimings, (*chaos).newTimings},
+	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).scheduleSlowSaves},
+	{NewTimings, (*chaos).drawNewTimings, (*chaos).applyNewTimings},
 }
 
 // faultClassOf returns the entry of a class. It panics for a steady class; recordings are checked
@@ -106,7 +106,7 @@ func (x *chaos) drawBreak(f *Fault) {
 	}
 }
 
-func (x *chaos) breakOff(f Fault) bool {
+func (x *chaos) breakConnections(f Fault) bool {
 	for _, o := range f.Args {
 		if o >= 0 && int(o) < len(x.c.procs) {
 			x.c.breakConnection(f.Who, int(o), f.Lasts)

@@ -133,17 +133,17 @@ func TestRegisterComparesTokens(t *testing.T) {
 	a, b := member.Identity{Incarnation: 1}, member.Identity{Incarnation: 2}
 	p := c.procs[0]
 	for _, w := range []write{{1, a, 1}, {1, a, 2}, {3, b, 3}, {4, a, 4}} {
-		c.putWrite(p, w, false)
+		c.sendWrite(p, w, false)
 	}
-	c.putWrite(p, write{3, b, 5}, true)
+	c.sendWrite(p, write{3, b, 5}, true)
 	if r := c.register; r.accepted != 4 || r.fenced != 1 || c.Violation() != nil {
 		t.Errorf("%d writes accepted and %d refused, %v; want 4 and 1",
 			r.accepted, r.fenced, c.Violation())
 	}
 	for _, w := range []write{{4, b, 6}, {3, b, 7}} {
 		c := NewCluster(steady(3))
-		c.putWrite(p, write{4, a, 1}, false)
-		c.putWrite(p, w, false)
+		c.sendWrite(p, write{4, a, 1}, false)
+		c.sendWrite(p, w, false)
 		if v := c.Violation(); v == nil || v.Invariant != "register" {
 			t.Errorf("%+v after the token 4 of %v: %v, want a violation", w, a, v)
 		}

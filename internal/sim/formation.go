@@ -86,9 +86,9 @@ func (p Plan) joinLimit() time.Duration {
 	return t.RetryInterval*5/4*time.Duration(rounds) + t.HeartbeatInterval*9/5
 }
 
-// formCluster checks invariant L2 for a start without the greatest seeds, and for a new
+// checkFormation checks invariant L2 for a start without the greatest seeds, and for a new
 // node that joins while they are down.
-func (j *judge) formCluster() {
+func (j *judge) checkFormation() {
 	c, p, last := j.c, j.x.plan, time.Duration(0)
 	late := p.lateProcess()
 	for i, at := range p.Starts {

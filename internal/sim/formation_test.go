@@ -58,7 +58,7 @@ func TestALateStartIsAViolation(t *testing.T) {
 		x := newChaos(c, short)
 		j := &judge{c: c, x: x, rand: randomStream(seed, streamJudge)}
 		x.startFaults()
-		j.formCluster()
+		j.checkFormation()
 		if v := c.check.first; v != nil && v.Invariant == "L2" {
 			failed++
 		} else {

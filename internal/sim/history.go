@@ -168,7 +168,7 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 		k.mayBeLate(p.index, last.Version, p.stepAt, ttl) {
 		return
 	}
-	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
+	heard := max(k.keptAt[keptKey{p.index, o.Identity}], a.since)
 	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < ttl) {
 		k.noteBroken("I4", "%s removes %v, but heard it or had no authority %v ago, not %v",
 			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(ttl))
@@ -214,7 +214,7 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 // hasHeard reports whether a process had heard a voter within HeartbeatTimeout of its
 // step.
 func (k *checker) hasHeard(p *process, v member.Voter) bool {
-	at, ok := k.heardAt[hearing{p.index, v.StoreID}]
+	at, ok := k.heardAt[heardKey{p.index, v.StoreID}]
 	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
 }
 

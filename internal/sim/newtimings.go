@@ -74,9 +74,9 @@ func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
 	}
 }
 
-// newTimings applies the fault. With memory stores the result would be another cluster, for
+// applyNewTimings applies the fault. With memory stores the result would be another cluster, for
 // which nothing is promised.
-func (x *chaos) newTimings(f Fault) bool {
+func (x *chaos) applyNewTimings(f Fault) bool {
 	t, ok := timingsIn(f.Args)
 	if !ok || len(x.plan.Setup.Volatile) > 0 {
 		return false

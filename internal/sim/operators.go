@@ -30,7 +30,7 @@ func (j *judge) drainSome() {
 		n = r.IntN(len(order) + 1)
 	}
 	order = order[:n]
-	c.noteRun(Phase, "drains %v", named(order))
+	c.noteRun(Phase, "drains %v", processNames(order))
 	for _, i := range order {
 		c.Drain(i)
 	}
@@ -49,9 +49,9 @@ func (j *judge) drainedDelay(without ...int) time.Duration {
 	return 2 * c.setup.Timings.LeaderTimeout
 }
 
-// handOver checks invariant L5, sometimes just after a member crashed unnoticed. It reports
+// checkHandOver checks invariant L5, sometimes just after a member crashed unnoticed. It reports
 // whether leadership moved.
-func (j *judge) handOver() bool {
+func (j *judge) checkHandOver() bool {
 	c, t, r := j.c, j.c.setup.Timings, j.orders
 	old, start := c.Leader(), c.now
 	version := c.Authority(old)

@@ -31,9 +31,9 @@ type process struct {
 	store           paxos.Durable // the contents of its disk
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run
-	// setBack is set once its wall clock was set back. setForward is set if the wall
-	// clock was set forward since the process last read it.
-	setBack, setForward bool
+	// clockSetBack is set once its wall clock was set back. clockSetForward is set if the
+	// wall clock was set forward since the process last read it.
+	clockSetBack, clockSetForward bool
 
 	misfit       misfit
 	greet        message.Greet         // the greet of its last run
@@ -59,7 +59,7 @@ type process struct {
 	requests     uint64                  // number of requests for records
 	openRequests []message.RecordRequest // requests of this run without an answer
 	wasLeading   bool                    // it was leader when its clock stopped
-	seen         member.View             // the last view it showed
+	shownView    member.View             // the last view it showed
 	sent         flood
 
 	trustsUntil time.Time // the machine's trust deadline after the last step
@@ -106,7 +106,7 @@ func (c *Cluster) beginRun(p *process) {
 	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
 	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
 	p.trustsUntil, p.holdings = time.Time{}, nil
-	p.setForward = false
+	p.clockSetForward = false
 	c.noteProcess(p, Started, "")
 	c.check.noteStart(c.now, p)
 	cfg := p.nextConfig()
@@ -114,7 +114,7 @@ func (c *Cluster) beginRun(p *process) {
 	p.greet = p.makeGreet(cfg)
 	c.forgetGreets(p.index)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
-	p.seen = p.machine.View(p.clock.at(c.now))
+	p.shownView = p.machine.View(p.clock.at(c.now))
 	p.lastRun = p.identity()
 	c.advanceMachine(p)
 }
@@ -215,7 +215,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 	c.finishWrite(p)
 	switch {
 	case p.saving == nil:
-		c.catchUp(p, timersFirst)
+		c.handleQueued(p, timersFirst)
 	case p.saving.ended:
 		c.endSave(p)
 	}

@@ -85,8 +85,8 @@ func (x *chaos) drawSlowSaves(f *Fault) {
 // slowest bounds the duration of a save, in multiples of LeaseTimeout.
 const slowest = 2.5
 
-// slowDown schedules the slow saves; slowSave counts each when it happens.
-func (x *chaos) slowDown(f Fault) bool {
+// scheduleSlowSaves schedules the slow saves; slowSave counts each when it happens.
+func (x *chaos) scheduleSlowSaves(f Fault) bool {
 	most := int64(slowest * float64(x.plan.Setup.Timings.LeaseTimeout))
 	x.slow[f.Who] = nil
 	for i := 0; i+1 < len(f.Args); i += 2 {
@@ -130,9 +130,9 @@ func (x *chaos) drawClockBack(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(1 << 20)}
 }
 
-// clockBack erases the store of a process and restarts it with a wall clock that is set back:
+// setClockBack erases the store of a process and restarts it with a wall clock that is set back:
 // its new store begins with a lower incarnation than the last one reached.
-func (x *chaos) clockBack(f Fault) bool {
+func (x *chaos) setClockBack(f Fault) bool {
 	p := x.c.procs[f.Who]
 	switch {
 	case len(f.Args) == 0 || f.Args[0] < 0:
@@ -145,7 +145,7 @@ func (x *chaos) clockBack(f Fault) bool {
 	case !x.loseDisk(f):
 		return false
 	}
-	p.setBack = true
+	p.clockSetBack = true
 	home := x.c.procs[p.home]
 	home.nextIncarnation = 1 + uint64(f.Args[0])%home.nextIncarnation
 	x.restartLater(f.Who, f.Lasts)
@@ -187,7 +187,7 @@ func (x *chaos) startMisconfigured(f Fault) bool {
 		return false
 	}
 	x.misfit = f.Who
-	x.restartWith(f.Who, m)
+	x.restartMisfit(f.Who, m)
 	var mend func()
 	mend = func() {
 		if !x.mayCrash(f.Who) {
@@ -195,13 +195,13 @@ func (x *chaos) startMisconfigured(f Fault) bool {
 			return
 		}
 		x.misfit = -1
-		x.restartWith(f.Who, misfit{})
+		x.restartMisfit(f.Who, misfit{})
 	}
 	x.callLater(time.Duration(f.Lasts), mend)
 	return true
 }
 
-func (x *chaos) restartWith(i int, m misfit) {
+func (x *chaos) restartMisfit(i int, m misfit) {
 	p := x.c.procs[i]
 	started := p.isStarted()
 	x.c.Crash(i)

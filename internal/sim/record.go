@@ -160,7 +160,7 @@ func (c *Cluster) recordTraces(p *process, traces []statemachine.Trace) {
 	for _, t := range traces {
 		c.mixHash(uint64(t.Kind) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
 		c.check.checkTrace(p, t)
-		c.reachTrace(t)
+		c.noteTraceReached(t)
 		if c.onTrace != nil {
 			c.onTrace(p.index, t)
 		}

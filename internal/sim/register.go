@@ -49,7 +49,7 @@ func (c *Cluster) writeRegister(p *process) {
 		return
 	}
 	if w := c.nextWrite(p); w.token != 0 {
-		c.putWrite(p, w, false)
+		c.sendWrite(p, w, false)
 	}
 }
 
@@ -59,11 +59,11 @@ func (c *Cluster) finishWrite(p *process) {
 	w := p.pendingWrite
 	p.pendingWrite = write{}
 	if w.token != 0 {
-		c.putWrite(p, w, true)
+		c.sendWrite(p, w, true)
 	}
 }
 
-func (c *Cluster) putWrite(p *process, w write, late bool) {
+func (c *Cluster) sendWrite(p *process, w write, late bool) {
 	last := c.register.last
 	if w.token == last.token && w.writer != last.writer {
 		c.check.noteBroken("register", "%v and %v write with the token %d", w.writer, last.writer,

@@ -14,9 +14,9 @@ func (c *Cluster) routeTo(from *process, to member.Address) int {
 	return -1
 }
 
-// stick is the mean number of messages on a connection before a new one may lead to the
-// other process of the same address.
-const stick = 100
+// messagesPerConnection is the mean number of messages on a connection before a new one may
+// lead to the other process of the same address.
+const messagesPerConnection = 100
 
 // routeTwin selects between two processes of one address. As with a name that is resolved at
 // each dial, a sender stays with one while it is up and then chooses at random.
@@ -37,7 +37,7 @@ func (c *Cluster) routeTwin(from *process, home int) int {
 		return twin
 	}
 	dialed := &c.dialed[from.index*len(c.procs)+home]
-	if *dialed == 0 || c.routes.IntN(stick) == 0 {
+	if *dialed == 0 || c.routes.IntN(messagesPerConnection) == 0 {
 		*dialed = 1 + []int{home, twin}[c.routes.IntN(2)]
 	}
 	return *dialed - 1

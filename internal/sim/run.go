@@ -113,7 +113,7 @@ func runPlan(p Plan, t *recording, record func(Record)) Result {
 	}
 	x.startFaults()
 	if p.Dead > 0 {
-		j.formCluster()
+		j.checkFormation()
 	}
 	c.RunFor(p.For)
 	x.stopFaults()
@@ -265,7 +265,7 @@ func (j *judge) healAll() {
 	j.waitWhile(func(p *process) bool { return p.starting != nil })
 	if r.IntN(3) == 0 {
 		for _, i := range r.Perm(c.setup.Processes)[:r.IntN(c.setup.Size-c.check.quorum+1)] {
-			j.leaveDown(i)
+			j.tryLeaveDown(i)
 		}
 	}
 	j.drainSome()
@@ -278,9 +278,9 @@ func (j *judge) waitWhile(is func(*process) bool) {
 	}
 }
 
-// leaveDown leaves a process down if the others can form a cluster without it: a quorum of
+// tryLeaveDown leaves a process down if the others can form a cluster without it: a quorum of
 // voters is up, and a seed for nodes that know no other member.
-func (j *judge) leaveDown(i int) {
+func (j *judge) tryLeaveDown(i int) {
 	p := j.c.procs[i]
 	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {
 		return
@@ -355,13 +355,13 @@ func (j *judge) runEpilogue() {
 	}
 	switch what {
 	case disturb:
-		j.disturbMinority()
+		j.checkMinorityFaults()
 	case failover:
-		j.crashLeader()
+		j.checkCrash()
 	case cutOff:
-		j.cutOff()
+		j.isolateLeader()
 	case depart:
-		j.leaveInOrder()
+		j.checkLeaving()
 	default:
 		j.checkSteady(2*c.setup.Timings.TTLTimeout, "in peace")
 	}
@@ -375,8 +375,8 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	version := c.Authority(leader)
 	calm := func(p *process) bool {
 		m, ok := c.procs[leader].store.Held.Roster.Find(p.cfg.Address)
-		return ok && m.Status == member.Active && p.isUp() && p.seen.Role == member.Following &&
-			p.seen.Leader == c.procs[leader].cfg.Address
+		return ok && m.Status == member.Active && p.isUp() && p.shownView.Role == member.Following &&
+			p.shownView.Leader == c.procs[leader].cfg.Address
 	}
 	var followers []*process
 	for _, p := range c.procs {

@@ -65,11 +65,11 @@ func (c *Cluster) endSave(p *process) {
 	}
 	p.saving = nil
 	c.applyStep(p, v.step)
-	c.catchUp(p, v.TimersFirst)
+	c.handleQueued(p, v.TimersFirst)
 }
 
-// catchUp handles the due timers and queued input of a process that could not take input.
-func (c *Cluster) catchUp(p *process, timersFirst bool) {
+// handleQueued handles the due timers and queued input of a process that could not take input.
+func (c *Cluster) handleQueued(p *process, timersFirst bool) {
 	inbox := p.inbox
 	p.inbox = nil
 	p.sent.allowMore(c.now, len(inbox)*len(c.procs))

@@ -142,7 +142,7 @@ func (c *Cluster) noteStopped(p *process, err error) {
 // hasTwin reports whether another process has run at this address, or an earlier run of p had
 // a higher incarnation, so that its late messages look like those of a later run.
 func (c *Cluster) hasTwin(p *process) bool {
-	if p.setBack {
+	if p.clockSetBack {
 		return true
 	}
 	for _, o := range c.procs {

@@ -52,7 +52,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	k.checkStoredPromise(p, old, d)
 	k.checkStoredVote(p, old, d)
 	k.checkStoredState(p, old, d)
-	if p.index == p.home && !k.knowsNoFounding(d) {
+	if p.index == p.home && !k.hasNoFounding(d) {
 		k.noteJoined(p.cfg.Address)
 	}
 }

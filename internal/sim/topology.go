@@ -17,10 +17,10 @@ func unpackPair(n int64) pair {
 	return pair{int(n) / MaxProcesses, int(n) % MaxProcesses}
 }
 
-// links formats pairs.
-type links []pair
+// pairNames formats pairs.
+type pairNames []pair
 
-func (l links) String() string {
+func (l pairNames) String() string {
 	all := make([]string, len(l))
 	for i, p := range l {
 		all[i] = nameOf(p.from) + " to " + nameOf(p.to)

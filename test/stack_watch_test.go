@@ -64,7 +64,6 @@ func newWatch(t *testing.T) *watch {
 }
 
 // add watches a run of a node from now on until it ends, and runs work whenever it leads.
-// whenever it leads.
 func (w *watch) add(host int, n *cluster.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -55,7 +55,6 @@ func TestLateFarewells(t *testing.T) {
 }
 
 // saysFarewell makes the leader hand over while its message to one voter is held until a time,
-// and then makes others hand over. It reports whether another process leads.
 // time, and then others hand over. It reports whether another process leads.
 func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool {
 	first := c.Leader()

@@ -28,7 +28,6 @@ type stream struct {
 }
 
 // span is a range of consecutive events.
-// span is events without a gap.
 type span struct{ first, last uint64 }
 
 func newEventCheck() *eventCheck {
@@ -40,7 +39,6 @@ func newEventCheck() *eventCheck {
 
 // onEvents checks I9: for each pair, events arrive in order and at most once. The runs of a
 // sender arrive in order too.
-// in order too.
 func (m *eventCheck) onEvents(f *findings, e evidence) {
 	if e.First > e.Last {
 		f.noteFault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
@@ -58,7 +56,6 @@ func (m *eventCheck) onEvents(f *findings, e evidence) {
 }
 
 // onSent records what a sender sent.
-// onSent takes what a sender sent.
 func (m *eventCheck) onSent(who owner, e evidence) error {
 	if e.First > e.Last || !appendSpan(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
 		return fmt.Errorf("events %d to %d to %q: not after the earlier ones", e.First, e.Last, e.To)
@@ -67,7 +64,6 @@ func (m *eventCheck) onSent(who owner, e evidence) error {
 }
 
 // appendSpan appends a span, unless it is not after all others of its stream.
-// appendSpan appends a span that is after all others of its stream, and no other one.
 func appendSpan(all map[stream][]span, of stream, s span) bool {
 	spans := all[of]
 	if n := len(spans); n > 0 {
@@ -87,7 +83,6 @@ func appendSpan(all map[stream][]span, of stream, s span) bool {
 // countLost counts the events that were sent without an error, and those of them that no node
 // recorded as arrived. A loss breaks no promise: a connection may end with events under way,
 // and a receiver may be killed before it records them.
-// end with what it took, and a receiver be killed before it writes.
 func (m *eventCheck) countLost() (lost, sent uint64) {
 	for of, spans := range m.sent {
 		if m.daemons[of.to] {

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestProcessTellsSystemd: systemd is notified when the node is a member, of the leader, and
+// TestProcessNotifiesSystemd: systemd is notified when the node is a member, of the leader, and
 // when it leaves, in the format of sd_notify(3).
-func TestProcessTellsSystemd(t *testing.T) {
+func TestProcessNotifiesSystemd(t *testing.T) {
 	c := newNodes(t, 1)
 	path := filepath.Join(c.dir, "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})

@@ -189,7 +189,7 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 // Packet loss alone removes no member: a member leaves after TTLTimeout of silence and not
 // before (section 3), and QUIC gets one of hundreds of packets through. At 5 % no member even
 // becomes unreachable, and no leader is lost.
-func TestStackLossRemovesNobody(t *testing.T) {
+func TestStackLossRemovesNoMember(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64
 		twoWay bool

@@ -110,7 +110,7 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 // that it heard within HeartbeatTimeout. They miss it LeaderTimeout after the last such ack. It
 // has informed them that they are unreachable, so no member lets another one query first, and
 // the greatest ballot wins.
-func TestStackLeaderThatHearsNobody(t *testing.T) {
+func TestStackDeafLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
 		next := others(old)[3]
@@ -136,7 +136,7 @@ func TestStackLeaderThatHearsNobody(t *testing.T) {
 
 // A leader that no other node hears is missed like one that is gone. It learns about the next
 // leader from its LeaderElected, and steps down then.
-func TestStackLeaderThatNobodyHears(t *testing.T) {
+func TestStackMuteLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
 		next := others(old)[0]

@@ -228,7 +228,7 @@ func TestTwinTakesTheAddress(t *testing.T) {
 	sound(t, c)
 }
 
-func TestRecordTellsWhatHappens(t *testing.T) {
+func TestRecordsDescribeEvents(t *testing.T) {
 	seen := map[RecordKind]int{}
 	s := steady(3)
 	s.Codec = true
@@ -285,8 +285,8 @@ func TestRecordsNameProcesses(t *testing.T) {
 	}
 }
 
-// TestResultTellsWhatHappened: a result lists the faults that happened, not those drawn.
-func TestResultTellsWhatHappened(t *testing.T) {
+// TestResultListsWhatHappened: a result lists the faults that happened, not those drawn.
+func TestResultListsWhatHappened(t *testing.T) {
 	_, r := Capture(Options{Seed: 1, Size: 3, For: time.Minute})
 	r.Plan.Faults, r.Plan.Setup.Link.Loss, r.Faults, r.Fates = AllFaults, 0.1, nil, nil
 	r.Plan.Setup.Skew, r.Plan.Setup.Link.Unordered, r.Plan.Setup.Link.Late = false, false, 0.1

@@ -36,9 +36,9 @@ func TestRejectedNodeWaits(t *testing.T) {
 	sound(t, c)
 }
 
-// TestNodeThatLeftDoesNothingMore: a cluster of one used to elect itself again in the step in
+// TestNodeThatLeftIsNotElected: a cluster of one used to elect itself again in the step in
 // which it left.
-func TestNodeThatLeftDoesNothingMore(t *testing.T) {
+func TestNodeThatLeftIsNotElected(t *testing.T) {
 	c := formed(t, steady(1))
 	version := c.Durable(0).Held.Version
 	c.Leave(0)
@@ -67,9 +67,9 @@ func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLostRosterInMemoryBeginsAnew: a voter that restarted with an empty store took the state in
+// TestLostRosterInMemoryStartsOver: a voter that restarted with an empty store took the state in
 // which it was no voter, and so did not count as lost.
-func TestLostRosterInMemoryBeginsAnew(t *testing.T) {
+func TestLostRosterInMemoryStartsOver(t *testing.T) {
 	for size := 2; size <= MaxSize; size++ {
 		s := steady(size)
 		for i := range size {

@@ -41,10 +41,10 @@ func taken(t *testing.T, c *Cluster, by int) {
 	}
 }
 
-// TestALeaderWithoutAuthorityExtendsNobody: protocol.md section 10. A leader is cut off together
+// TestALeaderWithoutAuthorityExtendsNoRecord: protocol.md section 10. A leader is cut off together
 // with the owner of a record. It keeps answering that member until it steps down; meanwhile the
 // others have a leader and acquire the record.
-func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
+func TestALeaderWithoutAuthorityExtendsNoRecord(t *testing.T) {
 	c := formed(t, steady(5))
 	tm := c.setup.Timings
 	leader, owner, other := owned(t, c)
@@ -63,9 +63,9 @@ func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestAMemberThatLeavesTrustsNoMore: protocol.md section 10. The owner of a record announces that
+// TestAMemberThatLeavesStopsTrusting: protocol.md section 10. The owner of a record announces that
 // it leaves, and does not hear that another process acquires the record.
-func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
+func TestAMemberThatLeavesStopsTrusting(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := c.setup.Timings
 	leader, owner, other := owned(t, c)

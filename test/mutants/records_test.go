@@ -21,7 +21,7 @@ var records = []Mutant{
 			Old:  "m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.role == member.Leading && m.knowsRevocations(p.id) &&",
 		}},
-		Test: "TestALeaderWithoutAuthorityExtendsNobody",
+		Test: "TestALeaderWithoutAuthorityExtendsNoRecord",
 	},
 	{
 		Name: "extended-unaware",
@@ -184,7 +184,7 @@ var records = []Mutant{
 			Old:  "t.IsZero() || m.stopped || m.operator.leaving || !now",
 			New:  "t.IsZero() || m.stopped || !now",
 		}},
-		Test: "TestAMemberThatLeavesTrustsNoMore",
+		Test: "TestAMemberThatLeavesStopsTrusting",
 	},
 	{
 		Name: "other-store-takes-records",

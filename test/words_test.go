@@ -40,7 +40,9 @@ var plainWords = []plainWord{
 		"learns, receives, is notified, is informed"},
 	{regexp.MustCompile(`(?i)\btells\b`), regexp.MustCompile(`(?i)\btells \w+( \w+)? (apart|from)\b`),
 		"reports, returns, logs, notifies, shows"},
-	{regexp.MustCompile(`\b[Ss]ays\b`), nil, "reports, returns, logs, states, is"},
+	{regexp.MustCompile(`\b[Ss]ays\b`),
+		regexp.MustCompile(`(?i)\b(page|section|document|comment|code|text|log|[a-z]+\.md\)?) says$`),
+		"reports, returns, logs, states, is"},
 	{regexp.MustCompile(`(?i)\b(goes|going|went|gone) on\b|\bgo on\b`),
 		regexp.MustCompile(`(?i)\b(goes|going|go) on (line|page|top|the)\b`),
 		"continues, happens"},
@@ -91,15 +93,12 @@ var plainExceptions = []struct{ file, phrase, reason string }{
 // plainPending are the folders and files that are still being reworded: their hits are
 // counted, not reported. It becomes empty, and is then deleted.
 var plainPending = []string{
-	"README.md", "SECURITY.md", "CONTRIBUTING.md", "STYLE.md", "docs/", "deploy/", "examples/",
-	"contrib/", "scripts/", "admin/", "athenatest/", "cluster/", "cmd/", "election/",
-	"internal/adminapi/", "internal/adminclient/", "internal/clock/", "internal/fielderr/",
-	"internal/histogram/", "internal/jobrecord/", "internal/leadertest/", "internal/leasestore/",
-	"internal/lowest/", "internal/mesh/", "internal/message/", "internal/messaging/",
-	"internal/observe/", "internal/records/", "internal/safetext/", "internal/store/",
-	"internal/storetest/", "internal/tlsfiles/", "internal/transporttest/", "internal/wire/",
-	"internal/zslog/", "leader/", "lock/", "member/", "paxos/", "receiver/", "record/",
-	"statemachine/", "transport/",
+	"CONTRIBUTING.md", "STYLE.md", "docs/", "examples/", "contrib/", "scripts/", "admin/",
+	"athenatest/", "cluster/", "cmd/", "election/", "internal/adminapi/", "internal/adminclient/",
+	"internal/clock/", "internal/fielderr/", "internal/histogram/", "internal/lowest/",
+	"internal/mesh/", "internal/observe/", "internal/records/", "internal/safetext/",
+	"internal/store/", "internal/storetest/", "paxos/", "receiver/", "record/", "statemachine/",
+	"transport/",
 }
 
 // TestPlainWords keeps the phrases of plainWords out of the comments and messages of all Go
@@ -237,6 +236,7 @@ func TestPlainWordsFindsThem(t *testing.T) {
 		"the caller is told":                   "is told",
 		"It tells the caller.":                 "tells",
 		"what the frame says":                  "says",
+		"The page says when to use it.":        "",
 		"the loop goes on":                     "goes on",
 		"if that is so, it waits":              "is so,",
 		"the place that is none":               "is none",

@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,11 +15,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // registerEvidence is the evidence file of the register.
@@ -276,4 +279,74 @@ func (ps *processes) killAll() {
 func activeBound(c cluster.Config) time.Duration {
 	c = c.WithDefaults()
 	return 2*c.TTLTimeout + 5*c.RetryInterval
+}
+
+// daemonTick is the interval at which the runner polls a daemon.
+const daemonTick = 20 * time.Millisecond
+
+// startDaemon starts a node as "athena run". The runner gets its evidence from the admin API,
+// over a socket with a path that no cut affects.
+func (ps *processes) startDaemon(node int, c cluster.Config) error {
+	secret := filepath.Join(ps.world.dir, "secret")
+	if err := os.WriteFile(secret, c.Secret, 0o600); err != nil {
+		return err
+	}
+	api := filepath.Join(ps.world.dir, "admin"+strconv.Itoa(node+1))
+	at := place{
+		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
+		Daemon: []string{
+			ps.o.athena, "run", "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
+			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),
+			"--data-dir", c.DataDir, "--secret-file", secret, "--admin", "unix:" + api,
+			"--heartbeat-interval", c.HeartbeatInterval.String(),
+			"--heartbeat-timeout", c.HeartbeatTimeout.String(),
+			"--leader-timeout", c.LeaderTimeout.String(), "--ttl-timeout", c.TTLTimeout.String(),
+			"--retry-interval", c.RetryInterval.String(),
+		},
+	}
+	client, err := adminclient.New("unix:" + api)
+	if err != nil {
+		return err
+	}
+	b, err := openEvidence(filepath.Join(ps.o.out, nodeName(node)+".jsonl"),
+		evidence{Node: nodeName(node), Size: c.Size, Daemon: true})
+	if err != nil {
+		return err
+	}
+	p, out, err := launchProcess(roleEnter, at, ps.logs[node])
+	if err != nil {
+		return err
+	}
+	ps.nodes[node] = p
+	go p.followOutput(out)
+	go p.askDaemon(client, b)
+	return nil
+}
+
+// askDaemon records the authority that a daemon reports, until the daemon ends.
+func (p *process) askDaemon(client *adminclient.Client, b *evidenceFile) {
+	defer b.file.Close()
+	var term time.Time // of the last line
+	var written int64
+	for p.isAlive() {
+		time.Sleep(daemonTick)
+		before := readMonotonic()
+		s, err := client.Status(context.Background())
+		if err != nil {
+			continue // it is paused, starting or has ended
+		}
+		after := readMonotonic()
+		leads := s.IsLeader() && s.LeaseRemainingMS > 0 && s.TermSince != nil
+		p.handleReport(report{At: before, Leads: leads, Token: s.Token, Active: s.Active()})
+		switch {
+		case !leads:
+			term = time.Time{}
+		case !s.TermSince.Equal(term):
+			b.appendLine(evidence{Kind: kindHold, Token: s.Token, Begin: after, End: before})
+			term, written = *s.TermSince, after
+		case before > written:
+			b.appendLine(evidence{Kind: kindHold, Token: s.Token, Begin: written, End: before})
+			written = before
+		}
+	}
 }

@@ -93,12 +93,12 @@ var plainExceptions = []struct{ file, phrase, reason string }{
 // plainPending are the folders and files that are still being reworded: their hits are
 // counted, not reported. It becomes empty, and is then deleted.
 var plainPending = []string{
-	"CONTRIBUTING.md", "STYLE.md", "docs/", "examples/", "contrib/", "scripts/", "admin/",
-	"athenatest/", "cluster/", "cmd/", "election/", "internal/adminapi/", "internal/adminclient/",
+	"CONTRIBUTING.md", "STYLE.md", "docs/admin.md", "docs/configuration.md", "docs/decisions/",
+	"docs/logs.md", "docs/metrics.md", "examples/", "contrib/", "scripts/", "admin/", "athenatest/",
+	"cluster/", "cmd/", "election/", "internal/adminapi/", "internal/adminclient/",
 	"internal/clock/", "internal/fielderr/", "internal/histogram/", "internal/lowest/",
 	"internal/mesh/", "internal/observe/", "internal/records/", "internal/safetext/",
-	"internal/store/", "internal/storetest/", "paxos/", "receiver/", "record/", "statemachine/",
-	"transport/",
+	"internal/store/", "internal/storetest/", "receiver/", "record/", "statemachine/", "transport/",
 }
 
 // TestPlainWords keeps the phrases of plainWords out of the comments and messages of all Go

@@ -23,8 +23,7 @@ type refusal struct {
 }
 
 // An event based on an observation "is dropped if the receiver's own observation differs.
-// Each drop has a named reason" (protocol.md 2). Every reason is reached by a named test
-// (STYLE.md 40).
+// Each drop has a named reason" (protocol.md 2). Every reason is reached by a named test.
 func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true

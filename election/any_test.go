@@ -405,17 +405,17 @@ func TestE10OfAClosedOrForeignGroup(t *testing.T) {
 		foreign, long := low, low
 		foreign.Group, long.Member = "other", string(make([]byte, maxIDBytes+1))
 		for _, l := range []groupMessage{foreign, long} {
-			if err := w.groups[0].receive(t.Context(), w.nodes[1].Self(), l); err != nil {
+			if err := w.groups[0].receiveMessage(t.Context(), w.nodes[1].Self(), l); err != nil {
 				t.Error(err)
 			}
 		}
 		stranger := w.nodes[1].Self()
 		stranger.Address.Port = 1
-		if err := w.groups[0].receive(t.Context(), stranger, low); err != nil || !e.IsLeader() {
+		if err := w.groups[0].receiveMessage(t.Context(), stranger, low); err != nil || !e.IsLeader() {
 			t.Errorf("leads %v, %v", e.IsLeader(), err)
 		}
 		w.close(e)
-		if err := w.groups[0].receive(t.Context(), w.nodes[1].Self(), low); err != nil {
+		if err := w.groups[0].receiveMessage(t.Context(), w.nodes[1].Self(), low); err != nil {
 			t.Error(err)
 		}
 		if l, ok := e.Leader(); ok {

@@ -80,7 +80,7 @@ const (
 // starts with mux.
 func NewGroups(mux *receiver.Mux) *Groups {
 	g := &Groups{open: map[string]*openGroup{}}
-	receiver.Handle(mux, g.receive, receiver.Named("athena.election"),
+	receiver.Handle(mux, g.receiveMessage, receiver.Named("athena.election"),
 		receiver.Queue(maxQueuedMessages, receiver.Drop))
 	return g
 }
@@ -162,8 +162,8 @@ func (g *Groups) List() (all []Group) {
 	return all
 }
 
-// receive passes a message to its group, or drops it if the group is not open here.
-func (g *Groups) receive(_ context.Context, from member.Member, l groupMessage) error {
+// receiveMessage passes a message to its group, or drops it if the group is not open here.
+func (g *Groups) receiveMessage(_ context.Context, from member.Member, l groupMessage) error {
 	g.mu.Lock()
 	o := g.open[l.Group]
 	g.mu.Unlock()

@@ -46,7 +46,7 @@ func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Jo
 	if err != nil {
 		return nil, err
 	}
-	if err := source.refresh(ctx); err != nil {
+	if err := source.readRecords(ctx); err != nil {
 		return nil, fmt.Errorf("election: open job %q: %w", job, err)
 	}
 	j := &Job{leader.New(source.life, source, leader.Options{RetryFor: o.RetryFor}), source}

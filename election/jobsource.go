@@ -157,7 +157,7 @@ func (j *jobSource) watchRecords() {
 			case <-ctx.Done():
 			}
 			wait.Stop()
-			_ = j.refresh(ctx) // if it fails, the next look follows soon
+			_ = j.readRecords(ctx) // if it fails, the next look follows soon
 		}
 		stop()
 		for range changed { // until the watch has stopped
@@ -166,8 +166,8 @@ func (j *jobSource) watchRecords() {
 	}
 }
 
-// refresh reads the records. If the store is closed, the job ends.
-func (j *jobSource) refresh(ctx context.Context) error {
+// readRecords reads the records. If the store is closed, the job ends.
+func (j *jobSource) readRecords(ctx context.Context) error {
 	records, err := j.store.List(ctx, j.prefix)
 	if errors.Is(err, leader.ErrClosed) {
 		j.end(fmt.Errorf("election: the store of job %q: %w", j.name, err))

@@ -79,7 +79,7 @@ func newLowestSource(p Peers, timing Timing, floor func() uint64) *lowestSource 
 	s.machine = lowest.New(time.Now(), lowest.Config{
 		Self: id, Run: run, Members: p.Members(), Timing: lowest.Timing(timing),
 	})
-	go s.run()
+	go s.runMachine()
 	return s
 }
 
@@ -104,20 +104,20 @@ func (s *lowestSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	}
 	lease.End(leader.ErrResigned)
 	_ = lease.Wait(context.Background()) // fails only if its context is done
-	s.step(func(now time.Time) { s.machine.Yield(now, was.term) })
+	s.stepMachine(func(now time.Time) { s.machine.Yield(now, was.term) })
 	return nil
 }
 
 // Close implements leader.Source.
 func (s *lowestSource) Close(context.Context) error {
-	s.step(func(time.Time) { s.machine.Close() })
+	s.stepMachine(func(time.Time) { s.machine.Close() })
 	close(s.stop)
 	<-s.over
 	return nil
 }
 
-// run advances the machine, and reads the members once per sample.
-func (s *lowestSource) run() {
+// runMachine advances the machine, and reads the members once per sample.
+func (s *lowestSource) runMachine() {
 	defer close(s.over)
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -131,7 +131,7 @@ func (s *lowestSource) run() {
 		t.Reset(wait)
 		select {
 		case <-t.C:
-			s.step(s.machine.Advance)
+			s.stepMachine(s.machine.Advance)
 		case <-s.moved:
 		case <-s.stop:
 			return
@@ -141,19 +141,19 @@ func (s *lowestSource) run() {
 
 // deliverMessage passes a message of another member to the machine.
 func (s *lowestSource) deliverMessage(from string, m Message) {
-	s.step(func(now time.Time) { s.machine.Receive(now, from, m) })
+	s.stepMachine(func(now time.Time) { s.machine.Receive(now, from, m) })
 }
 
-// step gives one input to the machine. A term ends before any message that announces its end is
-// sent.
-func (s *lowestSource) step(input func(now time.Time)) {
+// stepMachine gives one input to the machine. A term ends before any message that announces its
+// end is sent.
+func (s *lowestSource) stepMachine(input func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.machine.Raise(s.floor())
 	s.machine.Observe(now, s.peers.Members())
 	input(now)
-	s.publish()
+	s.publishTerm()
 	for _, o := range s.machine.Sent() {
 		s.peers.Send(o.To, o.Message)
 	}
@@ -163,8 +163,8 @@ func (s *lowestSource) step(input func(now time.Time)) {
 	}
 }
 
-// publish ends an old term and begins the next one. s.mu must be held.
-func (s *lowestSource) publish() {
+// publishTerm ends an old term and begins the next one. s.mu must be held.
+func (s *lowestSource) publishTerm() {
 	id, term := s.machine.Leader()
 	now := lowestTerm{id, term, s.machine.Leads()}
 	if now == s.shown {

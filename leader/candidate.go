@@ -61,7 +61,7 @@ func (c *Candidate) IsLeader() bool {
 // It does not block.
 func (c *Candidate) Leader() (Holder, bool) {
 	s, _ := c.source.State()
-	if !s.Term.live() || c.life.Err() != nil {
+	if !s.Term.isLive() || c.life.Err() != nil {
 		return Holder{}, false
 	}
 	return s.Term.Holder(), true
@@ -76,7 +76,7 @@ func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 		if err := c.closedErr(); err != nil {
 			return Holder{}, err
 		}
-		if s.Term.live() {
+		if s.Term.isLive() {
 			return s.Term.Holder(), nil
 		}
 		err := c.wait(ctx, Term{}, changed)
@@ -99,7 +99,7 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 		for c.ctxErr(ctx) == nil {
 			s, changed := c.source.State()
 			var now Holder
-			if s.Term.live() {
+			if s.Term.isLive() {
 				now = s.Term.Holder()
 			}
 			if last == nil || now != *last {
@@ -131,7 +131,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 	}
 	defer c.running.Done()
 	s, _ := c.source.State()
-	if !s.Term.own() || !s.Term.live() {
+	if !s.Term.isOwn() || !s.Term.isLive() {
 		return s.Term.notLeader()
 	}
 	if err := c.giveUp(ctx, s.Term, nil, 0); err != nil {
@@ -228,7 +228,7 @@ func (c *Candidate) ctxErr(ctx context.Context) error {
 // ctx is done or the Candidate has ended.
 func (c *Candidate) wait(ctx context.Context, t Term, changed <-chan struct{}) error {
 	var over <-chan struct{}
-	if t.live() {
+	if t.isLive() {
 		over = t.Done()
 	}
 	select {

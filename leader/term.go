@@ -94,14 +94,14 @@ func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 // notLeader returns the error if this process does not lead by the term. If its own term
 // has ended, the error names no other process to ask.
 func (t Term) notLeader() error {
-	if t.Leader() == "" || t.own() {
+	if t.Leader() == "" || t.isOwn() {
 		return ErrNotLeader
 	}
 	return fmt.Errorf("%w; ask %s", ErrNotLeader, t.Leader())
 }
 
-// live reports whether there is a term that has not ended.
-func (t Term) live() bool { return t.lease != nil && !t.lease.Ended() }
+// isLive reports whether there is a term that has not ended.
+func (t Term) isLive() bool { return t.lease != nil && !t.lease.Ended() }
 
-// own reports whether this process leads by the term.
-func (t Term) own() bool { return t.lease != nil && t.lease.own }
+// isOwn reports whether this process leads by the term.
+func (t Term) isOwn() bool { return t.lease != nil && t.lease.own }

@@ -28,10 +28,10 @@ import (
 func (c *Candidate) WhileLeader(
 	ctx context.Context, fn func(ctx context.Context, term Term) error,
 ) error {
-	if err := c.enter(); err != nil {
+	if err := c.beginWork(); err != nil {
 		return err
 	}
-	defer c.exit()
+	defer c.endWork()
 	var p pauses
 	var done Term // the work of this term is done
 	for {
@@ -50,24 +50,24 @@ func (c *Candidate) WhileLeader(
 // that of WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or
 // ErrRunning.
 func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
-	if err := c.enter(); err != nil {
+	if err := c.beginWork(); err != nil {
 		return err
 	}
-	defer c.exit()
+	defer c.endWork()
 	for {
 		t, err := c.awaitOwn(ctx, Term{})
 		if err != nil {
 			return err
 		}
-		if r := c.run(ctx, t, fn); r.ran {
+		if r := c.runOnce(ctx, t, fn); r.ran {
 			_ = c.giveUp(ctx, t, nil, 0) // the work is done even if this fails
 			return r.err
 		}
 	}
 }
 
-// enter registers a call of WhileLeader or Do.
-func (c *Candidate) enter() error {
+// beginWork registers a call of WhileLeader or Do.
+func (c *Candidate) beginWork() error {
 	if err := c.beginCall(); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (c *Candidate) enter() error {
 	return nil
 }
 
-func (c *Candidate) exit() {
+func (c *Candidate) endWork() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.working = false
@@ -95,7 +95,7 @@ func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 			return Term{}, err
 		}
 		s, changed := c.source.State()
-		if s.Term.own() && s.Term.live() && s.Term != done {
+		if s.Term.isOwn() && s.Term.isLive() && s.Term != done {
 			return s.Term, nil
 		}
 		_ = c.wait(ctx, Term{}, changed) // the loop checks ctx
@@ -110,7 +110,7 @@ func (c *Candidate) runTerm(
 	var paused time.Duration
 	for {
 		began := time.Now()
-		r := c.run(ctx, t, fn)
+		r := c.runOnce(ctx, t, fn)
 		if !r.failed {
 			if r.err == nil && r.ran {
 				p.last = 0
@@ -124,11 +124,11 @@ func (c *Candidate) runTerm(
 		pause := p.next(took)
 		if paused += pause; paused > c.options.RetryFor {
 			_ = c.giveUp(ctx, t, r.err, pause) // fn runs again after the pause
-			c.sleep(ctx, Term{}, pause)
+			c.pauseFor(ctx, Term{}, pause)
 			return false
 		}
-		c.sleep(ctx, t, pause)
-		if !t.live() {
+		c.pauseFor(ctx, t, pause)
+		if !t.isLive() {
 			return true
 		}
 	}
@@ -141,8 +141,8 @@ type result struct {
 	err    error
 }
 
-// run runs fn once. If fn panics or ends its goroutine, this process gives up leading.
-func (c *Candidate) run(
+// runOnce runs fn once. If fn panics or ends its goroutine, this process gives up leading.
+func (c *Candidate) runOnce(
 	ctx context.Context, t Term, fn func(context.Context, Term) error,
 ) (r result) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -163,8 +163,8 @@ func (c *Candidate) run(
 	return result{ran: true, failed: err != nil && ctx.Err() == nil, err: err}
 }
 
-// sleep blocks for d, or until the term t, if any, ends, ctx is done or the Candidate ends.
-func (c *Candidate) sleep(ctx context.Context, t Term, d time.Duration) {
+// pauseFor blocks for d, or until the term t, if any, ends, ctx is done or the Candidate ends.
+func (c *Candidate) pauseFor(ctx context.Context, t Term, d time.Duration) {
 	elapsed := make(chan struct{})
 	defer time.AfterFunc(d, func() { close(elapsed) }).Stop()
 	_ = c.wait(ctx, t, elapsed)

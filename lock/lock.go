@@ -101,7 +101,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 		return context.Cause(ctx)
 	}
 	var token member.Token
-	defer func() { l.release(ctx, token) }()
+	defer func() { l.releaseLock(ctx, token) }()
 	for {
 		var err error
 		if token, err = l.acquireRecord(ctx); err != nil {
@@ -169,9 +169,9 @@ func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 	}
 }
 
-// release drops the record and admits the next call of Do. It blocks until then or until ctx is
+// releaseLock drops the record and admits the next call of Do. It blocks until then or until ctx is
 // done, and continues in the background. If the Lock is closed first, Close drops the record.
-func (l *Lock) release(ctx context.Context, token member.Token) {
+func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 	done := make(chan struct{})
 	l.running.Go(func() {
 		defer func() { <-l.turn }()

@@ -84,7 +84,7 @@ func (m *Mux) Encode(dst []byte, event any) ([]byte, error) {
 
 // EncodeAnswer appends the payload of an answer, of any type, to dst. Errors wrap ErrUnsendable.
 func (m *Mux) EncodeAnswer(dst []byte, answer any) ([]byte, error) {
-	payload, err := m.marshal(dst, answer)
+	payload, err := m.marshalPayload(dst, answer)
 	if err != nil {
 		return dst, err
 	}
@@ -112,16 +112,16 @@ func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
 	return nil
 }
 
-// marshal turns a panic into an error: answers are encoded outside of any function of the
+// marshalPayload turns a panic into an error: answers are encoded outside of any function of the
 // application.
-func (m *Mux) marshal(dst []byte, event any) (payload []byte, err error) {
+func (m *Mux) marshalPayload(dst []byte, event any) (payload []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			payload, err = dst, fmt.Errorf("%w: %T: encoding panicked: %v", ErrUnsendable, event, p)
 		}
 	}()
 	if p, ok := m.codec.(msgpackCodec); ok {
-		payload, err = p.append(dst, event)
+		payload, err = p.appendPayload(dst, event)
 	} else if payload, err = m.codec.Marshal(event); err == nil {
 		payload = append(dst, payload...)
 	}

@@ -53,7 +53,7 @@ type Call struct {
 // Deliver blocks until ctx is done or the Mux closes. If it returns an error, no handler runs.
 func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	run := m.live.Load()
-	if run == nil || run.ended() {
+	if run == nil || run.isEnded() {
 		return ErrClosed
 	}
 	r, err := m.findRoute(run, d.Name, d.Call)
@@ -72,7 +72,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 			return err
 		}
 	}
-	if err = m.enqueue(ctx, run, r, &it); err != nil && it.ctx != nil {
+	if err = m.enqueueItem(ctx, run, r, &it); err != nil && it.ctx != nil {
 		run.calls.endCall(callKey{d.From.Address, d.Call.ID}, err)
 	}
 	return err
@@ -128,14 +128,14 @@ func (m *Mux) decodeEvent(run *muxRun, r *route, raw Raw) (event any, err error)
 // blocks like Deliver.
 func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 	run := m.live.Load()
-	if run == nil || run.ended() {
+	if run == nil || run.isEnded() {
 		return ErrClosed
 	}
 	r := run.types[reflect.TypeOf(event)]
 	if r == nil || len(r.handlers) == 0 {
 		return nil
 	}
-	return m.enqueue(ctx, run, r, &item{from: &from, event: r.point(event)})
+	return m.enqueueItem(ctx, run, r, &item{from: &from, event: r.point(event)})
 }
 
 type metadataKey struct{}

@@ -41,12 +41,12 @@ type lane struct {
 	space          chan struct{} // closed when there may be room; nil if no sender waits
 }
 
-// enqueue adds an event to the lane of its sender, and blocks until there is room.
-func (m *Mux) enqueue(ctx context.Context, run *muxRun, r *route, it *item) error {
+// enqueueItem adds an event to the lane of its sender, and blocks until there is room.
+func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) error {
 	for {
 		space, old, err := m.tryEnqueue(run, r, it)
 		for i := range old {
-			m.discard(run, &old[i], ErrBusy)
+			m.discardItem(run, &old[i], ErrBusy)
 		}
 		if err != nil || space == nil {
 			return err
@@ -67,7 +67,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 ) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run.ended() {
+	if run.isEnded() {
 		return nil, nil, ErrClosed
 	}
 	sender := it.from.Address
@@ -155,8 +155,8 @@ func (r *route) maxWorkers() int {
 	return 1
 }
 
-// discard reports an event that no handler got.
-func (m *Mux) discard(run *muxRun, it *item, cause error) {
+// discardItem reports an event that no handler got.
+func (m *Mux) discardItem(run *muxRun, it *item, cause error) {
 	if it.ctx != nil {
 		run.calls.endCall(callKey{it.from.Address, it.call.ID}, cause)
 	}

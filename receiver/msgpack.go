@@ -45,9 +45,9 @@ var (
 	decoders = sync.Pool{New: func() any { return &decoder{dec: msgpack.NewDecoder(nil)} }}
 )
 
-func (p msgpackCodec) Marshal(event any) ([]byte, error) { return p.append(nil, event) }
+func (p msgpackCodec) Marshal(event any) ([]byte, error) { return p.appendPayload(nil, event) }
 
-func (p msgpackCodec) append(dst []byte, event any) ([]byte, error) {
+func (p msgpackCodec) appendPayload(dst []byte, event any) ([]byte, error) {
 	if own, ok := event.(encoding.BinaryAppender); ok {
 		t := reflect.TypeOf(event)
 		if p.encodesItself(sentType(t)) && !isNilPointer(t, event) {

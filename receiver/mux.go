@@ -195,7 +195,7 @@ func (m *Mux) Close(ctx context.Context) error {
 	if run == nil {
 		return nil
 	}
-	run.end(ErrClosed)
+	run.endRun(ErrClosed)
 	idle := make(chan struct{})
 	go func() { m.work.Wait(); close(idle) }()
 	select {
@@ -208,8 +208,8 @@ func (m *Mux) Close(ctx context.Context) error {
 	}
 }
 
-// end stops the queues.
-func (run *muxRun) end(cause error) {
+// endRun stops the queues.
+func (run *muxRun) endRun(cause error) {
 	for _, r := range run.types {
 		r.mu.Lock() // so that a concurrent enqueue has finished and has its worker
 		defer r.mu.Unlock()
@@ -221,7 +221,7 @@ func (run *muxRun) end(cause error) {
 	run.cancel(cause)
 }
 
-func (run *muxRun) ended() bool { return run.ctx.Err() != nil }
+func (run *muxRun) isEnded() bool { return run.ctx.Err() != nil }
 
 // runningNames returns the names of types and streams whose handlers run.
 func (m *Mux) runningNames() []string {

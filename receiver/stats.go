@@ -47,7 +47,7 @@ func (m *Mux) Stats() []Stats {
 	defer m.mu.Unlock()
 	all := []Stats{{Dropped: m.unknown.Load()}}
 	for _, r := range m.types {
-		s := r.stats()
+		s := r.readStats()
 		r.mu.Lock()
 		for _, l := range r.lanes {
 			s.Queued += int(l.waiting.Load())
@@ -56,7 +56,7 @@ func (m *Mux) Stats() []Stats {
 		all = append(all, s)
 	}
 	for _, r := range m.streams {
-		s := r.stats()
+		s := r.readStats()
 		s.Stream = true
 		r.mu.Lock()
 		s.Running = r.running
@@ -68,7 +68,7 @@ func (m *Mux) Stats() []Stats {
 	return all
 }
 
-func (r *route) stats() Stats {
+func (r *route) readStats() Stats {
 	return Stats{
 		Event:     r.name,
 		Handled:   r.count.handled.Load(),

@@ -101,7 +101,7 @@ func (m *Mux) AcceptStream(name string) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case run.ended():
+	case run.isEnded():
 		return nil, ErrClosed
 	case r.running == r.concurrency:
 		r.count.rejected.Add(1)
@@ -112,12 +112,12 @@ func (m *Mux) AcceptStream(name string) (
 	m.work.Add(1)
 	return func(from member.Member, metadata map[string]string, s Stream) {
 		defer m.work.Done()
-		defer r.release()
+		defer r.releaseStream()
 		m.serveStream(run, r, from, metadata, s)
 	}, nil
 }
 
-func (r *streamRoute) release() {
+func (r *streamRoute) releaseStream() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
@@ -153,7 +153,7 @@ func (m *Mux) serveStream(
 // expected and not reported.
 func (r *streamRoute) reportFailure(run *muxRun, from member.Member, err error) {
 	panicked := r.countFailure(err)
-	if run.setup.Report != nil && (panicked || !run.ended()) {
+	if run.setup.Report != nil && (panicked || !run.isEnded()) {
 		run.setup.Report(Failure{Event: r.name, Stream: true, From: from, Err: err})
 	}
 }

@@ -39,11 +39,11 @@ func (w *worker) drainLane(sender member.Address) {
 		if !w.acquireSlot() {
 			w.route.count.dropped.Add(1)
 			w.releaseRoom(it.bytes)
-			w.mux.discard(w.run, &it, ErrClosed)
+			w.mux.discardItem(w.run, &it, ErrClosed)
 			continue
 		}
 		w.releaseRoom(it.bytes)
-		w.handle(&it)
+		w.handleItem(&it)
 	}
 	finished = true
 }
@@ -76,7 +76,7 @@ func (w *worker) takeBatch(sender member.Address) bool {
 
 // acquireSlot waits for a slot of the type. It returns false when the node closes.
 func (w *worker) acquireSlot() bool {
-	if w.run.ended() {
+	if w.run.isEnded() {
 		return false
 	}
 	if w.route.slots == nil {
@@ -111,8 +111,8 @@ func (w *worker) releaseRoom(bytes int64) {
 // costs as much as a small handler.
 const sampleEvery = 16
 
-// handle runs the handlers of an event and reports the outcome to a sender that waits.
-func (w *worker) handle(it *item) {
+// handleItem runs the handlers of an event and reports the outcome to a sender that waits.
+func (w *worker) handleItem(it *item) {
 	var value any
 	ran, err := true, errExited
 	defer func() {

@@ -35,7 +35,7 @@ func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, 
 	})
 	token, err := s.Session.Commit(ctx, ops...)
 	if err == nil || errors.Is(err, record.ErrUnknownOutcome) {
-		s.mark(true)
+		s.setUnsure(true)
 	}
 	return token, err
 }
@@ -45,7 +45,7 @@ func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, 
 // one.
 func (s *Slot) Close(ctx context.Context) error {
 	for {
-		err := s.settle(ctx)
+		err := s.settleRecord(ctx)
 		switch {
 		case err == nil || errors.Is(err, leader.ErrClosed):
 			return nil // the records of a closed store end by themselves
@@ -63,7 +63,7 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	defer stop()
 	switch {
 	case token.IsZero():
-		return s.settle(ctx)
+		return s.settleRecord(ctx)
 	case !s.mayExist():
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	if err != nil && !errors.Is(err, record.ErrConflict) {
 		return err
 	}
-	s.mark(false)
+	s.setUnsure(false)
 	return nil
 }
 
@@ -82,15 +82,15 @@ func (s *Slot) mayExist() bool {
 	return s.unsure
 }
 
-func (s *Slot) mark(unsure bool) {
+func (s *Slot) setUnsure(unsure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unsure = unsure
 }
 
-// settle drops the record if the session owns it. If not, it still commits a condition: the
+// settleRecord drops the record if the session owns it. If not, it still commits a condition: the
 // commits of a session are ordered, so that no earlier one takes effect afterwards.
-func (s *Slot) settle(ctx context.Context) error {
+func (s *Slot) settleRecord(ctx context.Context) error {
 	if !s.mayExist() {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (s *Slot) settle(ctx context.Context) error {
 		}
 	}
 	if _, err = s.Session.Commit(ctx, ops...); err == nil {
-		s.mark(false)
+		s.setUnsure(false)
 	}
 	return err
 }

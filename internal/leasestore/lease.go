@@ -112,7 +112,7 @@ func (s *Store) confirmedLease(ctx context.Context) (lease, error) {
 		if l := s.currentLease(); l.isConfirmed() {
 			return l, nil
 		}
-		if err := retry(ctx, s.renewLease); err != nil {
+		if err := retryCall(ctx, s.renewLease); err != nil {
 			return lease{}, err
 		}
 	}

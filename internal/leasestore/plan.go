@@ -46,7 +46,7 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 		names = append(names, records+key)
 	}
 	var cells map[string]cell
-	err := retry(ctx, func(ctx context.Context) error {
+	err := retryCall(ctx, func(ctx context.Context) error {
 		cells = map[string]cell{}
 		entries, err := s.backend.Read(ctx, names...)
 		if err != nil {

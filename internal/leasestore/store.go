@@ -111,14 +111,14 @@ func (s *Store) Close(ctx context.Context) error {
 	s.end(leader.ErrClosed)
 	s.trust.endAll(leader.ErrClosed)
 	for w := range s.table.watchers {
-		s.unwatch(w)
+		s.removeWatcher(w)
 	}
 	s.mu.Unlock()
 	s.running.Wait()
 	if closed {
 		return nil
 	}
-	if err := retry(ctx, s.removeLease); err != nil {
+	if err := retryCall(ctx, s.removeLease); err != nil {
 		return fmt.Errorf("leasestore: close: %w", err)
 	}
 	return nil
@@ -165,17 +165,17 @@ func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	defer s.mu.Unlock()
 	s.table.watchers[changed] = prefix
 	if s.life.Err() != nil {
-		s.unwatch(changed)
+		s.removeWatcher(changed)
 	}
 	context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.unwatch(changed)
+		s.removeWatcher(changed)
 	})
 	return changed
 }
 
-func (s *Store) unwatch(w chan struct{}) {
+func (s *Store) removeWatcher(w chan struct{}) {
 	if _, ok := s.table.watchers[w]; ok {
 		delete(s.table.watchers, w)
 		close(w)
@@ -209,8 +209,8 @@ func (s *Store) waitUntil(ctx context.Context, shown func() bool) error {
 	}
 }
 
-// retry repeats a call while the service is unavailable, until ctx is done.
-func retry(ctx context.Context, ask func(context.Context) error) error {
+// retryCall repeats a call while the service is unavailable, until ctx is done.
+func retryCall(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)
 		if !errors.Is(err, record.ErrNoQuorum) && !errors.Is(err, record.ErrUnknownOutcome) {

@@ -60,11 +60,11 @@ func (b backend) Read(ctx context.Context, names ...string) (found []leasestore.
 	// A transaction without writes is a linearizable read.
 	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).Then(gets...).Commit()
 	if err != nil {
-		return nil, b.failed(err, record.ErrNoQuorum)
+		return nil, b.convertErr(err, record.ErrNoQuorum)
 	}
 	for _, get := range r.Responses {
 		for _, kv := range get.GetResponseRange().Kvs {
-			found = append(found, b.entry(kv))
+			found = append(found, b.entryOf(kv))
 		}
 	}
 	return found, nil
@@ -87,12 +87,12 @@ func (b backend) Write(ctx context.Context, changes ...leasestore.Change) (uint6
 		}
 		want = append(want, clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Revision)))
 	}
-	if err := b.connected(); err != nil {
+	if err := b.checkConnected(); err != nil {
 		return 0, err
 	}
 	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).If(want...).Then(then...).Commit()
 	if err != nil {
-		return 0, b.failed(err, record.ErrUnknownOutcome)
+		return 0, b.convertErr(err, record.ErrUnknownOutcome)
 	}
 	if !r.Succeeded {
 		return 0, fmt.Errorf("etcd: %w", record.ErrConflict)
@@ -100,9 +100,9 @@ func (b backend) Write(ctx context.Context, changes ...leasestore.Change) (uint6
 	return uint64(r.Header.Revision), nil
 }
 
-// connected returns an error if the client is not connected, so that a write would not be sent.
-// It also starts the next attempt to connect.
-func (b backend) connected() error {
+// checkConnected returns an error if the client is not connected, so that a write would not be
+// sent. It also starts the next attempt to connect.
+func (b backend) checkConnected() error {
 	conn := b.client.ActiveConnection()
 	state := conn.GetState()
 	if state == connectivity.Ready {
@@ -110,7 +110,7 @@ func (b backend) connected() error {
 	}
 	conn.Connect()
 	conn.ResetConnectBackoff()
-	return b.failed(fmt.Errorf("the connection is in state %v", state), record.ErrNoQuorum)
+	return b.convertErr(fmt.Errorf("the connection is in state %v", state), record.ErrNoQuorum)
 }
 
 // Follow reads all keys and watches them from there on. A watch ends if its server loses the
@@ -120,21 +120,21 @@ func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry))
 	defer stop()
 	r, err := b.client.Get(ctx, b.prefix, clientv3.WithPrefix())
 	if err != nil {
-		return b.failed(err, record.ErrNoQuorum)
+		return b.convertErr(err, record.ErrNoQuorum)
 	}
 	var all []leasestore.Entry
 	for _, kv := range r.Kvs {
-		all = append(all, b.entry(kv))
+		all = append(all, b.entryOf(kv))
 	}
 	see(true, all)
 	from := clientv3.WithRev(r.Header.Revision + 1)
 	for w := range b.client.Watch(ctx, b.prefix, clientv3.WithPrefix(), from) {
 		if err := w.Err(); err != nil {
-			return b.failed(err, record.ErrNoQuorum)
+			return b.convertErr(err, record.ErrNoQuorum)
 		}
 		var changed []leasestore.Entry
 		for _, ev := range w.Events {
-			e := b.entry(ev.Kv)
+			e := b.entryOf(ev.Kv)
 			if ev.Type == mvccpb.DELETE {
 				e.Revision = 0
 			}
@@ -142,19 +142,19 @@ func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry))
 		}
 		see(false, changed)
 	}
-	return b.failed(cmp.Or(context.Cause(ctx), errEnded), record.ErrNoQuorum)
+	return b.convertErr(cmp.Or(context.Cause(ctx), errEnded), record.ErrNoQuorum)
 }
 
-func (b backend) entry(kv *mvccpb.KeyValue) leasestore.Entry {
+func (b backend) entryOf(kv *mvccpb.KeyValue) leasestore.Entry {
 	return leasestore.Entry{
 		Name: strings.TrimPrefix(string(kv.Key), b.prefix), Value: kv.Value,
 		Revision: uint64(kv.ModRevision),
 	}
 }
 
-// failed converts an error of the client. otherwise is the meaning of errors after which the
+// convertErr converts an error of the client. otherwise is the meaning of errors after which the
 // request may have been sent.
-func (b backend) failed(err, otherwise error) error {
+func (b backend) convertErr(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:
 		if !errors.Is(otherwise, record.ErrUnknownOutcome) {

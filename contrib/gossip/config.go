@@ -108,7 +108,7 @@ func (c Config) memberlist() (*memberlist.Config, error) {
 	m.SecretKey = c.Secret
 	m.DeadNodeReclaimTime = reclaim
 	m.EnableCompression = false // slow for small packets, and of little use
-	m.Logger = logger(c.Logger)
+	m.Logger = newLogger(c.Logger)
 	if c.Tune != nil {
 		c.Tune(m)
 	}

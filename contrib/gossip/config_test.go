@@ -81,7 +81,7 @@ func TestLines(t *testing.T) {
 		}
 		return a
 	}
-	l := logger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+	l := newLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: slog.LevelDebug, ReplaceAttr: drop,
 	})))
 	for in, want := range map[string]string{
@@ -111,22 +111,22 @@ func TestSeeds(t *testing.T) {
 	n := g.node
 	n.log = slog.New(slog.DiscardHandler)
 	n.seedNames = []string{"127.0.0.1:7001", "[::1]:7002", "127.0.0.1:no-such-port"}
-	got := n.seeds(t.Context())
+	got := n.resolveSeeds(t.Context())
 	if len(got) != 2 || got[0].String() != "127.0.0.1:7001" || got[1].String() != "[::1]:7002" {
 		t.Errorf("seeds are %v", got)
 	}
 	// Members are not missing.
 	n.seedNames = n.seedNames[:1]
-	if a := n.missing(t.Context()); a != got[0] {
+	if a := n.findMissing(t.Context()); a != got[0] {
 		t.Errorf("missing is %v, want the seed", a)
 	}
 	m := &memberlist.Node{Name: "s", Addr: net.IPv4(127, 0, 0, 1), Port: 7001}
 	events{n}.NotifyJoin(m)
-	if a := n.missing(t.Context()); a.IsValid() {
+	if a := n.findMissing(t.Context()); a.IsValid() {
 		t.Errorf("missing is %v, want none", a)
 	}
 	events{n}.NotifyLeave(m)
-	if _, lost := n.lost["s"]; !lost || n.missing(t.Context()) != got[0] {
+	if _, lost := n.lost["s"]; !lost || n.findMissing(t.Context()) != got[0] {
 		t.Errorf("lost are %v", n.lost)
 	}
 }

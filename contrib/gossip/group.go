@@ -61,19 +61,19 @@ func (g *group) Send(to string, m lowest.Message) {
 	l := groupMessage{group: g.name, relayed: m.Member != n.name, Message: m}
 	n.mu.Lock()
 	if !l.relayed && (to == "" || m.Kind == lowest.Declaration) {
-		g.spread(time.Now(), l)
+		g.queueMessage(time.Now(), l)
 	}
 	peer, known := n.members[to]
 	n.mu.Unlock()
 	if known {
-		_ = n.list.SendBestEffort(&peer, pack(n.name, l.bytes())) // may be lost
+		_ = n.list.SendBestEffort(&peer, packMessages(n.name, l.bytes())) // may be lost
 	}
 }
 
 // receive processes a message from sender.
 func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	g.node.mu.Lock()
-	from := g.admit(now, sender, l)
+	from := g.acceptMessage(now, sender, l)
 	g.node.mu.Unlock()
 	if from == l.Member {
 		l.Age = 0
@@ -83,10 +83,10 @@ func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	}
 }
 
-// admit returns the member from which a message is to be processed, or "" to drop it. A new
-// message is processed as of its own member and forwarded; a relayed one as of the sender. A
+// acceptMessage returns the member from which a message is to be processed, or "" to drop it. A
+// new message is processed as of its own member and forwarded; a relayed one as of the sender. A
 // message that is too old to matter waited in the queue of a member that was cut off.
-func (g *group) admit(now time.Time, sender string, l groupMessage) (from string) {
+func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (from string) {
 	self, members := g.node.name, g.node.members
 	if l.Age >= g.timing.Alive || l.Member == self || sender == self {
 		return ""
@@ -97,7 +97,7 @@ func (g *group) admit(now time.Time, sender string, l groupMessage) (from string
 			return ""
 		}
 		g.heard[l.Member] = m
-		g.spread(now, l)
+		g.queueMessage(now, l)
 		return l.Member
 	}
 	// A leader that is not a member here, by mistake or not yet, is known by relays.
@@ -108,9 +108,9 @@ func (g *group) admit(now time.Time, sender string, l groupMessage) (from string
 	return ""
 }
 
-// forget drops the marks of former members once there are many. Until then, a member that
+// forgetFormer drops the marks of former members once there are many. Until then, a member that
 // resigned and left is not taken for the leader because of delayed relays.
-func (g *group) forget() {
+func (g *group) forgetFormer() {
 	if len(g.heard) < 2*len(g.node.members)+maxGone {
 		return
 	}
@@ -121,14 +121,14 @@ func (g *group) forget() {
 	}
 }
 
-// spread queues a message of a member, in place of an older one of that member. It is sent to a
-// few members, and reaches all because each of them forwards it.
+// queueMessage queues a message of a member, in place of an older one of that member. It is sent
+// to a few members, and reaches all because each of them forwards it.
 //
 // All proposals share one place, which a lower one keeps for a Sample: no member waits for a
 // higher one, and if all propose together, their messages would crowd each other out. A leader
 // answers the lowest proposal by a declaration to all. A member that proposes within a Sample of
 // it has had the group open before, and so receives the answer.
-func (g *group) spread(now time.Time, l groupMessage) {
+func (g *group) queueMessage(now time.Time, l groupMessage) {
 	said, name := now.Add(-l.Age), g.name+"\n"+l.Member
 	if l.Kind == lowest.Proposal {
 		p := g.lowest
@@ -141,10 +141,10 @@ func (g *group) spread(now time.Time, l groupMessage) {
 	g.node.queue.add(name, l.bytes(), said)
 }
 
-// gossip sends queued messages, at the rate of memberlist, until ctx ends. It uses packets of
+// sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It uses packets of
 // its own: memberlist would send the messages after its own, of which there are most when a
 // network is partitioned and leaders are needed.
-func (n *Node) gossip(ctx context.Context, peers, mult int) {
+func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	defer n.running.Done()
 	t := time.NewTicker(n.interval)
 	defer t.Stop()
@@ -154,23 +154,24 @@ func (n *Node) gossip(ctx context.Context, peers, mult int) {
 		case <-ctx.Done():
 			return
 		}
-		if !n.waits() {
+		if !n.hasMessages() {
 			continue
 		}
-		for _, p := range n.some(peers) {
+		for _, p := range n.pickMembers(peers) {
 			n.mu.Lock()
-			messages := n.queue.take(time.Now(), packetBytes-len(pack(n.name)), times(mult, len(n.names)))
+			room, times := packetBytes-len(packMessages(n.name)), transmissions(mult, len(n.names))
+			messages := n.queue.take(time.Now(), room, times)
 			n.mu.Unlock()
 			if len(messages) == 0 {
 				break
 			}
-			_ = n.list.SendBestEffort(&p, pack(n.name, messages...)) // others send the same messages
+			_ = n.list.SendBestEffort(&p, packMessages(n.name, messages...)) // others send the same messages
 		}
 	}
 }
 
-// some returns up to count other members at random.
-func (n *Node) some(count int) (drawn []memberlist.Node) {
+// pickMembers returns up to count other members at random.
+func (n *Node) pickMembers(count int) (drawn []memberlist.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	taken := map[string]bool{n.name: true}
@@ -190,7 +191,7 @@ var _ memberlist.Delegate = delegate{}
 
 // NotifyMsg implements memberlist.Delegate. It drops messages of groups that are not open.
 func (d delegate) NotifyMsg(b []byte) {
-	sender, messages, err := unpack(b)
+	sender, messages, err := unpackMessages(b)
 	if err != nil {
 		return
 	}
@@ -204,7 +205,7 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
-// GetBroadcasts implements memberlist.Delegate. It returns nothing: gossip sends the messages.
+// GetBroadcasts implements memberlist.Delegate. It returns nothing: sendQueued sends the messages.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // NodeMeta implements memberlist.Delegate. It is not used.

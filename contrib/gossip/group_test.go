@@ -38,7 +38,8 @@ func says(kind lowest.Kind, member string, seq uint64) groupMessage {
 func (g *group) queued(t *testing.T) (all []string) {
 	t.Helper()
 	for len(g.node.queue.waiting) > 0 {
-		_, messages, err := unpack(pack("m", g.node.queue.take(time.Now(), packetBytes/2, 1)...))
+		packet := packMessages("m", g.node.queue.take(time.Now(), packetBytes/2, 1)...)
+		_, messages, err := unpackMessages(packet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func TestWhatIsAdmitted(t *testing.T) {
 			{"relayed, and something newer was heard", "b", tell(says(lowest.Declaration, "a", 1)), ""},
 			{"newer", "b", says(lowest.Resignation, "a", 4), "a"},
 		} {
-			if got := g.admit(time.Now(), c.sender, c.message); got != c.want {
+			if got := g.acceptMessage(time.Now(), c.sender, c.message); got != c.want {
 				t.Errorf("%s: taken from %q, want %q", c.what, got, c.want)
 			}
 		}
@@ -107,7 +108,7 @@ func TestLowestProposalIsPassedOn(t *testing.T) {
 		} {
 			l := says(lowest.Proposal, c.member, uint64(i+1))
 			l.Age = c.age
-			if g.admit(time.Now(), "a", l) == "" {
+			if g.acceptMessage(time.Now(), "a", l) == "" {
 				t.Errorf("%d: %s is not heard", i, c.member)
 			}
 			if got := fmt.Sprint(g.queued(t)); got != c.want {
@@ -115,7 +116,8 @@ func TestLowestProposalIsPassedOn(t *testing.T) {
 			}
 		}
 		<-time.After(sample)
-		if g.admit(time.Now(), "a", says(lowest.Proposal, "c", 9)); fmt.Sprint(g.queued(t)) != "[1c9]" {
+		g.acceptMessage(time.Now(), "a", says(lowest.Proposal, "c", 9))
+		if fmt.Sprint(g.queued(t)) != "[1c9]" {
 			t.Error("a Sample later a higher one is not passed on")
 		}
 	})
@@ -148,7 +150,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.NotifyJoin(m)
-			if g.admit(time.Now(), m.Name, says(lowest.Declaration, m.Name, 1)) == "" {
+			if g.acceptMessage(time.Now(), m.Name, says(lowest.Declaration, m.Name, 1)) == "" {
 				t.Fatalf("%s is not heard", m.Name)
 			}
 			<-time.After(time.Millisecond)
@@ -161,7 +163,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("%d lost, the newest is one: %v", len(n.lost), last)
 		}
 		<-time.After(forget + time.Second)
-		n.lose(time.Now(), "last", address(1))
+		n.addLost(time.Now(), "last", address(1))
 		if len(n.lost) != 1 {
 			t.Errorf("%d are looked for after %v", len(n.lost), forget)
 		}
@@ -200,7 +202,7 @@ func TestForeignLetters(t *testing.T) {
 	foreign.group = "other"
 	d := delegate{g.node}
 	d.NotifyMsg([]byte("no message"))
-	d.NotifyMsg(pack("a", foreign.bytes(), ours.bytes()))
+	d.NotifyMsg(packMessages("a", foreign.bytes(), ours.bytes()))
 	if len(got) != 1 || got[0] != ours.Message {
 		t.Errorf("delivered %+v, want %+v alone", got, ours.Message)
 	}

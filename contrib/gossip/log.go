@@ -15,7 +15,7 @@ const maxLineBytes = 1024
 // lines writes the log of memberlist to a slog.Logger.
 type lines struct{ *slog.Logger }
 
-func logger(to *slog.Logger) *log.Logger { return log.New(lines{to}, "", 0) }
+func newLogger(to *slog.Logger) *log.Logger { return log.New(lines{to}, "", 0) }
 
 // levels are the prefixes of the lines of memberlist.
 var levels = map[string]slog.Level{

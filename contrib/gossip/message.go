@@ -48,15 +48,15 @@ func (l groupMessage) bytes() []byte {
 		kind |= relayed
 	}
 	b = append(b, kind)
-	b = binary.BigEndian.AppendUint32(b, milliseconds(l.Age))
+	b = binary.BigEndian.AppendUint32(b, encodeAge(l.Age))
 	b = binary.BigEndian.AppendUint64(b, l.Run)
 	b = binary.BigEndian.AppendUint64(b, l.Seq)
 	b = binary.BigEndian.AppendUint64(b, l.Term)
 	return appendName(appendName(b, l.group), l.Member)
 }
 
-// parse decodes the message at the start of b, which it does not retain.
-func parse(b []byte) (l groupMessage, rest []byte, err error) {
+// parseMessage decodes the message at the start of b, which it does not retain.
+func parseMessage(b []byte) (l groupMessage, rest []byte, err error) {
 	if len(b) < headBytes {
 		return groupMessage{}, nil, errPacket
 	}
@@ -84,13 +84,13 @@ func parse(b []byte) (l groupMessage, rest []byte, err error) {
 	return groupMessage{}, nil, errPacket
 }
 
-// pack returns a packet of encoded messages.
-func pack(sender string, messages ...[]byte) []byte {
+// packMessages returns a packet of encoded messages.
+func packMessages(sender string, messages ...[]byte) []byte {
 	return append(appendName([]byte{format}, sender), slices.Concat(messages...)...)
 }
 
-// unpack decodes a packet. It returns an error unless the whole packet is valid.
-func unpack(b []byte) (sender string, all []groupMessage, err error) {
+// unpackMessages decodes a packet. It returns an error unless the whole packet is valid.
+func unpackMessages(b []byte) (sender string, all []groupMessage, err error) {
 	if len(b) == 0 || len(b) > packetBytes || b[0] != format {
 		return "", nil, errPacket
 	}
@@ -99,7 +99,7 @@ func unpack(b []byte) (sender string, all []groupMessage, err error) {
 	}
 	for len(b) > 0 {
 		var l groupMessage
-		if l, b, err = parse(b); err != nil {
+		if l, b, err = parseMessage(b); err != nil {
 			return "", nil, err
 		}
 		all = append(all, l)
@@ -124,8 +124,8 @@ func isName(s string, most int) bool {
 	return s != "" && len(s) <= most && member.IsPrintable(s)
 }
 
-// milliseconds returns the encoded age, rounded up so that a message never becomes younger.
-func milliseconds(d time.Duration) uint32 {
+// encodeAge returns the encoded age, rounded up so that a message never becomes younger.
+func encodeAge(d time.Duration) uint32 {
 	ms := (max(0, d) + time.Millisecond - 1) / time.Millisecond
 	return uint32(min(ms, math.MaxUint32))
 }

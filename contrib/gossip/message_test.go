@@ -48,15 +48,15 @@ func TestGoldenLetters(t *testing.T) {
 		}
 		packet = append(packet, g.message.bytes()...)
 	}
-	packet = pack("me", packet)
+	packet = packMessages("me", packet)
 	if want := []byte{1, 2, 'm', 'e'}; !bytes.HasPrefix(packet, want) {
 		t.Errorf("a packet begins with %x, want %x", packet[:4], want)
 	}
-	sender, got, err := unpack(packet)
+	sender, got, err := unpackMessages(packet)
 	if err != nil || sender != "me" || len(got) != len(golden) {
 		t.Fatalf("unpack: %q, %d messages, %v", sender, len(got), err)
 	}
-	end := len(pack("me"))
+	end := len(packMessages("me"))
 	ends := map[int]bool{end: true}
 	for i, g := range golden {
 		if got[i] != g.message {
@@ -66,7 +66,7 @@ func TestGoldenLetters(t *testing.T) {
 		ends[end] = true
 	}
 	for n := range packet {
-		if _, _, err := unpack(packet[:n]); (err == nil) != ends[n] {
+		if _, _, err := unpackMessages(packet[:n]); (err == nil) != ends[n] {
 			t.Errorf("the first %d of %d bytes: %v", n, len(packet), err)
 		}
 	}
@@ -87,18 +87,18 @@ func TestInvalidMessagesAreRefused(t *testing.T) {
 	} {
 		l := good
 		spoil(&l)
-		if _, got, err := unpack(pack("me", good.bytes(), l.bytes())); err == nil {
+		if _, got, err := unpackMessages(packMessages("me", good.bytes(), l.bytes())); err == nil {
 			t.Errorf("%s: taken as %+v", what, got)
 		}
 	}
-	other := pack("me", good.bytes())
+	other := packMessages("me", good.bytes())
 	other[0]++
 	for what, b := range map[string][]byte{
 		"nothing": nil, "no sender": {format}, "another format": other,
-		"a sender of no text": pack("\xff"), "a long sender": pack(long),
-		"a long packet": pack("me", bytes.Repeat(good.bytes(), packetBytes/len(good.bytes())+1)),
+		"a sender of no text": packMessages("\xff"), "a long sender": packMessages(long),
+		"a long packet": packMessages("me", bytes.Repeat(good.bytes(), packetBytes/len(good.bytes())+1)),
 	} {
-		if _, got, err := unpack(b); err == nil {
+		if _, got, err := unpackMessages(b); err == nil {
 			t.Errorf("%s: taken as %+v", what, got)
 		}
 	}
@@ -109,7 +109,7 @@ func TestLongestLetter(t *testing.T) {
 	l := golden[1].message
 	l.group = strings.Repeat("g", election.MaxGroupBytes)
 	l.Member = strings.Repeat("m", MaxNameBytes)
-	if _, got, err := unpack(pack(l.Member, l.bytes())); err != nil || got[0] != l {
+	if _, got, err := unpackMessages(packMessages(l.Member, l.bytes())); err != nil || got[0] != l {
 		t.Errorf("%d bytes: %+v, %v", len(l.bytes()), got, err)
 	}
 }
@@ -117,10 +117,10 @@ func TestLongestLetter(t *testing.T) {
 // FuzzPacket: an accepted packet is valid and encodes to the same bytes.
 func FuzzPacket(f *testing.F) {
 	for _, g := range golden {
-		f.Add(pack("me", g.message.bytes()))
+		f.Add(packMessages("me", g.message.bytes()))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sender, messages, err := unpack(b)
+		sender, messages, err := unpackMessages(b)
 		if err != nil {
 			return
 		}
@@ -132,7 +132,7 @@ func FuzzPacket(f *testing.F) {
 			}
 			again = append(again, l.bytes())
 		}
-		if got := pack(sender, again...); !bytes.Equal(got, b) {
+		if got := packMessages(sender, again...); !bytes.Equal(got, b) {
 			t.Errorf("%x comes out as %x", b, got)
 		}
 	})

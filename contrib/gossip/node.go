@@ -73,8 +73,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n.stop = stop
 	n.joinSeed(ctx, cfg.RejoinInterval)
 	n.running.Add(2)
-	go n.rejoin(life, cfg.RejoinInterval)
-	go n.gossip(life, m.GossipNodes, m.RetransmitMult)
+	go n.rejoinLost(life, cfg.RejoinInterval)
+	go n.sendQueued(life, m.GossipNodes, m.RetransmitMult)
 	if err := context.Cause(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("gossip: start %q: %w", cfg.Name, err), n.Close())
 	}
@@ -141,7 +141,7 @@ func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) 
 // Leave closes all Candidates, announces that this member leaves, and closes the node. If ctx is
 // done first, the node is still closed.
 func (n *Node) Leave(ctx context.Context) error {
-	elections, first := n.end()
+	elections, first := n.beginClose()
 	if !first {
 		return n.Close()
 	}
@@ -151,19 +151,19 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, leaveTimeout)
 	defer stop()
-	n.drain(ctx) // messages of a member that has left are dropped
+	n.drainQueue(ctx) // messages of a member that has left are dropped
 	end, _ := ctx.Deadline()
 	if err := n.list.Leave(max(time.Millisecond, time.Until(end))); err != nil {
 		faults = append(faults, fmt.Errorf("gossip: leave: %w", err))
 	}
-	return errors.Join(append(faults, n.shut())...)
+	return errors.Join(append(faults, n.stopNetwork())...)
 }
 
-// drain waits until all messages were sent, or ctx ends.
-func (n *Node) drain(ctx context.Context) {
+// drainQueue waits until all messages were sent, or ctx ends.
+func (n *Node) drainQueue(ctx context.Context) {
 	t := time.NewTicker(n.interval)
 	defer t.Stop()
-	for n.waits() && ctx.Err() == nil {
+	for n.hasMessages() && ctx.Err() == nil {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -171,8 +171,8 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
-// waits reports whether there is a message to send and another member.
-func (n *Node) waits() bool {
+// hasMessages reports whether there is a message to send and another member.
+func (n *Node) hasMessages() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.names) > 1 && len(n.queue.waiting) > 0
@@ -181,10 +181,10 @@ func (n *Node) waits() bool {
 // Close closes the node and all Candidates without an announcement. It blocks until their
 // functions have returned. Later calls only wait.
 func (n *Node) Close() error {
-	elections, first := n.end()
+	elections, first := n.beginClose()
 	var err error
 	if first {
-		err = n.shut()
+		err = n.stopNetwork()
 	}
 	for _, e := range elections {
 		_ = e.Close(context.Background()) // fails only if its context is done
@@ -193,8 +193,9 @@ func (n *Node) Close() error {
 	return err
 }
 
-// end refuses further groups, and returns the open Candidates and whether this is the first call.
-func (n *Node) end() (open []*leader.Candidate, first bool) {
+// beginClose refuses further groups, and returns the open Candidates and whether this is the
+// first call.
+func (n *Node) beginClose() (open []*leader.Candidate, first bool) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
 	n.mu.Lock()
@@ -207,8 +208,8 @@ func (n *Node) end() (open []*leader.Candidate, first bool) {
 	return open, first
 }
 
-// shut stops all use of the network.
-func (n *Node) shut() error {
+// stopNetwork stops all use of the network.
+func (n *Node) stopNetwork() error {
 	n.stop()
 	err := n.list.Shutdown()
 	n.running.Wait()
@@ -258,10 +259,10 @@ func (e events) NotifyLeave(m *memberlist.Node) {
 	defer e.mu.Unlock()
 	delete(e.members, m.Name)
 	if m.Name != e.name {
-		e.lose(time.Now(), m.Name, addrOf(m.Addr, m.Port))
+		e.addLost(time.Now(), m.Name, addrOf(m.Addr, m.Port))
 	}
 	for _, g := range e.groups {
-		g.forget()
+		g.forgetFormer()
 	}
 	if i, known := slices.BinarySearch(e.names, m.Name); known {
 		e.names = slices.Concat(e.names[:i], e.names[i+1:])

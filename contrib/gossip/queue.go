@@ -55,7 +55,7 @@ func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 		}
 		room -= len(b.message)
 		message := slices.Clone(b.message)
-		binary.BigEndian.PutUint32(message[ageAt:], milliseconds(now.Sub(b.said)))
+		binary.BigEndian.PutUint32(message[ageAt:], encodeAge(now.Sub(b.said)))
 		messages = append(messages, message)
 		if b.sent++; b.sent >= times {
 			delete(q.waiting, name)
@@ -70,7 +70,7 @@ func (q *queue) compare(a, b string) int {
 	return cmp.Or(cmp.Compare(x.sent, y.sent), cmp.Compare(y.number, x.number))
 }
 
-// times is how often each member sends a message. mult is RetransmitMult of memberlist.
-func times(mult, members int) int {
+// transmissions is how often each member sends a message. mult is RetransmitMult of memberlist.
+func transmissions(mult, members int) int {
 	return moreSent * mult * int(math.Ceil(math.Log10(float64(members+1))))
 }

@@ -19,7 +19,7 @@ func TestLettersAgeInTheQueue(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Minute, 1 << 60} {
 		now = now.Add(wait)
 		l.Age += wait
-		_, got, err := unpack(pack("me", q.take(now, packetBytes, 9)...))
+		_, got, err := unpackMessages(packMessages("me", q.take(now, packetBytes, 9)...))
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%d messages, %v", len(got), err)
 		}
@@ -64,10 +64,10 @@ func TestQueueOrder(t *testing.T) {
 func TestNoLetterTakesAnothersPlace(t *testing.T) {
 	g := lone("a", "b")
 	now := time.Now()
-	g.admit(now, "a", says(lowest.Declaration, "a", 1))
+	g.acceptMessage(now, "a", says(lowest.Declaration, "a", 1))
 	g.node.queue.take(now, packetBytes, 9)
-	g.admit(now, "a", says(lowest.Resignation, "a", 2))
-	g.admit(now, "b", says(lowest.Proposal, "b", 1))
+	g.acceptMessage(now, "a", says(lowest.Resignation, "a", 2))
+	g.acceptMessage(now, "b", says(lowest.Proposal, "b", 1))
 	if got := fmt.Sprint(g.queued(t)); got != "[1b1 3a2]" {
 		t.Errorf("queued are %s, want the resignation and the proposal", got)
 	}
@@ -92,7 +92,7 @@ func TestQueueIsBounded(t *testing.T) {
 // The number of transmissions is a multiple of memberlist's.
 func TestTimes(t *testing.T) {
 	for members, want := range map[int]int{1: 1, 9: 1, 10: 2, 99: 2, 100: 3, 1000: 4} {
-		if got := times(4, members); got != moreSent*4*want {
+		if got := transmissions(4, members); got != moreSent*4*want {
 			t.Errorf("%d members: %d, want %d", members, got, moreSent*4*want)
 		}
 	}

@@ -26,8 +26,8 @@ type lost struct {
 	since time.Time
 }
 
-// lose stores the address of a lost member. n.mu must be held.
-func (n *Node) lose(now time.Time, name string, addr netip.AddrPort) {
+// addLost stores the address of a lost member. n.mu must be held.
+func (n *Node) addLost(now time.Time, name string, addr netip.AddrPort) {
 	n.lost[name] = lost{addr, now}
 	oldest := name
 	for other, l := range n.lost {
@@ -42,8 +42,8 @@ func (n *Node) lose(now time.Time, name string, addr netip.AddrPort) {
 	}
 }
 
-// rejoin looks for members that were lost, until ctx ends.
-func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
+// rejoinLost looks for members that were lost, until ctx ends.
+func (n *Node) rejoinLost(ctx context.Context, interval time.Duration) {
 	defer n.running.Done()
 	for {
 		t := time.NewTimer(interval/2 + rand.N(interval))
@@ -54,8 +54,8 @@ func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
 			return
 		}
 		if rand.IntN(len(n.Members())+1) < joiners {
-			if addr := n.missing(ctx); addr.IsValid() {
-				n.join(ctx, addr)
+			if addr := n.findMissing(ctx); addr.IsValid() {
+				n.joinNode(ctx, addr)
 			}
 		}
 	}
@@ -64,11 +64,11 @@ func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
 // joinSeed tries the seeds in turn, each up to a timeout, until there is another member: a seed
 // may be this node under another address.
 func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
-	here := n.addresses()
-	for _, a := range n.seeds(ctx) {
+	here := n.memberAddresses()
+	for _, a := range n.resolveSeeds(ctx) {
 		if !here[a] {
 			bound, stop := context.WithTimeout(ctx, each)
-			n.join(bound, a)
+			n.joinNode(bound, a)
 			stop()
 		}
 		if ctx.Err() != nil || len(n.Members()) > 1 {
@@ -77,10 +77,10 @@ func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
 	}
 }
 
-// join exchanges the state of all members with the node at addr. It blocks until then, or until
+// joinNode exchanges the state of all members with the node at addr. It blocks until then, or until
 // ctx ends; the dial, which cannot be canceled, then continues for at most TCPTimeout of
 // memberlist.
-func (n *Node) join(ctx context.Context, addr netip.AddrPort) {
+func (n *Node) joinNode(ctx context.Context, addr netip.AddrPort) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -94,10 +94,10 @@ func (n *Node) join(ctx context.Context, addr netip.AddrPort) {
 	}
 }
 
-// missing returns an address at which a member may be found, alternating between lost members
+// findMissing returns an address at which a member may be found, alternating between lost members
 // and seeds, or the zero address.
-func (n *Node) missing(ctx context.Context) netip.AddrPort {
-	here := n.addresses()
+func (n *Node) findMissing(ctx context.Context) netip.AddrPort {
+	here := n.memberAddresses()
 	var gone []netip.AddrPort
 	n.mu.Lock()
 	for _, l := range n.lost {
@@ -108,7 +108,7 @@ func (n *Node) missing(ctx context.Context) netip.AddrPort {
 	n.mu.Unlock()
 	if len(gone) == 0 || rand.IntN(2) == 0 {
 		var seeds []netip.AddrPort
-		for _, a := range n.seeds(ctx) {
+		for _, a := range n.resolveSeeds(ctx) {
 			if !here[a] {
 				seeds = append(seeds, a)
 			}
@@ -123,8 +123,8 @@ func (n *Node) missing(ctx context.Context) netip.AddrPort {
 	return gone[rand.IntN(len(gone))]
 }
 
-// seeds returns the addresses of the seeds whose names can be resolved now.
-func (n *Node) seeds(ctx context.Context) (all []netip.AddrPort) {
+// resolveSeeds returns the addresses of the seeds whose names can be resolved now.
+func (n *Node) resolveSeeds(ctx context.Context) (all []netip.AddrPort) {
 	for _, s := range n.seedNames {
 		host, service, err := net.SplitHostPort(s)
 		if err != nil {
@@ -147,8 +147,8 @@ func (n *Node) seeds(ctx context.Context) (all []netip.AddrPort) {
 	return all
 }
 
-// addresses returns the addresses of the members.
-func (n *Node) addresses() map[netip.AddrPort]bool {
+// memberAddresses returns the addresses of the members.
+func (n *Node) memberAddresses() map[netip.AddrPort]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	here := make(map[netip.AddrPort]bool, len(n.members))

@@ -32,22 +32,22 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)
 	}
 	var all []leasestore.Entry
 	for _, folder := range folders {
-		entries, err := f.list(ctx, folder)
+		entries, err := f.listFolder(ctx, folder)
 		if err != nil {
-			return failed(err, record.ErrNoQuorum)
+			return convertErr(err, record.ErrNoQuorum)
 		}
 		all = append(all, entries...)
 	}
 	for see(true, all); ; {
 		select {
 		case ev := <-f.events:
-			changed, err := f.look(ctx, ev)
+			changed, err := f.readEvent(ctx, ev)
 			if err != nil {
-				return failed(err, record.ErrNoQuorum)
+				return convertErr(err, record.ErrNoQuorum)
 			}
 			see(false, changed)
 		case <-ctx.Done():
-			return failed(context.Cause(ctx), record.ErrNoQuorum)
+			return convertErr(context.Cause(ctx), record.ErrNoQuorum)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func (b *backend) isWatched(path string) bool {
 	return b.watches[path] != nil
 }
 
-// watched stores a new watch of the client; a nil event is none.
-func (b *backend) watched(path string, event <-chan zk.Event) {
+// addWatch stores a new watch of the client; a nil event is none.
+func (b *backend) addWatch(path string, event <-chan zk.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if event != nil {
@@ -89,58 +89,58 @@ func (b *backend) watched(path string, event <-chan zk.Event) {
 	}
 }
 
-// look reads the node of an event.
-func (f *follower) look(ctx context.Context, ev zk.Event) ([]leasestore.Entry, error) {
+// readEvent reads the node of an event.
+func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Entry, error) {
 	if ev.Type == zk.EventNotWatching {
 		return nil, errors.Join(errors.New("the watches are lost"), ev.Err)
 	}
 	name := strings.TrimPrefix(strings.TrimPrefix(ev.Path, f.root), "/")
 	folder, escaped, isNode := strings.Cut(name, "/")
 	if !isNode {
-		return f.list(ctx, folder)
+		return f.listFolder(ctx, folder)
 	}
 	rest, err := url.PathUnescape(escaped)
 	if err != nil {
 		return nil, err
 	}
-	e, err := f.watch(ctx, folder+"/"+rest)
+	e, err := f.watchEntry(ctx, folder+"/"+rest)
 	if err != nil || folder == "leases" {
 		return []leasestore.Entry{e}, err
 	}
 	// What was created in the same transaction must be shown with the change, and before it
 	// if the node itself was deleted and created again.
-	children, err := ask(ctx, func() ([]string, error) {
+	children, err := callClient(ctx, func() ([]string, error) {
 		children, _, err := f.conn.Children(path.Join(f.root, folder))
 		return children, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	others, err := f.compare(ctx, folder, children)
+	others, err := f.compareFolder(ctx, folder, children)
 	return append([]leasestore.Entry{e}, others...), err
 }
 
-// list reads the new entries of a folder, and returns the deleted ones too.
-func (f *follower) list(ctx context.Context, folder string) ([]leasestore.Entry, error) {
+// listFolder reads the new entries of a folder, and returns the deleted ones too.
+func (f *follower) listFolder(ctx context.Context, folder string) ([]leasestore.Entry, error) {
 	at := path.Join(f.root, folder)
-	children, err := ask(ctx, func() ([]string, error) {
+	children, err := callClient(ctx, func() ([]string, error) {
 		if f.isWatched(at) {
 			children, _, err := f.conn.Children(at)
 			return children, err
 		}
 		children, _, event, err := f.conn.ChildrenW(at)
-		f.watched(at, event)
+		f.addWatch(at, event)
 		return children, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	f.await(ctx, at)
-	return f.compare(ctx, folder, children)
+	f.awaitEvent(ctx, at)
+	return f.compareFolder(ctx, folder, children)
 }
 
-// compare is list for a folder with these children.
-func (f *follower) compare(
+// compareFolder is listFolder for a folder with these children.
+func (f *follower) compareFolder(
 	ctx context.Context, folder string, children []string,
 ) (changed []leasestore.Entry, err error) {
 	now := map[string]bool{}
@@ -152,7 +152,7 @@ func (f *follower) compare(
 		name := folder + "/" + rest
 		now[name] = true
 		if !f.names[name] {
-			e, err := f.watch(ctx, name)
+			e, err := f.watchEntry(ctx, name)
 			if err != nil {
 				return nil, err
 			}
@@ -162,29 +162,29 @@ func (f *follower) compare(
 	for name := range f.names {
 		if strings.HasPrefix(name, folder+"/") && !now[name] {
 			delete(f.names, name)
-			f.forget(name)
+			f.forgetNode(name)
 			changed = append(changed, leasestore.Entry{Name: name})
 		}
 	}
 	return changed, nil
 }
 
-// watch reads an entry, and watches it while it exists.
-func (f *follower) watch(ctx context.Context, name string) (leasestore.Entry, error) {
-	at := f.path(name)
-	e, err := ask(ctx, func() (leasestore.Entry, error) {
+// watchEntry reads an entry, and watches it while it exists.
+func (f *follower) watchEntry(ctx context.Context, name string) (leasestore.Entry, error) {
+	at := f.nodePath(name)
+	e, err := callClient(ctx, func() (leasestore.Entry, error) {
 		if f.isWatched(at) {
 			data, stat, err := f.conn.Get(at)
-			return f.saw(name, data, stat, err)
+			return f.storeNode(name, data, stat, err)
 		}
 		data, stat, event, err := f.conn.GetW(at)
-		f.watched(at, event)
-		return f.saw(name, data, stat, err)
+		f.addWatch(at, event)
+		return f.storeNode(name, data, stat, err)
 	})
 	if err != nil {
 		return e, fmt.Errorf("%s: %w", name, err)
 	}
-	f.await(ctx, at)
+	f.awaitEvent(ctx, at)
 	if e.Revision == 0 {
 		delete(f.names, name)
 	} else {
@@ -193,8 +193,8 @@ func (f *follower) watch(ctx context.Context, name string) (leasestore.Entry, er
 	return e, nil
 }
 
-// await forwards the event of the watch of a node, if there is one.
-func (f *follower) await(ctx context.Context, path string) {
+// awaitEvent forwards the event of the watch of a node, if there is one.
+func (f *follower) awaitEvent(ctx context.Context, path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.watches[path]

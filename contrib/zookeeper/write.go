@@ -20,12 +20,12 @@ import (
 func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
 	var ops []any
 	for _, c := range changes {
-		n, err := b.node(ctx, c)
+		n, err := b.nodeFor(ctx, c)
 		if err != nil {
 			return 0, err
 		}
 		if c.Kind == leasestore.Delete && n.child == "" {
-			others, err := b.empty(ctx, c.Name)
+			others, err := b.deleteChildren(ctx, c.Name)
 			if err != nil {
 				return 0, err
 			}
@@ -40,9 +40,9 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 		}
 		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, why)
 	}
-	answers, err := ask(ctx, func() ([]zk.MultiResponse, error) { return b.conn.Multi(ops...) })
+	answers, err := callClient(ctx, func() ([]zk.MultiResponse, error) { return b.conn.Multi(ops...) })
 	if err != nil {
-		return 0, failed(err, record.ErrUnknownOutcome)
+		return 0, convertErr(err, record.ErrUnknownOutcome)
 	}
 	var revision uint64
 	for _, a := range answers {
@@ -60,26 +60,26 @@ func (b *backend) isClosed(ctx context.Context) bool {
 	if b.conn.State() != zk.StateDisconnected {
 		return false
 	}
-	_, err := ask(ctx, func() (string, error) { return b.conn.Sync(b.root) })
+	_, err := callClient(ctx, func() (string, error) { return b.conn.Sync(b.root) })
 	return errors.Is(err, zk.ErrConnectionClosed) && b.conn.State() == zk.StateDisconnected
 }
 
-// empty returns the operations that delete the children of a node that another program has
+// deleteChildren returns the operations that delete the children of a node that another program has
 // written, possibly over a node of ours.
-func (b *backend) empty(ctx context.Context, name string) (ops []any, err error) {
-	at := b.path(name)
-	children, err := ask(ctx, func() ([]string, error) {
+func (b *backend) deleteChildren(ctx context.Context, name string) (ops []any, err error) {
+	at := b.nodePath(name)
+	children, err := callClient(ctx, func() ([]string, error) {
 		children, _, err := b.conn.Children(at)
 		return children, err
 	})
 	for _, child := range children {
 		ops = append(ops, &zk.DeleteRequest{Path: path.Join(at, child), Version: -1})
 	}
-	return ops, failed(err, record.ErrNoQuorum)
+	return ops, convertErr(err, record.ErrNoQuorum)
 }
 
-// node returns what the transaction compares: the node with the revision of the change.
-func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
+// nodeFor returns what the transaction compares: the node with the revision of the change.
+func (b *backend) nodeFor(ctx context.Context, c leasestore.Change) (node, error) {
 	if c.Revision == 0 || c.Kind == leasestore.Exists {
 		return node{}, nil
 	}
@@ -89,9 +89,9 @@ func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
 	if n.revision == c.Revision {
 		return n, nil
 	}
-	e, err := b.get(ctx, c.Name)
+	e, err := b.readEntry(ctx, c.Name)
 	if err != nil {
-		return node{}, failed(err, record.ErrNoQuorum)
+		return node{}, convertErr(err, record.ErrNoQuorum)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +105,7 @@ func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
 // opsOf returns the operations for a change. Creating and deleting a node asserts that it does
 // not exist. A created node is also set, because only that returns its mzxid.
 func (b *backend) opsOf(c leasestore.Change, n node) []any {
-	at := b.path(c.Name)
+	at := b.nodePath(c.Name)
 	under := func(child string) string { return at + "/" + child }
 	put := func(child string, version int32) any {
 		data := c.Value

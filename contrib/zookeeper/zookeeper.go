@@ -103,7 +103,7 @@ func (b *backend) makeFolders(ctx context.Context) error {
 // makeFolder creates a node and its missing parents. It waits for a connection.
 func (b *backend) makeFolder(ctx context.Context, folder string) error {
 	for {
-		exists, err := ask(ctx, func() (bool, error) {
+		exists, err := callClient(ctx, func() (bool, error) {
 			exists, _, err := b.conn.Exists(folder)
 			return exists, err
 		})
@@ -111,12 +111,12 @@ func (b *backend) makeFolder(ctx context.Context, folder string) error {
 			if err := b.makeFolder(ctx, path.Dir(folder)); err != nil {
 				return err
 			}
-			_, err = ask(ctx, func() (string, error) { return b.conn.Create(folder, nil, 0, b.acl) })
+			_, err = callClient(ctx, func() (string, error) { return b.conn.Create(folder, nil, 0, b.acl) })
 		}
 		if err == nil || errors.Is(err, zk.ErrNodeExists) {
 			return nil
 		}
-		if err = failed(err, record.ErrNoQuorum); !errors.Is(err, record.ErrNoQuorum) {
+		if err = convertErr(err, record.ErrNoQuorum); !errors.Is(err, record.ErrNoQuorum) {
 			return err
 		}
 		select {
@@ -127,8 +127,8 @@ func (b *backend) makeFolder(ctx context.Context, folder string) error {
 	}
 }
 
-// path returns the path of the node of an entry.
-func (b *backend) path(name string) string {
+// nodePath returns the path of the node of an entry.
+func (b *backend) nodePath(name string) string {
 	folder, rest, _ := strings.Cut(name, "/")
 	return path.Join(b.root, folder, strings.ReplaceAll(url.PathEscape(rest), ".", "%2E"))
 }
@@ -136,34 +136,34 @@ func (b *backend) path(name string) string {
 // Read first waits until the server has caught up with all earlier writes.
 func (b *backend) Read(ctx context.Context, names ...string) ([]leasestore.Entry, error) {
 	var found []leasestore.Entry
-	_, err := ask(ctx, func() (string, error) { return b.conn.Sync(b.root) })
+	_, err := callClient(ctx, func() (string, error) { return b.conn.Sync(b.root) })
 	for _, name := range names {
 		if err != nil {
-			return nil, failed(err, record.ErrNoQuorum)
+			return nil, convertErr(err, record.ErrNoQuorum)
 		}
 		var e leasestore.Entry
-		if e, err = b.get(ctx, name); e.Revision != 0 {
+		if e, err = b.readEntry(ctx, name); e.Revision != 0 {
 			found = append(found, e)
 		}
 	}
-	return found, failed(err, record.ErrNoQuorum)
+	return found, convertErr(err, record.ErrNoQuorum)
 }
 
-// get reads an entry, which may not exist.
-func (b *backend) get(ctx context.Context, name string) (leasestore.Entry, error) {
-	return ask(ctx, func() (leasestore.Entry, error) {
-		data, stat, err := b.conn.Get(b.path(name))
-		return b.saw(name, data, stat, err)
+// readEntry reads an entry, which may not exist.
+func (b *backend) readEntry(ctx context.Context, name string) (leasestore.Entry, error) {
+	return callClient(ctx, func() (leasestore.Entry, error) {
+		data, stat, err := b.conn.Get(b.nodePath(name))
+		return b.storeNode(name, data, stat, err)
 	})
 }
 
-// saw returns the entry of a node after a read.
-func (b *backend) saw(
+// storeNode returns the entry of a node after a read.
+func (b *backend) storeNode(
 	name string, data []byte, stat *zk.Stat, err error,
 ) (leasestore.Entry, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		b.forget(name)
+		b.forgetNode(name)
 		return leasestore.Entry{Name: name}, nil
 	case err != nil:
 		return leasestore.Entry{}, err
@@ -184,15 +184,15 @@ func isChild(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-func (b *backend) forget(name string) {
+func (b *backend) forgetNode(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.nodes, name)
 }
 
-// ask runs a call of the client, which has no context. If ctx is done first, the result of the
-// call is discarded.
-func ask[T any](ctx context.Context, what func() (T, error)) (T, error) {
+// callClient runs a call of the client, which has no context. If ctx is done first, the result
+// of the call is discarded.
+func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	type answer struct {
 		v   T
 		err error
@@ -211,9 +211,9 @@ func ask[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	}
 }
 
-// failed converts an error of the client. otherwise is the meaning of errors after which the
+// convertErr converts an error of the client. otherwise is the meaning of errors after which the
 // request may have been sent.
-func failed(err, otherwise error) error {
+func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},
 		{zk.ErrNodeExists, record.ErrConflict},

@@ -31,8 +31,7 @@ type Candidate struct {
 	life    context.Context // ends with Close, or with the node or store of the strategy
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // calls of WhileLeader and Do, and resignations
-	idle    chan struct{}  // closed once the Candidate is closed and nothing runs
-	leaving chan struct{}  // semaphore of calls of Source.Close
+	idle    chan struct{}  // has an entry if nothing runs after Close, not even Source.Close
 	done    chan struct{}  // closed once Source.Close has succeeded
 
 	mu      sync.Mutex
@@ -44,8 +43,7 @@ type Candidate struct {
 // the cause of ctx.
 func New(ctx context.Context, s Source, o Options) *Candidate {
 	c := &Candidate{
-		source: s, options: o, idle: make(chan struct{}), leaving: make(chan struct{}, 1),
-		done: make(chan struct{}),
+		source: s, options: o, idle: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	c.life, c.end = context.WithCancelCause(ctx)
 	return c
@@ -152,28 +150,22 @@ func (c *Candidate) Close(ctx context.Context) error {
 		c.end(ErrClosed)
 		go func() {
 			c.running.Wait()
-			close(c.idle)
+			c.idle <- struct{}{}
 		}()
 	}
 	select {
 	case <-c.idle:
-	case <-ctx.Done():
-		return fmt.Errorf("leader: close: a function still runs: %w", context.Cause(ctx))
-	}
-	select {
-	case c.leaving <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("leader: close: %w", context.Cause(ctx))
-	}
-	defer func() { <-c.leaving }()
-	select {
 	case <-c.done:
 		return nil
-	default:
+	case <-ctx.Done():
+		return fmt.Errorf("leader: close: a function or another Close still runs: %w",
+			context.Cause(ctx))
 	}
 	err := c.source.Close(ctx)
 	if err == nil {
 		close(c.done)
+	} else {
+		c.idle <- struct{}{}
 	}
 	return err
 }

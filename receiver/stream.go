@@ -49,7 +49,7 @@ type streamRoute struct {
 //
 // The stream ends when fn returns, and nothing else may use it afterwards. If fn returns nil,
 // the peer reads io.EOF after all that was written. So, unless fn calls CloseWrite earlier,
-// io.EOF tells the opener that fn has succeeded. If fn returns an error or panics, that is
+// io.EOF means to the opener that fn has succeeded. If fn returns an error or panics, that is
 // counted and reported, and the peer gets cluster.ErrStreamReset without the text: to refuse
 // with a reason, write the reason and return nil.
 //

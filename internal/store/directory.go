@@ -45,7 +45,7 @@ func openStoreDir(path string) (*directory, error) {
 	return d, nil
 }
 
-// restrictMode removes the permissions of other users on a directory of this user: whoever may
+// restrictMode removes the permissions of other users on a directory of this user: a user who may
 // read it could lock it and keep the node from starting.
 func (d *directory) restrictMode() error {
 	mode := d.info.Mode().Perm()

@@ -436,14 +436,14 @@ func TestLockAgainstAnotherProcess(t *testing.T) {
 	}
 	line := make([]byte, len("holding\n"))
 	if _, err := io.ReadFull(out, line); err != nil {
-		t.Fatalf("the child says %q, %v", line, err)
+		t.Fatalf("the child printed %q, %v", line, err)
 	}
 	_, err = OpenFile(dir)
 	pid := fmt.Sprintf("process %d;", cmd.Process.Pid)
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), pid) {
 		t.Errorf("OpenFile beside process %d = %v, want ErrLocked with its id", cmd.Process.Pid, err)
 	}
-	// The lock ends with the process, in whichever way that ends.
+	// The lock ends with the process.
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

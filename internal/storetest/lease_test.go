@@ -133,7 +133,7 @@ func TestLeaseRevoked(t *testing.T) {
 			c.sees = func(asked []leases.Change) {
 				for _, a := range asked {
 					if a.Kind == leases.Delete && first.ctx.Err() == nil {
-						t.Errorf("%s is deleted under a context that goes on", a.Name)
+						t.Errorf("%s is deleted while its context lasts", a.Name)
 					}
 				}
 			}
@@ -230,7 +230,7 @@ func TestLeaseReleased(t *testing.T) {
 		}
 		next, err := s.Commit(t.Context(), drop[0], record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil || !token.Less(next) {
-			t.Fatalf("set anew: got %v, %v", next, err)
+			t.Fatalf("set again: got %v, %v", next, err)
 		}
 		err = RunHeld(t.Context(), s, "k", next, func(ctx context.Context) error {
 			c.deliver()
@@ -399,7 +399,7 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 			clients[0].set(func(c *client) {
 				c.sees = func(asked []leases.Change) {
 					if asked[0].Kind == leases.Delete && ctx.Err() == nil {
-						t.Errorf("%s is deleted under a context that goes on", asked[0].Name)
+						t.Errorf("%s is deleted while its context lasts", asked[0].Name)
 					}
 				}
 			})

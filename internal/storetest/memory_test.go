@@ -579,7 +579,7 @@ func TestWhileLeaderRunsOnce(t *testing.T) {
 		if err := <-w.done; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		work(t, &x, a).next(t) // and anew
+		work(t, &x, a).next(t) // and again
 	})
 }
 

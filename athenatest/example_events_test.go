@@ -101,7 +101,7 @@ func (r *readings) check(t *testing.T, count int) {
 				t.Errorf("event %d: Send returned %v, but it was handled", i, r.refused[i])
 			}
 		case !known:
-			t.Errorf("event %d: the sender was never told what became of it", i)
+			t.Errorf("event %d: the sender never got its outcome", i)
 		case told == nil && handled != 1:
 			t.Errorf("event %d: told as handled, was so %d times", i, handled)
 		case errors.Is(told, cluster.ErrUnknownOutcome) && handled <= 1:

@@ -295,7 +295,7 @@ func TestE05NoMessageAfterClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last := s.sent[len(s.sent)-1]; last.Kind != lowest.Resignation {
-			t.Errorf("its last word was %+v, want that it resigns", last)
+			t.Errorf("its last message was %+v, want a resignation", last)
 		}
 		before := len(s.sent)
 		deliver("b", lowest.Message{Kind: lowest.Proposal, Member: "b", Run: 1, Seq: 1})

@@ -106,7 +106,7 @@ func TestE07OpenedAgainIsHeard(t *testing.T) {
 		all[1-i] = w.open(1-i, "group", byLowest())
 		leaderOf(t, all)
 		if !all[i].IsLeader() {
-			t.Error("who led does not lead on")
+			t.Error("the former leader no longer leads")
 		}
 	})
 }

@@ -130,11 +130,11 @@ func TestAnswers(t *testing.T) {
 		g.Send("gone", says(lowest.Resignation, "m", 1).Message)
 		g.Send("gone", says(lowest.Declaration, "a", 2).Message)
 		if got := g.queued(t); len(got) > 0 {
-			t.Errorf("%v goes to all", got)
+			t.Errorf("%v is sent to all", got)
 		}
 		g.Send("gone", says(lowest.Declaration, "m", 3).Message)
 		if got := fmt.Sprint(g.queued(t)); got != "[2m3]" {
-			t.Errorf("%s goes to all, want the declaration", got)
+			t.Errorf("%s is sent to all, want the declaration", got)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestMembersAreRefused(t *testing.T) {
 		t.Errorf("there are more than %d", MaxMembers)
 	}
 	if err := e.NotifyAlive(&memberlist.Node{Name: "1", Addr: ip, Port: 1}); err != nil {
-		t.Errorf("one that is a member: %v", err)
+		t.Errorf("a known member: %v", err)
 	}
 }
 

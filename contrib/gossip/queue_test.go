@@ -84,7 +84,7 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Fatalf("%d wait, the latest among them: %v", len(q.waiting), q.waiting[name(i)] != nil)
 		}
 		if i == maxQueued-1 && (q.waiting["often"] != nil || q.waiting[name(0)] == nil) {
-			t.Error("another goes before what was sent most often")
+			t.Error("the message that was sent most often is not dropped first")
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestForgetMakesANewMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(kept); err != nil || !bytes.Equal(got, raw) {
-		t.Errorf("kept: got %d bytes and %v, want the %d of before", len(got), err, len(raw))
+		t.Errorf("kept: got %d bytes and %v, want the earlier %d", len(got), err, len(raw))
 	}
 	after, known, err := s.Load()
 	if err != nil || !known {
@@ -55,7 +55,7 @@ func TestForgetMakesANewMember(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if again, err := s.ResetKey(); err != nil || again != key {
-		t.Errorf("got reset key %x, %v; want that of before", again, err)
+		t.Errorf("got reset key %x, %v; want the same as before", again, err)
 	}
 	if _, err := s.Forget(); !errors.Is(err, ErrUnused) {
 		t.Errorf("a second time: got %v, want ErrUnused", err)

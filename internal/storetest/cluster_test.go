@@ -165,7 +165,7 @@ func TestL21BackWithinTheLease(t *testing.T) {
 			time.Sleep(hold)
 		}
 		if first.ctx.Err() != nil || counts.Commits() != 0 {
-			t.Errorf("the context: %v, commits of another %d, want none of both",
+			t.Errorf("the context: %v, commits of another member %d, want neither",
 				context.Cause(first.ctx), counts.Commits())
 		}
 		other.idle(t, 0)
@@ -189,7 +189,7 @@ func TestL22BackAfterTheLease(t *testing.T) {
 		})
 		old.idle(t, 10*time.Second)
 		if second.ctx.Err() != nil || first.ctx.Err() == nil {
-			t.Error("the one that came back disturbed the other")
+			t.Error("the member that returned disturbed the other")
 		}
 		// The next run of the node takes part normally.
 		if err := w.nodes[f[0]].Close(); err != nil {

@@ -87,7 +87,7 @@ func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 		c.deliver()
 		synctest.Wait()
 		if r, err := stores[0].List(t.Context(), ""); len(r) != 0 || err != nil {
-			t.Errorf("got %+v, %v: a commit of before was taken", r, err)
+			t.Errorf("got %+v, %v: an earlier commit took effect", r, err)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 		clients[0].set(func(c *client) { c.cut = false })
 		old.idle(t, 2*leaseTimeout)
 		if second.ctx.Err() != nil {
-			t.Error("the one that came back disturbed the other")
+			t.Error("the member that returned disturbed the other")
 		}
 		other.giveUp(t)
 		if third := old.next(t); !second.token.Less(third.token) {
@@ -197,7 +197,7 @@ func TestLeaseUnknownOutcome(t *testing.T) {
 		c.deliver()
 		synctest.Wait()
 		if r, err := stores[0].List(t.Context(), "k"); len(r) != 0 || err != nil {
-			t.Errorf("got %+v, %v: the commit of before was taken", r, err)
+			t.Errorf("got %+v, %v: the earlier commit took effect", r, err)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestLeaseReleased(t *testing.T) {
 			return ctx.Err()
 		})
 		if r, _ := stores[0].List(t.Context(), "k"); err != nil || len(r) != 1 {
-			t.Errorf("got %+v, %v: the drop of before was taken", r, err)
+			t.Errorf("got %+v, %v: the earlier drop took effect", r, err)
 		}
 	})
 }
@@ -472,9 +472,9 @@ func TestLeaseBeliefs(t *testing.T) {
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		conflicts("one that is left behind", record.Op{Kind: record.Held, Key: "k", Token: token})
+		conflicts("a remaining entry", record.Op{Kind: record.Held, Key: "k", Token: token})
 		if _, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}); err != nil {
-			t.Errorf("one that seems to be there: %v", err)
+			t.Errorf("a remaining entry: %v", err)
 		}
 	})
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Each test of this file plays one sentence of protocol.md about voters. It puts an acceptor
-// into a state, shows it proposals, and checks what it answers and remembers.
+// Each test checks a sentence of protocol.md about voters: it sets up an acceptor, makes proposals,
+// and checks the answer and what the acceptor remembers.
 
-// promised is an acceptor that holds 4.9 and promised round 3 of voter 2 for version 5.
+// promised returns an acceptor that holds 4.9 and promised round 3 of voter 2 for version 5.
 func promised() Acceptor {
 	return Acceptor{
 		Promised: id(5, 3, 2),
@@ -38,7 +38,7 @@ func TestPromiseOnlyAboveThePromise(t *testing.T) {
 		{id(4, 9, 9), OldVersion},
 		{id(5, 2, 3), LowBallot},
 		{id(5, 3, 1), LowBallot},
-		{id(5, 3, 2), LowBallot}, // promised already
+		{id(5, 3, 2), LowBallot}, // already promised
 		{id(5, 3, 3), NotRefused},
 		{id(5, 4, 1), NotRefused},
 		{id(6, 1, 1), NotRefused},
@@ -86,8 +86,8 @@ func TestPromiseIsStoredAndShowsTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// 6, 5: "It stores what it accepted and is bound." The promise rises with it: the acceptor may not
-// have seen the pre proposal.
+// 6, 5: "It stores what it accepted and is bound." This raises the promise too, since the acceptor
+// may not have seen the pre proposal.
 func TestAcceptanceIsStoredAndBinds(t *testing.T) {
 	p := formal(id(6, 1, 1), number(5, 0))
 	a := promised().Accept(p)

@@ -21,9 +21,8 @@ func id(version, round uint64, proposer int) ID {
 	}}
 }
 
-// protocol.md section 1: a ballot is "(round, proposer address, proposer
-// incarnation)", and "ballots of different versions compare by version first".
-// Two stores at one address never share a ballot.
+// A ballot is "(round, proposer address, proposer incarnation)", and "ballots of different versions
+// compare by version first" (protocol.md 1). Stores at the same address never have the same ballot.
 func TestProposalOrder(t *testing.T) {
 	store := id(1, 1, 2)
 	store.Ballot.StoreID[0]++

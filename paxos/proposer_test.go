@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Each test of this file plays one sentence of protocol.md about proposers. Voter 1 of a cluster
-// of n holds 4.9 and proposes; the test answers as the other voters and checks the next step.
+// Each test checks a sentence of protocol.md about proposers. Voter 1 of a cluster of n holds 4.9
+// and proposes; the test answers for the other voters and checks the next step.
 
 func heldBy(n int) member.State {
 	return member.State{
@@ -18,7 +18,7 @@ func heldBy(n int) member.State {
 	}
 }
 
-// proposing is voter 1 of n with an attempt under way that it voted for itself.
+// proposing returns voter 1 of n with an attempt in progress that it voted for.
 func proposing(t *testing.T, n int) Proposer {
 	t.Helper()
 	a := Acceptor{Held: heldBy(n)}
@@ -30,7 +30,7 @@ func proposing(t *testing.T, n int) Proposer {
 	return p
 }
 
-// founding is the same without any held state; the first two of n are seeds.
+// founding returns the same without any held state; the first two of n are seeds.
 func founding(t *testing.T, n int) Proposer {
 	t.Helper()
 	seeds := []member.Address{addr(1), addr(2)}
@@ -43,14 +43,14 @@ func yes(i int) Vote { return Vote{From: voter(i), Granted: true} }
 
 func no(i int) Vote { return Vote{From: voter(i)} }
 
-// showing is a vote that shows a value accepted before.
+// showing returns a vote that shows an accepted value.
 func showing(i int, a Accepted) Vote {
 	v := yes(i)
 	v.Accepted = a
 	return v
 }
 
-// counted counts votes that must count, and returns the step that they call for.
+// counted counts votes, which must all count, and returns the next step.
 func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 	t.Helper()
 	step := Wait
@@ -65,7 +65,7 @@ func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 }
 
 // 6, 3: "The version is the greatest of held + 1, the highest seen in votes, and one above a
-// version whose value could not be adopted." Nor is it below the node's own promise.
+// version whose value could not be adopted." It is not below the node's own promise.
 func TestVersionOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -126,7 +126,7 @@ func TestRoundOfAnAttempt(t *testing.T) {
 }
 
 // 6, 4 and 6: with M promises the value is settled, and with M votes in the formal stage it is
-// chosen. Every way in which five voters can vote in each stage.
+// chosen. The test covers all votes of five voters in each stage.
 func TestMVotesOfAStageWinIt(t *testing.T) {
 	const n, quorum = 5, 3
 	for _, stage := range []Stage{Pre, Formal} {
@@ -137,7 +137,7 @@ func TestMVotesOfAStageWinIt(t *testing.T) {
 			start, _ = counted(t, start, yes(1))
 			wins = Elect
 		}
-		for granting := range 1 << (n - 1) { // who of voters 2 to 5 grants
+		for granting := range 1 << (n - 1) { // which of voters 2 to 5 grant
 			p, granted, refused := start, 1, 0
 			for i := 2; i <= n; i++ {
 				v := no(i)
@@ -190,8 +190,8 @@ func TestAFoundingNeedsAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// 6, 7: "Votes of other ballots and of other runs of the proposer do not count." Nor do those of
-// the other stage.
+// 6, 7: "Votes of other ballots and of other runs of the proposer do not count." Neither do those
+// of the other stage.
 func TestOnlyVotesOnThisProposalAreExpected(t *testing.T) {
 	p := proposing(t, 3)
 	own, other, run := p.Attempt.ID, p.Attempt.ID, p.Attempt.ID
@@ -297,7 +297,8 @@ func TestTheChoiceOfTheValue(t *testing.T) {
 	}
 }
 
-// 6, 4: "In a founding an accepted value is always adopted", whatever its voters and candidate.
+// 6, 4: "In a founding an accepted value is always adopted", regardless of its voters and
+// candidate.
 func TestAFoundingAlwaysAdopts(t *testing.T) {
 	value := Accepted{ID: id(1, 1, 3), State: member.State{
 		Number: number(1, 0), Cluster: member.ClusterID{9}, Leader: addr(3), Roster: roster(2),
@@ -344,7 +345,7 @@ func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 				tc.name, step, p.Attempt.Value.Base, Propose, tc.want)
 		}
 	}
-	// A value that is settled stays on its base.
+	// A settled value keeps its base.
 	p, _ := counted(t, proposing(t, 3), yes(2))
 	v := yes(2)
 	v.Newer = newer(same)
@@ -399,7 +400,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// A proposer is a value: a step leaves the proposer before it as it was, so that an explorer can
+// A proposer is a value: a step does not modify the proposer before it, so that an explorer can
 // take every step from one state.
 func TestStepsLeaveTheProposer(t *testing.T) {
 	p := proposing(t, 5)

@@ -18,15 +18,15 @@ func roster(n int) member.Roster {
 	return r
 }
 
-// What a voter did, as the digit of an assignment to base 3.
+// What a voter did, as a digit to base 3.
 const (
 	silent = iota
 	granted
 	refused
 )
 
-// Every way in which up to five voters can vote: a proposal is won with M
-// grants, lost when M can no longer be reached, and otherwise undecided.
+// With all votes of up to five voters: a proposal is won with M grants, lost when M can no longer
+// be reached, and otherwise undecided.
 func TestCountOfEveryVote(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		e := electorate{roster: roster(n), quorum: member.Quorum(n)}
@@ -45,9 +45,9 @@ func TestCountOfEveryVote(t *testing.T) {
 	}
 }
 
-// protocol.md section 4: a founding "needs pre and formal votes of M active
-// members and of a majority of the configured seeds". Every vote of up to four
-// members, with every number of seeds among them and beside them.
+// A founding "needs pre and formal votes of M active members and of a majority of the configured
+// seeds" (protocol.md 4). The test covers all votes of up to four members, with any number of seeds
+// among them and outside.
 func TestCountOfEveryFounding(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for inside := range n + 1 {
@@ -60,7 +60,7 @@ func TestCountOfEveryFounding(t *testing.T) {
 					e.seeds = append(e.seeds, addr(i+1))
 				}
 				for i := range outside {
-					e.seeds = append(e.seeds, addr(100+i)) // no member, so it never votes
+					e.seeds = append(e.seeds, addr(100+i)) // not a member, so it never votes
 				}
 				name := fmt.Sprintf("%d members, %d of %d seeds among them", n, inside, inside+outside)
 				checkFounding(t, name, e, n, inside)
@@ -87,7 +87,7 @@ func checkFounding(t *testing.T, name string, e electorate, n, inside int) {
 	})
 }
 
-// everyVote calls f for each way in which voters 1 to n can vote.
+// everyVote calls f for all possible votes of voters 1 to n.
 func everyVote(n int, f func(votes []int, b *tally)) {
 	total := 1
 	for range n {
@@ -106,7 +106,7 @@ func everyVote(n int, f func(votes []int, b *tally)) {
 	}
 }
 
-// countKinds counts the grants and the open votes of the first n voters.
+// countKinds counts the grants and the missing votes of the first n voters.
 func countKinds(votes []int, n int) (yes, open int) {
 	for _, v := range votes[:n] {
 		switch v {
@@ -119,8 +119,7 @@ func countKinds(votes []int, n int) (yes, open int) {
 	return yes, open
 }
 
-// protocol.md section 12: "counted per voter and ballot: one voter three times
-// is no majority".
+// "Counted per voter and ballot: one voter three times is no majority" (protocol.md 12).
 func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
 	var b tally
 	e := electorate{roster: roster(3), quorum: 2}
@@ -141,8 +140,7 @@ func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
 	}
 }
 
-// protocol.md section 6, 4: "votes count if (address, store id) is a voter of the newest
-// held state".
+// "Votes count where (address, store id) is a voter of the newest held state" (protocol.md 6, 4).
 func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 	r := roster(3)
 	r = r.With(member.Member{Identity: voter(4), Status: member.Joining})
@@ -160,8 +158,8 @@ func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 	}
 }
 
-// protocol.md section 6, 4: "if a vote shows a value accepted at this version:
-// adopt the one of the highest ballot".
+// "If a vote shows a value accepted at this version: adopt the one of the highest ballot"
+// (protocol.md 6, 4).
 func TestAdoptTheValueOfTheHighestBallot(t *testing.T) {
 	value := func(version, round uint64) Accepted {
 		return Accepted{ID: id(version, round, 1), Base: number(4, round)}
@@ -209,16 +207,15 @@ func TestGrantedIsOfOneRun(t *testing.T) {
 	}
 }
 
-// protocol.md section 6, 4: "the initial state is the newest held state with the candidate
-// active and the incarnations of the nodes that pre-voted, under the new version, revision
-// 0".
+// "The initial state is the newest held state with the candidate active and the incarnations of
+// those that pre-voted, under the new version, revision 0" (protocol.md 6, 4).
 func TestInitialState(t *testing.T) {
 	base := member.State{Number: number(4, 9), Leader: addr(1), Roster: roster(4)}
 	base.Roster[1].Status, base.Roster[1].Gone, base.Roster[1].Resigned = member.Leaving, true, true
 	base.Roster[3].Status, base.Roster[3].Resigned = member.Leaving, true
 	before := slices.Clone(base.Roster)
 	var b tally
-	for i := 2; i <= 4; i++ { // voter 3 in its old run, and with a no
+	for i := 2; i <= 4; i++ { // voter 3 in its old run, since it refused
 		from := voter(i)
 		if i != 3 {
 			from.Incarnation = 7

@@ -36,7 +36,7 @@ func TestDiagramLowestStates(t *testing.T) {
 			w.runThrough()
 		}
 	}
-	lone := newWorld(t, 1, 1, 0) // whom nobody relieves
+	lone := newWorld(t, 1, 1, 0) // without a successor
 	lone.moved = seen
 	lone.startAll()
 	lone.wantOneOf([]int{0}, firstLeader)
@@ -45,7 +45,7 @@ func TestDiagramLowestStates(t *testing.T) {
 	lone.run(time.Hour)
 	for move := range drawn {
 		if !seen[move] {
-			t.Errorf("from %d to %d is drawn, and nobody did so", move[0], move[1])
+			t.Errorf("from %d to %d is drawn but never happened", move[0], move[1])
 		}
 	}
 	for move := range seen {

@@ -11,8 +11,8 @@
 // A member without a leader proposes itself to all and waits, longer the higher its id. If it hears
 // of no leader, it leads and declares that to all, immediately and then twice per Timing.Alive. If
 // it hears a proposal of a lower id, it waits for half of Timing.Campaign more, but only once, so
-// that members that restart repeatedly delay nobody for long. A leader that was silent for Alive is
-// lost. A leader that gives up announces it. A member that was suspended past the end of its
+// that members that restart repeatedly do not delay it for long. A leader that was silent for Alive
+// is lost. A leader that gives up announces it. A member that was suspended past the end of its
 // campaign starts another one.
 //
 // A declared leader stays, even if a lower id joins. Of two declared leaders the higher one steps

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The bounds of docs/elections.md, beside the way of a message.
+// The bounds of docs/elections.md, excluding the delay of messages.
 const (
 	firstLeader = sample + campaign
 	takeOver    = alive + campaign
@@ -33,7 +33,7 @@ func TestG01AllStartTogether(t *testing.T) {
 	})
 }
 
-// Of many that start together none leads beside the lowest, not for a moment.
+// Of many members that start together none leads beside the lowest, not even briefly.
 func TestG01ManyStartTogether(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, 200, seed, 0)
@@ -57,7 +57,7 @@ func TestG02DescendingStarts(t *testing.T) {
 		}
 		got := w.wantOneOf(w.all(), campaign+slack)
 		if w.loss > 0 {
-			return // a question and a declaration may both be lost
+			return // a proposal and a declaration may both be lost
 		}
 		if got != 4 {
 			t.Errorf("%s leads, want the one that led first", id(got))
@@ -175,11 +175,11 @@ func TestG08Yield(t *testing.T) {
 		w.flush(leader)
 		led := w.nodes[leader].led
 		if s := led[len(led)-1]; !s.to.Equal(w.now) || s.whyItEnded != Yielded {
-			t.Errorf("got %+v, want an end at once, by Yielded", s)
+			t.Errorf("got %+v, want an immediate end, by Yielded", s)
 		}
 		next := w.wantOneOf(w.all(), campaign+2*slowest+slack)
 		if w.loss > 0 {
-			return // where two led for a moment, the word of the other may end the holding
+			return // if two led briefly, the declaration of one may end the holding of the other
 		}
 		if next == leader {
 			t.Fatalf("%s leads again: %s", id(leader), w)
@@ -218,7 +218,7 @@ func TestG10LoneYield(t *testing.T) {
 	})
 }
 
-// said is a declaration as a machine would get it.
+// said returns a declaration as a machine would receive it.
 func said(member string, run, seq, term uint64) Message {
 	return Message{Kind: Declaration, Member: member, Run: run, Seq: seq, Term: term}
 }
@@ -247,7 +247,7 @@ func TestG11StaleAndDuplicate(t *testing.T) {
 		m.Receive(now, "b", stale)
 		wantLeader(t, m, "", 0)
 	}
-	m.Receive(now, "a", said("a", 1, 1, 4)) // of another: its own order
+	m.Receive(now, "a", said("a", 1, 1, 4)) // of another member, with its own order
 	wantLeader(t, m, "a", 4)
 }
 
@@ -261,7 +261,7 @@ func TestG12RestartWithTheSameID(t *testing.T) {
 		}
 		w.crash(leader)
 		w.start(leader)
-		// What it says now counts, although its messages are numbered from 1 again.
+		// Its messages count again, although they are numbered from 1.
 		w.wantOneOf(w.all(), firstLeader+campaign/2+2*slowest+slack)
 	})
 }
@@ -291,12 +291,12 @@ func TestG14OneWayLink(t *testing.T) {
 			w.cut[[2]int{0, 1}] = true
 			w.startAll()
 			if w.loss == 0 {
-				w.run(firstLeader + 4*alive) // it may lead twice until here
+				w.run(firstLeader + 4*alive) // it may lead twice up to here
 				w.stays(w.leaders()[0], w.all(), 20*alive)
 				return
 			}
-			// Two lost in a row end a leader; where nobody can tell the deaf one, it takes
-			// 2T and a word of it until the other gives way.
+			// Two lost declarations in a row end a leader. If no member can inform the unreachable
+			// one, the other gives way at its next declaration after 2T.
 			w.run(time.Duration(w.rand.Int64N(int64(20 * alive))))
 			one := func() bool { return len(w.leaders()) == 1 }
 			if !w.until(w.now.Add(firstLeader+4*alive+slack), one) {
@@ -306,7 +306,7 @@ func TestG14OneWayLink(t *testing.T) {
 	}
 }
 
-// Whichever two links fail in one direction, one leads and leads on.
+// Whichever two links fail in one direction, one member leads and keeps leading.
 func TestG14AnyTwoLinks(t *testing.T) {
 	for _, size := range []int{3, 4, 5} {
 		var links [][2]int
@@ -330,7 +330,7 @@ func TestG14AnyTwoLinks(t *testing.T) {
 	}
 }
 
-// All follow one that hears nobody, and do not elect one after the other against it.
+// All follow a leader that receives nothing, and do not elect one after another against it.
 func TestG14DeafMember(t *testing.T) {
 	for _, size := range []int{3, 5, 6, 20, 60} {
 		for seed := range uint64(20) {
@@ -346,7 +346,7 @@ func TestG14DeafMember(t *testing.T) {
 	}
 }
 
-// One that is heard by nobody gives way, also where two insist in turn.
+// A leader that no member receives gives way, even if two insist in turn.
 func TestG14TwoInsist(t *testing.T) {
 	in(t, 3, func(w *world, slack time.Duration) {
 		w.cut[[2]int{0, 1}], w.cut[[2]int{0, 2}] = true, true
@@ -354,12 +354,12 @@ func TestG14TwoInsist(t *testing.T) {
 		w.startAll()
 		w.run(firstLeader + 3*alive)
 		if !w.until(w.now.Add(slack), func() bool { return !w.nodes[0].Leads() }) && w.nodes[0].Leads() {
-			t.Errorf("%s leads although nobody hears it: %s", id(0), w)
+			t.Errorf("%s leads although no member receives its messages: %s", id(0), w)
 		}
 	})
 }
 
-// The view that makes Fabric lead twice for ever: a node does not see the lower leader.
+// The view in which Fabric has two leaders for ever: a node does not see the lower leader.
 func TestG14AsymmetricView(t *testing.T) {
 	in(t, 5, func(w *world, slack time.Duration) {
 		w.nodes[1].view = []string{id(1), id(2), id(3), id(4)}
@@ -376,14 +376,14 @@ func TestG15ContenderDies(t *testing.T) {
 		w.startAll()
 		began := w.now
 		w.until(began.Add(firstLeader), func() bool { return w.nodes[0].phase == campaigning })
-		w.run(2 * slowest) // its proposal is everywhere
+		w.run(2 * slowest) // its proposal has reached all
 		w.crash(0)
 		w.wantOneOf([]int{1, 2, 3, 4}, firstLeader+campaign/2+slowest+slack-w.now.Sub(began))
 	})
 }
 
-// One that starts, proposes itself and dies, again and again, does not keep the others
-// without a leader.
+// A member that starts, proposes itself and dies repeatedly does not keep the others without a
+// leader.
 func TestG15ContenderThatComesAndGoes(t *testing.T) {
 	in(t, 5, func(w *world, slack time.Duration) {
 		w.start(1, 2, 3, 4)
@@ -396,12 +396,12 @@ func TestG15ContenderThatComesAndGoes(t *testing.T) {
 			w.run(min(period-sample-2*slowest, end.Sub(w.now)))
 		}
 		if len(w.leaders()) == 0 {
-			t.Errorf("no leader while another starts anew every %v", period)
+			t.Errorf("no leader while another restarts every %v", period)
 		}
 	})
 }
 
-// Nor do many that start one after the other, the lowest last.
+// Nor do many members that start one after the other, the lowest last.
 func TestG02NoEndOfStarts(t *testing.T) {
 	in(t, 50, func(w *world, slack time.Duration) {
 		began := w.now
@@ -410,7 +410,7 @@ func TestG02NoEndOfStarts(t *testing.T) {
 			w.run(sample)
 		}
 		if took := w.now.Sub(began); took > firstLeader+campaign/2+sample+slack {
-			t.Errorf("nobody leads for %v", took)
+			t.Errorf("no leader for %v", took)
 		}
 	})
 }
@@ -419,8 +419,8 @@ func TestG16FromOutside(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
 	m.Receive(now, "0", said("0", 1, 1, 9))
-	m.Receive(now, "a", said("c", 1, 7, 9))     // its own words from elsewhere
-	m.Receive(now, "a", said("b", 1, 1, 1<<63)) // no term
+	m.Receive(now, "a", said("c", 1, 7, 9))     // its own message, relayed
+	m.Receive(now, "a", said("b", 1, 1, 1<<63)) // no valid term
 	wantLeader(t, m, "", 0)
 	old := said("b", 1, 1, 2)
 	old.Age = alive

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// leading makes a machine that leads, and what it said is taken.
+// leading returns a machine that leads and whose messages were taken.
 func leadingMachine(self string, others ...string) (m *Machine, now time.Time) {
 	now = time.Unix(0, 0)
 	m = newMachine(now, self, others...)
@@ -23,7 +23,7 @@ func proposed(member string, run, seq uint64) Message {
 	return Message{Kind: Proposal, Member: member, Run: run, Seq: seq}
 }
 
-// What a leader says bears the term that it leads in, whatever others led in.
+// The messages of a leader carry the term in which it leads, whatever terms others led in.
 func TestTermStaysThroughALeadership(t *testing.T) {
 	m, now := leadingMachine("b", "c")
 	m.Receive(now, "c", said("c", 1, 1, 9))
@@ -34,20 +34,20 @@ func TestTermStaysThroughALeadership(t *testing.T) {
 	for _, o := range m.Sent() {
 		kinds = append(kinds, o.Message.Kind)
 		if o.Message.Term != 1 {
-			t.Errorf("says %+v in term 1", o.Message)
+			t.Errorf("sent %+v in term 1", o.Message)
 		}
 	}
 	if len(kinds) != 3 || kinds[2] != Resignation {
-		t.Errorf("says %v, want two declarations and a resignation", kinds)
+		t.Errorf("sent %v, want two declarations and a resignation", kinds)
 	}
 	for !m.Leads() {
 		now = m.Deadline()
 		m.Advance(now)
 	}
-	wantLeader(t, m, "b", 10) // above all that it heard of
+	wantLeader(t, m, "b", 10) // above all known terms
 }
 
-// A leader that stood still is none, also when a message wakes it.
+// A leader that was suspended no longer leads, also if a message wakes it.
 func TestLeaderThatStoodStillAsks(t *testing.T) {
 	for _, woken := range []bool{false, true} {
 		m, now := leadingMachine("a", "b")
@@ -60,7 +60,7 @@ func TestLeaderThatStoodStillAsks(t *testing.T) {
 			wantLeader(t, m, "", 0)
 		}
 		if out := m.Sent(); len(out) != 1 || out[0].Message.Kind != Proposal || m.Reason() != Expired {
-			t.Errorf("woken %v: says %+v by reason %d, want a proposal", woken, out, m.Reason())
+			t.Errorf("woken %v: sent %+v by reason %d, want a proposal", woken, out, m.Reason())
 		}
 	}
 	m, now := leadingMachine("a", "b")
@@ -70,7 +70,7 @@ func TestLeaderThatStoodStillAsks(t *testing.T) {
 	}
 }
 
-// Nor does a contender lead that stood still when its turn came.
+// A candidate that was suspended at the end of its campaign does not lead.
 func TestContenderThatStoodStillAsks(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "a", "b")
@@ -79,11 +79,11 @@ func TestContenderThatStoodStillAsks(t *testing.T) {
 	m.Sent()
 	m.Advance(now)
 	if out := m.Sent(); m.Leads() || len(out) != 1 || out[0].Message.Kind != Proposal {
-		t.Errorf("leads %v, says %+v, want a proposal", m.Leads(), out)
+		t.Errorf("leads %v, sent %+v, want a proposal", m.Leads(), out)
 	}
 }
 
-// A member whose runs went back is heard again once what was heard of it is old.
+// A member whose runs went back is heard again once its earlier messages are old.
 func TestEarlierRunIsHeardAfterAlive(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -92,11 +92,11 @@ func TestEarlierRunIsHeardAfterAlive(t *testing.T) {
 	wantLeader(t, m, "", 0)
 	m.Receive(now.Add(alive), "a", said("a", 6, 2, 1))
 	wantLeader(t, m, "a", 1)
-	m.Receive(now.Add(alive), "a", said("a", 7, 1, 2)) // a later run counts at once
+	m.Receive(now.Add(alive), "a", said("a", 7, 1, 2)) // a later run counts immediately
 	wantLeader(t, m, "a", 2)
 }
 
-// Who tells on, again and again, makes no leader younger.
+// Relaying a declaration repeatedly does not make it newer.
 func TestHearsayIsAsOldAsItsSource(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -113,14 +113,14 @@ func TestHearsayIsAsOldAsItsSource(t *testing.T) {
 	wantLeader(t, m, "", 0)
 }
 
-// To hear a leader that is not seen again, from others, makes it no younger either.
+// Neither does hearing again, from others, of a leader that is not visible.
 func TestHearsayOfUnseen(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "b")
 	m.Receive(now, "b", said("a", 1, 1, 4))
 	wantLeader(t, m, "a", 4)
 	m.Receive(now.Add(alive/2), "b", said("a", 1, 1, 4))
-	m.Observe(now.Add(alive/2), []string{"b"}) // it was not seen before
+	m.Observe(now.Add(alive/2), []string{"b"}) // it was not visible before
 	wantLeader(t, m, "a", 4)
 	now = now.Add(alive)
 	if m.Advance(now); m.phase != campaigning {
@@ -129,11 +129,11 @@ func TestHearsayOfUnseen(t *testing.T) {
 	for !m.Leads() {
 		m.Advance(m.Deadline())
 	}
-	wantLeader(t, m, "c", 5) // above that of hearsay
+	wantLeader(t, m, "c", 5) // above the relayed one
 }
 
-// What is told on bears its age, is refused with one below 0, and noted where nothing else
-// is heard of the leader.
+// A relayed declaration carries its age, is refused with a negative age, and counts if nothing
+// newer is known of the leader.
 func TestAgeOfHearsay(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -149,7 +149,7 @@ func TestAgeOfHearsay(t *testing.T) {
 	out := m.Sent()
 	want := Message{Kind: Declaration, Member: "a", Run: 1, Seq: 1, Term: 1, Age: 4 * time.Second}
 	if len(out) != 1 || out[0] != (Outgoing{"b", want}) {
-		t.Errorf("says %+v, want %+v", out, want)
+		t.Errorf("sent %+v, want %+v", out, want)
 	}
 	now = m.Deadline()
 	m.Advance(now)
@@ -158,18 +158,18 @@ func TestAgeOfHearsay(t *testing.T) {
 	wantLeader(t, m, "", 0)
 }
 
-// A leader answers who proposes itself, a follower does not tell the leader of itself, and
-// of many followers each tells in its turn.
+// A leader answers a proposal, a follower does not inform the leader about itself, and of many
+// followers each relays in its turn.
 func TestWhoTellsAProposer(t *testing.T) {
 	m, now := leadingMachine("a", "b")
 	m.Receive(now, "b", proposed("b", 1, 1))
 	if out := m.Sent(); len(out) != 1 || out[0].To != "b" || out[0].Message.Kind != Declaration {
-		t.Errorf("the leader says %+v", out)
+		t.Errorf("the leader sent %+v", out)
 	}
 	m.Receive(now, "b", proposed("b", 1, 1))
-	m.Receive(now, "a", proposed("b", 1, 2)) // not from there
+	m.Receive(now, "a", proposed("b", 1, 2)) // not from the leader
 	if out := m.Sent(); len(out) != 0 {
-		t.Errorf("says %+v to what is old or of another", out)
+		t.Errorf("sent %+v in answer to an old message or one of another member", out)
 	}
 	var others []string
 	for i := range 50 {
@@ -183,17 +183,17 @@ func TestWhoTellsAProposer(t *testing.T) {
 		told += len(m.Sent())
 	}
 	if told != relayers {
-		t.Errorf("tells %d of 51 times, want %d", told, relayers)
+		t.Errorf("relayed %d of 51 times, want %d", told, relayers)
 	}
 	few := newMachine(now, "c", "a", "b")
 	few.Receive(now, "a", said("a", 1, 1, 1))
 	few.Receive(now, "a", proposed("a", 1, 2))
 	if out := few.Sent(); len(out) != 0 {
-		t.Errorf("tells the leader %+v", out)
+		t.Errorf("sent the leader %+v", out)
 	}
 }
 
-// Who has led and resigned is not waited for, nor who proposed itself long ago.
+// A campaign does not wait for a member that resigned, or whose proposal is old.
 func TestWhoIsWaitedFor(t *testing.T) {
 	start := time.Unix(0, 0)
 	for _, tc := range []struct {
@@ -232,14 +232,14 @@ func TestWhoIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A leader gives way to a higher one that insists for 2 x Alive, not to one that fell
-// silent in between, nor by hearsay; and it tells all.
+// A leader gives way to a higher one that insists for 2 x Alive, but not to one that paused, or
+// that others relay; and it informs all.
 func TestConceding(t *testing.T) {
 	m, now := leadingMachine("a", "b", "c")
 	seq := uint64(0)
 	hears := func(after time.Duration) {
 		now, seq = now.Add(after), seq+1
-		m.deadline = now // as if it had declared meanwhile
+		m.deadline = now // as if it had declared itself meanwhile
 		m.Sent()
 		m.Receive(now, "c", said("c", 1, seq, 2))
 	}
@@ -251,18 +251,18 @@ func TestConceding(t *testing.T) {
 		wantLeader(t, m, "a", 1)
 	}
 	if out := m.Sent(); len(out) != 1 || out[0].To != "c" || out[0].Message.Kind != Declaration {
-		t.Errorf("says %+v to a higher leader", out)
+		t.Errorf("sent %+v to a higher leader", out)
 	}
 	hears(alive / 2)
 	wantLeader(t, m, "c", 2)
 	out := m.Sent()
 	if len(out) != 2 || out[0].To != "" || out[0].Message.Kind != Resignation ||
 		out[1] != (Outgoing{"", said("c", 1, seq, 2)}) {
-		t.Errorf("says %+v, want to all that it resigns and who leads", out)
+		t.Errorf("sent %+v, want its resignation and the leader, to all", out)
 	}
 }
 
-// Only the leader's resignation is one, and only that of the term is given up.
+// Only the resignation of the leader counts, and only the current term can be given up.
 func TestWhoResigns(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -274,11 +274,11 @@ func TestWhoResigns(t *testing.T) {
 	wantLeader(t, m, "a", 1)
 	m.Close()
 	if out := m.Sent(); len(out) != 1 || out[0].Message.Kind != Resignation || m.Reason() != Closed {
-		t.Errorf("closed, it says %+v by reason %d", out, m.Reason())
+		t.Errorf("closed, it sent %+v by reason %d", out, m.Reason())
 	}
 }
 
-// The view settles, or Grace ends, before a member competes.
+// A member campaigns once its view is stable or Grace is over.
 func TestSampling(t *testing.T) {
 	now := time.Unix(0, 0)
 	settles := newMachine(now, "a", "b")
@@ -309,7 +309,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A leader that was seen and is no more leads no more; what was heard of the others stays.
+// A leader that disappears from the view no longer leads; what is known of the others is kept.
 func TestObserve(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Whatever falls apart, crashes, starts and stands still: each part has one leader soon
-// after, the whole has one when it is whole, and in one run no member leads twice in a
-// term.
+// Under partitions, crashes, restarts and suspensions each part soon has one leader, the whole has
+// one once it is connected, and in a run no member leads twice in a term.
 func TestEachPartHasOneLeader(t *testing.T) {
 	for seed := range uint64(400) {
 		w := newWorld(t, 2+int(seed%9), seed, 0)
@@ -32,11 +31,11 @@ func TestEachPartHasOneLeader(t *testing.T) {
 	}
 }
 
-// settled is how long a part may take that had any past: a member in it may hold, or
-// follow one that is gone, and a contender may have been cut off.
+// settled is how long a part with any history may take: a member may be holding, or following a
+// leader that is gone, and a candidate may have been cut off.
 const settled = hold + takeOver + campaign
 
-// fallApart draws new parts, and lets members crash, start, stand still, go on and yield.
+// fallApart draws new parts, and lets members crash, start, be suspended, continue and yield.
 func (w *world) fallApart() [][]int {
 	for i, n := range w.nodes {
 		switch w.rand.IntN(10) {
@@ -78,7 +77,7 @@ func (w *world) fallApart() [][]int {
 	return some
 }
 
-// runThrough lets links fail one way, and messages be lost.
+// runThrough runs with links that fail in one direction and messages that are lost.
 func (w *world) runThrough() {
 	w.loss = 0.3
 	for range w.rand.IntN(4) {
@@ -90,8 +89,8 @@ func (w *world) runThrough() {
 
 func (w *world) heal() { w.cut = map[[2]int]bool{} }
 
-// In steady state a leader declares twice within Alive, to each other member, and nobody
-// else says anything.
+// In steady state a leader declares itself twice per Alive to each other member, and no other
+// member sends anything.
 func TestSteadyStateIsCheap(t *testing.T) {
 	for _, size := range []int{2, 9, 100} {
 		w := newWorld(t, size, 1, 0)
@@ -106,14 +105,14 @@ func TestSteadyStateIsCheap(t *testing.T) {
 	}
 }
 
-// Who comes late learns of the leader at once, and of many members few answer.
+// A member that starts late learns of the leader immediately, and of many members few answer.
 func TestLateJoinerIsToldByFew(t *testing.T) {
 	w := newWorld(t, 100, 1, 0)
 	for i := range w.nodes[:99] {
 		w.start(i)
 	}
 	leader := w.wantOneOf(w.all()[:99], firstLeader+slowest)
-	w.until(w.nodes[leader].Deadline(), nil) // it has just declared
+	w.until(w.nodes[leader].Deadline(), nil) // it has just declared itself
 	w.start(99)
 	w.run(sample - time.Nanosecond)
 	before := w.sent

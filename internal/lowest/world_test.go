@@ -19,8 +19,8 @@ const (
 	slowest  = 50 * time.Millisecond // of the network
 )
 
-// world is a group in virtual time, on a network that loses and delays messages. The same
-// seed is the same run.
+// world is a group in virtual time, on a network that loses and delays messages. Runs with the same
+// seed are identical.
 type world struct {
 	t     *testing.T
 	now   time.Time
@@ -29,8 +29,8 @@ type world struct {
 	nodes []*node
 	cut   map[[2]int]bool // from, to
 	queue inFlight
-	sent  int               // messages that left, one for each receiver
-	moved map[[2]phase]bool // what nodes went from and to; nil where nobody asks
+	sent  int               // messages sent, one per receiver
+	moved map[[2]phase]bool // the phases that nodes left and entered; nil if not recorded
 }
 
 type node struct {
@@ -38,14 +38,14 @@ type node struct {
 	id    string
 	run   uint64
 	down  bool
-	view  []string // nil: everybody
-	stood bool     // it stands still
-	was   phase    // when it was looked at last
-	// leads since then, and each leadership that it had.
+	view  []string // nil for all
+	stood bool     // it is suspended
+	was   phase    // when it last ran
+	// leads since then, and each of its terms
 	led []span
 }
 
-// span is a time in which a node led.
+// span is a time during which a node led.
 type span struct {
 	run, term  uint64
 	from, to   time.Time // to is zero while it leads
@@ -76,9 +76,9 @@ func (q *inFlight) Pop() any {
 	return last
 }
 
-// in plays a scenario without loss, and with the loss of a tenth of all messages by many
-// seeds. slack is what a bound may be exceeded by there: what was lost is said again twice
-// in each Alive.
+// in runs a scenario without loss, and with the loss of a tenth of all messages for many seeds.
+// slack is the allowed excess over a bound in the latter case: what was lost is sent again twice
+// per Alive.
 func in(t *testing.T, size int, play func(w *world, slack time.Duration)) {
 	t.Helper()
 	t.Run("no loss", func(t *testing.T) {
@@ -112,7 +112,7 @@ func testTiming() Timing {
 	}
 }
 
-// start starts nodes, or starts them anew.
+// start starts or restarts nodes.
 func (w *world) start(is ...int) {
 	for _, i := range is {
 		n := w.nodes[i]
@@ -128,7 +128,7 @@ func (w *world) startAll() {
 	}
 }
 
-// view is what a node sees.
+// view returns the members that a node sees.
 func (w *world) view(i int) (ids []string) {
 	if n := w.nodes[i]; n.view != nil {
 		return n.view
@@ -139,7 +139,7 @@ func (w *world) view(i int) (ids []string) {
 	return ids
 }
 
-// crash ends a node without a word.
+// crash stops a node without a message.
 func (w *world) crash(i int) {
 	n := w.nodes[i]
 	if n.Leads() {
@@ -148,7 +148,7 @@ func (w *world) crash(i int) {
 	n.down = true
 }
 
-// cutBetween cuts both ways between two sets.
+// cutBetween cuts all links between two sets.
 func (w *world) cutBetween(a, b []int, is bool) {
 	for _, i := range a {
 		for _, j := range b {
@@ -157,7 +157,7 @@ func (w *world) cutBetween(a, b []int, is bool) {
 	}
 }
 
-// flush sends what a node says, and notes whether it leads.
+// flush sends the messages of a node and records whether it leads.
 func (w *world) flush(i int) {
 	n := w.nodes[i]
 	if w.moved != nil && n.was != n.phase {
@@ -191,10 +191,10 @@ func (w *world) post(from, to int, msg Message) {
 	heap.Push(&w.queue, packet{w.now.Add(delay), w.sent, from, to, msg})
 }
 
-// run lets time pass.
+// run advances the clock.
 func (w *world) run(d time.Duration) { w.until(w.now.Add(d), nil) }
 
-// until lets time pass until then, or until something holds, and reports whether it does.
+// until advances the clock until a time or a condition, and reports whether the condition holds.
 func (w *world) until(end time.Time, holds func() bool) bool {
 	for {
 		if holds != nil && holds() {
@@ -219,7 +219,7 @@ func (w *world) until(end time.Time, holds func() bool) bool {
 	}
 }
 
-// next is the node whose deadline comes first, -1 for a packet, and when that is.
+// next returns the node with the earliest deadline, or -1 for a packet, and that time.
 func (w *world) next() (int, time.Time) {
 	next, at := -1, w.now.Add(1000*time.Hour)
 	if len(w.queue) > 0 {
@@ -240,7 +240,7 @@ func (w *world) next() (int, time.Time) {
 	return next, at
 }
 
-// leaders are the nodes that lead.
+// leaders returns the nodes that lead.
 func (w *world) leaders() (is []int) {
 	for i, n := range w.nodes {
 		if !n.down && n.Leads() {
@@ -250,7 +250,7 @@ func (w *world) leaders() (is []int) {
 	return is
 }
 
-// wantOneOf waits until one node of a part leads and all others of it follow that one.
+// wantOneOf waits until one node of a part leads and all others of it follow it.
 func (w *world) wantOneOf(part []int, within time.Duration) int {
 	w.t.Helper()
 	began := w.now
@@ -262,7 +262,7 @@ func (w *world) wantOneOf(part []int, within time.Duration) int {
 	return leader
 }
 
-// agreed is the one node of a part that all of it take for the leader, -1 for none.
+// agreed returns the node that all of a part take for the leader, or -1.
 func (w *world) agreed(part []int) int {
 	leader := -1
 	for _, i := range part {
@@ -284,7 +284,7 @@ func (w *world) agreed(part []int) int {
 	return leader
 }
 
-// stays wants a leader to lead alone in its part for some time.
+// stays checks that a leader leads alone in its part for some time.
 func (w *world) stays(leader int, part []int, d time.Duration) {
 	w.t.Helper()
 	before := len(w.nodes[leader].led)
@@ -301,7 +301,7 @@ func (w *world) stays(leader int, part []int, d time.Duration) {
 	}
 }
 
-// String is who led when.
+// String returns which node led when.
 func (w *world) String() (s string) {
 	start := time.Unix(1_000_000, 0)
 	for _, n := range w.nodes {

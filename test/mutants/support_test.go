@@ -15,7 +15,7 @@ var support = []Mutant{
 	},
 	{
 		Name: "lapse-unnoticed",
-		Rule: "5: authority ends with the lease, before the next echo can begin another",
+		Rule: "5: authority ends with the lease, before the next echo can start another",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
 			Old:  "\tm.noteAuthority()\n}\n\n// endCall",
@@ -59,7 +59,7 @@ var support = []Mutant{
 			Old:  "m.sendAck(in.From.Address, b.Stamp, shows)",
 			New:  "m.sendAck(in.From.Address, b.Stamp, true)",
 		}, {
-			// A follower refuses such a stamp, too.
+			// A follower refuses such a stamp too.
 			File: "statemachine/keepalive.go",
 			Old:  " || b.Stamp.Version != m.heldNumber().Version ||",
 			New:  " ||",

@@ -3,6 +3,8 @@
 package statemachine
 
 import (
+	"time"
+
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
@@ -91,19 +93,31 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 // onReJoin leaves a leader that gave up. It ends this node's support for exactly that leadership
 // of that run.
 func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
-	if b.GivenUp.Leader != in.From.Address {
-		m.drop(in, message.ReasonOtherLeader)
+	cause := CauseLease // or the leader voted for another one
+	if !b.Winner.IsZero() {
+		cause = conflictCause(b.GivenUp, b.Winner)
+	}
+	if !m.leaveGivenUp(in, b.GivenUp, cause, 0) {
 		return
 	}
-	m.freeSupport(in.From, b.GivenUp)
-	if m.role == member.Following && m.leader == b.GivenUp {
-		cause := CauseLease // or the leader voted for another one
-		if !b.Winner.IsZero() {
-			cause = conflictCause(b.GivenUp, b.Winner)
-		}
-		m.suspectLeader(Trace{Event: message.KindReJoinCluster, Cause: cause}, 0)
-	} else if m.role == member.Seeking && m.join.target == b.GivenUp {
+	if m.role == member.Seeking && m.join.target == b.GivenUp {
 		m.join.target = member.Claim{}
 	}
 	m.handleClaimFrom(in, b.Winner)
+}
+
+// leaveGivenUp ends this node's support for a leadership that the sender gave up, and leaves it. It
+// drops the message and returns false if the leadership was not the sender's.
+func (m *Machine) leaveGivenUp(
+	in message.Message, given member.Claim, cause Cause, pause time.Duration,
+) bool {
+	if given.Leader != in.From.Address {
+		m.drop(in, message.ReasonOtherLeader)
+		return false
+	}
+	m.freeSupport(in.From, given)
+	if m.role == member.Following && m.leader == given {
+		m.suspectLeader(Trace{Event: in.Body.Kind(), Cause: cause}, pause)
+	}
+	return true
 }

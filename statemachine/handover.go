@@ -206,16 +206,8 @@ func (m *Machine) leaveDeadline(d *deadline) {
 func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
 		m.markMemberLeaving(in)
-		return
-	}
-	if b.GivenUp.Leader != in.From.Address {
-		m.drop(in, message.ReasonOtherLeader)
-		return
-	}
-	m.freeSupport(in.From, b.GivenUp)
-	if m.role == member.Following && m.leader == b.GivenUp {
-		m.suspectLeader(Trace{Event: message.KindMemberLeave, Cause: CauseHandOver},
-			m.timing.successorTimeout())
+	} else {
+		m.leaveGivenUp(in, b.GivenUp, CauseHandOver, m.timing.successorTimeout())
 	}
 }
 

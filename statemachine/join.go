@@ -59,11 +59,9 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 // joiner is a node that asked for a place. One that has to wait is kept until its next request is
 // due.
 type joiner struct {
-	id   member.Identity
-	name string
-	seed bool
-	held member.Number
-	at   time.Time
+	member.Member // without a status
+	held          member.Number
+	at            time.Time
 }
 
 // onJoinRequest gives a node its place in the roster, or refuses with a reason.
@@ -77,13 +75,8 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonVersionJump})
 		return
 	}
-	j := joiner{
-		id:   in.From,
-		name: b.Name,
-		seed: b.Seed,
-		held: b.Held,
-		at:   m.now,
-	}
+	entry := member.Member{Identity: in.From, Name: b.Name, Seed: b.Seed}
+	j := joiner{Member: entry, held: b.Held, at: m.now}
 	reason := m.assignPlace(j)
 	if reason == message.ReasonNone {
 		return
@@ -97,7 +90,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake:
 		// At most N joiners wait for a place.
 		m.lead.waiting = replaceOrAppend(m.lead.waiting, j, m.cfg.Size,
-			func(o joiner) bool { return o.id.Address == j.id.Address })
+			func(o joiner) bool { return o.Address == j.Address })
 	}
 	m.send(in.From.Address, answer)
 }
@@ -105,7 +98,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 func (m *Machine) waitingAddresses() []member.Address {
 	out := make([]member.Address, len(m.lead.waiting))
 	for i, j := range m.lead.waiting {
-		out[i] = j.id.Address
+		out[i] = j.Address
 	}
 	return out
 }
@@ -113,15 +106,15 @@ func (m *Machine) waitingAddresses() []member.Address {
 // assignPlace gives j a place if the rules allow it now; otherwise it returns the reason.
 func (m *Machine) assignPlace(j joiner) message.Reason {
 	r := m.shownState().Roster
-	e, known := r.Find(j.id.Address)
+	e, known := r.Find(j.Address)
 	switch {
 	case !m.mayChange():
 		return message.ReasonLeaderBound
-	case known && e.StoreID == j.id.StoreID:
+	case known && e.StoreID == j.StoreID:
 		return m.restorePlace(e, j)
 	case m.role == member.Provisional:
 		return m.assignProvisional(j, known)
-	case known && j.id.Incarnation <= e.Incarnation:
+	case known && j.Incarnation <= e.Incarnation:
 		return message.ReasonOldIncarnation
 	case known && e.IsVoter():
 		// The vote of the old store is removed, which is a change of voters.
@@ -131,9 +124,9 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		if !m.canSpareVote(e.Address) {
 			return message.ReasonQuorumAtStake
 		}
-		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.id.Address)
+		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.Address)
 	case known || len(r) < m.cfg.Size:
-		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.id.Address)
+		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.Address)
 	default:
 		seat, ok := m.freeSeat()
 		if !ok {
@@ -146,27 +139,28 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 }
 
 func (j joiner) entry(s member.Status) member.Member {
-	return member.Member{Identity: j.id, Name: j.name, Seed: j.seed, Status: s}
+	j.Status = s
+	return j.Member
 }
 
 // restorePlace handles a node that returns with its store: it keeps its seat and its vote
 // (protocol.md 3).
 func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
-	if j.id.Incarnation < e.Incarnation ||
-		e.Resigned && j.id.Incarnation == e.Incarnation {
+	if j.Incarnation < e.Incarnation ||
+		e.Resigned && j.Incarnation == e.Incarnation {
 		return message.ReasonOldIncarnation
 	}
 	next := e
-	next.Identity, next.Name, next.Seed = j.id, j.name, j.seed
+	next.Identity, next.Name, next.Seed = j.Identity, j.Name, j.Seed
 	if e.IsVoter() {
 		next.Status, next.Resigned = member.Active, false
 	}
 	if next != e {
-		m.acceptJoiner(j, m.shownState().Roster.With(next), j.id.Address)
+		m.acceptJoiner(j, m.shownState().Roster.With(next), j.Address)
 		return message.ReasonNone
 	}
-	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
-	p := m.lead.ensurePeer(j.id)
+	m.send(j.Address, message.JoinClusterResponse{Accepted: true})
+	p := m.lead.ensurePeer(j.Identity)
 	p.heard = m.now
 	m.alignMember(p)
 	return message.ReasonNone
@@ -185,11 +179,11 @@ func (m *Machine) assignProvisional(j joiner, known bool) message.Reason {
 		return message.ReasonNotSettled
 	case !j.held.IsZero():
 		return message.ReasonHoldsState
-	case !known && !slices.Contains(m.cfg.Seeds, j.id.Address) &&
+	case !known && !slices.Contains(m.cfg.Seeds, j.Address) &&
 		len(r) >= m.cfg.Size-m.missingSeeds():
 		return message.ReasonClusterFull
 	}
-	m.acceptJoiner(j, r.With(j.entry(member.Active)), j.id.Address)
+	m.acceptJoiner(j, r.With(j.entry(member.Active)), j.Address)
 	return message.ReasonNone
 }
 
@@ -206,8 +200,8 @@ func (m *Machine) missingSeeds() int {
 // acceptJoiner makes the revision that gives j its place. It sends the acceptance first, so that
 // j knows the sender of the state.
 func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
-	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
-	p := m.lead.ensurePeer(j.id)
+	m.send(j.Address, message.JoinClusterResponse{Accepted: true})
+	p := m.lead.ensurePeer(j.Identity)
 	p.heard, p.number = m.now, member.Number{}
 	m.lead.joinedAt = m.now
 	m.changeRoster(r, about)

@@ -137,8 +137,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	m.follow.since = m.now
 	m.endSearch()
 	if c.Chosen {
-		m.isolation.noChosenSince = time.Time{}
-		m.isolation.lostVoters = nil
+		m.isolation = isolationState{}
 	}
 	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
 	m.answerAskers()
@@ -179,8 +178,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.startLead(s.Roster)
 	m.lead.former = former
 	m.updateOwners(member.State{}, s)
-	m.isolation.noChosenSince = time.Time{}
-	m.isolation.lostVoters = nil
+	m.isolation = isolationState{}
 	// The members learn of it from LeaderElected.
 	m.lead.heartbeatAt = m.now.Add(m.timing.HeartbeatInterval)
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})

@@ -90,7 +90,7 @@ var members = []Mutant{
 		Rule: "3: a node with another store id is another voter",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
-			Old:  "case known && e.StoreID == j.id.StoreID:",
+			Old:  "case known && e.StoreID == j.StoreID:",
 			New:  "case known:",
 		}},
 	},

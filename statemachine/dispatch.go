@@ -57,7 +57,7 @@ func (m *Machine) dispatch(in message.Message) {
 	case message.RecordUpdate:
 		m.onRecordUpdate(in, b)
 	default:
-		panic(fmt.Sprintf("statemachine: no flow for %T", b))
+		panic(fmt.Sprintf("statemachine: no handler for %T", b))
 	}
 }
 

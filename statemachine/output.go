@@ -88,7 +88,7 @@ var traceKindNames = [TraceKinds]string{
 	"none", "drops", "refuses", "looks for a leader", "asks for a place", "follows a leader",
 	"declares itself", "misses its leader", "asks the voters", "proposes", "proposes formally",
 	"gives its proposal up", "counts a majority", "becomes leader", "gains authority",
-	"loses authority", "steps down", "moves a member", "has left", "begins anew",
+	"loses authority", "steps down", "moves a member", "has left", "starts a new run",
 	"is overruled", "votes", "counts a vote", "misses a heartbeat", "revokes a record",
 	"ends the records of a member",
 }

@@ -219,7 +219,7 @@ func (m *Machine) Check() error {
 	case m.digest != d.Held.Digest():
 		return fmt.Errorf("digest of %v is stale", d.Held.Number)
 	case len(m.lead.waiting) > m.cfg.Size || len(m.join.askers) > 2*m.cfg.Size:
-		return fmt.Errorf("%d wait and %d asked: a list grew past its limit",
+		return fmt.Errorf("%d joiners wait and %d nodes asked: a list exceeds its limit",
 			len(m.lead.waiting), len(m.join.askers))
 	}
 	return m.checkRole()

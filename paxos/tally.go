@@ -41,10 +41,8 @@ type countedVote struct {
 
 // addVote counts v. It returns false if its voter has already voted in this stage.
 func (t *tally) addVote(v Vote) bool {
-	for _, c := range t.votes {
-		if c.from.Voter() == v.From.Voter() {
-			return false
-		}
+	if _, voted := t.findVote(v.From.Voter()); voted {
+		return false
 	}
 	// Clipped, because a copy of the tally may share the slice.
 	t.votes = append(slices.Clip(t.votes), countedVote{v.From, v.Granted})
@@ -62,15 +60,18 @@ func (t *tally) countVotes(e electorate) outcome {
 		if !m.IsVoter() {
 			continue
 		}
-		isSeed := slices.Contains(e.seeds, m.Address)
+		seed := 0
+		if slices.Contains(e.seeds, m.Address) {
+			seed = 1
+		}
 		v, voted := t.findVote(m.Voter())
 		switch {
 		case !voted:
 			open++
-			seedsOpen += toInt(isSeed)
+			seedsOpen += seed
 		case v.granted:
 			granted++
-			seedsGranted += toInt(isSeed)
+			seedsGranted += seed
 		}
 	}
 	seedQuorum := 0
@@ -129,11 +130,4 @@ func (t *tally) initialState(
 		Roster:  roster,
 		Records: base.Records.In(roster),
 	}
-}
-
-func toInt(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }

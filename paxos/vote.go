@@ -53,19 +53,12 @@ type Refusal uint8
 
 // The refusals; NotRefused is the zero value.
 const (
-	NotRefused Refusal = iota
-	// OldVersion: the version is not above the one that the acceptor holds.
-	OldVersion
-	// OldBase: the value continues an older state than the acceptor holds.
-	OldBase
-	// LowBallot: the acceptor promised a higher ballot.
-	LowBallot
-	// VersionJump: no election can have reached that version or round.
-	VersionJump
-	// HoldsNothing: the acceptor holds no state, and the proposal is no founding.
-	HoldsNothing
-	// NotVoter: the sender of the vote is not a voter.
-	NotVoter
-	// VotedTwice: the voter has already voted.
-	VotedTwice
+	NotRefused   Refusal = iota
+	OldVersion           // the version is not above the one that the acceptor holds
+	OldBase              // the value continues an older state than the acceptor holds
+	LowBallot            // the acceptor promised a higher ballot
+	VersionJump          // no election can have reached that version or round
+	HoldsNothing         // the acceptor holds no state, and the proposal is not a founding
+	NotVoter             // the sender of the vote is not a voter
+	VotedTwice           // the voter has already voted
 )

@@ -11,17 +11,17 @@ var classic = []Mutant{
 		Rule: "6, 6: a voter has one vote, however often it arrives",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "if c.from.Voter() == v.From.Voter() {",
-			New:  "if c.from.Address.IsZero() {",
+			Old:  "if _, voted := t.findVote(v.From.Voter()); voted {",
+			New:  "if _, voted := t.findVote(v.From.Voter()); voted && v.From.Address.IsZero() {",
 		}, {
 			File: "paxos/tally.go",
 			Old:  "case granted >= e.quorum && seedsGranted >= seedQuorum:",
 			New:  "case granted > 0 && t.grants() >= e.quorum && seedsGranted >= seedQuorum:",
 		}, {
 			File: "paxos/tally.go",
-			Old:  "func toInt(yes bool) int {",
+			Old:  "// grantedBy reports",
 			New: "func (t *tally) grants() int {\n\tn := 0\n\tfor _, v := range t.votes {\n" +
-				"\t\tn += toInt(v.granted)\n\t}\n\treturn n\n}\n\nfunc toInt(yes bool) int {",
+				"\t\tif v.granted {\n\t\t\tn++\n\t\t}\n\t}\n\treturn n\n}\n\n// grantedBy reports",
 		}},
 	},
 	{

@@ -228,8 +228,8 @@ var election = []Mutant{
 		Rule: "6, 4: only voters of the state count",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "\t\tif !m.IsVoter() {\n\t\t\tcontinue\n\t\t}\n\t\tisSeed",
-			New:  "\t\tisSeed",
+			Old:  "\t\tif !m.IsVoter() {\n\t\t\tcontinue\n\t\t}\n\t\tseed := 0",
+			New:  "\t\tseed := 0",
 		}, {
 			File: "paxos/proposer.go",
 			Old:  "case !t.Base.Roster.IsVoter(v.From.Voter()):\n",

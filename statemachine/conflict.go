@@ -74,12 +74,15 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 // original design). This run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader
-	members := m.targets(addresses(m.shownState().Roster), m.waitingAddresses())
+	members := addresses(m.shownState().Roster)
+	for _, j := range m.lead.waiting {
+		members = append(members, j.Address)
+	}
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
 	// Sent after the leadership ended, so that the headers carry no claim and the receivers do
 	// not join again.
-	for _, to := range members {
+	for _, to := range m.targets(members) {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
 	if winner.IsZero() {

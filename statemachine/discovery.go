@@ -144,22 +144,19 @@ func (m *Machine) askAllDelay() time.Duration {
 	return m.timing.turnTimeout(greater, len(m.cfg.Seeds))
 }
 
+// askAll asks the seeds that have not answered in this round, and the members of the held roster.
 func (m *Machine) askAll() {
 	if m.join.askedAllAt.IsZero() {
 		m.join.askedAllAt = m.now
 	}
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
-		if !m.heardThisRound(to) {
+		answered := slices.ContainsFunc(m.join.answers, func(a answer) bool {
+			return a.seed == to && a.at.After(m.join.roundStart)
+		})
+		if !answered {
 			m.sendQuery(to)
 		}
 	}
-}
-
-// heardThisRound reports whether the seed at a has answered since the round began.
-func (m *Machine) heardThisRound(a member.Address) bool {
-	return slices.ContainsFunc(m.join.answers, func(x answer) bool {
-		return x.seed == a && x.at.After(m.join.roundStart)
-	})
 }
 
 // widenRound asks seeds besides the greatest, different ones each time: one at first, and twice

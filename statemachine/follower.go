@@ -39,7 +39,11 @@ func (m *Machine) tickFollow() {
 		return
 	}
 	if m.due(m.lostAt()) {
-		m.suspectLeader(Trace{Cause: m.lossCause()}, 0)
+		cause := CauseSilence
+		if m.follow.heardAt.After(m.follow.healthyAt) {
+			cause = CauseLease // its acks say that it has no majority
+		}
+		m.suspectLeader(Trace{Cause: cause}, 0)
 		return
 	}
 	if m.due(m.probeAt()) {
@@ -91,14 +95,6 @@ func (m *Machine) followsQuorate(now time.Time) bool {
 // showsQuorate reports whether View shows Quorate at now.
 func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
-}
-
-// lossCause distinguishes a silent leader from one whose acks say that it has no majority.
-func (m *Machine) lossCause() Cause {
-	if m.follow.heardAt.After(m.follow.healthyAt) {
-		return CauseLease
-	}
-	return CauseSilence
 }
 
 // overruleLeader leaves a leader that is not suspected for a better one.

@@ -95,14 +95,6 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	m.send(in.From.Address, answer)
 }
 
-func (m *Machine) waitingAddresses() []member.Address {
-	out := make([]member.Address, len(m.lead.waiting))
-	for i, j := range m.lead.waiting {
-		out[i] = j.Address
-	}
-	return out
-}
-
 // assignPlace gives j a place if the rules allow it now; otherwise it returns the reason.
 func (m *Machine) assignPlace(j joiner) message.Reason {
 	r := m.shownState().Roster

@@ -138,7 +138,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
-		// The sender follows a leadership that this node does not have, so it has ended.
+		// The leadership that the sender follows has ended. For a version above the held one this
+		// node may have been chosen without knowing it.
 		if !c.Chosen || c.Version <= m.heldNumber().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}
@@ -195,6 +196,15 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	p.echo = e.Clock
 	m.lead.leaseKnown = false
 	return true
+}
+
+// ackFollowers sends an unasked ack to each member that showed this leader's version.
+func (m *Machine) ackFollowers() {
+	for _, p := range m.lead.peers {
+		if p.number.Version == m.leader.Version {
+			m.sendAck(p.id.Address, p.stamp, true)
+		}
+	}
 }
 
 // sendAck sends an ack. (S) Only a chosen leader stamps it, and only for a member that showed the

@@ -133,11 +133,7 @@ func (m *Machine) noteAuthority() {
 		m.lead.quorate, m.lead.quorateSince = true, m.now
 		m.shown.changed = true
 		m.trace(Trace{Kind: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
-		for _, p := range m.lead.peers {
-			if p.number.Version == m.leader.Version {
-				m.sendAck(p.id.Address, p.stamp, true)
-			}
-		}
+		m.ackFollowers()
 	case !q && m.lead.quorate:
 		m.lead.quorate = false
 		m.shown.changed = true

@@ -22,7 +22,8 @@ type recordTable struct {
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
-	// former is the previous leader if no other extended trust in records since; otherwise zero.
+	// former is the previous leader if only its own authority can still extend the trust in its
+	// records; otherwise zero.
 	former member.Identity
 	// endsAt is not later than when the first owner has been silent for too long; zero for never.
 	endsAt time.Time
@@ -136,14 +137,9 @@ func (m *Machine) commitState() {
 		m.lead.answerAt = member.Number{}
 		m.answerAll()
 	}
-	if !m.lead.commitUnannounced {
-		return
-	}
-	m.lead.commitUnannounced = false
-	for _, p := range m.lead.peers {
-		if p.number.Version == m.leader.Version {
-			m.sendAck(p.id.Address, p.stamp, true)
-		}
+	if m.lead.commitUnannounced {
+		m.lead.commitUnannounced = false
+		m.ackFollowers()
 	}
 }
 
@@ -184,9 +180,9 @@ func (m *Machine) ownerSilentAt(o owner) time.Time {
 	return last.Add(m.timing.HoldTimeout())
 }
 
-// formerLeader returns the leader of the version of base if this node followed it for so long
-// that no owner trusts what earlier leaders extended; otherwise zero. (S) M voters took base for
-// the newest state, so no other leader had authority since.
+// formerLeader returns the leader of the version of base if this node followed it for so long that
+// acks of earlier leaders extend no trust; otherwise zero. (S) M voters took base for the newest
+// state, so no other leader had authority since.
 func (m *Machine) formerLeader(base member.Number) member.Identity {
 	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||

@@ -163,8 +163,8 @@ func (m *Machine) becomeProvisional(s member.State) {
 }
 
 // becomeLeader starts to lead the held state, which names this run as its leader, in a version
-// later than any that it led. All members count as heard now. former is the leader before, if
-// this node knows that no other extended trust in records since; otherwise zero.
+// later than any that it led. All members count as heard now. former is the previous leader if only
+// its own authority can still extend the trust in its records; otherwise zero.
 func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
 	if s.LeaderIdentity() != m.self ||

@@ -30,7 +30,7 @@ func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 		t.Errorf("got role %v, traces %+v, want it to step down", b.view(0).Role, out.Trace)
 	}
 	if n := len(bodies[message.ReJoinCluster](out.Send)); n != 2 {
-		t.Errorf("got %d members told, want both", n)
+		t.Errorf("got %d members notified, want both", n)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 		}
 	}
 	if want := []member.Address{addr(1), addr(2), addr(3), addr(4)}; !slices.Equal(told, want) {
-		t.Errorf("got told %v, want %v", told, want)
+		t.Errorf("notified %v, want %v", told, want)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 		t.Fatalf("got sent %q, %+v, want n2 announced to both", kinds(out.Send), elected)
 	}
 	if n := len(bodies[message.ReJoinCluster](out.Send)); n != 2 {
-		t.Errorf("got %d members told that version 4 is given up, want both", n)
+		t.Errorf("got %d members notified that version 4 is given up, want both", n)
 	}
 	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) || v.Version != 7 {
 		t.Errorf("got %v of %v in version %d, want a follower of n2 in 7", v.Role, v.Leader, v.Version)

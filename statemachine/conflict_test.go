@@ -92,7 +92,7 @@ func TestCase4ALosingLeaderTellsMembersInEveryStatus(t *testing.T) {
 	}
 	want := []member.Address{addr(1), addr(2), addr(3), addr(4), addr(6)}
 	if !slices.Equal(told, want) {
-		t.Errorf("got told %v, want %v", told, want)
+		t.Errorf("notified %v, want %v", told, want)
 	}
 	joins := len(bodies[message.JoinClusterRequest](out.Send))
 	if role := b.view(0).Role; joins != 1 || role == member.Leading {

@@ -244,7 +244,7 @@ func TestAProvisionalLeaderThatAnswersAgainIsJoined(t *testing.T) {
 		func() bool { return b.view(1).Role == member.Provisional })
 	b.run(b.timings.TTLTimeout)
 	if role := b.view(1).Role; role != member.Provisional {
-		t.Errorf("got n2 %v beside a leader that hears nothing, want it to stay", role)
+		t.Errorf("got n2 %v beside a leader that receives nothing, want it to stay", role)
 	}
 	b.cut = nil
 	b.until(3*b.timings.HeartbeatInterval, "one provisional leader",

@@ -48,7 +48,7 @@ func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
 		got = append(got, f.msg.To)
 	}
 	if want := []member.Address{addr(1), addr(3), addr(4)}; !slices.Equal(got, want) {
-		t.Errorf("got asked %v, want %v: who leaves is a voter, who joins is not", got, want)
+		t.Errorf("got asked %v, want %v: a leaving member is a voter, a joining one is not", got, want)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	mark := len(b.sent)
 	b.run(b.timings.LeaderTimeout / 2)
 	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n != 0 {
-		t.Errorf("got %d questions after the state was taken, want none", n)
+		t.Errorf("got %d queries after the state was taken, want none", n)
 	}
 }
 
@@ -433,7 +433,7 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	b.hand(event(1, member.Claim{}, no(p, message.ReasonPromised)))
 	b.hand(event(2, member.Claim{}, no(p, message.ReasonPromised)))
 	if got := b.proposes(3).ID.Ballot.Round; got != 78 {
-		t.Errorf("got round %d after 77 was heard, want 78", got)
+		t.Errorf("got round %d after round 77, want 78", got)
 	}
 }
 
@@ -498,7 +498,7 @@ func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
 	v.Held, v.State = number(4, 0), state(5, 4, 0, 3)
 	b.hand(event(1, member.Claim{}, v))
 	if got := b.nodes[0].durable.Held.Number; got != number(3, 0) {
-		t.Errorf("got %v held, want 3.0 until the state of n3 comes", got)
+		t.Errorf("got %v held, want 3.0 until the state of n3 arrives", got)
 	}
 }
 

@@ -345,7 +345,7 @@ func TestADrainedVoterDoesNotStandBesideALeader(t *testing.T) {
 		mark := len(b.sent)
 		b.run(b.timings.LeaderTimeout - 1)
 		if got := b.mail(mark, message.KindLeaderStatusQuery); len(got) != 0 {
-			t.Errorf("%s: got %d questions, want none\n%s", name, len(got), b)
+			t.Errorf("%s: got %d queries, want none\n%s", name, len(got), b)
 		}
 	}
 }
@@ -395,7 +395,7 @@ func TestWhoGivesUpClaimsNothing(t *testing.T) {
 			}
 		}
 		if told != 2 {
-			t.Errorf("%s: got %d members told, want 2", name, told)
+			t.Errorf("%s: got %d members notified, want 2", name, told)
 		}
 	}
 }

@@ -154,11 +154,11 @@ func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	}
 	for i, want := range []int{2, 2, 2, 2, 3, 3, 4} {
 		if got := at[time.Duration(i)*b.timings.HeartbeatInterval]; got != want {
-			t.Errorf("interval %d: got %d told, want %d", i+1, got, want)
+			t.Errorf("interval %d: got %d notified, want %d", i+1, got, want)
 		}
 	}
 	if len(told) != 8 || told[addr(7)] != 7 {
-		t.Errorf("got told %v, want n8 each time and all 8", told)
+		t.Errorf("notified %v, want n8 each time and all 8", told)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	b.hand(event(1, provisional(1, 0), message.LeaderKeepAlive{Number: number(1, 1)}))
 	b.run(b.timings.HeartbeatInterval/2 - 1)
 	if told() != 1 {
-		t.Errorf("got %d told before half an interval was over, want 1", told())
+		t.Errorf("got %d notified before half an interval was over, want 1", told())
 	}
 	b.run(2)
 	if told() != 4 {
-		t.Errorf("got %d told then, want all three", told())
+		t.Errorf("got %d notified then, want all three", told())
 	}
 	for i := 4; i <= 7; i++ {
 		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
@@ -190,7 +190,7 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	}
 	b.hand(event(8, member.Claim{}, message.JoinClusterRequest{Seed: true}))
 	if told() != 12 {
-		t.Errorf("got %d told when the roster was full, want all 8", told()-4)
+		t.Errorf("got %d notified when the roster was full, want all 8", told()-4)
 	}
 }
 
@@ -585,7 +585,7 @@ func TestOnlyThoseToldOfNoLeaderAreToldLater(t *testing.T) {
 	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
 	told := bodies[message.LeaderResponse](out.Send)
 	if len(told) != 1 || told[0].ID != 43 {
-		t.Errorf("got told %+v, want one answer to question 43", told)
+		t.Errorf("sent %+v, want one answer to query 43", told)
 	}
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 44}))
 	out = b.hand(event(1, chosen(4, 1), message.LeaderElected{State: state(3, 4, 0, 1)}))

@@ -351,7 +351,7 @@ func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 		told = append(told, f.msg.To)
 	}
 	if want := []member.Address{addr(1), addr(2)}; !slices.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
+		t.Errorf("notified %v, want %v", told, want)
 	}
 	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n != 2 {
 		t.Errorf("got %d queries immediately, want both other voters asked", n)

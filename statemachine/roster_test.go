@@ -120,7 +120,7 @@ func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	b.awaitStatus(time.Minute, l, gone, member.Leaving)
 	if took := b.now.Sub(from); took > b.timings.TTLTimeout ||
 		took < b.timings.TTLTimeout-b.timings.HeartbeatInterval {
-		t.Errorf("got leaving after %v, want %v after it was heard", took, b.timings.TTLTimeout)
+		t.Errorf("got leaving after %v, want %v after it was last heard", took, b.timings.TTLTimeout)
 	}
 	b.awaitStatus(time.Second, l, gone, member.Removed)
 	want := []member.Status{member.Unreachable, member.Leaving, member.Removed}
@@ -309,7 +309,7 @@ func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
 		}
 	}
 	if told < 7 {
-		t.Errorf("got told cluster full %d times in ten RetryIntervals, want a retry each", told)
+		t.Errorf("refused with cluster full %d times in ten RetryIntervals, want a retry each", told)
 	}
 	b.crash(b.others(l)[0])
 	took := b.until(2*b.timings.TTLTimeout, "the freed seat", func() bool {
@@ -514,7 +514,7 @@ func TestAJoinerWaitsOnce(t *testing.T) {
 		}
 	}
 	if want := []member.Address{addr(1), addr(2), addr(3), addr(4)}; !slices.Equal(told, want) {
-		t.Errorf("got told %v, want both that wait among them: %v", told, want)
+		t.Errorf("notified %v, want both that wait among them: %v", told, want)
 	}
 }
 

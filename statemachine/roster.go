@@ -77,18 +77,10 @@ func (m *Machine) makeWaitingChanges() {
 		m.finishJoining()
 		m.finishLeaving()
 	}
-	for i := 0; i < len(m.lead.waiting); {
-		j := m.lead.waiting[i]
-		done := m.now.Sub(j.at) >= m.timing.waitingTimeout()
-		if !done {
-			done = m.assignPlace(j) == message.ReasonNone
-		}
-		if done {
-			m.lead.waiting = append(m.lead.waiting[:i], m.lead.waiting[i+1:]...)
-		} else {
-			i++
-		}
-	}
+	m.lead.waiting = slices.DeleteFunc(m.lead.waiting, func(j joiner) bool {
+		return m.now.Sub(j.at) >= m.timing.waitingTimeout() ||
+			m.assignPlace(j) == message.ReasonNone
+	})
 }
 
 // finishJoining makes one joining member active that showed this version. From then on it has a

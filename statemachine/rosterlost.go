@@ -33,17 +33,13 @@ func (m *Machine) noteLostVoter(in message.Message) {
 	}
 	at := slices.Index(m.isolation.lostVoters, e.Voter())
 	held, shows := heldShownBy(in.Body)
+	// A sender in another cluster has lost the state of this one, even if its store id is the same.
+	other := m.otherCluster(in)
+	returned := !other && (e.StoreID == in.From.StoreID || shows && m.heldNumber().Less(held))
 	switch {
-	case m.otherCluster(in):
-		// The sender has lost the state of this cluster, even if its store id is the same.
-		if at < 0 {
-			m.isolation.lostVoters = append(m.isolation.lostVoters, e.Voter())
-		}
-	case e.StoreID == in.From.StoreID || shows && m.heldNumber().Less(held):
-		if at >= 0 {
-			m.isolation.lostVoters = slices.Delete(m.isolation.lostVoters, at, at+1)
-		}
-	case shows && at < 0:
+	case returned && at >= 0:
+		m.isolation.lostVoters = slices.Delete(m.isolation.lostVoters, at, at+1)
+	case !returned && (other || shows) && at < 0:
 		m.isolation.lostVoters = append(m.isolation.lostVoters, e.Voter())
 	}
 }

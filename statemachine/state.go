@@ -165,15 +165,12 @@ func (m *Machine) takeState(s member.State) {
 	}
 	m.setHeld(s)
 	m.traceMoves(before, s)
+	m.dropAttempt() // it is based on an older state
 	if s.Version > before.Version {
-		m.dropAttempt()
 		m.inquiry.id = 0
 		if m.follow.claim == s.Claim() {
 			m.follow.healthyAt = m.now
 		}
-	} else if m.isProposing() {
-		// The proposal is based on an older state.
-		m.dropAttempt()
 	}
 	if m.isReplaced(s) {
 		m.becomeStopped(ErrAddressInUse)

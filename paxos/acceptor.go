@@ -34,9 +34,9 @@ type Durable struct {
 // RefusePromise returns the reason to refuse a pre proposal, or NotRefused. fromVoter is set if
 // this node counts the proposer's vote.
 //
-// (S) "A voter accepts when: version > held version; (version, ballot) > promised; who then holds
-// nothing votes in foundings only" (protocol.md 6, 3). Package statemachine adds the rules that
-// protect a live leader.
+// (S) "A voter accepts if: version > held version; (version, ballot) > promised"; "a node that then
+// holds nothing votes in foundings only" (protocol.md 6, 3). Package statemachine adds the rules
+// that protect a live leader.
 func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case p.ID.Version <= a.Held.Version:
@@ -60,8 +60,8 @@ func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 // RefuseAcceptance returns the reason to refuse a formal proposal, or NotRefused. fromVoter is set
 // if this node counts the proposer's vote.
 //
-// (S) "A voter accepts when: version > held version; (version, ballot) >= promised; base >= own
-// held state" (protocol.md 6, 5).
+// (S) "A voter accepts if: version > held version; (version, ballot) >= promised; base >= own held
+// state" (protocol.md 6, 5).
 func (a Acceptor) RefuseAcceptance(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case p.ID.Version <= a.Held.Version:

@@ -28,7 +28,7 @@ func formal(i ID, base member.Number) Proposal {
 	}
 }
 
-// 6, 3: "A voter accepts when: version > held version; (version, ballot) > promised."
+// 6, 3: "A voter accepts if: version > held version; (version, ballot) > promised."
 func TestPromiseOnlyAboveThePromise(t *testing.T) {
 	for _, tc := range []struct {
 		id   ID
@@ -49,7 +49,7 @@ func TestPromiseOnlyAboveThePromise(t *testing.T) {
 	}
 }
 
-// 6, 5: "A voter accepts when: version > held version; (version, ballot) >= promised; base >= own
+// 6, 5: "A voter accepts if: version > held version; (version, ballot) >= promised; base >= own
 // held state."
 func TestAcceptOnlyFromThePromiseOnAndOnTheHeldState(t *testing.T) {
 	for _, tc := range []struct {

@@ -167,7 +167,7 @@ const (
 
 // Next returns the step that the votes counted so far require.
 //
-// "Chosen: M formal votes, one a voter, of this very ballot" (protocol.md 6, 6).
+// "Chosen: M formal votes, one per voter, of this very ballot" (protocol.md 6, 6).
 func (p Proposer) Next() (Proposer, Step) {
 	t := p.Attempt
 	switch t.votes.countVotes(electorate{t.Base.Roster, t.quorum, t.seeds}) {
@@ -185,10 +185,10 @@ func (p Proposer) Next() (Proposer, Step) {
 
 // settleValue settles the value of an attempt that M voters promised, and begins its formal stage.
 //
-// (S) "If a vote shows a value accepted at this version: adopt the one of the highest ballot where
-// its base is that newest state, its voters are those of that state, and its candidate voted in
-// this round; otherwise start again at this version + 1. In a founding an accepted value is always
-// adopted. Else: the proposer itself, or a successor" (protocol.md 6, 4). An accepted value may be
+// (S) "If a vote shows a value accepted at this version: adopt the one of the highest ballot if its
+// base is that newest state, its voters are those of that state, and its candidate voted in this
+// round; otherwise start again at this version + 1. In a founding an accepted value is always
+// adopted. Otherwise: propose itself, or a successor" (protocol.md 6, 4). An accepted value may be
 // chosen already, so no other may be proposed for its version.
 func (p Proposer) settleValue() (Proposer, Step) {
 	t := p.Attempt

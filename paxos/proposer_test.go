@@ -234,10 +234,9 @@ func TestVotesThatDoNotCount(t *testing.T) {
 	}
 }
 
-// 6, 4: "If a vote shows a value accepted at this version: adopt the one of the highest ballot
-// where its base is that newest state, its voters are those of that state, and its candidate voted
-// in this round in the incarnation that the value names; otherwise start again at this version +
-// 1."
+// 6, 4: "If a vote shows a value accepted at this version: adopt the one of the highest ballot if
+// its base is that newest state, its voters are those of that state, and its candidate voted in
+// this round in the incarnation that the value names; otherwise start again at this version + 1."
 func TestTheChoiceOfTheValue(t *testing.T) {
 	value := func(round uint64, change func(*Accepted)) Accepted {
 		a := Accepted{ID: id(5, round, 3), Base: number(4, 9), State: heldBy(5)}

@@ -140,7 +140,7 @@ func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
 	}
 }
 
-// "Votes count where (address, store id) is a voter of the newest held state" (protocol.md 6, 4).
+// "Votes count if (address, store id) is a voter of the newest held state" (protocol.md 6, 4).
 func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 	r := roster(3)
 	r = r.With(member.Member{Identity: voter(4), Status: member.Joining})
@@ -208,7 +208,7 @@ func TestGrantedIsOfOneRun(t *testing.T) {
 }
 
 // "The initial state is the newest held state with the candidate active and the incarnations of
-// those that pre-voted, under the new version, revision 0" (protocol.md 6, 4).
+// the nodes that pre-voted, under the new version, revision 0" (protocol.md 6, 4).
 func TestInitialState(t *testing.T) {
 	base := member.State{Number: number(4, 9), Leader: addr(1), Roster: roster(4)}
 	base.Roster[1].Status, base.Roster[1].Gone, base.Roster[1].Resigned = member.Leaving, true, true

@@ -78,9 +78,9 @@ func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
 	}
 }
 
-// 6. "M formal votes, one a voter, of this very ballot. LeaderElected; all take
-// the state and at once send LeaderKeepAlive, the leader answers at once, they
-// echo at once: quorate within two round trips."
+// 6. "M formal votes, one per voter, of this very ballot. The proposer sends LeaderElected; all
+// take the state and immediately send LeaderKeepAlive, the leader answers immediately, they echo
+// immediately: it is quorate within two round trips."
 func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 	for size := 2; size <= 7; size++ {
 		b := formed(t, size, size)

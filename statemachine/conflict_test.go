@@ -159,8 +159,8 @@ func TestOldClaimsLeadNowhere(t *testing.T) {
 	}
 }
 
-// "Two chosen leaders of different versions are normal for a moment. Two of one version are
-// proof of a fault: both stop with an error."
+// "Two chosen leaders of different versions are normal for a moment. Two of one version are proof
+// of a fault: both stop with an error."
 func TestTwoLeadersOfOneVersionStop(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))

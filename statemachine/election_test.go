@@ -15,8 +15,7 @@ import (
 
 // Tests for protocol.md 6, steps 1 to 4: suspicion, inquiry, promises and the choice of the value.
 
-// 1. "No healthy leader for LeaderTimeout, or its MemberLeave: the view has no
-// leader."
+// 1. "No healthy leader for LeaderTimeout, or MemberLeave of the leader: the view has no leader."
 func TestSuspicionAfterLeaderTimeoutOrGoodbye(t *testing.T) {
 	b := supporter(t)
 	took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
@@ -260,10 +259,9 @@ func accepted(candidate int, base member.Number, incarnation uint64) paxos.Accep
 	return paxos.Accepted{ID: ballot(2, 4, 1), Base: base, State: s}
 }
 
-// 4. "If a vote shows a value accepted at this version: adopt the one of the
-// highest ballot where its base is that newest state and its candidate voted in
-// this round in the incarnation that the value names; otherwise start again at
-// this version + 1."
+// 4. "If a vote shows a value accepted at this version: adopt the one of the highest ballot if its
+// base is that newest state, its voters are those of that state, and its candidate voted in this
+// round in the incarnation that the value names; otherwise start again at this version + 1."
 func TestTheChoiceOfTheValue(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -386,8 +384,8 @@ func TestVotesOfOthersDoNotCount(t *testing.T) {
 	}
 }
 
-// 5. "The proposal goes to all voters of the proposed state too", even if only an adopted value of
-// a founding lists them.
+// 5. "The formal proposal is sent to all voters of the proposed state too", even if only an adopted
+// value of a founding lists them.
 func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	b := aFounder(t, 5)
 	for i := 1; i < 3; i++ {

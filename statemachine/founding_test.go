@@ -67,8 +67,8 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// "It waits until nobody joined for half a HeartbeatInterval, at most until a
-// RetryInterval after it declared itself, and not where its roster is full."
+// "It waits until no node has joined for half a HeartbeatInterval, at most until a RetryInterval
+// after it declared itself, and not at all if its roster is full."
 func TestFounderWaitsForWhoJoinsToo(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {
@@ -246,8 +246,8 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	}
 }
 
-// "Who holds nothing votes in foundings only": a pre proposal carries the state that it is based
-// on, and a node with a vote in that state takes it before it votes.
+// "A node that then holds nothing votes in foundings only": a pre proposal carries the state that
+// it is based on, and a node with a vote in that state takes it before it votes.
 func TestWhoHoldsNothingTakesTheStateFirst(t *testing.T) {
 	s := state(3, 1, 2, 2)
 	others := s

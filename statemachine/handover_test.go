@@ -16,8 +16,8 @@ import (
 // Tests for a leaving leader and for the operator's calls (protocol.md 6). Members that leave are
 // tested in roster_test.go.
 
-// "It ends its authority, sends MemberLeave, which frees its followers, then
-// proposes the member with the freshest state as successor."
+// "It ends its authority, sends MemberLeave, which frees its followers, then proposes a successor",
+// the one that had shown the newest state.
 func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.nodes[0].Leave(b.now)
@@ -41,7 +41,7 @@ func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	}
 }
 
-// "The member with the freshest state": not a drained, silent or outdated one.
+// A successor is active, heard, up to date and not drained.
 func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	b := aQuorateLeader(t, 5)
 	b.run(b.timings.HeartbeatTimeout - 1)
@@ -62,8 +62,8 @@ func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	}
 }
 
-// "[...] and goes when that one is chosen or after LeaderTimeout: failover in a
-// few round trips."
+// "[...] and stops when that one is chosen and knows that it leaves, or after LeaderTimeout:
+// failover takes a few round trips."
 func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 	for _, size := range []int{2, 3, 5} {
 		b := formed(t, size, size)
@@ -192,8 +192,8 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// "Another that did is elected in its place": a successor that died unnoticed costs nothing if any
-// successor will do, otherwise a HeartbeatInterval. No version is wasted.
+// "Then another successor is proposed in its place": a successor that died unnoticed costs nothing
+// if any successor will do, otherwise a HeartbeatInterval. No version is wasted.
 func TestADeadSuccessorIsNotElected(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		for _, named := range []bool{false, true} {
@@ -294,7 +294,7 @@ func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	}
 }
 
-// "A drained voter stands, too, once it has had no chosen leader for 2 x LeaderTimeout": all of the
+// "Then it stands as any other voter", after 2 x LeaderTimeout without a chosen leader: all of the
 // M running voters are drained, and one of them leads until another can.
 func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
 	for _, size := range []int{3, 5} {

@@ -90,9 +90,9 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	return b
 }
 
-// "When N - M + 1 voters of the held roster answer under another store id and hold nothing,
-// that roster can never elect again (ErrRosterLost) [...] a node with a durable store
-// waits."
+// If so many voters of the held roster answer under another store id, holding nothing newer, that
+// fewer than M are left, "that roster can never elect again (ErrRosterLost) [...] A node with a
+// durable store waits."
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int
@@ -113,8 +113,8 @@ func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	}
 }
 
-// "A node with a memory store starts as a new run (new store id, holds nothing;
-// tokens start again at 1)."
+// "A node with a memory store then starts as a new run (new store id, holds nothing; tokens start
+// again at 1)."
 func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	before := b.nodes[0].durable
@@ -147,9 +147,9 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	}
 }
 
-// "A node that was left out of a recovery stays outside until it forgets, too": its state is of a
-// cluster that the others have forgotten. It must not spread at the next election, although its
-// numbers are higher and its leader has the same address.
+// "A node that was left out of athena recover stays outside until it is recovered too": its state
+// is of a cluster that the others have forgotten. It must not spread at the next election, although
+// its numbers are higher and its leader has the same address.
 func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
 	b := newBus(t, 5, 3)
 	b.start(0, 1, 2, 3, 4)

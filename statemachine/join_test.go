@@ -55,8 +55,8 @@ func (b *bus) asked(mark int) []member.Address {
 	return out
 }
 
-// "[...] and, half a RetryInterval later, unless somebody answered, one more; from the
-// second round on it asks the greatest and one more at once, another one each time."
+// "[...] and, half a RetryInterval later, one more", unless there was an answer. "From the second
+// round on it asks the greatest and further ones simultaneously, others each time."
 func TestAsksOtherSeedsInTurns(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		b := newBus(t, 10, 9)
@@ -118,7 +118,7 @@ func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	}
 }
 
-// "[...] unless a greater one was heard."
+// "It does not begin while a greater seed answers."
 func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(7)
@@ -162,8 +162,8 @@ func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	}
 }
 
-// "It tells its members of changes twice a HeartbeatInterval at most, and at once when
-// its roster is full."
+// "It announces changes to its members at most twice a HeartbeatInterval, as its whole state, and
+// immediately when its roster is full."
 func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	b := aFounder(t, 9)
 	told := func() (n int) { return len(b.mail(0, message.KindClusterAlignment)) }
@@ -194,7 +194,7 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	}
 }
 
-// "[...] by its whole state": an update from a provisional leader is not taken, and never held.
+// "As its whole state": an update from a provisional leader is not taken, and never held.
 func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -322,7 +322,7 @@ func TestSeedDeclaresItselfWhenNoOtherSeedAnswers(t *testing.T) {
 	}
 }
 
-// "[...] or that stays leaderless for TTLTimeout, declares itself."
+// "[...] or if it stays leaderless for TTLTimeout."
 func TestSeedLeaderlessForTTLTimeoutDeclaresItself(t *testing.T) {
 	b := newBus(t, 3, 3)
 	for _, i := range []int{1, 2} { // both greater, and neither may declare itself

@@ -95,7 +95,7 @@ func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
 	}
 }
 
-// "A differing digest brings ClusterAlignment."
+// "If digest or number differ, the leader sends a ClusterAlignment."
 func TestADifferingDigestBringsTheState(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatInterval)
@@ -260,8 +260,8 @@ func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 	b.settle(5)
 }
 
-// "The leader also sends its claim to every seed and to each member it does not
-// hear, each HeartbeatInterval: no island forms."
+// "Each HeartbeatInterval the leader also sends its claim to each seed and each member that it has
+// not heard as its follower within HeartbeatTimeout, so that no island forms."
 func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is a seed but no member
 	b.seeds = append(b.seeds, addr(4))

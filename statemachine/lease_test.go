@@ -27,8 +27,8 @@ func (b *bus) helps(i int, version uint64) (bool, message.Reason) {
 	return votes[0].Granted, votes[0].Reason
 }
 
-// "Taking a stamped ack of a chosen leader makes the follower support it until
-// now + LeaseTimeout, whatever its view says meanwhile."
+// "By taking a stamped ack of a chosen leader a follower supports that leader until now +
+// LeaseTimeout, whatever its view shows meanwhile."
 func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		after time.Duration
@@ -131,7 +131,7 @@ func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 	}
 }
 
-// "A leader stamps only acks of keep-alives that show its own version."
+// "A leader stamps only acks to members that showed its own version."
 func TestALeaderStampsOnlyWhoShowsItsVersion(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -234,8 +234,8 @@ func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	b.settle(3)
 }
 
-// "The leader changes the set of voters one member at a time, and only while its current
-// state, in its own version, is M voters of its current state hold that state."
+// "The leader changes the set of voters one member at a time, and only while M voters of its
+// current state hold that state, in its own version."
 func TestOneChangeOfVotersAtATime(t *testing.T) {
 	b := newBus(t, 5, 1)
 	b.start(0, 1, 2)
@@ -290,8 +290,8 @@ func (b *bus) holders(s member.State) int {
 	return n
 }
 
-// "A roster holds at most N: a joiner past that is told cluster full and retries." It gets a seat
-// once one is free.
+// "A roster holds at most N members: any further joiner is rejected with cluster full and retries."
+// It gets a seat once one is free.
 func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -369,8 +369,8 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	}
 }
 
-// "A restarted process with its store keeps its seat and its vote, and joins
-// again at once under its new incarnation."
+// "A restarted process with its store keeps its seat and its vote, and joins again immediately
+// under its new incarnation."
 func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

@@ -182,9 +182,9 @@ func TestStrangerStateWhileSeeking(t *testing.T) {
 	}
 }
 
-// (S) "Taking a stamped ack of a chosen leader makes the follower support it". A stranger that was
-// followed briefly would leave support for a version without a leader, and the node would support
-// no leader from then on.
+// (S) "By taking a stamped ack of a chosen leader a follower supports that leader". A stranger that
+// was followed briefly would leave support for a version without a leader, and the node would
+// support no leader from then on.
 func TestStrangerSupportWorn(t *testing.T) {
 	b := aVoter(t, 3)
 	huge := uint64(member.MaxCount - 1)

@@ -241,7 +241,7 @@ func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 }
 
 // A bound leader does not even reactivate a member that returned.
-func TestABoundLeaderMovesNobodyBack(t *testing.T) {
+func TestABoundLeaderReactivatesNoMember(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatTimeout - 1)
 	b.hand(b.keepAlive(1, b.now))

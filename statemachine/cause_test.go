@@ -24,8 +24,8 @@ func lost(t *testing.T, traces []statemachine.Trace) statemachine.Trace {
 	return traces[i]
 }
 
-// TestEachLossSaysWhy checks the causes at a follower of n2.
-func TestEachLossSaysWhy(t *testing.T) {
+// TestEachLossHasACause checks the causes at a follower of n2.
+func TestEachLossHasACause(t *testing.T) {
 	voted := state(3, 4, 0, 2)
 	for _, tc := range []struct {
 		name string
@@ -79,8 +79,8 @@ func TestEachLossSaysWhy(t *testing.T) {
 	}
 }
 
-// TestEachLeaderThatStepsDownSaysWhy includes the rules of a conflict.
-func TestEachLeaderThatStepsDownSaysWhy(t *testing.T) {
+// TestEachStepDownHasACause includes the rules of a conflict.
+func TestEachStepDownHasACause(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		at   func(*testing.T) *bus
@@ -116,8 +116,8 @@ func TestEachLeaderThatStepsDownSaysWhy(t *testing.T) {
 	}
 }
 
-// TestVotesAreTold checks the traces of the voter and of the proposer.
-func TestVotesAreTold(t *testing.T) {
+// TestVotesAreTraced checks the traces of the voter and of the proposer.
+func TestVotesAreTraced(t *testing.T) {
 	b, p := aProposer(t, 3)
 	out := b.hand(event(1, member.Claim{}, yes(p)))
 	want := statemachine.Trace{
@@ -149,9 +149,9 @@ func TestCausesHaveNames(t *testing.T) {
 	}
 }
 
-// TestALateHeartbeatIsTold checks that a late heartbeat of a leader or member is traced once per
+// TestALateHeartbeatIsTraced checks that a late heartbeat of a leader or member is traced once per
 // interval and a half.
-func TestALateHeartbeatIsTold(t *testing.T) {
+func TestALateHeartbeatIsTraced(t *testing.T) {
 	late := func(b *bus) (n int) {
 		for end := b.now.Add(b.timings.HeartbeatInterval * 2); b.now.Before(end); {
 			b.now = b.nodes[0].Deadline()

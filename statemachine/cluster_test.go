@@ -193,7 +193,7 @@ func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 
 // A seed that holds nothing hears the leaders of two clusters that list it. What it reports about
 // them deposes no leader that holds a state.
-func TestTheWordOfASeedWithoutAStateDoesNotCount(t *testing.T) {
+func TestAClaimFromASeedWithoutAStateDoesNotCount(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for _, body := range []message.Body{
 		message.SeedKeepAlive{}, message.LeaderRelieve{Winner: chosen(9, 7)},

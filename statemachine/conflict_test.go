@@ -101,7 +101,7 @@ func TestCase4ALosingLeaderTellsMembersInEveryStatus(t *testing.T) {
 }
 
 // A member that gets ReJoinCluster joins the winner immediately; without a winner it has no leader.
-func TestAMemberToldToRejoinJoinsTheWinner(t *testing.T) {
+func TestReJoinClusterLeadsToTheWinner(t *testing.T) {
 	b := supporter(t)
 	rejoin := message.ReJoinCluster{GivenUp: chosen(3, 1), Winner: chosen(5, 2)}
 	out := b.hand(event(1, member.Claim{}, rejoin))
@@ -138,7 +138,7 @@ func TestABetterClaimIsTheAnswer(t *testing.T) {
 
 // "Claims are old when they arrive": a claim below the held version is ignored, and later
 // claims of others do not bring back a lost leader.
-func TestOldClaimsLeadNowhere(t *testing.T) {
+func TestOldClaimsAreIgnored(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"below what is held":        event(2, chosen(2, 2), message.SeedKeepAliveAck{}),
 		"another of what is held":   event(2, chosen(3, 2), message.SeedKeepAliveAck{}),
@@ -204,7 +204,7 @@ func TestTwoProvisionalGroupsBecomeOne(t *testing.T) {
 
 // A provisional leader with an inflated version that returns does not disturb a chosen leader
 // (section 12).
-func TestAProvisionalLeaderDisturbsNobody(t *testing.T) {
+func TestAProvisionalLeaderDisturbsNoMember(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
 	lone := b.others(l)[1]

@@ -91,7 +91,7 @@ func TestVotersAskInTurn(t *testing.T) {
 
 // 7. "A node that granted another's proposal holds back": later answers to its own inquiry
 // do not make it propose.
-func TestWhoGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
+func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	b := aVoter(t, 3)
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
 	q := last[message.LeaderStatusQuery](b)
@@ -549,7 +549,7 @@ func TestTheWaitAfterAFailureIsBounded(t *testing.T) {
 
 // A voter asks the other voters first and the seeds a HeartbeatInterval later; a node without a
 // vote asks the seeds immediately.
-func TestWhoHasNoVoteLooksForALeaderAtOnce(t *testing.T) {
+func TestANodeWithoutAVoteSearchesImmediately(t *testing.T) {
 	for _, votes := range []bool{true, false} {
 		s := state(3, 3, 0, 1)
 		if !votes {
@@ -574,7 +574,7 @@ func TestWhoHasNoVoteLooksForALeaderAtOnce(t *testing.T) {
 }
 
 // A node that voted for another waits for a HeartbeatInterval before it proposes.
-func TestAVoterDoesNotContendWithWhomItVotedFor(t *testing.T) {
+func TestAVoterDoesNotContendWithItsCandidate(t *testing.T) {
 	for _, p := range []message.Proposal{pre(2, 4), formal(2, 4, state(3, 4, 0, 2))} {
 		b := aVoter(t, 3)
 		b.run(b.timings.HeartbeatInterval / 2)

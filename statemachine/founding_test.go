@@ -69,7 +69,7 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 
 // "It waits until no node has joined for half a HeartbeatInterval, at most until a RetryInterval
 // after it declared itself, and not at all if its roster is full."
-func TestFounderWaitsForWhoJoinsToo(t *testing.T) {
+func TestFounderWaitsForJoiners(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {
 		name    string
@@ -248,7 +248,7 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 
 // "A node that then holds nothing votes in foundings only": a pre proposal carries the state that
 // it is based on, and a node with a vote in that state takes it before it votes.
-func TestWhoHoldsNothingTakesTheStateFirst(t *testing.T) {
+func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	s := state(3, 1, 2, 2)
 	others := s
 	others.Roster = s.Roster.Without(addr(0))

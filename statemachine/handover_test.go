@@ -371,7 +371,7 @@ func TestTheLastLeaderIsNotDrained(t *testing.T) {
 
 // The messages by which a leader gives up carry no claim: members would take it for a new
 // leadership and ask for a place.
-func TestWhoGivesUpClaimsNothing(t *testing.T) {
+func TestALeaderThatGaveUpClaimsNothing(t *testing.T) {
 	for name, giveUp := range map[string]func(b *bus) statemachine.Output{
 		"by transfer": func(b *bus) statemachine.Output {
 			out, err := b.nodes[0].Transfer(b.now, addr(1))

@@ -34,7 +34,7 @@ func freeze(b *bus, i int, pause time.Duration) {
 
 // "The seed waits while an answer shows a held state", even if that answer is late: two
 // seeds lost their stores, and the third sometimes answers almost a RetryInterval later.
-func TestASlowHolderIsHeard(t *testing.T) {
+func TestASlowAnswerWithAStateCounts(t *testing.T) {
 	for trial := range uint64(60) {
 		draw := rand.New(rand.NewPCG(trial, 0))
 		b := newBus(t, 3, 3)

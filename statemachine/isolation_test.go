@@ -43,7 +43,7 @@ func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 
 // "After 3 x TTLTimeout without a chosen leader a seed to which no answering seed names a leader
 // declares itself": a seed to which one is named waits.
-func TestASeedThatIsToldOfALeaderDoesNotDeclareItself(t *testing.T) {
+func TestASeedThatLearnsOfALeaderDoesNotDeclareItself(t *testing.T) {
 	b := aVoter(t, 3)
 	for range 200 {
 		b.hand(b.answer(1, chosen(5, 2), number(5, 0)))
@@ -254,7 +254,7 @@ func TestTheOwnLostStoreCounts(t *testing.T) {
 
 // A member that alone cannot reach the leader disturbs no other for any length of time (L3): others
 // name the leader, so it does not declare itself either.
-func TestAMemberThatAloneCannotReachTheLeaderDisturbsNobody(t *testing.T) {
+func TestAMemberThatAloneCannotReachTheLeaderDisturbsNoOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
 	lone := b.others(l)[0]

@@ -18,7 +18,7 @@ import (
 // "A node that holds a state asks all seeds and the members of its roster simultaneously. A
 // node that holds nothing asks the seed with the greatest address", and "if there are at
 // most five seeds, each asks all others simultaneously.".
-func TestAsksWhomItKnowsAtOnce(t *testing.T) {
+func TestQueriesOfTheFirstRound(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		size, seed int // number of nodes, and of seeds among them
@@ -443,7 +443,7 @@ func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 }
 
 // A node that was answered "no leader" learns of one as soon as there is one, without asking again.
-func TestAskersAreToldOfALeaderLater(t *testing.T) {
+func TestAskersLearnOfALeaderLater(t *testing.T) {
 	b := newBus(t, 3, 2)
 	b.start(0)
 	b.run(b.timings.RetryInterval / 2)
@@ -578,7 +578,7 @@ func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 }
 
 // An asker learns of one leader only, and once, in answer to its last query.
-func TestOnlyThoseToldOfNoLeaderAreToldLater(t *testing.T) {
+func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 43}))
@@ -656,7 +656,7 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 // L2: "after a heal with a quorate side, within 4 intervals + 4 round trips". The old leader
 // reaches one member only and learns of its successor there, but its join request is lost. The
 // claims of that leader bring it back after the heal, before the next round does.
-func TestJoinsAgainWhereTheRequestWasLost(t *testing.T) {
+func TestJoinsAgainAfterALostRequest(t *testing.T) {
 	for phase := range 20 {
 		b := newBus(t, 5, 5)
 		b.start(0, 1, 2, 3, 4)

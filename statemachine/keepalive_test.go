@@ -41,7 +41,7 @@ func TestALeaderAcksUnaskedAndEachAnswersOnce(t *testing.T) {
 }
 
 // A follower "sends one unasked one and a half intervals after its last".
-func TestAFollowerThatHearsNothingShowsItself(t *testing.T) {
+func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout - 1)
 	got := b.mail(0, message.KindLeaderKeepAlive)
@@ -295,7 +295,7 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 
 // "After a start with a held state whose leader was another node, a node votes for no one
 // else during LeaseTimeout."
-func TestARestartedNodeVotesForNobodyElseDuringLeaseTimeout(t *testing.T) {
+func TestARestartedNodeVotesForNoOtherDuringLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		leader int // of the held state
@@ -378,7 +378,7 @@ func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 
 // A keep-alive "of an older version [...] is answered (with the state, without a stamp; or with the
 // better claim)" (section 2).
-func TestAKeepAliveToWhoLeadsNoMoreIsAnswered(t *testing.T) {
+func TestAKeepAliveToAFormerLeaderIsAnswered(t *testing.T) {
 	b := aFollower(t, 3)
 	for _, c := range []member.Claim{chosen(2, 0), provisional(9, 0)} {
 		out := b.hand(event(2, c, message.LeaderKeepAlive{}))

@@ -132,7 +132,7 @@ func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 }
 
 // "A leader stamps only acks to members that showed its own version."
-func TestALeaderStampsOnlyWhoShowsItsVersion(t *testing.T) {
+func TestALeaderStampsOnlyForMembersOfItsVersion(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		claim member.Claim
@@ -260,7 +260,7 @@ func TestAKeepAliveWithoutAnEchoIsNoRefusal(t *testing.T) {
 }
 
 // An older echo that arrives late has no effect.
-func TestALateEchoTakesNothingBack(t *testing.T) {
+func TestALateEchoHasNoEffect(t *testing.T) {
 	b := aLeader(t, 3)
 	b.hand(b.keepAlive(1, b.now))
 	_, before := b.nodes[0].Authority(b.now)

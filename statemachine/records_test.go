@@ -625,7 +625,7 @@ func TestAMemberThatMissedAnUpdateCatchesUp(t *testing.T) {
 }
 
 // A silent member gets no whole state, however many revisions there are.
-func TestWhoIsSilentGetsNoState(t *testing.T) {
+func TestASilentMemberGetsNoState(t *testing.T) {
 	b, others := recorders(t, 5)
 	b.crash(b.quorate(), others[0])
 	b.until(5*b.timings.LeaderTimeout, "next leader", func() bool { return b.quorate() >= 0 })

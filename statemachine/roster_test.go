@@ -292,7 +292,7 @@ func (b *bus) holders(s member.State) int {
 
 // "A roster holds at most N members: any further joiner is rejected with cluster full and retries."
 // It gets a seat once one is free.
-func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
+func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
 	b.add(3)

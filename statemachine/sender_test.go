@@ -210,7 +210,7 @@ func TestStrangerSupportWorn(t *testing.T) {
 
 // A seed whose known members are all gone, and which declared itself, must still accept a leader's
 // claim.
-func TestStrangerProvisionalHearsNoNewLeader(t *testing.T) {
+func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	b := provisionalWithRoster(t)
 	in := event(4, chosen(5, 4), message.SeedKeepAlive{})
 	b.hand(in)

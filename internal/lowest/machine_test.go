@@ -97,7 +97,7 @@ func TestEarlierRunIsHeardAfterAlive(t *testing.T) {
 }
 
 // Relaying a declaration repeatedly does not make it newer.
-func TestHearsayIsAsOldAsItsSource(t *testing.T) {
+func TestRelayedDeclarationKeepsItsAge(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
 	m.Receive(now, "a", said("a", 1, 1, 1))
@@ -114,7 +114,7 @@ func TestHearsayIsAsOldAsItsSource(t *testing.T) {
 }
 
 // Neither does hearing again, from others, of a leader that is not visible.
-func TestHearsayOfUnseen(t *testing.T) {
+func TestRelayedDeclarationOfUnseen(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "b")
 	m.Receive(now, "b", said("a", 1, 1, 4))
@@ -134,7 +134,7 @@ func TestHearsayOfUnseen(t *testing.T) {
 
 // A relayed declaration carries its age, is refused with a negative age, and counts if nothing
 // newer is known of the leader.
-func TestAgeOfHearsay(t *testing.T) {
+func TestAgeOfRelayedDeclaration(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
 	old := said("a", 1, 1, 1)
@@ -160,7 +160,7 @@ func TestAgeOfHearsay(t *testing.T) {
 
 // A leader answers a proposal, a follower does not inform the leader about itself, and of many
 // followers each relays in its turn.
-func TestWhoTellsAProposer(t *testing.T) {
+func TestAnswersToAProposal(t *testing.T) {
 	m, now := leadingMachine("a", "b")
 	m.Receive(now, "b", proposed("b", 1, 1))
 	if out := m.Sent(); len(out) != 1 || out[0].To != "b" || out[0].Message.Kind != Declaration {
@@ -194,7 +194,7 @@ func TestWhoTellsAProposer(t *testing.T) {
 }
 
 // A campaign does not wait for a member that resigned, or whose proposal is old.
-func TestWhoIsWaitedFor(t *testing.T) {
+func TestCampaignWaitsForLowerIDs(t *testing.T) {
 	start := time.Unix(0, 0)
 	for _, tc := range []struct {
 		name  string
@@ -263,7 +263,7 @@ func TestConceding(t *testing.T) {
 }
 
 // Only the resignation of the leader counts, and only the current term can be given up.
-func TestWhoResigns(t *testing.T) {
+func TestResignations(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
 	m.Receive(now, "a", said("a", 1, 1, 1))

@@ -106,7 +106,7 @@ func TestSteadyStateIsCheap(t *testing.T) {
 }
 
 // A member that starts late learns of the leader immediately, and of many members few answer.
-func TestLateJoinerIsToldByFew(t *testing.T) {
+func TestLateJoinerIsInformedByFew(t *testing.T) {
 	w := newWorld(t, 100, 1, 0)
 	for i := range w.nodes[:99] {
 		w.start(i)

@@ -60,8 +60,7 @@ var lan = message.Timings{
 	RetryInterval:     500 * time.Millisecond,
 }
 
-// newBus makes a cluster of size nodes n1, n2, ..., of which the first are seeds. No node is
-// started.
+// newBus makes a cluster of size nodes n1, n2, ...; the first are seeds. No node is started.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := &bus{t: t, now: epoch, latency: time.Millisecond, size: size, timings: lan}

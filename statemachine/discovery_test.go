@@ -151,8 +151,8 @@ func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	}
 }
 
-// "A new node that joins a running cluster of which the d greatest seeds are dead", or cut off and
-// therefore without a leader.
+// A new node joins a running cluster whose d greatest seeds are dead, or cut off and therefore
+// without a leader (section 11, L2).
 func TestNewNodeJoinsWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct {
 		seeds, dead, rounds int

@@ -77,15 +77,15 @@ func quorate(t *testing.T) *bus  { t.Helper(); return aQuorateLeader(t, 3) }
 func votes(t *testing.T) *bus    { t.Helper(); return aVoter(t, 3) }
 func founder(t *testing.T) *bus  { t.Helper(); return aFounder(t, 3) }
 
-// says returns a message that does not depend on the bus.
-func says(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
+// fixed returns a message that does not depend on the bus.
+func fixed(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
 	return func(*bus) message.Message { return event(from, claim, body) }
 }
 
 func refusalsOfHeaders() []refusal {
 	return []refusal{{
 		name: "from itself", reason: message.ReasonOwnAddress, at: follower,
-		event: says(0, member.Claim{}, message.SeedKeepAlive{}),
+		event: fixed(0, member.Claim{}, message.SeedKeepAlive{}),
 	}, {
 		name: "from an earlier run", reason: message.ReasonEarlierRun, at: follower,
 		event: func(*bus) message.Message {
@@ -141,10 +141,10 @@ func refusalsOfJoins() []refusal {
 	answered := []string{"n2: JoinClusterResponse"}
 	return []refusal{{
 		name: "by a follower", reason: message.ReasonNotLeader, refused: true, at: follower,
-		event: says(2, member.Claim{}, join), sends: []string{"n3: JoinClusterResponse"},
+		event: fixed(2, member.Claim{}, join), sends: []string{"n3: JoinClusterResponse"},
 	}, {
 		name: "by a leader with N members", reason: message.ReasonClusterFull, refused: true, at: quorate,
-		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+		event: fixed(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
 	}, {
 		name: "a new store in no later run", reason: message.ReasonOldIncarnation, refused: true,
 		at: quorate, event: again(1), sends: answered,
@@ -155,7 +155,7 @@ func refusalsOfJoins() []refusal {
 			b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
 			return b
 		},
-		event: says(1, member.Claim{}, join), sends: answered,
+		event: fixed(1, member.Claim{}, join), sends: answered,
 	}, {
 		name: "an earlier run, by a founder", reason: message.ReasonOldIncarnation, refused: true,
 		at: func(t *testing.T) *bus {
@@ -165,7 +165,7 @@ func refusalsOfJoins() []refusal {
 			b.hand(in)
 			return b
 		},
-		event: says(1, member.Claim{}, join), sends: answered,
+		event: fixed(1, member.Claim{}, join), sends: answered,
 	}, {
 		name: "a new store before the state is committed", reason: message.ReasonNotSettled,
 		refused: true, at: leader, event: again(2), sends: answered,
@@ -179,23 +179,23 @@ func refusalsOfJoins() []refusal {
 	}, {
 		name: "one bound to a version that no election reaches", reason: message.ReasonVersionJump,
 		refused: true, at: quorate,
-		event: says(1, member.Claim{}, message.JoinClusterRequest{Bound: member.MaxCount - 1}),
+		event: fixed(1, member.Claim{}, message.JoinClusterRequest{Bound: member.MaxCount - 1}),
 		sends: []string{"n2: JoinClusterResponse"},
 	}, {
 		name: "one that holds a state, by a founder", reason: message.ReasonHoldsState, refused: true,
 		at:    founder,
-		event: says(1, member.Claim{}, message.JoinClusterRequest{Held: number(3, 1)}), sends: answered,
+		event: fixed(1, member.Claim{}, message.JoinClusterRequest{Held: number(3, 1)}), sends: answered,
 	}, {
 		name: "a stranger, by a provisional leader with a roster", reason: message.ReasonNotMember,
 		refused: true, at: provisionalWithRoster,
-		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+		event: fixed(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
 	}, {
 		name: "a new store, by a provisional leader with a roster", reason: message.ReasonNotSettled,
 		refused: true, at: provisionalWithRoster, event: again(2), sends: answered,
 	}, {
 		name: "a stranger, when the other places are kept for seeds", reason: message.ReasonClusterFull,
 		refused: true, at: founder,
-		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+		event: fixed(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
 	}}
 }
 
@@ -228,16 +228,16 @@ func refusalsOfJoinAnswers() []refusal {
 	accepted := message.JoinClusterResponse{Accepted: true}
 	return []refusal{{
 		name: "to no join of a follower", reason: message.ReasonNotJoining, at: follower,
-		event: says(1, chosen(3, 1), accepted),
+		event: fixed(1, chosen(3, 1), accepted),
 	}, {
 		name: "no, from one that was not asked", reason: message.ReasonNotJoining, at: votes,
-		event: says(2, member.Claim{}, message.JoinClusterResponse{}),
+		event: fixed(2, member.Claim{}, message.JoinClusterResponse{}),
 	}, {
 		name: "yes, for another leader", reason: message.ReasonOtherLeader, at: votes,
-		event: says(2, member.Claim{}, accepted),
+		event: fixed(2, member.Claim{}, accepted),
 	}, {
 		name: "yes, for a version below the held one", reason: message.ReasonOtherVersion, at: votes,
-		event: says(2, chosen(2, 2), accepted),
+		event: fixed(2, chosen(2, 2), accepted),
 	}, {
 		name: "yes, for a version below the bound", reason: message.ReasonBound,
 		at: func(t *testing.T) *bus {
@@ -246,13 +246,13 @@ func refusalsOfJoinAnswers() []refusal {
 			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // n1 asks, and shows its bound
 			return b
 		},
-		event: says(1, chosen(4, 1), accepted),
+		event: fixed(1, chosen(4, 1), accepted),
 	}, {
 		name: "to no query of a follower", reason: message.ReasonOtherQuery, at: follower,
-		event: says(1, chosen(3, 1), message.LeaderResponse{ID: 1}),
+		event: fixed(1, chosen(3, 1), message.LeaderResponse{ID: 1}),
 	}, {
 		name: "to an earlier query", reason: message.ReasonOtherQuery, at: votes,
-		event: says(1, member.Claim{}, message.LeaderResponse{ID: 1}),
+		event: fixed(1, member.Claim{}, message.LeaderResponse{ID: 1}),
 	}}
 }
 
@@ -265,32 +265,32 @@ func refusalsByLeaders() []refusal {
 	acked := []string{"n2: LeaderKeepAliveAck"}
 	return []refusal{{
 		name: "a keep-alive at a follower", reason: message.ReasonNotLeader, at: follower,
-		event: says(2, chosen(3, 0), alive), sends: []string{"n3: ReJoinCluster"},
+		event: fixed(2, chosen(3, 0), alive), sends: []string{"n3: ReJoinCluster"},
 	}, {
 		name: "a keep-alive for another leader", reason: message.ReasonOtherLeader, at: leader,
-		event: says(1, chosen(3, 1), alive),
+		event: fixed(1, chosen(3, 1), alive),
 	}, {
 		name: "a keep-alive of a stranger", reason: message.ReasonUnknownRun, refused: true, at: leader,
-		event: says(3, chosen(4, 0), alive),
+		event: fixed(3, chosen(4, 0), alive),
 		sends: []string{"n4: LeaderKeepAliveAck", "n4: ClusterAlignment"},
 	}, {
 		name: "an echo of another version", reason: message.ReasonForeignEcho, at: leader,
-		event: says(1, chosen(4, 0), foreign), sends: acked,
+		event: fixed(1, chosen(4, 0), foreign), sends: acked,
 	}, {
 		name: "an echo of another run", reason: message.ReasonForeignEcho, at: leader,
-		event: says(1, chosen(4, 0), earlier), sends: acked,
+		event: fixed(1, chosen(4, 0), earlier), sends: acked,
 	}, {
 		name: "an echo of a stamp that was never given", reason: message.ReasonForeignEcho, at: leader,
 		event: func(b *bus) message.Message { return b.keepAlive(1, b.now.Add(1)) }, sends: acked,
 	}, {
 		name: "MemberLeave of a stranger", reason: message.ReasonUnknownMember, at: leader,
-		event: says(3, chosen(4, 0), message.MemberLeave{}),
+		event: fixed(3, chosen(4, 0), message.MemberLeave{}),
 	}, {
 		name: "MemberLeave at a follower", reason: message.ReasonNotLeader, at: follower,
-		event: says(2, chosen(3, 1), message.MemberLeave{}),
+		event: fixed(2, chosen(3, 1), message.MemberLeave{}),
 	}, {
 		name: "MemberLeave at a bound leader", reason: message.ReasonLeaderBound, at: boundLeader,
-		event: says(1, chosen(4, 0), message.MemberLeave{}),
+		event: fixed(1, chosen(4, 0), message.MemberLeave{}),
 	}}
 }
 
@@ -303,41 +303,41 @@ func refusalsByFollowers() []refusal {
 	foreign.Stamp.Version = 2
 	return []refusal{{
 		name: "an ack of another", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, chosen(3, 1), stamped),
+		event: fixed(2, chosen(3, 1), stamped),
 	}, {
 		name: "an ack of an earlier leadership", reason: message.ReasonOtherVersion, at: follower,
-		event: says(1, chosen(2, 1), stamped),
+		event: fixed(1, chosen(2, 1), stamped),
 	}, {
 		name: "a stamp of another version", reason: message.ReasonOtherVersion, at: follower,
-		event: says(1, chosen(3, 1), foreign),
+		event: fixed(1, chosen(3, 1), foreign),
 	}, {
 		name: "an ack below the bound", reason: message.ReasonBound, at: boundFollower,
-		event: says(1, chosen(3, 1), stamped),
+		event: fixed(1, chosen(3, 1), stamped),
 	}, {
 		name: "an update below the bound", reason: message.ReasonBound, at: boundFollower,
-		event: says(1, chosen(3, 1), update(number(3, 2))),
+		event: fixed(1, chosen(3, 1), update(number(3, 2))),
 	}, {
 		name: "the update that is held", reason: message.ReasonOldState, at: follower,
-		event: says(1, chosen(3, 1), update(number(3, 1))),
+		event: fixed(1, chosen(3, 1), update(number(3, 1))),
 	}, {
 		name: "an update of another version", reason: message.ReasonOtherVersion, at: follower,
-		event: says(1, chosen(3, 1), update(number(2, 2))),
+		event: fixed(1, chosen(3, 1), update(number(2, 2))),
 	}, {
 		name: "an update that skips one", reason: message.ReasonRevisionGap, at: follower,
-		event: says(1, chosen(3, 1), update(number(3, 3))), sends: []string{"n2: LeaderKeepAlive"},
+		event: fixed(1, chosen(3, 1), update(number(3, 3))), sends: []string{"n2: LeaderKeepAlive"},
 	}, {
 		name: "an update of another", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, chosen(3, 1), update(number(3, 2))),
+		event: fixed(2, chosen(3, 1), update(number(3, 2))),
 	}, {
 		name: "a worse claim", reason: message.ReasonWorseClaim, refused: true, at: follower,
-		event: says(2, provisional(9, 2), message.SeedKeepAlive{}),
+		event: fixed(2, provisional(9, 2), message.SeedKeepAlive{}),
 		sends: []string{"n3: LeaderRelieve", "n3: SeedKeepAliveAck"},
 	}, {
 		name: "another gives leadership up", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}),
+		event: fixed(2, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}),
 	}, {
 		name: "another leaves as the leader", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, member.Claim{}, message.MemberLeave{GivenUp: chosen(3, 1)}),
+		event: fixed(2, member.Claim{}, message.MemberLeave{GivenUp: chosen(3, 1)}),
 	}}
 }
 
@@ -345,53 +345,53 @@ func refusalsByFollowers() []refusal {
 func refusalsOfStates() []refusal {
 	return []refusal{{
 		name: "a state below the bound", reason: message.ReasonBound, at: boundFollower,
-		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
+		event: fixed(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
 	}, {
 		name: "a leader elected below the bound", reason: message.ReasonBound, at: boundFollower,
-		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
+		event: fixed(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
 	}, {
 		name: "a state with more members than N", reason: message.ReasonNotCandidate, at: follower,
-		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(4, 3, 2, 1)}),
+		event: fixed(1, chosen(3, 1), message.ClusterAlignment{State: state(4, 3, 2, 1)}),
 	}, {
 		name: "a state with fewer than M voters", reason: message.ReasonNotCandidate, at: follower,
-		event: says(1, member.Claim{}, message.LeaderElected{State: state(1, 4, 0, 0)}),
+		event: fixed(1, member.Claim{}, message.LeaderElected{State: state(1, 4, 0, 0)}),
 	}, {
 		name: "a state of another cluster", reason: message.ReasonNotCandidate, at: follower,
-		event: says(1, member.Claim{}, message.LeaderElected{State: foreign(state(3, 4, 0, 1))}),
+		event: fixed(1, member.Claim{}, message.LeaderElected{State: foreign(state(3, 4, 0, 1))}),
 	}, {
 		name: "a state of a version that no cluster reaches", reason: message.ReasonNotCandidate,
 		at:    follower,
-		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 1<<40, 0, 1)}),
+		event: fixed(1, member.Claim{}, message.LeaderElected{State: state(3, 1<<40, 0, 1)}),
 	}, {
 		name: "LeaderElected from a stranger", reason: message.ReasonUnknownMember,
 		at:    follower,
-		event: says(7, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
+		event: fixed(7, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
 	}, {
 		name: "the state of a leader that is a stranger", reason: message.ReasonUnknownMember,
 		at: follower,
-		event: says(7, chosen(4, 7), message.ClusterAlignment{
+		event: fixed(7, chosen(4, 7), message.ClusterAlignment{
 			State: withMember(state(2, 4, 0, 7), 7),
 		}),
 	}, {
 		name: "a state whose leader is no member", reason: message.ReasonNotCandidate, at: follower,
-		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 7)}),
+		event: fixed(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 7)}),
 	}, {
 		name: "a provisional state with more members than N", reason: message.ReasonNotCandidate,
 		at:    softFollower,
-		event: says(1, provisional(9, 1), message.ClusterAlignment{State: state(4, 9, 2, 1)}),
+		event: fixed(1, provisional(9, 1), message.ClusterAlignment{State: state(4, 9, 2, 1)}),
 	}, {
 		name: "the state that is held", reason: message.ReasonOldState, at: follower,
-		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}),
+		event: fixed(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}),
 	}, {
 		name: "a state that is not of its sender", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
+		event: fixed(2, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
 	}, {
 		name: "the state of a provisional leader that is not followed", reason: message.ReasonOtherLeader,
 		at:    follower,
-		event: says(2, provisional(9, 2), message.ClusterAlignment{State: state(3, 9, 1, 2)}),
+		event: fixed(2, provisional(9, 2), message.ClusterAlignment{State: state(3, 9, 1, 2)}),
 	}, {
 		name: "the provisional state that is shown", reason: message.ReasonOldState, at: softFollower,
-		event: says(1, provisional(9, 1), message.ClusterAlignment{State: state(3, 9, 1, 1)}),
+		event: fixed(1, provisional(9, 1), message.ClusterAlignment{State: state(3, 9, 1, 1)}),
 	}}
 }
 
@@ -443,10 +443,10 @@ func refusalsByVoters() []refusal {
 	stranger.Held = number(3, 0)
 	return []refusal{{
 		name: "a version that is held", reason: message.ReasonOldVersion, refused: true, at: votes,
-		event: says(2, member.Claim{}, pre(2, 3)), sends: voted,
+		event: fixed(2, member.Claim{}, pre(2, 3)), sends: voted,
 	}, {
 		name: "a version that no election reaches", reason: message.ReasonVersionJump, refused: true,
-		at: votes, event: says(2, member.Claim{}, pre(2, 1<<20)), sends: voted,
+		at: votes, event: fixed(2, member.Claim{}, pre(2, 1<<20)), sends: voted,
 	}, {
 		name: "a round that no election reaches", reason: message.ReasonVersionJump, refused: true,
 		at: votes,
@@ -465,18 +465,18 @@ func refusalsByVoters() []refusal {
 			b.hand(event(1, member.Claim{}, p))
 			return b
 		},
-		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+		event: fixed(2, member.Claim{}, pre(2, 4)), sends: voted,
 	}, {
 		name: "while it supports another", reason: message.ReasonSupports, refused: true,
 		at:    supporter,
-		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+		event: fixed(2, member.Claim{}, pre(2, 4)), sends: voted,
 	}, {
 		name: "while its leader is healthy", reason: message.ReasonHealthyLeader, refused: true,
 		at:    follower,
-		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+		event: fixed(2, member.Claim{}, pre(2, 4)), sends: voted,
 	}, {
 		name: "while it leads", reason: message.ReasonHealthyLeader, refused: true, at: quorate,
-		event: says(2, member.Claim{}, pre(2, 5)), sends: voted,
+		event: fixed(2, member.Claim{}, pre(2, 5)), sends: voted,
 	}, {
 		name: "just after a start", reason: message.ReasonStartWait, refused: true,
 		at: func(t *testing.T) *bus {
@@ -484,13 +484,13 @@ func refusalsByVoters() []refusal {
 			b.start(0)
 			return b
 		},
-		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+		event: fixed(2, member.Claim{}, pre(2, 4)), sends: voted,
 	}, {
 		name: "a proposer without a vote", reason: message.ReasonNotVoter, refused: true, at: votes,
-		event: says(3, member.Claim{}, stranger), sends: []string{"n4: Vote"},
+		event: fixed(3, member.Claim{}, stranger), sends: []string{"n4: Vote"},
 	}, {
 		name: "the ballot of another", reason: message.ReasonNotCandidate, at: votes,
-		event: says(2, member.Claim{}, pre(1, 4)),
+		event: fixed(2, member.Claim{}, pre(1, 4)),
 	}, {
 		name: "what it promised already", reason: message.ReasonRepeated,
 		at: func(t *testing.T) *bus {
@@ -498,7 +498,7 @@ func refusalsByVoters() []refusal {
 			b.hand(event(2, member.Claim{}, pre(2, 4)))
 			return b
 		},
-		event: says(2, member.Claim{}, pre(2, 4)),
+		event: fixed(2, member.Claim{}, pre(2, 4)),
 	}}
 }
 
@@ -517,14 +517,14 @@ func refusalsOfFormal() []refusal {
 	malformed := func(change func(*message.Proposal)) func(*bus) message.Message {
 		p := formal(2, 5, state(3, 5, 0, 2))
 		change(&p)
-		return says(2, member.Claim{}, p)
+		return fixed(2, member.Claim{}, p)
 	}
 	cases := []refusal{{
 		name: "a version that is held", reason: message.ReasonOldVersion, refused: true, at: votes,
-		event: says(2, member.Claim{}, formalOnOld(3)), sends: voted,
+		event: fixed(2, member.Claim{}, formalOnOld(3)), sends: voted,
 	}, {
 		name: "a value built on less", reason: message.ReasonOldBase, refused: true, at: votes,
-		event: says(2, member.Claim{}, old), sends: voted,
+		event: fixed(2, member.Claim{}, old), sends: voted,
 	}, {
 		name: "a ballot below the promise", reason: message.ReasonPromised, refused: true,
 		at: func(t *testing.T) *bus {
@@ -532,10 +532,10 @@ func refusalsOfFormal() []refusal {
 			b.hand(event(1, member.Claim{}, pre(1, 6)))
 			return b
 		},
-		event: says(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+		event: fixed(2, member.Claim{}, formal(2, 5, value)), sends: voted,
 	}, {
 		name: "while it supports another", reason: message.ReasonSupports, refused: true, at: supporter,
-		event: says(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+		event: fixed(2, member.Claim{}, formal(2, 5, value)), sends: voted,
 	}, {
 		name: "just after a start", reason: message.ReasonStartWait, refused: true,
 		at: func(t *testing.T) *bus {
@@ -543,13 +543,13 @@ func refusalsOfFormal() []refusal {
 			b.start(0)
 			return b
 		},
-		event: says(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+		event: fixed(2, member.Claim{}, formal(2, 5, value)), sends: voted,
 	}, {
 		name: "while its own lease runs", reason: message.ReasonLeaseRuns, refused: true, at: quorate,
 		event: malformed(func(p *message.Proposal) { p.Base = number(4, 0) }), sends: voted,
 	}, {
 		name: "what it accepted already", reason: message.ReasonRepeated, at: boundFollower,
-		event: says(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 1))),
+		event: fixed(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 1))),
 	}}
 	for name, change := range map[string]func(*message.Proposal){
 		"a leader that is no member": func(p *message.Proposal) { p.State.Leader = addr(7) },
@@ -583,7 +583,7 @@ func refusalsOfFoundings() []refusal {
 	}
 	return []refusal{{
 		name: "a state that a founder never had", reason: message.ReasonHoldsNothing, refused: true,
-		at: founder, event: says(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))), sends: voted,
+		at: founder, event: fixed(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))), sends: voted,
 	}, {
 		name: "a node that may only join", reason: message.ReasonJoinOnly, refused: true,
 		at: func(t *testing.T) *bus {

@@ -75,7 +75,7 @@ func (b *bus) handTo(i int, in message.Message) statemachine.Output {
 	return out
 }
 
-// holding returns a bus of which every node holds s; none is started.
+// holding returns a bus whose nodes all hold s; none is started.
 func holding(t *testing.T, size int, s member.State) *bus {
 	t.Helper()
 	b := newBus(t, size, size)
@@ -95,7 +95,7 @@ func aVoter(t *testing.T, size int) *bus {
 	return b
 }
 
-// aFollower returns n1 following n2 in version 3, of which it took revision 1. It has got no ack.
+// aFollower returns n1 following n2 in version 3, with revision 1 taken. It has got no ack.
 func aFollower(t *testing.T, size int) *bus {
 	t.Helper()
 	b := holding(t, size, state(size, 3, 0, 1))

@@ -132,8 +132,8 @@ func TestRelayedDeclarationOfUnseen(t *testing.T) {
 	wantLeader(t, m, "c", 5) // above the relayed one
 }
 
-// A relayed declaration carries its age, is refused with a negative age, and counts if nothing
-// newer is known of the leader.
+// A relayed declaration carries its age, is refused with a negative age, and counts unless
+// something newer was heard of the leader.
 func TestAgeOfRelayedDeclaration(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -309,7 +309,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A leader that disappears from the view no longer leads; what is known of the others is kept.
+// A leader that disappears from the view no longer leads; the other members stay known.
 func TestObserve(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")

@@ -17,14 +17,14 @@ type Effective struct {
 	Value any    `json:"value"`
 	From  string `json:"from"`         // default, file, env or flag
 	At    string `json:"at,omitempty"` // FILE:LINE, the variable or the flag
-	Text  string `json:"-"`            // the value as the flag takes it
+	Text  string `json:"-"`            // the value in the syntax of the flag
 }
 
-// Effective returns all settings of the configuration c, which read returned for f.
+// Effective returns all settings of the configuration c that Read returned for f.
 func (s *Settings) Effective(f *pflag.FlagSet, c cluster.Config) []Effective {
 	insecure, anywhere := s.config.Insecure, s.config.InsecureAnywhere
 	s.config = c.WithDefaults() // the flags point into it
-	// Without a secret the configuration is insecure by default, which run refuses.
+	// Read sets InsecureAnywhere if there is no secret, to suppress a second fault.
 	s.config.Insecure, s.config.InsecureAnywhere = insecure, anywhere
 	var all []Effective
 	for _, name := range Settable(Flags()) {
@@ -34,8 +34,7 @@ func (s *Settings) Effective(f *pflag.FlagSet, c cluster.Config) []Effective {
 	return all
 }
 
-// valueOf returns the value of a flag for JSON: numbers, booleans and lists as such, durations
-// as text.
+// valueOf returns the value of a flag for JSON. Durations are strings.
 func valueOf(f *pflag.Flag) any {
 	text := f.Value.String()
 	switch f.Value.Type() {

@@ -13,22 +13,21 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// EnvironmentPrefix begins the names of the variables that stand for flags:
-// ATHENA_DATA_DIR for --data-dir.
+// EnvironmentPrefix is the prefix of the variables that set flags: ATHENA_DATA_DIR sets
+// --data-dir.
 const EnvironmentPrefix = "ATHENA_"
 
-// madeUp matches what container platforms put into the environment for a service
-// called athena: it is no misspelled flag.
-var madeUp = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
+// serviceLink matches the variables that container platforms set for a service named athena.
+var serviceLink = regexp.MustCompile(
+	`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
 
 // VariableOf returns the variable that sets a flag.
 func VariableOf(flag string) string {
 	return EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// FromEnvironment sets each flag that the command line did not, from its
-// variable where there is one that is not empty; with names, these flags alone.
-// An error names every fault.
+// FromEnvironment sets each flag that the command line did not set from its variable, unless that
+// is empty; with names, only these flags. The error has every fault.
 func FromEnvironment(
 	flags *pflag.FlagSet, getenv func(string) string, names ...string,
 ) error {
@@ -40,7 +39,7 @@ func FromEnvironment(
 	return f.joinedErr()
 }
 
-// readVariables is fromEnvironment with each fault by itself.
+// readVariables is FromEnvironment with a list of faults.
 func readVariables(flags *pflag.FlagSet, getenv func(string) string, names []string) []fault {
 	var found []fault
 	for _, name := range names {
@@ -63,7 +62,7 @@ func readVariables(flags *pflag.FlagSet, getenv func(string) string, names []str
 	return found
 }
 
-// Settable names the flags that a variable may set.
+// Settable returns the names of the flags that a variable may set.
 func Settable(flags *pflag.FlagSet) (names []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Name != "help" {
@@ -73,10 +72,9 @@ func Settable(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// Misspelled finds variables of an environment, "NAME=value" each, that look as if
-// they stood for a flag and stand for none, each with the nearest that does. run has
-// the flags of all verbs that a variable sets: its variables are no mistake where
-// another verb is used, nor are those that athena lock gives to a command.
+// Misspelled returns the unknown variables ATHENA_... of an environment of "NAME=value", each with
+// the known variable of the most similar name. The variables of athena run, which include those
+// of all other verbs, and those that athena lock sets for its command are known.
 func Misspelled(environ []string) (found [][2]string) {
 	var known []string
 	for _, name := range Settable(Flags()) {
@@ -86,7 +84,7 @@ func Misspelled(environ []string) (found [][2]string) {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, EnvironmentPrefix) || slices.Contains(known, name) ||
-			slices.Contains(own, name) || madeUp.MatchString(name) {
+			slices.Contains(own, name) || serviceLink.MatchString(name) {
 			continue
 		}
 		found = append(found, [2]string{name, nearestWord(name, known)})
@@ -94,11 +92,10 @@ func Misspelled(environ []string) (found [][2]string) {
 	return found
 }
 
-// WarnMisspelled tells where there is no log, or none yet, what misspelled found.
+// WarnMisspelled writes a warning for each variable that Misspelled returns.
 func WarnMisspelled(w io.Writer, environ []string) {
 	for _, found := range Misspelled(environ) {
-		fmt.Fprintf(w, "athena: %s is ignored: it stands for no flag; the nearest that does is %s\n",
-			found[0], found[1])
+		fmt.Fprintf(w, "athena: %s is ignored: unknown variable; did you mean %s?\n", found[0], found[1])
 	}
 }
 
@@ -108,15 +105,14 @@ func nearestWord(word string, known []string) string {
 	})
 }
 
-// editDistance is how many characters must be put in, left out or changed to make a
-// into b.
+// editDistance returns the Levenshtein distance of a and b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		before := row[0] // of the row before, one to the left
+		before := row[0] // previous row, previous column
 		row[0] = i + 1
 		for j := range len(b) {
 			change := before
@@ -130,7 +126,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// The variables of a command that runs while something is held.
+// The variables that athena lock and athena elect set for their command.
 const (
 	VariableToken    = "ATHENA_TOKEN"
 	VariableVersion  = "ATHENA_TOKEN_VERSION"

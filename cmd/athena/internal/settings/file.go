@@ -17,39 +17,35 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// MaxFileBytes bounds a configuration file; more is taken for a mistake.
+// MaxFileBytes limits the size of a configuration file.
 const MaxFileBytes = 1 << 20
 
-// fileValue is what a configuration file says of one flag.
+// fileValue is the value of one flag in a configuration file.
 type fileValue struct {
 	flag  string
-	texts []string // what the flag would be given, one after the other
-	// lines are where it is written: the key, or of a list each element.
-	lines []int
+	texts []string // arguments for the flag, in order
+	lines []int    // the line of each text; for a list, the first is the line of the key
 }
 
-// fileParser reads a configuration file: one mapping of flags, without their dashes,
-// to values.
+// fileParser reads a configuration file: a mapping of flags, without their dashes, to values.
 type fileParser struct {
-	name   string         // as faults call the file
-	flags  *pflag.FlagSet // tells what is a key, and takes each value once to try it
+	name   string         // name of the file in faults
+	flags  *pflag.FlagSet // each value is set here once, to check it
 	keys   []string
 	values []fileValue
-	first  map[string]int // line on which a key was given first
+	first  map[string]int // line of the first occurrence of a key
 	faults []fault
 }
 
 // fileContent reads the whole of a regular file.
 func fileContent(path string) ([]byte, error) {
-	// Before it is opened: opening a pipe waits for somebody who writes to it.
+	// Stat comes first, since opening a named pipe would block.
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: is not there; name a file of keys and values, of which "+
-			"athena help config shows one", path)
+		return nil, fmt.Errorf("%s: no such file; athena help config shows an example", path)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w: let the user that runs this process read it, and pass through its "+
-			"folders", err)
+		return nil, fmt.Errorf("%w: grant the user of this process access to the directory", err)
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
@@ -57,7 +53,7 @@ func fileContent(path string) ([]byte, error) {
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("%w: let the user that runs this process read it", err)
+		return nil, fmt.Errorf("%w: grant the user of this process read access", err)
 	}
 	if err != nil {
 		return nil, err
@@ -65,13 +61,13 @@ func fileContent(path string) ([]byte, error) {
 	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
 	if err == nil && len(content) > MaxFileBytes {
-		err = fmt.Errorf("%s: is longer than 1 MiB, and no configuration is", path)
+		err = fmt.Errorf("%s: larger than 1 MiB", path)
 	}
 	return content, err
 }
 
-// parseFile reads the content of a configuration file. Each fault has its place in
-// it. One after which nothing is known of the file is of configFlag.
+// parseFile reads the content of a configuration file. The text of each fault begins with its
+// place. A fault that makes the whole file unreadable has the flag ConfigFlag.
 func parseFile(name string, content []byte) ([]fileValue, []fault) {
 	p := &fileParser{
 		name:  name,
@@ -81,7 +77,7 @@ func parseFile(name string, content []byte) ([]fileValue, []fault) {
 	p.keys = slices.DeleteFunc(Settable(p.flags), func(key string) bool { return key == ConfigFlag })
 	if line, column, ok := plainText(content); !ok {
 		p.addFault(line, column, ConfigFlag,
-			"there is a character that is no text: save the file as UTF-8")
+			"invalid character: save the file as UTF-8")
 		return nil, p.faults
 	}
 	root, err := p.loadDocument(content)
@@ -94,11 +90,11 @@ func parseFile(name string, content []byte) ([]fileValue, []fault) {
 	return p.values, p.faults
 }
 
-// loadDocument reads the one document of a file; nil where there is none.
+// loadDocument returns the only document of a file; nil if the file is empty.
 func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	loader, err := yaml.NewLoader(strings.NewReader(string(content)))
 	if err != nil {
-		panic(err) // it has no options that could be wrong
+		panic(err) // impossible: there are no options
 	}
 	var first, second yaml.Node
 	if err := loader.Load(&first); err != nil || len(first.Content) == 0 {
@@ -107,7 +103,7 @@ func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	switch err := loader.Load(&second); {
 	case err == nil:
 		p.addFault(second.Line, second.Column, ConfigFlag,
-			"a second document begins here: keep one, without --- and ...")
+			"a second document begins here: the file must have one document")
 		return nil, nil
 	case !errors.Is(err, io.EOF):
 		return nil, p.syntaxFault(err)
@@ -115,7 +111,7 @@ func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	return first.Content[0], nil
 }
 
-// syntaxFault is a fault that the parser of YAML has found.
+// syntaxFault returns the fault for an error of the YAML parser; nil for nil and io.EOF.
 func (p *fileParser) syntaxFault(err error) *fault {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
@@ -128,11 +124,11 @@ func (p *fileParser) syntaxFault(err error) *fault {
 			text = fmt.Sprintf("%s, %s from line %d on", text, at.ContextMsg, at.ContextMark.Line)
 		}
 	}
-	return &fault{ConfigFlag, fmt.Errorf("%s:%d:%d: no YAML: %.300s", p.name, line, column, text)}
+	return &fault{ConfigFlag, fmt.Errorf("%s:%d:%d: invalid YAML: %.300s", p.name, line, column, text)}
 }
 
-// plainText finds the first byte that is no text. The parser refuses it too, and does
-// not say where.
+// plainText returns the place of the first byte that is not text. The YAML parser rejects it too,
+// but without its place.
 func plainText(content []byte) (line, column int, ok bool) {
 	line, column = 1, 1
 	for i := 0; i < len(content); {
@@ -154,14 +150,14 @@ func (p *fileParser) addFault(line, column int, flag, format string, args ...any
 	p.faults = append(p.faults, fault{flag, err})
 }
 
-// readMapping reads the keys of the file.
+// readMapping reads all keys of the file.
 func (p *fileParser) readMapping(root *yaml.Node) {
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return
 	}
 	if root.Kind != yaml.MappingNode {
 		p.addFault(root.Line, root.Column, ConfigFlag,
-			"must be lines of the form key: value, such as size: 3")
+			"must consist of lines key: value, such as size: 3")
 		return
 	}
 	names := map[string]bool{}
@@ -173,19 +169,19 @@ func (p *fileParser) readMapping(root *yaml.Node) {
 	}
 }
 
-// readEntry reads one key of these with its value.
+// readEntry reads one of keys and its value.
 func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	name := key.Value
 	switch {
 	case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
-		p.addFault(key.Line, key.Column, "", "must be a key: the name of a flag of athena run, "+
-			"without its dashes")
+		p.addFault(key.Line, key.Column, "", "invalid key: must be a flag of athena run without its "+
+			"dashes")
 	case name == ConfigFlag:
-		p.addFault(key.Line, key.Column, "", "config: a file cannot name another one: leave it out")
+		p.addFault(key.Line, key.Column, "", "config: a file cannot include another: remove the key")
 	case !slices.Contains(p.keys, name):
 		p.unknownKey(key, keys)
 	case p.first[name] > 0:
-		p.addFault(key.Line, key.Column, name, "%s: is there already, in line %d: leave one of them out",
+		p.addFault(key.Line, key.Column, name, "%s: duplicate key, first in line %d: remove one of them",
 			name, p.first[name])
 	default:
 		p.first[name] = key.Line
@@ -193,29 +189,29 @@ func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	}
 }
 
-// unknownKey tells of a name that is no key. The value of the one that was meant is not
-// known then, unless that is among the keys too.
+// unknownKey adds a fault for an unknown key. The value of the key that was probably meant is then
+// unknown, unless the file also has that key.
 func (p *fileParser) unknownKey(key *yaml.Node, keys map[string]bool) {
 	name := strings.ReplaceAll(strings.ToLower(key.Value[:min(len(key.Value), 100)]), "_", "-")
 	meant := meantFlag(strings.TrimPrefix(name, "--"), p.keys)
-	advice := "athena help environment lists them"
+	advice := "athena help environment lists the flags"
 	if meant != "" {
 		advice = "did you mean " + meant + "?"
 	}
 	if keys[meant] {
 		meant = ""
 	}
-	p.addFault(key.Line, key.Column, meant, "%.100q is no key; %s", key.Value, advice)
+	p.addFault(key.Line, key.Column, meant, "unknown key %.100q; %s", key.Value, advice)
 }
 
-// readValue reads the value of a key, as the flag of this name would take it.
+// readValue reads the value of a key with the syntax of its flag.
 func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	v := fileValue{flag: key}
 	nodes := []*yaml.Node{n}
 	kind := p.flags.Lookup(key).Value.Type()
 	if isList := kind == (seedList{}).Type(); isList && n.Kind == yaml.SequenceNode {
 		nodes = n.Content
-		v.texts, v.lines = []string{""}, []int{line} // also where the list is empty
+		v.texts, v.lines = []string{""}, []int{line} // so that an empty list is set too
 	}
 	sound := true
 	for _, n := range nodes {
@@ -239,20 +235,20 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	}
 }
 
-// scalarTags are the tags of YAML for the types of flags: text in all but these.
+// scalarTags has the YAML tags of the types of flags. All other types are text.
 var scalarTags = map[string]string{"int": "!!int", "bool": "!!bool"}
 
-// checkScalar says what is wrong with a value for a flag of this type.
+// checkScalar returns an error if n is not a valid value for a flag of this kind.
 func (p *fileParser) checkScalar(key, kind string, n *yaml.Node) error {
 	wants := cmp.Or(scalarTags[kind], "!!str")
 	tag := n.ShortTag()
 	switch {
 	case n.Kind == yaml.AliasNode:
-		return errors.New("is an alias: write the value itself")
+		return errors.New("aliases are not supported: write the value")
 	case n.Kind != yaml.ScalarNode:
-		return fmt.Errorf("must be %s, and nothing within it", mustBe(kind))
+		return fmt.Errorf("must be %s, not a list or mapping", mustBe(kind))
 	case tag == "!!null":
-		return fmt.Errorf("has no value: give it one, or leave the line out; it must be %s", mustBe(kind))
+		return fmt.Errorf("no value: must be %s, or remove the key", mustBe(kind))
 	case tag == "!!str" && wants != "!!str" && n.Style&^(yaml.TaggedStyle) != 0:
 		return fmt.Errorf("must be %s, without quotes", mustBe(kind))
 	case tag != wants && wants == "!!str" && kind != "duration":
@@ -267,15 +263,15 @@ func (p *fileParser) checkScalar(key, kind string, n *yaml.Node) error {
 	return err
 }
 
-// mustBe says what a flag of this type takes, after "must be".
+// mustBe describes the values of a type of flag, for use after "must be".
 func mustBe(kind string) string {
 	switch kind {
 	case "int":
-		return "a whole number"
+		return "an integer"
 	case "bool":
 		return "true or false"
 	case "duration":
-		return "a time with its unit, such as 500ms, 10s or 1m30s"
+		return "a duration with a unit, such as 500ms, 10s or 1m30s"
 	case (seedList{}).Type():
 		return "a list of host:port"
 	default:

@@ -16,8 +16,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// TestOrderOfConfiguration holds defaults < file < variables < flags, for values and
-// for a list, which is replaced as a whole.
+// TestOrderOfConfiguration: defaults < file < variables < flags. A list is replaced as a whole.
 func TestOrderOfConfiguration(t *testing.T) {
 	path := writeConfig(t, `# every kind of value
 addr: 127.0.0.1:7001
@@ -34,7 +33,7 @@ name: '7'
 `)
 	environ := map[string]string{
 		"ATHENA_CONFIG": path, "ATHENA_TTL_TIMEOUT": "6s", "ATHENA_LEADER_TIMEOUT": "3s",
-		"ATHENA_NAME": "", // as none
+		"ATHENA_NAME": "", // counts as unset
 	}
 	got := resolve(t, environ, "--leader-timeout", "4s")
 	want := cluster.DefaultConfig()
@@ -42,14 +41,14 @@ name: '7'
 	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
 	want.HeartbeatInterval, want.TTLTimeout = 50*time.Millisecond, 6*time.Second
 	want.LeaderTimeout, want.Memory = 4*time.Second, true
-	want.LeaseTimeout = got.LeaseTimeout // a default of Start
+	want.LeaseTimeout = got.LeaseTimeout // Start chooses the default
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	got = resolve(t, environ, "--config", writeConfig(t, "addr: 127.0.0.1:7009\nsize: 1"),
 		"--insecure", "--memory", "--seeds", "127.0.0.1:7009")
 	if got.Addr != "127.0.0.1:7009" || got.HeartbeatInterval != 100*time.Millisecond {
-		t.Errorf("--config over ATHENA_CONFIG: %+v, want that file alone", got)
+		t.Errorf("--config over ATHENA_CONFIG: %+v, want only that file", got)
 	}
 	seeds := resolve(t, map[string]string{"ATHENA_SEEDS": "127.0.0.1:7003"}, "--config", path).Seeds
 	if diff := cmp.Diff([]string{"127.0.0.1:7003"}, seeds); diff != "" {
@@ -57,7 +56,7 @@ name: '7'
 	}
 }
 
-// TestFormsOfValues that mean the same as flags.
+// TestFormsOfValues has the YAML forms that set the same values as flags.
 func TestFormsOfValues(t *testing.T) {
 	for _, c := range []struct{ text, flag, want string }{
 		{"seeds: a:1, b:2", "seeds", "a:1,b:2"},
@@ -73,12 +72,12 @@ func TestFormsOfValues(t *testing.T) {
 		{"name: yes", "name", "yes"},
 	} {
 		s, f := parsed(t, "--config", writeConfig(t, c.text))
-		_, _ = s.Read(f, in(nil)) // not all that a node needs
+		_, _ = s.Read(f, in(nil)) // the configuration is incomplete
 		if got := f.Lookup(c.flag).Value.String(); got != c.want {
 			t.Errorf("%q: %s %q, want %q", c.text, c.flag, got, c.want)
 		}
 		if o := originOf(f, c.flag); o.from != "file" {
-			t.Errorf("%q: %s is of %+v, want the file", c.text, c.flag, o)
+			t.Errorf("%q: %s has origin %+v, want the file", c.text, c.flag, o)
 		}
 	}
 	for _, empty := range []string{"", "\n# nothing\n", "---\n", "null\n", "{}"} {
@@ -88,74 +87,76 @@ func TestFormsOfValues(t *testing.T) {
 	}
 }
 
-// TestFaultsOfFiles have their line and column, and say what to do.
+// TestFaultsOfFiles: each fault has its line and column, and a remedy.
 func TestFaultsOfFiles(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		want []string // of all faults, in this order
+		want []string // parts of the faults, in this order
 	}{
 		{"heartbeat_interval: 1s", []string{
-			`f:1:1: "heartbeat_interval" is no key; did you mean heartbeat-interval?`}},
-		{"size: 3\n--Seeds: a:1", []string{`f:2:1: "--Seeds" is no key; did you mean seeds?`}},
-		{"frob: 1", []string{`f:1:1: "frob" is no key; athena help environment lists them`}},
-		{"config: x\nsupervised: true", []string{"f:1:1: config: a file cannot name another one: ",
-			`f:2:1: "supervised" is no key`}},
+			`f:1:1: unknown key "heartbeat_interval"; did you mean heartbeat-interval?`}},
+		{"size: 3\n--Seeds: a:1", []string{`f:2:1: unknown key "--Seeds"; did you mean seeds?`}},
+		{"frob: 1", []string{`f:1:1: unknown key "frob"; athena help environment lists the flags`}},
+		{"config: x\nsupervised: true", []string{"f:1:1: config: a file cannot include another: ",
+			`f:2:1: unknown key "supervised"`}},
 		{"size: 3\nname: a\nsize: 4", []string{
-			"f:3:1: size: is there already, in line 1: leave one of them out"}},
+			"f:3:1: size: duplicate key, first in line 1: remove one of them"}},
 		{"size: three\njoin-only: 1\nttl-timeout: 10", []string{
-			`f:1:7: size "three": must be a whole number`, `f:2:12: join-only "1": must be true or false`,
-			`f:3:14: ttl-timeout "10": must be a time with its unit, such as 500ms`}},
-		{"size: '3'\nsize : 3.5", []string{`size "3": must be a whole number, without quotes`,
-			"f:2:1: size: is there already"}},
+			`f:1:7: size "three": must be an integer`, `f:2:12: join-only "1": must be true or false`,
+			`f:3:14: ttl-timeout "10": must be a duration with a unit, such as 500ms`}},
+		{"size: '3'\nsize : 3.5", []string{`size "3": must be an integer, without quotes`,
+			"f:2:1: size: duplicate key"}},
 		{"size: 99999999999999999999", []string{"f:1:7: size"}},
 		{"memory: yes", []string{`f:1:9: memory "yes": must be true or false`}},
-		{"lease-timeout: 3 s", []string{`f:1:16: lease-timeout "3 s": must be a time`}},
+		{"lease-timeout: 3 s", []string{`f:1:16: lease-timeout "3 s": must be a duration`}},
 		{"name: 5\ncluster: 2026-01-01\ndata-dir: true", []string{
 			`f:1:7: name "5": must be text: put it in quotes`, "f:2:10: cluster", "f:3:11: data-dir"}},
-		{"size:\nname: ~", []string{"f:1:6: size: has no value: give it one, or leave the line out",
-			`f:2:7: name "~": has no value`}},
-		{"size: [3]\nname: {a: 1}", []string{"f:1:7: size: must be a whole number, and nothing within",
+		{"size:\nname: ~", []string{"f:1:6: size: no value: must be an integer, or remove the key",
+			`f:2:7: name "~": no value`}},
+		{"size: [3]\nname: {a: 1}", []string{"f:1:7: size: must be an integer, not a list or mapping",
 			"f:2:7: name: must be text"}},
 		{"seeds:\n  - a:1\n  - [b:2]\n  - 7\n  - c:1,d:1\n  - ''", []string{
 			"f:3:5: seeds: must be", `f:4:5: seeds "7": must be`, "f:5:5: seeds \"c:1,d:1\": ",
 			"f:6:5: seeds: "}},
-		{"seeds: a:1 b:2", []string{`f:1:8: seeds "a:1 b:2": seeds are separated by commas`}},
-		{"name: &a x\ncluster: *a", []string{"f:2:10: cluster", "is an alias: write the value"}},
-		{"name: x\n<<: {size: 3}", []string{"f:2:1: must be a key"}},
-		{"? [a]\n: 1\n3: 4", []string{"f:1:3: must be a key: ", "f:3:1: must be a key"}},
+		{"seeds: a:1 b:2", []string{`f:1:8: seeds "a:1 b:2": separate seeds by commas`}},
+		{"name: &a x\ncluster: *a", []string{"f:2:10: cluster",
+			"aliases are not supported: write the value"}},
+		{"name: x\n<<: {size: 3}", []string{"f:2:1: invalid key"}},
+		{"? [a]\n: 1\n3: 4", []string{"f:1:3: invalid key: ", "f:3:1: invalid key"}},
 		{"name: !!binary eA==", []string{"f:1:7: name"}},
-		{"- size: 3", []string{"f:1:1: must be lines of the form key: value"}},
-		{"size 3", []string{"f:1:1: must be lines of the form key: value"}},
+		{"- size: 3", []string{"f:1:1: must consist of lines key: value"}},
+		{"size 3", []string{"f:1:1: must consist of lines key: value"}},
 		{"size: 3\n---\nname: x", []string{"f:2:1: a second document begins here"}},
 		{"size: 3\n...\nname: x", []string{"f:3:1: a second document begins here"}},
-		{"size: 3\n---\n[", []string{"f:4:1: no YAML: did not find expected node content"}},
-		{"size: 3\n name: x", []string{"f:2:6: no YAML: mapping values are not allowed"}},
-		{"size: 3\n\tname: x", []string{"f:2:1: no YAML: found a tab"}},
-		{"seeds: [a:1", []string{"f:2:1: no YAML: did not find expected ',' or ']', while parsing a " +
-			"flow sequence from line 1 on"}},
-		{"name: *x", []string{"f:1:7: no YAML: unknown anchor"}},
-		{"name: a\ncluster: \xff", []string{"f:2:10: there is a character that is no text"}},
-		{"name: a\x00", []string{"f:1:8: there is a character that is no text"}},
-		{"\xff\xfes\x00", []string{"f:1:1: there is a character that is no text"}},
+		{"size: 3\n---\n[", []string{"f:4:1: invalid YAML: did not find expected node content"}},
+		{"size: 3\n name: x", []string{"f:2:6: invalid YAML: mapping values are not allowed"}},
+		{"size: 3\n\tname: x", []string{"f:2:1: invalid YAML: found a tab"}},
+		{"seeds: [a:1",
+			[]string{"f:2:1: invalid YAML: did not find expected ',' or ']', while parsing a " +
+				"flow sequence from line 1 on"}},
+		{"name: *x", []string{"f:1:7: invalid YAML: unknown anchor"}},
+		{"name: a\ncluster: \xff", []string{"f:2:10: invalid character"}},
+		{"name: a\x00", []string{"f:1:8: invalid character"}},
+		{"\xff\xfes\x00", []string{"f:1:1: invalid character"}},
 	} {
 		_, wrong := parseFile("f", []byte(c.text))
-		var told []string
+		var texts []string
 		for _, w := range wrong {
-			told = append(told, w.err.Error())
+			texts = append(texts, w.err.Error())
 		}
-		rest := strings.Join(told, "\n")
+		rest := strings.Join(texts, "\n")
 		for _, want := range c.want {
 			_, after, found := strings.Cut(rest, want)
 			if !found {
-				t.Errorf("%q says\n%s\nwant %q in it, in this order",
-					c.text, strings.Join(told, "\n"), want)
+				t.Errorf("%q: got\n%s\nwant %q in it, in this order",
+					c.text, strings.Join(texts, "\n"), want)
 			}
 			rest = after
 		}
 	}
 }
 
-// TestAliasBomb is a file of some lines that means billions of values.
+// TestAliasBomb: a short file that expands to billions of values is rejected.
 func TestAliasBomb(t *testing.T) {
 	text := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c <= 'k'; c++ {
@@ -164,31 +165,31 @@ func TestAliasBomb(t *testing.T) {
 	}
 	values, wrong := parseFile("f", []byte(text+"seeds: *k\n"))
 	if len(values) > 0 || len(wrong) != 12 ||
-		!strings.Contains(wrong[11].err.Error(), "f:12:8: seeds: is an alias") {
+		!strings.Contains(wrong[11].err.Error(), "f:12:8: seeds: aliases are not supported") {
 		t.Errorf("%v, %v, want 12 faults and no value", values, wrong)
 	}
 }
 
-// TestEveryFlagIsAKey but --config.
+// TestEveryFlagIsAKey, except --config.
 func TestEveryFlagIsAKey(t *testing.T) {
 	f := Flags()
 	for _, name := range Settable(f) {
 		_, wrong := parseFile("f", []byte(name+":"))
-		noKey := len(wrong) != 1 || !strings.Contains(wrong[0].err.Error(), "has no value")
+		noKey := len(wrong) != 1 || !strings.Contains(wrong[0].err.Error(), "no value")
 		if noKey != (name == ConfigFlag) {
 			t.Errorf("%s: %v", name, wrong)
 		}
 		known := []string{"string", "int", "bool", "duration", "seeds"}
 		if kind := f.Lookup(name).Value.Type(); !slices.Contains(known, kind) {
-			t.Errorf("--%s is of type %s: let file.go say what a key of it takes", name, kind)
+			t.Errorf("--%s has type %s: add it to mustBe in file.go", name, kind)
 		}
 	}
 }
 
 var placed = regexp.MustCompile(`^f:[1-9][0-9]*:[1-9][0-9]*: `)
 
-// FuzzFile gives run any file of configuration. Each fault has its place in the file,
-// on one line, and what is no fault is a value that the flag takes.
+// FuzzFile parses any configuration file. Each fault is one line with its place in the file, and
+// each value is valid for its flag.
 func FuzzFile(f *testing.F) {
 	for _, text := range []string{
 		"addr: 127.0.0.1:7001\nsize: 3\nseeds:\n  - a:1\n  - b:2\njoin-only: true\nlease-timeout: 1s\n",
@@ -202,20 +203,20 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		values, wrong := parseFile("f", text)
 		for _, w := range wrong {
-			told := w.err.Error()
-			if !placed.MatchString(told) || strings.Contains(told, "\n") || len(told) > 1000 {
-				t.Fatalf("%q: %q, want FILE:LINE:COLUMN and one line", text, told)
+			fault := w.err.Error()
+			if !placed.MatchString(fault) || strings.Contains(fault, "\n") || len(fault) > 1000 {
+				t.Fatalf("%q: %q, want one line with FILE:LINE:COLUMN", text, fault)
 			}
-			line, _, _ := strings.Cut(told[2:], ":")
+			line, _, _ := strings.Cut(fault[2:], ":")
 			n, err := strconv.Atoi(line)
-			// YAML has more line ends than this one.
+			// YAML has line breaks besides the newline.
 			if err != nil || n > len(text)+2 || !strings.ContainsAny(string(text), "\r\u0085\u2028\u2029") &&
 				n > strings.Count(string(text), "\n")+2 {
-				t.Fatalf("%q says %q, a line that it does not have", text, told)
+				t.Fatalf("%q: %q has a line beyond the end", text, fault)
 			}
 		}
 		if err := fromFile(Flags(), "f", values); err != nil {
-			t.Fatalf("%q: %v of a value that was no fault", text, err)
+			t.Fatalf("%q: accepted a value that the flag rejects: %v", text, err)
 		}
 	})
 }

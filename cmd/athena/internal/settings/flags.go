@@ -14,13 +14,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// FlagFault says what is wrong with the flags of a command line.
+// FlagFault rewrites an error of pflag: it adds the valid values of the flag, or a suggestion for
+// an unknown flag.
 func FlagFault(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("--%s %q: %s", bad.GetFlag().Name, bad.GetValue(), wantedValues(bad))
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		// With one dash all of a name are short flags.
+		// After a single dash, pflag reads the name as a list of short flags.
 		name := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 		if meant := meantFlag(name, Settable(cmd.Flags())); meant != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, meant)
@@ -29,7 +30,7 @@ func FlagFault(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// wantedValues says what values a flag has, when it was given another one.
+// wantedValues returns what the value of a flag must be.
 func wantedValues(bad *pflag.InvalidValueError) string {
 	cause := bad.Unwrap()
 	if errors.Is(cause, strconv.ErrRange) {
@@ -37,22 +38,21 @@ func wantedValues(bad *pflag.InvalidValueError) string {
 	}
 	switch bad.GetFlag().Value.Type() {
 	case "int":
-		return "must be a whole number"
+		return "must be an integer"
 	case "intSlice":
-		return "must be whole numbers, separated by commas"
+		return "must be integers separated by commas"
 	case "uint64":
-		return "must be a whole number, not below 0"
+		return "must be a non-negative integer"
 	case "bool":
 		return "must be true or false"
 	case "duration":
-		return "must be a time with its unit, such as 500ms, 10s or 1m30s"
+		return "must be a duration with a unit, such as 500ms, 10s or 1m30s"
 	default:
 		return cause.Error()
 	}
 }
 
-// meantFlag is the flag that somebody may have meant who gave another name, empty
-// where none is near.
+// meantFlag returns the known flag with a similar name, or "".
 func meantFlag(name string, known []string) string {
 	if len(known) == 0 {
 		return ""

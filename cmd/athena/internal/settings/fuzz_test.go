@@ -16,9 +16,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// FuzzSettings gives run any flags and any environment, one to a line. It is asked
-// wrongly, and the error names the flag or the variable, or it has a configuration
-// that a node takes.
+// FuzzSettings reads any flags and any environment, one per line. Either the error names the flag
+// or the variable, or the configuration is valid.
 func FuzzSettings(f *testing.F) {
 	good := "--addr=127.0.0.1:7001\n--size=3\n--seeds=127.0.0.1:7001\n--insecure\n--memory"
 	f.Add(good, "ATHENA_NAME=n\nATHENA_SEED=x\nPATH=/")
@@ -39,12 +38,12 @@ func FuzzSettings(f *testing.F) {
 		if found := Misspelled(variables); len(found) > len(variables) {
 			t.Fatalf("%q: misspelled %q", environ, found)
 		}
-		// Errors of pflag are those of cobra, which FuzzCommands holds.
+		// FuzzCommands tests the errors of pflag.
 		if err := flags.Parse(strings.Split(args, "\n")); err != nil {
 			return
 		}
 		if s.file != "" || lookupIn(variables)("ATHENA_CONFIG") != "" {
-			return // FuzzFile has files
+			return // FuzzFile tests files
 		}
 		c, err := s.Read(flags, lookupIn(variables))
 		if err != nil {
@@ -52,7 +51,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		if err := c.Validate(); err != nil || (c.DataDir == "") != c.Memory {
-			t.Fatalf("%q with %q: %+v, which is refused: %v", args, environ, c, err)
+			t.Fatalf("%q with %q: %+v, which is invalid: %v", args, environ, c, err)
 		}
 	})
 }
@@ -68,12 +67,12 @@ func lookupIn(variables []string) func(string) string {
 	}
 }
 
-// checkUsage wants an error that ends the program with 2, and each line of it to
-// name a flag, or a variable, and no field of cluster.Config.
+// checkUsage checks that err is a cli.UsageError, and that each line of it names a flag or a
+// variable, and no field of cluster.Config.
 func checkUsage(t *testing.T, flags *pflag.FlagSet, err error) {
 	t.Helper()
 	if _, ok := errors.AsType[cli.UsageError](err); !ok {
-		t.Fatalf("%v: %v, want a usageError", reflect.TypeOf(err), err)
+		t.Fatalf("%v: %v, want a UsageError", reflect.TypeOf(err), err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		named := slices.ContainsFunc(Settable(flags), func(flag string) bool {

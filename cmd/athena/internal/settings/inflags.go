@@ -12,15 +12,15 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// flagError shows an error of package cluster with the flags, or what set them, in the place
-// of the fields of cluster.Config.
+// flagError is an error of package cluster whose text names flags, or the variables or lines of
+// the file that set them, instead of fields of cluster.Config.
 type flagError struct {
 	err   error
 	flags *pflag.FlagSet
 }
 
-// InFlags returns err with a text that names flags, or the variables or lines of the file
-// that set them, in the place of the fields of cluster.Config.
+// InFlags returns err with a text that names flags, or the variables or lines of the file that
+// set them, instead of fields of cluster.Config.
 func InFlags(err error, flags *pflag.FlagSet) error { return flagError{err, flags} }
 
 // Error implements error.
@@ -29,10 +29,10 @@ func (e flagError) Error() string {
 	return strings.TrimPrefix(text, "invalid configuration:\n")
 }
 
-// Unwrap returns the error of the library.
+// Unwrap returns the error of package cluster.
 func (e flagError) Unwrap() error { return e.err }
 
-// describeError returns the text of err in the words of flags.
+// describeError returns the text of err with flags instead of fields.
 func (e flagError) describeError(err error) string {
 	switch err := err.(type) {
 	case *cluster.FieldError:
@@ -57,7 +57,7 @@ func (e flagError) describeError(err error) string {
 	return err.Error()
 }
 
-// subjectOf names the flag of a field whose fault begins with it.
+// subjectOf names the flag of a field at the beginning of a fault.
 func (e flagError) subjectOf(err *cluster.FieldError) string {
 	flag, ok := flagOf[err.Field]
 	switch {
@@ -85,7 +85,7 @@ func (e flagError) mentionOf(field string) string {
 	}
 }
 
-// addInvalid adds what Validate of cluster.Config returned, without what only follows from
+// addInvalid adds the faults that cluster.Config.Validate returned, except those that follow from
 // values that could not be read.
 func (f *faults) addInvalid(err error) {
 	for _, one := range fieldErrors(err) {
@@ -114,7 +114,7 @@ func defaultOf(flag string) []string {
 	}
 }
 
-// fieldErrors returns the errors that Validate of cluster.Config has joined.
+// fieldErrors returns the errors that cluster.Config.Validate has joined.
 func fieldErrors(err error) (all []*cluster.FieldError) {
 	if one, ok := err.(*cluster.FieldError); ok {
 		return []*cluster.FieldError{one}
@@ -131,7 +131,7 @@ func fieldErrors(err error) (all []*cluster.FieldError) {
 	return nil
 }
 
-// flagOf has the flag that sets each field of cluster.Config.
+// flagOf maps each field of cluster.Config to its flag.
 var flagOf = map[string]string{
 	"Addr":              "addr",
 	"Advertise":         "advertise",

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestEveryFieldHasItsFlag, but for those that no flag sets.
+// TestEveryFieldHasItsFlag, except the fields that no flag sets.
 func TestEveryFieldHasItsFlag(t *testing.T) {
 	f := Flags()
 	unset := map[string]bool{"Receiver": true}
@@ -23,9 +23,9 @@ func TestEveryFieldHasItsFlag(t *testing.T) {
 	}
 }
 
-// TestFlagErrorNamesWhatWasGiven, a flag or its variable, leaves values as they are,
-// and indents what each seed said.
-func TestFlagErrorNamesWhatWasGiven(t *testing.T) {
+// TestFlagErrorNamesOrigin: the text names flags or variables, keeps values as they are, and
+// indents the answer of each seed.
+func TestFlagErrorNamesOrigin(t *testing.T) {
 	seed := member.Address{Host: "db-1", Port: 7000}
 	mismatch := func(field, ours, theirs string) error {
 		return &cluster.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}

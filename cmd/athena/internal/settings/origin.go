@@ -13,19 +13,19 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// Annotations of a flag that something else than the command line has set.
+// Annotations of a flag that a variable or the file has set.
 const (
-	byVariable = "variable" // the name of the variable
-	byFile     = "file"     // "FILE:LINE" of its key, then of each element where it is a list
+	byVariable = "variable" // name of the variable
+	byFile     = "file"     // FILE:LINE of the key, then of each element of a list
 )
 
-// origin says where the value of a flag comes from.
+// origin is the place that a value comes from.
 type origin struct {
 	from string // "default", "file", "env" or "flag"
 	at   string // FILE:LINE, the variable or the flag; empty for a default
 }
 
-// originOf is where the value of a flag comes from.
+// originOf returns the origin of the value of a flag.
 func originOf(flags *pflag.FlagSet, flag string) origin {
 	f := flags.Lookup(flag)
 	switch {
@@ -40,9 +40,8 @@ func originOf(flags *pflag.FlagSet, flag string) origin {
 	}
 }
 
-// Given names a flag by what gave its value, where a fault begins with it: its
-// variable, its place in the file, else the flag itself, which also stands for what
-// nobody gave.
+// Given names a flag by the origin of its value, at the beginning of a fault: the variable, the
+// place in the file, or the flag itself, also if its value is the default.
 func Given(flags *pflag.FlagSet, flag string) string {
 	switch o := originOf(flags, flag); o.from {
 	case "env":
@@ -54,7 +53,7 @@ func Given(flags *pflag.FlagSet, flag string) string {
 	}
 }
 
-// alsoGiven is given in the midst of a sentence.
+// alsoGiven is Given within a sentence.
 func alsoGiven(flags *pflag.FlagSet, flag string) string {
 	if o := originOf(flags, flag); o.from == "file" {
 		return fmt.Sprintf("%s (%s)", flag, o.at)
@@ -62,11 +61,11 @@ func alsoGiven(flags *pflag.FlagSet, flag string) string {
 	return Given(flags, flag)
 }
 
-// elementOf names one element of a list, as given does.
+// elementOf is Given for one element of a list.
 func elementOf(flags *pflag.FlagSet, flag string, index int) string {
 	name := Given(flags, flag)
 	if f := flags.Lookup(flag); originOf(flags, flag).from == "file" {
-		// The first place is that of the whole list.
+		// The first place is the whole list.
 		if places := f.Annotations[byFile]; index+1 < len(places) {
 			name = places[index+1] + ": " + flag
 		}
@@ -74,7 +73,7 @@ func elementOf(flags *pflag.FlagSet, flag string, index int) string {
 	return fmt.Sprintf("%s[%d]", name, index)
 }
 
-// isDefaultTiming reports whether a flag is a timing that nobody gave.
+// isDefaultTiming reports whether a flag is a timing with its default value.
 func isDefaultTiming(flags *pflag.FlagSet, flag string) bool {
 	return isTiming(flag) && originOf(flags, flag).from == "default"
 }
@@ -85,7 +84,7 @@ func isTiming(flag string) bool {
 	})
 }
 
-// fromFile sets each flag that nothing else has, from the values of a file.
+// fromFile sets each flag that no flag or variable has set from the values of a file.
 func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 	for _, v := range values {
 		if flags.Changed(v.flag) {
@@ -94,7 +93,7 @@ func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 		var places []string
 		for i, text := range v.texts {
 			if err := flags.Set(v.flag, text); err != nil {
-				return fmt.Errorf("%s:%d: %w", name, v.lines[i], err) // parseFile took it
+				return fmt.Errorf("%s:%d: %w", name, v.lines[i], err) // impossible: parseFile accepted it
 			}
 			places = append(places, fmt.Sprintf("%s:%d", name, v.lines[i]))
 		}
@@ -105,21 +104,21 @@ func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 	return nil
 }
 
-// MaxFaults is how many faults are told at once.
+// MaxFaults is the maximum number of faults in one error.
 const MaxFaults = 50
 
-// fault is something wrong with the settings. Its text begins with where it is.
+// fault is an error in the settings. Its text begins with its place.
 type fault struct {
-	flag string // whose value is not known because of it; empty where it is of none
+	flag string // the flag whose value is unknown because of it; may be empty
 	err  error
 }
 
-// faults collects what is wrong with the settings.
+// faults collects the errors in the settings.
 type faults struct {
 	flags *pflag.FlagSet
 	list  []error
-	// broken are flags whose values could not be read: what else would be said of
-	// them follows from that.
+	// broken has the flags whose values could not be read. Other faults of these flags are
+	// consequences and are suppressed.
 	broken []string
 }
 
@@ -132,25 +131,25 @@ func (f *faults) addAll(all ...fault) {
 	}
 }
 
-// isBroken reports whether the value of one of these flags is not known.
+// isBroken reports whether the value of any of these flags could not be read.
 func (f *faults) isBroken(flags ...string) bool {
 	return slices.ContainsFunc(flags, func(one string) bool { return slices.Contains(f.broken, one) })
 }
 
-// checkThat wants that ok holds for the value of a flag.
+// checkThat adds a fault of the flag unless ok is true.
 func (f *faults) checkThat(ok bool, flag, format string, args ...any) {
 	if !ok && !f.isBroken(flag) {
 		f.list = append(f.list, fmt.Errorf(Given(f.flags, flag)+format, args...))
 	}
 }
 
-// joinedErr is a usageError of all faults; nil where there are none.
+// joinedErr returns a cli.UsageError with all faults, or nil if there are none.
 func (f *faults) joinedErr() error {
 	switch n := len(f.list); {
 	case n == 0:
 		return nil
 	case n > MaxFaults:
-		more := fmt.Errorf("and %d faults more, --config names the file of most", n-MaxFaults)
+		more := fmt.Errorf("and %d more errors", n-MaxFaults)
 		return cli.Usage(errors.Join(append(slices.Clone(f.list[:MaxFaults]), more)...))
 	default:
 		return cli.Usage(errors.Join(f.list...))

@@ -14,16 +14,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The files that say what can be configured.
+// The files that document the configuration.
 const (
 	examplePath = "../../../../examples/athena.yaml"
 	pagePath    = "../../../../docs/configuration.md"
 )
 
-// ownDefault is a default that the text of a flag tells.
+// ownDefault matches a default in the usage text of a flag.
 var ownDefault = regexp.MustCompile(`\s*\(default (.*)\)$`)
 
-// rowOf is the line of docs/configuration.md for a flag.
+// rowOf returns the line of docs/configuration.md for a flag.
 func rowOf(f *pflag.Flag) string {
 	_, use := pflag.UnquoteUsage(f)
 	value := "`" + f.DefValue + "`"
@@ -35,8 +35,7 @@ func rowOf(f *pflag.Flag) string {
 	return fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, value, use)
 }
 
-// TestConfigurationPage wants the table of docs/configuration.md to be that of the
-// flags.
+// TestConfigurationPage: the table of docs/configuration.md matches the flags.
 func TestConfigurationPage(t *testing.T) {
 	page, err := os.ReadFile(pagePath)
 	if err != nil {
@@ -57,7 +56,7 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// TestExampleFile has every key, and those that are commented out with their defaults.
+// TestExampleFile: the example has every key, and those commented out have their defaults.
 func TestExampleFile(t *testing.T) {
 	text, err := os.ReadFile(examplePath)
 	if err != nil {
@@ -81,12 +80,12 @@ func TestExampleFile(t *testing.T) {
 		inUse := bytes.Contains(text, []byte("\n"+v.flag+":"))
 		want := []string{Flags().Lookup(v.flag).DefValue, effective.Lookup(v.flag).Value.String()}
 		if !inUse && !slices.Contains(want, strings.Join(v.texts, ",")) {
-			t.Errorf("%s: commented out with %q, want a default of %q", v.flag, v.texts, want)
+			t.Errorf("%s: commented out with %q, want the default, one of %q", v.flag, v.texts, want)
 		}
 	}
 	for _, name := range Settable(Flags()) {
 		if name != ConfigFlag && !slices.Contains(keys, name) {
-			t.Errorf("%s: has no line %s:", examplePath, name)
+			t.Errorf("%s: no line %s:", examplePath, name)
 		}
 	}
 }

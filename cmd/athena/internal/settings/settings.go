@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings reads the configuration of a node: flags, ATHENA_ variables and the file
-// of --config, checks it, and says where each value comes from.
+// Package settings reads and checks the configuration of a node from flags, ATHENA_ variables
+// and the --config file, and records the origin of each value.
 package settings
 
 import (
@@ -24,23 +24,23 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// AdminOff is the --admin of a node that nobody can ask.
+// AdminOff is the value of --admin that disables the admin API.
 const AdminOff = "off"
 
-// ConfigFlag names the file of configuration. It is no key of that file.
+// ConfigFlag is the flag for the configuration file. It is not a key of that file.
 const ConfigFlag = "config"
 
-// Settings are the flags of run.
+// Settings holds the flags of athena run.
 type Settings struct {
-	file            string         // of configuration
-	config          cluster.Config // what flags set directly
+	file            string         // the configuration file
+	config          cluster.Config // fields that flags set directly
 	profile         string
 	secretFile      string
 	otherSecretFile string
 	Admin           string
 	AdminWrite      bool
 	adminTokenFile  string
-	adminToken      *admin.Token // of that file, once it was read
+	adminToken      *admin.Token // content of adminTokenFile, once read
 	FlightRecorder  string
 	LogFormat       string
 	LogLevel        string
@@ -54,73 +54,74 @@ var profiles = map[string]func() cluster.Config{
 	"classic": cluster.ClassicConfig,
 }
 
-// Flags are the flags of run, apart from any command line.
+// Flags returns a new set of the flags of athena run.
 func Flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	new(Settings).Define(f)
 	return f
 }
 
-// Define adds the flags of s.
+// Define adds the flags of s to f.
 func (s *Settings) Define(f *pflag.FlagSet) {
 	c := &s.config
 	f.StringVar(&s.file, ConfigFlag, "",
-		"YAML `file` with values of these flags, as athena help config says; flags and variables win")
+		"YAML `file` with values for these flags; see athena help config")
 	f.StringVar(&c.Addr, "addr", "", "host:port to listen on")
 	f.StringVar(&c.Advertise, "advertise", "",
-		"host:port by which the others reach this node, its identity (default --addr)")
-	f.StringVar(&c.Name, "name", "", "name shown to people (default --advertise)")
+		"host:port at which other nodes reach this node; its identity (default --addr)")
+	f.StringVar(&c.Name, "name", "", "display name (default --advertise)")
 	f.StringVar(&c.Cluster, "cluster", cluster.DefaultCluster, "name of the cluster")
 	f.Var(decimal{&c.Size}, "size", "number of members of the full cluster, the same on every node")
 	f.Var(seedList{&c.Seeds}, "seeds",
-		"`host:port,...` of each entry point, the same list on every node")
+		"`host:port,...` of the nodes to join through, the same list on every node")
 	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,
-		"elect at once when the host of a leader refuses its port; "+
-			"only where no proxy, NAT or firewall refuses ports in its place")
+		"elect a new leader as soon as the host of the old one refuses its port; "+
+			"unsafe behind a proxy, NAT or firewall that refuses ports")
 	f.BoolVar(&c.JoinOnly, "join-only", false,
-		"never found a cluster: for a seed that lost its disk, where nobody leads, until it has joined")
-	f.StringVar(&c.DataDir, "data-dir", "", "directory for what the node must remember "+
+		"join an existing cluster, never form one: for a seed that lost its disk")
+	f.StringVar(&c.DataDir, "data-dir", "", "directory for the state of the node "+
 		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
-	f.BoolVar(&c.Memory, "memory", false, "remember nothing over a restart, in place of --data-dir")
+	f.BoolVar(&c.Memory, "memory", false, "keep the state in memory only, instead of in --data-dir")
 	f.StringVar(&s.secretFile, "secret-file", "",
-		"file with the secret that all nodes share, mode 0600; line ends at its end do not count")
+		"file with the secret that all nodes share, mode 0600; trailing newlines are ignored")
 	f.StringVar(&s.otherSecretFile, "other-secret-file", "",
-		"file with a secret that is accepted too, to change the secret node by node")
+		"file with a second accepted secret, to change the secret node by node")
 	f.StringVar(&c.TLSCA, "tls-ca", "",
-		"file with the authorities that nodes have certificates from, "+
-			"in PEM as the next two; the three stand in the place of a secret")
+		"PEM file with the CA certificates of the nodes; use with --tls-cert and --tls-key, "+
+			"instead of a secret")
 	f.StringVar(&c.TLSCert, "tls-cert", "",
-		"file with the certificate of this node, which names the host of --advertise")
-	f.StringVar(&c.TLSKey, "tls-key", "", "file with its private key, mode 0600")
+		"PEM file with the certificate of this node, valid for the host of --advertise")
+	f.StringVar(&c.TLSKey, "tls-key", "", "PEM file with the private key of --tls-cert, mode 0600")
 	f.BoolVar(&c.Insecure, "insecure", false,
-		"run without a secret or certificate, on loopback addresses")
+		"run without a secret or certificate, on loopback addresses only")
 	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false,
 		"run without a secret or certificate on any address")
-	f.StringVar(&s.profile, "profile", "lan", "timings: local, lan, wan or classic")
+	f.StringVar(&s.profile, "profile", "lan", "set of timings: local, lan, wan or classic")
 	for _, t := range Timings(c) {
 		f.DurationVar(t.Value, t.Flag, 0, t.Use+" (default of --profile)")
 	}
-	f.StringVar(&s.Admin, "admin", AdminOff, "admin API: host:port, unix:PATH or off; what is not of "+
-		"this machine alone needs --admin-token-file")
+	f.StringVar(&s.Admin, "admin", AdminOff, "address of the admin API: host:port, unix:PATH or off; "+
+		"addresses other machines can reach need --admin-token-file")
 	f.BoolVar(&s.AdminWrite, "admin-write", false,
-		"let the admin API act too: send, transfer, drain, leave, locks and jobs")
+		"allow write requests to the admin API: send, transfer, drain, leave, locks and jobs")
 	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
-		"file with the token that the admin API wants, mode 0600, at least 16 characters")
+		"file with the token that clients of the admin API must send, mode 0600, "+
+			"at least 16 characters")
 	f.StringVar(&s.FlightRecorder, "flight-recorder", "",
-		"`folder` for a trace of the seconds before this node loses its leadership (go tool trace); "+
-			"nothing is recorded without one")
+		"`directory` for runtime traces (go tool trace), written when this node loses its leadership; "+
+			"unset disables them")
 	f.StringVar(&s.LogFormat, "log-format", "console", "json or console")
 	f.StringVar(&s.LogLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// decimal is a number in tens: 010 is ten, where Go's own flags take it for eight.
+// decimal is an int flag that reads 010 as ten, whereas pflag's reads it as octal.
 type decimal struct{ value *int }
 
 // Set implements pflag.Value.
 func (d decimal) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return err // whoever asks says it in words of its own
+		return err // wantedValues replaces the text
 	}
 	*d.value = n
 	return nil
@@ -137,7 +138,7 @@ func (d decimal) String() string {
 // Type implements pflag.Value.
 func (decimal) Type() string { return "int" }
 
-// seedList is the value of --seeds. Who repeats the flag adds to the list.
+// seedList is the value of --seeds. A repeated flag adds to the list.
 type seedList struct{ seeds *[]string }
 
 // Set implements pflag.Value.
@@ -149,7 +150,7 @@ func (l seedList) Set(text string) error {
 	for seed := range strings.SplitSeq(text, ",") {
 		seed = strings.TrimSpace(seed)
 		if strings.ContainsFunc(seed, unicode.IsSpace) {
-			return errors.New("seeds are separated by commas")
+			return errors.New("separate seeds by commas")
 		}
 		seeds = append(seeds, seed)
 	}
@@ -163,7 +164,7 @@ func (l seedList) String() string { return strings.Join(*l.seeds, ",") }
 // Type implements pflag.Value.
 func (l seedList) Type() string { return "seeds" }
 
-// Timing is a timing of a Config and its flag.
+// Timing is a timing of a cluster.Config and its flag.
 type Timing struct {
 	Flag  string
 	Value *time.Duration
@@ -174,17 +175,18 @@ type Timing struct {
 func Timings(c *cluster.Config) []Timing {
 	return []Timing{
 		{"heartbeat-interval", &c.HeartbeatInterval, "time between keep-alives"},
-		{"heartbeat-timeout", &c.HeartbeatTimeout, "silence after which a member is unreachable"},
-		{"leader-timeout", &c.LeaderTimeout, "silence after which the leader is lost"},
-		{"lease-timeout", &c.LeaseTimeout, "how long an answer of a leader binds a follower to it"},
+		{"heartbeat-timeout", &c.HeartbeatTimeout, "silence after which a member counts as unreachable"},
+		{"leader-timeout", &c.LeaderTimeout, "silence after which followers elect a new leader"},
+		{"lease-timeout", &c.LeaseTimeout,
+			"time for which a follower that answers the leader votes for no other"},
 		{"ttl-timeout", &c.TTLTimeout, "silence after which a member is removed"},
 		{"retry-interval", &c.RetryInterval, "time between attempts to join"},
 	}
 }
 
-// Read adds the variables and the file to the flags of a command line, resolves
-// all, and returns the configuration of the node. An error names every fault and
-// where it is, and is a usageError: nothing was touched yet.
+// Read adds the variables and the file to the flags f of a command line and returns the resulting
+// configuration. The error is a cli.UsageError with every fault and its place. Read changes
+// nothing outside s and f.
 func (s *Settings) Read(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	found := &faults{flags: f}
 	found.addAll(readVariables(f, getenv, Settable(Flags()))...)
@@ -192,7 +194,7 @@ func (s *Settings) Read(f *pflag.FlagSet, getenv func(string) string) (cluster.C
 		s.readFile(found)
 	}
 	if found.isBroken(ConfigFlag) {
-		return s.config, found.joinedErr() // what else is wrong may follow from that
+		return s.config, found.joinedErr() // other faults may be consequences
 	}
 	c := s.resolveConfig(found)
 	return c, found.joinedErr()
@@ -208,7 +210,7 @@ func (s *Settings) readFile(found *faults) {
 	values, wrong := parseFile(s.file, content)
 	for i, one := range wrong {
 		if one.flag != ConfigFlag && found.flags.Changed(one.flag) {
-			wrong[i].flag = "" // its value is known, from a place that wins over the file
+			wrong[i].flag = "" // a flag or variable overrides the value
 		}
 	}
 	found.addAll(wrong...)
@@ -217,7 +219,7 @@ func (s *Settings) readFile(found *faults) {
 	}
 }
 
-// resolveConfig returns the configuration of the node, and adds what is wrong with it.
+// resolveConfig returns the configuration of the node, and adds its faults to found.
 func (s *Settings) resolveConfig(found *faults) cluster.Config {
 	c := s.config
 	f := found.flags
@@ -247,30 +249,30 @@ func (s *Settings) resolveConfig(found *faults) cluster.Config {
 	return c
 }
 
-// checkAdmin looks whether there can be such an admin API, and reads its token.
+// checkAdmin checks the address of the admin API and reads its token.
 func (s *Settings) checkAdmin(found *faults) {
 	if s.Admin == AdminOff {
 		found.checkThat(!s.AdminWrite || found.isBroken("admin"), "admin-write",
-			" needs an admin API: say where with --admin")
+			" needs an admin API: set --admin")
 		return
 	}
 	var err error
 	if s.adminTokenFile != "" {
 		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
 		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
-			return // without it, an address that needs one would be told of too
+			return // otherwise a missing token would be a second fault
 		}
 	}
 	err = adminapi.CheckListen(s.Admin, s.adminToken != nil)
 	if errors.Is(err, adminapi.ErrNoToken) {
 		found.checkThat(found.isBroken("admin-token-file"), "admin",
-			": %w; or name the file of a token with --admin-token-file", err)
+			": %w; or set --admin-token-file", err)
 		return
 	}
 	found.checkThat(err == nil, "admin", ": %w; or off", err)
 }
 
-// Access is what the admin API wants of its callers.
+// Access returns the access control of the admin API.
 func (s *Settings) Access() []admin.AccessOption {
 	if s.adminToken == nil {
 		return nil
@@ -278,7 +280,8 @@ func (s *Settings) Access() []admin.AccessOption {
 	return []admin.AccessOption{admin.WithToken(s.adminToken)}
 }
 
-// readSecrets reads the secrets, where the node is to have them.
+// readSecrets reads the secret files into c, and checks that the node has one kind of
+// authentication.
 func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 	f := found.flags
 	open := "insecure"
@@ -287,7 +290,7 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 	}
 	insecure := c.Insecure || c.InsecureAnywhere
 	contradicts := func(one, other, value string) {
-		found.checkThat(false, one, " contradicts %s%s: leave one of them out", alsoGiven(f, other),
+		found.checkThat(false, one, " contradicts %s%s: remove one of them", alsoGiven(f, other),
 			value)
 	}
 	before, unknown := len(found.list), found.isBroken("secret-file", "insecure", "insecure-anywhere",
@@ -297,20 +300,19 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 		contradicts("tls-cert", "secret-file", " "+s.secretFile)
 	case s.secretFile != "" && insecure:
 		contradicts(open, "secret-file", " "+s.secretFile)
-	case s.hasFiles() && c.InsecureAnywhere && !c.Insecure: // Validate tells the other
+	case s.hasFiles() && c.InsecureAnywhere && !c.Insecure: // Validate reports --insecure
 		contradicts(open, "tls-cert", "")
 	case s.secretFile == "" && !insecure && !s.hasFiles():
 		found.checkThat(unknown, "secret-file",
-			": no secret: name a file that holds one, the same on every "+
-				"node (athena secret new FILE makes it), or certificates with --tls-ca, --tls-cert and "+
-				"--tls-key, or say --insecure")
+			": no secret: set it to a file with the secret of the cluster (created by "+
+				"athena secret new FILE), or set --tls-ca, --tls-cert and --tls-key, or --insecure")
 	case s.secretFile != "":
 		var err error
 		c.Secret, err = cluster.ReadSecret(s.secretFile)
 		found.checkThat(err == nil, "secret-file", ": %w", err)
 	}
 	if len(found.list) > before || unknown {
-		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not tell it again
+		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not report it again
 		return
 	}
 	if s.otherSecretFile != "" {
@@ -320,13 +322,13 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 	}
 }
 
-// hasFiles reports whether certificates come from files.
+// hasFiles reports whether any TLS file is set.
 func (s *Settings) hasFiles() bool {
 	return s.config.TLSCA != "" || s.config.TLSCert != "" || s.config.TLSKey != ""
 }
 
-// defaultDataDir is the same wherever the node is started from: one that is
-// started in another folder and finds no store has forgotten its votes.
+// defaultDataDir returns the default of --data-dir. It does not depend on the working directory:
+// a node that started elsewhere with an empty store would have lost its votes.
 func defaultDataDir(c cluster.Config) (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
@@ -337,7 +339,7 @@ func defaultDataDir(c cluster.Config) (string, error) {
 		base = filepath.Join(home, ".local", "state")
 	}
 	c = c.WithDefaults()
-	// Escaped, neither part can lead out of the folder.
+	// Escaped, neither part can contain a path separator.
 	node := url.PathEscape(c.Cluster) + "@" + strings.ReplaceAll(url.PathEscape(c.Advertise), ":", "_")
 	return filepath.Join(base, "athena", node), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// parsed are flags of a command line.
+// parsed parses the flags of a command line.
 func parsed(t *testing.T, args ...string) (*Settings, *pflag.FlagSet) {
 	t.Helper()
 	var s Settings
@@ -29,12 +29,12 @@ func parsed(t *testing.T, args ...string) (*Settings, *pflag.FlagSet) {
 	return &s, f
 }
 
-// in looks a variable up.
+// in returns a getenv for environ.
 func in(environ map[string]string) func(string) string {
 	return func(name string) string { return environ[name] }
 }
 
-// resolve reads flags and variables as run does.
+// resolve reads flags and variables like athena run.
 func resolve(t *testing.T, environ map[string]string, args ...string) cluster.Config {
 	t.Helper()
 	s, f := parsed(t, args...)
@@ -64,7 +64,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveCertificates takes three files in the place of a secret.
+// TestResolveCertificates: three TLS files replace a secret.
 func TestResolveCertificates(t *testing.T) {
 	pki := transporttest.NewAuthority(t)
 	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
@@ -73,11 +73,11 @@ func TestResolveCertificates(t *testing.T) {
 		"--size", "1", "--tls-cert", cert, "--tls-key", key)
 	if got.TLSCA != pki.Path || got.TLSCert != cert || got.TLSKey != key || got.Insecure ||
 		got.Secret != nil {
-		t.Errorf("got %+v, want the files and nothing insecure", got)
+		t.Errorf("got %+v, want the files, and not insecure", got)
 	}
 }
 
-// TestEnvironment holds the order: defaults, variables, flags.
+// TestEnvironment: defaults < variables < flags.
 func TestEnvironment(t *testing.T) {
 	environ := map[string]string{
 		"ATHENA_ADDR":          "127.0.0.1:7001",
@@ -86,11 +86,11 @@ func TestEnvironment(t *testing.T) {
 		"ATHENA_INSECURE":      "true",
 		"ATHENA_MEMORY":        "true",
 		"ATHENA_TTL_TIMEOUT":   "7s",
-		"ATHENA_SUPERVISED":    "true", // no flag that may be given so
+		"ATHENA_SUPERVISED":    "true", // hidden flags have no variable
 		"ATHENA_SERVICE_HOST":  "10.0.0.1",
 		"ATHENA_PORT":          "tcp://10.0.0.1:7000",
 		"ATHENA_LEADER_TIMOUT": "1s",
-		"ATHENA_JOIN_ONLY":     "", // as none
+		"ATHENA_JOIN_ONLY":     "", // counts as unset
 		"ATHENA_LEASE_TIMEOUT": "",
 	}
 	got := resolve(t, environ, "--size", "3")
@@ -98,7 +98,7 @@ func TestEnvironment(t *testing.T) {
 	want.Addr, want.Size, want.Cluster = "127.0.0.1:7001", 3, cluster.DefaultCluster
 	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
 	want.TTLTimeout, want.Memory = 7*time.Second, true
-	want.LeaseTimeout = got.LeaseTimeout // a default of Start
+	want.LeaseTimeout = got.LeaseTimeout // Start chooses the default
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -110,19 +110,19 @@ func TestEnvironment(t *testing.T) {
 	err := FromEnvironment(Flags(), in(bad))
 	var usage cli.UsageError
 	if !errors.As(err, &usage) {
-		t.Fatalf("%v: %v, want a usageError", bad, err)
+		t.Fatalf("%v: %v, want a UsageError", bad, err)
 	}
 	for _, want := range []string{
-		`ATHENA_SIZE="three": must be a whole number`, `ATHENA_JOIN_ONLY="yes": must be true or false`,
-		`ATHENA_TTL_TIMEOUT="10": must be a time`, `ATHENA_SEEDS="a:1 b:2": seeds are separated by`,
+		`ATHENA_SIZE="three": must be an integer`, `ATHENA_JOIN_ONLY="yes": must be true or false`,
+		`ATHENA_TTL_TIMEOUT="10": must be a duration`, `ATHENA_SEEDS="a:1 b:2": separate seeds by`,
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: says\n%v\nwant %q in it", bad, err, want)
+			t.Errorf("%v: got\n%v\nwant %q in it", bad, err, want)
 		}
 	}
 }
 
-// TestSeedList takes spaces around commas, and one list after the other.
+// TestSeedList: spaces around commas are allowed, and a repeated flag adds to the list.
 func TestSeedList(t *testing.T) {
 	s, _ := parsed(t, "--seeds", " a:1, b:2 ,c:3", "--seeds", "", "--seeds", "d:4")
 	if diff := cmp.Diff([]string{"a:1", "b:2", "c:3", "d:4"}, s.config.Seeds); diff != "" {
@@ -130,8 +130,8 @@ func TestSeedList(t *testing.T) {
 	}
 }
 
-// TestMisspelledVariable is found with the one that was meant; what a container
-// platform makes up is not.
+// TestMisspelledVariable: unknown variables are found with the nearest known one; the variables
+// that container platforms set are not.
 func TestMisspelledVariable(t *testing.T) {
 	got := Misspelled([]string{
 		"PATH=/bin", "ATHENA_SIZE=3", "ATHENA_LEADER_TIMOUT=1s", "ATHENA_SEED=a:1=", "ATHENA_DATADIR=d",
@@ -178,13 +178,13 @@ func TestDefaultDataDir(t *testing.T) {
 	}
 }
 
-// TestSizeIsDecimal: a size with a zero before it is the number that people read.
+// TestSizeIsDecimal: a leading zero does not mean octal.
 func TestSizeIsDecimal(t *testing.T) {
 	var size int
 	for text, want := range map[string]int{"3": 3, "010": 10, "0x10": 0, "1e1": 0} {
 		size = 0
 		if err := (decimal{&size}).Set(text); size != want || (err == nil) != (want > 0) {
-			t.Errorf("%s: got %d, %v; want %d, and an error for what is none", text, size, err, want)
+			t.Errorf("%s: got %d, %v; want %d, or an error if that is 0", text, size, err, want)
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/internal/store"
 )
 
-// Settle is all that run does before it opens anything: read, and what shows only on
-// this machine. The configuration is sound where there is no error. A usageError does
-// not get better by starting again.
+// Settle reads the configuration as Read does, and checks it against this machine: addresses,
+// directories and the store. It opens and creates nothing. If the error is a cli.UsageError, a
+// restart cannot help.
 func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	c, wrong := s.Read(f, getenv)
 	var here []error
@@ -30,11 +30,11 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 	}
 	if s.Admin != AdminOff {
 		err := adminapi.TryListen(s.Admin, s.adminToken != nil)
-		if err != nil && !errors.Is(err, adminapi.ErrAddress) { // of which read has told
+		if err != nil && !errors.Is(err, adminapi.ErrAddress) { // Read has reported ErrAddress
 			here = append(here, fmt.Errorf("%s: %w", Given(f, "admin"), err))
 		}
 	}
-	if wrong != nil { // else it is not known which store and address it must be
+	if wrong != nil { // the store and the address are known only if the rest is valid
 		return c, cli.Usage(errors.Join(append([]error{wrong}, here...)...))
 	}
 	if err := c.CheckAddr(); err != nil {
@@ -51,8 +51,8 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 	return c, errors.Join(here...)
 }
 
-// Allowed says what to do where the system does not let this process have a file below
-// the path of a flag, and who it runs as.
+// Allowed adds to a permission error the user of this process and a remedy. flag is the flag that
+// sets the path.
 func Allowed(err error, flag string) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(at, fs.ErrPermission) {
@@ -62,6 +62,6 @@ func Allowed(err error, flag string) error {
 	if u, err := user.Current(); err == nil {
 		who = u.Username
 	}
-	return fmt.Errorf("%w; this process runs as user %s: start it as the owner of %s, let that "+
-		"user read and write it, or name another --%s", err, who, at.Path, flag)
+	return fmt.Errorf("%w; this process runs as user %s: run it as the owner of %s, grant the "+
+		"user access, or set --%s to another path", err, who, at.Path, flag)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestForbiddenFile names the path, the user and what to do; other errors stay as
-// they are.
+// TestForbiddenFile: a permission error gets the path, the user and a remedy; other errors are
+// unchanged.
 func TestForbiddenFile(t *testing.T) {
 	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
 	got := Allowed(flagError{forbidden, pflag.NewFlagSet("run", pflag.ContinueOnError)}, "data-dir")
 	for _, want := range []string{
-		"runs as user ", "owner of /d/athena.state", "read and write", "--data-dir",
+		"runs as user ", "owner of /d/athena.state", "grant the user access", "--data-dir",
 	} {
 		if !strings.Contains(got.Error(), want) || !errors.Is(got, fs.ErrPermission) {
 			t.Errorf("got %v, want %q in it", got, want)

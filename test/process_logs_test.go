@@ -56,8 +56,8 @@ func TestProcessLogs(t *testing.T) {
 		t.Errorf("exit %d, want 0", code)
 	}
 	for _, text := range []string{
-		"ignored: the variable stands for no flag", "starting", "started", "leader changed",
-		"told to leave by the admin API", "leaving the cluster", "left the cluster", "ended",
+		"ignored an unknown environment variable", "starting", "started", "leader changed",
+		"stopping: the admin API requested it", "leaving the cluster", "left the cluster", "ended",
 	} {
 		p.waitForLines(text, 1)
 	}
@@ -93,6 +93,6 @@ func TestProcessLogsOfASignal(t *testing.T) {
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit %d, want 0", code)
 	}
-	p.waitForLines("told to stop; a second signal ends at once", 1)
-	p.waitForLines("stopped before it had joined", 1)
+	p.waitForLines("stopping on a signal; a second one exits immediately", 1)
+	p.waitForLines("stopped before joining", 1)
 }

@@ -28,15 +28,15 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// A node may take a little longer to leave than it promises, but not so long that a
-// supervisor kills it.
+// Leaving takes at most LeaderTimeout + leaveMargin, and at most maxLeave: supervisors kill a
+// process after 30 s or more.
 const (
-	leaveSpare = 2 * time.Second
-	maxLeave   = 20 * time.Second
+	leaveMargin = 2 * time.Second
+	maxLeave    = 20 * time.Second
 )
 
-// neededFiles is how many files a node has to be able to open: one for each caller of the
-// admin API, and several times the 15 that it uses itself.
+// neededFiles is the number of open files that a node needs: one for each connection of the
+// admin API, and four times the 15 that it uses itself.
 const neededFiles = adminapi.MaxConnections + 64
 
 // newLogger returns a logger that writes to w. Format is json or console, level debug, info,
@@ -48,7 +48,7 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	}
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
-		panic(err) // settings accepts only known levels
+		panic(err) // impossible: settings has checked the level
 	}
 	return slog.New(zslog.NewHandler(zerolog.New(w).With().Timestamp().Logger().Level(l)))
 }
@@ -61,9 +61,9 @@ func isTerminal(f *os.File) bool {
 // Options say how to run a node.
 type Options struct {
 	Settings *settings.Settings
-	Config   cluster.Config     // that Settings gave
-	Flags    *pflag.FlagSet     // that Settings was read from
-	Log      io.Writer          // gets the log
+	Config   cluster.Config     // the result of Settings
+	Flags    *pflag.FlagSet     // the flags of Settings
+	Log      io.Writer          // where log lines go
 	Parent   *supervised.Parent // nil unless a demo started this process
 }
 
@@ -71,17 +71,16 @@ type Options struct {
 type daemon struct {
 	Options
 	log       *slog.Logger
-	admin     string // where the admin API listens, or settings.AdminOff
+	admin     string // address of the admin API, or settings.AdminOff
 	others    *admin.Others
-	listening chan *cluster.Node // gets the node before it has joined
+	listening chan *cluster.Node // receives the node as soon as it listens
 }
 
-// quietBuffers is the switch that quic-go has for a warning of its own, which
-// comes on standard error, not as a line of the log. The node tells the same with
-// advice.
+// quietBuffers disables a warning that quic-go writes to standard error. The node logs the
+// same warning, with a remedy.
 const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
-// Run runs a node until a signal, the admin API or a failure ends it.
+// Run runs a node until a signal or the admin API stops it, or it fails.
 func Run(o Options) error {
 	d := &daemon{
 		Options:   o,
@@ -90,13 +89,12 @@ func Run(o Options) error {
 		listening: make(chan *cluster.Node, 1),
 	}
 	for _, found := range settings.Misspelled(os.Environ()) {
-		d.log.Warn("ignored: the variable stands for no flag",
+		d.log.Warn("ignored an unknown environment variable",
 			slog.String("variable", found[0]), slog.String("nearest", found[1]))
 	}
 	return d.run()
 }
 
-// Run is the whole life of the process.
 func (d *daemon) run() error {
 	if err := os.Setenv(quietBuffers, "true"); err != nil {
 		return err
@@ -114,7 +112,7 @@ func (d *daemon) run() error {
 		}
 		d.admin = admin.AddrOf(l)
 		defer d.serveAdmin(l, func() {
-			d.log.Info("told to leave by the admin API")
+			d.log.Info("stopping: the admin API requested it")
 			leave(cli.ErrStopped)
 		})()
 	}
@@ -139,7 +137,7 @@ func (d *daemon) run() error {
 	case isMismatch:
 		return cli.Usage(settings.InFlags(err, d.Flags))
 	case errors.Is(context.Cause(ctx), cli.ErrStopped) && err != nil:
-		d.log.Info("stopped before it had joined")
+		d.log.Info("stopped before joining")
 		return nil
 	case err != nil:
 		return settings.Allowed(settings.InFlags(err, d.Flags), "data-dir")
@@ -159,28 +157,28 @@ func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	supervisor.joined(ctx, node)
 	select {
 	case <-node.Done():
-		return fmt.Errorf("the node ended: %w", node.Err())
+		return fmt.Errorf("the node failed: %w", node.Err())
 	case <-ctx.Done():
 		supervisor.leaving()
 		return d.leave(node)
 	}
 }
 
-// logStart logs who this process is, and what may hinder it.
+// logStart logs the identity of the node, and a warning if the limit of open files is low.
 func (d *daemon) logStart() {
 	c := d.Config.WithDefaults()
 	d.log.Info("starting", slog.String("address", c.Advertise), slog.String("cluster", c.Cluster),
 		slog.Int("size", c.Size), slog.String("admin", d.admin),
 		slog.String("data", cmp.Or(d.Config.DataDir, "memory")))
 	if limit, known := openFilesLimit(); known && limit < neededFiles {
-		d.log.Warn("few open files are allowed, so that callers may find the admin API closed: "+
-			"raise the limit with ulimit -n, or LimitNOFILE of systemd",
+		d.log.Warn("the limit of open files is low, and the admin API may refuse connections: "+
+			"raise it with ulimit -n or LimitNOFILE of systemd",
 			slog.Uint64("limit", limit), slog.Uint64("want", neededFiles))
 	}
 }
 
-// serveAdmin answers the admin API from when there is a node to ask, until what it
-// returns is called. leave makes this process leave and end.
+// serveAdmin serves the admin API from the time the node listens until stop is called. A request
+// to /v1/leave calls leave.
 func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -197,10 +195,10 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 			}
 			err := admin.Serve(ctx, l, admin.New(node, cli.Build(), opts...), d.Settings.Access()...)
 			if err != nil {
-				d.log.Error("the admin API ended; the node goes on", slog.Any("error", err))
+				d.log.Error("the admin API failed; the node keeps running", slog.Any("error", err))
 			}
 		case <-ctx.Done():
-			_ = l.Close() // nobody was answered
+			_ = l.Close() // nothing was served
 		}
 	}()
 	return func() {
@@ -210,9 +208,9 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 }
 
 func (d *daemon) leave(node *cluster.Node) error {
-	bound := min(d.Config.LeaderTimeout+leaveSpare, maxLeave)
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	timeout := min(d.Config.LeaderTimeout+leaveMargin, maxLeave)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", bound.Milliseconds()))
+	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", timeout.Milliseconds()))
 	return node.Leave(ctx)
 }

@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// flightAge is how far back a trace goes at least, where flightBytes suffice.
+	// A trace covers the last flightAge or more, unless that exceeds flightBytes.
 	flightAge   = 10 * time.Second
 	flightBytes = 16 << 20
-	// flightPause is the least time between two traces, and maxFlights how many are
-	// kept: a node that loses its leadership all the time must not fill a disk.
+	// At most one trace is written per flightPause, and maxFlights are kept, so that a node
+	// that loses its leadership again and again does not fill the disk.
 	flightPause = time.Minute
 	maxFlights  = 8
 	flightBegin = "athena-"
 	flightEnd   = ".trace"
 )
 
-// flight keeps a trace of what the runtime did in the last seconds, and writes it down
-// when this node loses a leadership that nobody gave up: by then it is too late to look
-// what held it up.
+// flight records a trace of the last seconds of the runtime, and writes it to a file when this
+// node loses its leadership without a hand-over, so that the cause of a stall can be found
+// afterwards.
 type flight struct {
 	dir      string
 	log      *slog.Logger
 	recorder *trace.FlightRecorder
-	leads    bool // with authority, by the newest event
+	leads    bool // with authority, as of the last event
 	written  time.Time
 }
 
-// newFlight begins to record. The folder is made where it is missing.
+// newFlight creates dir if it does not exist, and starts to record.
 func newFlight(dir string, log *slog.Logger) (*flight, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,16 +51,16 @@ func newFlight(dir string, log *slog.Logger) (*flight, error) {
 	return f, f.recorder.Start()
 }
 
-// watch follows the node until ctx or the node ends.
+// watch follows the events of the node until ctx or the node ends.
 func (f *flight) watch(ctx context.Context, node *cluster.Node) {
 	defer f.recorder.Stop()
 	for e := range node.Events(ctx) {
-		f.saw(e, node.Self().Address, time.Now())
+		f.onEvent(e, node.Self().Address, time.Now())
 	}
 }
 
-// saw writes a trace where e says that the node at self lost its leadership.
-func (f *flight) saw(e cluster.Event, self member.Address, now time.Time) {
+// onEvent writes a trace if e means that the node at self lost its leadership.
+func (f *flight) onEvent(e cluster.Event, self member.Address, now time.Time) {
 	led := f.leads
 	switch e := e.(type) {
 	case cluster.Snapshot:
@@ -74,15 +74,16 @@ func (f *flight) saw(e cluster.Event, self member.Address, now time.Time) {
 		f.written = now
 		path, err := f.write(now, string(e.Cause))
 		if err != nil {
-			f.log.Warn("no trace of the lost leadership was written", slog.Any("error", err))
+			f.log.Warn("cannot write the trace of the lost leadership", slog.Any("error", err))
 			return
 		}
-		f.log.Warn("wrote a trace of the seconds before this leadership was lost: go tool trace FILE",
+		f.log.Warn("wrote a trace of the seconds before the leadership was lost; open it with "+
+			"go tool trace",
 			slog.String("file", path), slog.String("cause", string(e.Cause)))
 	}
 }
 
-// write gives a trace its name when it is whole, and removes those that are too many.
+// write writes a trace, renames it when it is complete, and removes old traces.
 func (f *flight) write(now time.Time, cause string) (path string, err error) {
 	name := now.UTC().Format("20060102T150405.000Z")
 	if cause != "" {
@@ -107,9 +108,9 @@ func (f *flight) write(now time.Time, cause string) (path string, err error) {
 	return path, f.prune()
 }
 
-// prune removes all traces but the newest.
+// prune removes all but the newest maxFlights traces.
 func (f *flight) prune() error {
-	files, err := os.ReadDir(f.dir) // sorted, and so by the time in their names
+	files, err := os.ReadDir(f.dir) // sorted by name, which begins with the time
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (f *flight) prune() error {
 	})
 	for _, e := range files[:max(0, len(files)-maxFlights)] {
 		if err := os.Remove(filepath.Join(f.dir, e.Name())); err != nil {
-			return fmt.Errorf("an old trace stays: %w", err)
+			return fmt.Errorf("remove an old trace: %w", err)
 		}
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestFlightRecorder writes a trace when the node loses a leadership that nobody gave
-// up, and at no other time; one a minute, of which the newest stay.
+// TestFlightRecorder: a trace is written when the node loses its leadership without a
+// hand-over, at most once a minute, and only the newest traces are kept.
 func TestFlightRecorder(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "made [x]")
@@ -47,28 +47,28 @@ func TestFlightRecorder(t *testing.T) {
 	}
 
 	theirs := cluster.LeaderChanged{Leader: at(other), Quorate: true, Cause: cluster.CauseCrash}
-	f.saw(theirs, self, now)
-	traces(0, "another one became leader")
-	f.saw(mine, self, now)
-	f.saw(cluster.LeaderChanged{Leader: at(other), Cause: cluster.CauseHandOver}, self, now)
+	f.onEvent(theirs, self, now)
+	traces(0, "after another node became leader")
+	f.onEvent(mine, self, now)
+	f.onEvent(cluster.LeaderChanged{Leader: at(other), Cause: cluster.CauseHandOver}, self, now)
 	traces(0, "after a hand-over")
 	var leading cluster.Snapshot
 	leading.View.Leader, leading.View.Quorate = self, true
-	f.saw(leading, self, now)
-	f.saw(cluster.LeaderChanged{Leader: at(self), Cause: cluster.CauseLeaseLost}, self, now)
+	f.onEvent(leading, self, now)
+	f.onEvent(cluster.LeaderChanged{Leader: at(self), Cause: cluster.CauseLeaseLost}, self, now)
 	path := traces(1, "after a lost lease")[0]
 	if text, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(text, []byte("go 1.")) {
 		t.Errorf("%s: %v, begins with %.20q; want a trace of Go", path, err, text)
 	}
 	if !strings.HasSuffix(path, "-lease-lost.trace") || !strings.Contains(log.String(), path) {
-		t.Errorf("%s: want the cause in its name, and the file in the log: %s", path, &log)
+		t.Errorf("%s: want the cause in its name, and the path in the log: %s", path, &log)
 	}
-	f.saw(mine, self, now)
-	f.saw(cluster.LeaderChanged{Cause: cluster.CauseLeaseLost}, self, now.Add(flightPause-1))
+	f.onEvent(mine, self, now)
+	f.onEvent(cluster.LeaderChanged{Cause: cluster.CauseLeaseLost}, self, now.Add(flightPause-1))
 	traces(1, "within a minute")
 	for i := range maxFlights + 2 {
-		f.saw(mine, self, now)
-		f.saw(cluster.LeaderChanged{Cause: cluster.CauseSilence}, self,
+		f.onEvent(mine, self, now)
+		f.onEvent(cluster.LeaderChanged{Cause: cluster.CauseSilence}, self,
 			now.Add(time.Duration(i+1)*flightPause))
 	}
 	all := traces(maxFlights, "after many")
@@ -77,17 +77,17 @@ func TestFlightRecorder(t *testing.T) {
 	if last := all[len(all)-1]; last != want {
 		t.Errorf("newest is %s, want %s", last, want)
 	}
-	const wrote = "wrote a trace of the seconds before this leadership was lost: go tool trace FILE"
+	const wrote = "wrote a trace of the seconds before the leadership was lost"
 	if got := strings.Count(log.String(), wrote); got != 1+maxFlights+2 {
-		t.Errorf("%d lines say that a trace was written, want one for each: %s", got, &log)
+		t.Errorf("%d lines about written traces, want one for each: %s", got, &log)
 	}
 	if _, err := newFlight(filepath.Join(path, "below"), slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("no error for a folder that cannot be made")
+		t.Error("no error for a directory that cannot be created")
 	}
 }
 
-// TestATraceThatIsNotWrittenIsToldOf, once a minute.
-func TestATraceThatIsNotWrittenIsToldOf(t *testing.T) {
+// TestFailedTraceIsLogged once a minute.
+func TestFailedTraceIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "traces")
 	f, err := newFlight(dir, newLogger(&log, "json", "info"))
@@ -100,9 +100,9 @@ func TestATraceThatIsNotWrittenIsToldOf(t *testing.T) {
 	}
 	for range 3 {
 		f.leads = true
-		f.saw(cluster.LeaderChanged{Cause: cluster.CauseSilence}, member.Address{}, time.Now())
+		f.onEvent(cluster.LeaderChanged{Cause: cluster.CauseSilence}, member.Address{}, time.Now())
 	}
-	const want = `"message":"no trace of the lost leadership was written"`
+	const want = `"message":"cannot write the trace of the lost leadership"`
 	if got := log.String(); strings.Count(got, want) != 1 || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q, want one line", got)
 	}

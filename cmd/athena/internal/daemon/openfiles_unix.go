@@ -6,8 +6,8 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// openFilesLimit returns how many files this process may have open; false if the system
-// does not tell. Go has raised the soft limit to the hard one.
+// openFilesLimit returns the limit of open files of this process; false if it is unknown. The Go
+// runtime has raised the soft limit to the hard limit.
 func openFilesLimit() (uint64, bool) {
 	var limit unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)

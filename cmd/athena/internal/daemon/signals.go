@@ -13,19 +13,17 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-const (
-	// sameSignal is the time within which two signals count as one.
-	sameSignal = 100 * time.Millisecond
-)
+// sameSignal is the time within which two signals count as one: timeout(1) and terminals signal
+// the process and its group.
+const sameSignal = 100 * time.Millisecond
 
-// untilSignal returns a context that ends, with the cause errStopped, at the
-// first SIGINT, SIGTERM or SIGHUP. The second one ends the process, unless it comes
-// so soon that both are one: timeout(1) and terminals signal whole groups as well.
+// untilSignal returns a context that the first SIGINT, SIGTERM or SIGHUP cancels with the cause
+// cli.ErrStopped. A second signal ends the process.
 func untilSignal(log *slog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	done := make(chan struct{})
@@ -36,12 +34,12 @@ func untilSignal(log *slog.Logger) (context.Context, func()) {
 			case s := <-signals:
 				switch {
 				case first.IsZero():
-					log.Info("told to stop; a second signal ends at once",
+					log.Info("stopping on a signal; a second one exits immediately",
 						slog.String("signal", s.String()))
 					first = time.Now()
 					cancel(cli.ErrStopped)
 				case time.Since(first) > sameSignal:
-					log.Warn("ending at once", slog.String("signal", s.String()))
+					log.Warn("exiting immediately on a second signal", slog.String("signal", s.String()))
 					os.Exit(cli.ExitFailed)
 				}
 			case <-done:

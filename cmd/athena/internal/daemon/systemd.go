@@ -13,25 +13,23 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// service tells systemd, where that started the process, how it gets on. A unit of
-// Type=notify is started when the node is an active member and may vote for a new leader:
-// `systemctl restart` of one node after the other is then a rolling restart. One that
-// leads provisionally is started too: where hosts are set up one after the other, nobody
-// starts the second before the first has.
+// service notifies systemd by sd_notify(3), if systemd started the process. A unit of
+// Type=notify counts as started when the node is an active member that may vote, so that
+// `systemctl restart` on one node after the other is a rolling restart. A provisional leader
+// counts as started too: if hosts are set up one by one, the first must not wait for the second.
 type service struct{ log *slog.Logger }
 
-// tell sends a state of sd_notify(3), and reports whether more may be told. Without
-// systemd it does nothing.
-func (s service) tell(state string) bool {
+// notify sends a state of sd_notify(3) and reports success. Without systemd it does nothing.
+func (s service) notify(state string) bool {
 	_, err := systemd.SdNotify(false, state)
 	if err != nil {
-		s.log.Warn("systemd is not told", slog.Any("error", err))
+		s.log.Warn("sd_notify failed", slog.Any("error", err))
 	}
 	return err == nil
 }
 
-// joined says that the node is a member that votes, and from then on who leads, until
-// ctx ends. It returns at once.
+// joined notifies systemd once the node may vote, and of each change of leader until ctx ends.
+// It does not block.
 func (s service) joined(ctx context.Context, node *cluster.Node) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return
@@ -42,13 +40,13 @@ func (s service) joined(ctx context.Context, node *cluster.Node) {
 		case <-ctx.Done():
 			return
 		}
-		if !s.tell(systemd.SdNotifyReady) {
+		if !s.notify(systemd.SdNotifyReady) {
 			return
 		}
 		for e := range node.Events(ctx) {
 			switch e.(type) {
 			case cluster.Snapshot, cluster.LeaderChanged:
-				if !s.tell("STATUS=" + e.String()) {
+				if !s.notify("STATUS=" + e.String()) {
 					return
 				}
 			}
@@ -56,4 +54,4 @@ func (s service) joined(ctx context.Context, node *cluster.Node) {
 	}()
 }
 
-func (s service) leaving() { s.tell(systemd.SdNotifyStopping + "\nSTATUS=leaving the cluster") }
+func (s service) leaving() { s.notify(systemd.SdNotifyStopping + "\nSTATUS=leaving the cluster") }

@@ -8,54 +8,56 @@ import (
 	"sync"
 )
 
-// cutter loses packets, as a network does that is cut: nobody is told.
-type cutter struct {
-	mu  sync.Mutex
-	cut []string // host:port of peers
+// packetFilter silently drops the packets to and from blocked peers, like a broken network.
+type packetFilter struct {
+	mu      sync.Mutex
+	blocked []string // host:port of peers
 }
 
-// set replaces the peers to and from which every packet is lost.
-func (c *cutter) set(peers []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cut = peers
+// setBlocked replaces the list of blocked peers.
+func (f *packetFilter) setBlocked(peers []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blocked = peers
 }
 
-func (c *cutter) loses(peer net.Addr) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.cut) > 0 && slices.Contains(c.cut, peer.String())
+func (f *packetFilter) isBlocked(peer net.Addr) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.blocked) > 0 && slices.Contains(f.blocked, peer.String())
 }
 
-// through returns the socket behind the cutter.
-func (c *cutter) through(socket *net.UDPConn) net.PacketConn { return &cutConn{socket, socket, c} }
+// wrap returns socket behind the filter.
+func (f *packetFilter) wrap(socket *net.UDPConn) net.PacketConn {
+	return &filteredConn{socket, socket, f}
+}
 
-// cutConn shows of the socket only what cannot go past the cutter.
-type cutConn struct {
+// filteredConn hides the methods of the socket that would bypass the filter.
+type filteredConn struct {
 	net.PacketConn
 	socket *net.UDPConn
-	cutter *cutter
+	filter *packetFilter
 }
 
-// SetReadBuffer is what QUIC looks for to have room for bursts.
-func (c *cutConn) SetReadBuffer(bytes int) error { return c.socket.SetReadBuffer(bytes) }
+// SetReadBuffer is called by quic-go, through an interface.
+func (c *filteredConn) SetReadBuffer(bytes int) error { return c.socket.SetReadBuffer(bytes) }
 
-// SetWriteBuffer is its counterpart.
-func (c *cutConn) SetWriteBuffer(bytes int) error { return c.socket.SetWriteBuffer(bytes) }
+// SetWriteBuffer is called by quic-go, through an interface.
+func (c *filteredConn) SetWriteBuffer(bytes int) error { return c.socket.SetWriteBuffer(bytes) }
 
 // ReadFrom implements net.PacketConn.
-func (c *cutConn) ReadFrom(p []byte) (int, net.Addr, error) {
+func (c *filteredConn) ReadFrom(p []byte) (int, net.Addr, error) {
 	for {
 		n, from, err := c.PacketConn.ReadFrom(p)
-		if err != nil || !c.cutter.loses(from) {
+		if err != nil || !c.filter.isBlocked(from) {
 			return n, from, err
 		}
 	}
 }
 
 // WriteTo implements net.PacketConn.
-func (c *cutConn) WriteTo(p []byte, to net.Addr) (int, error) {
-	if c.cutter.loses(to) {
+func (c *filteredConn) WriteTo(p []byte, to net.Addr) (int, error) {
+	if c.filter.isBlocked(to) {
 		return len(p), nil
 	}
 	return c.PacketConn.WriteTo(p, to)

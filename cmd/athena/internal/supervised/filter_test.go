@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestCutter loses packets in both directions, and only those of the peers
-// that are cut.
-func TestCutter(t *testing.T) {
+// TestPacketFilter drops packets in both directions, and only those of blocked peers.
+func TestPacketFilter(t *testing.T) {
 	listen := func() *net.UDPConn {
 		c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
@@ -19,8 +18,8 @@ func TestCutter(t *testing.T) {
 		return c
 	}
 	socket, near, far := listen(), listen(), listen()
-	var cut cutter
-	conn := cut.through(socket)
+	var filter packetFilter
+	conn := filter.wrap(socket)
 	send := func(from net.PacketConn, text string, to net.Addr) {
 		t.Helper()
 		if n, err := from.WriteTo([]byte(text), to); err != nil || n != len(text) {
@@ -35,7 +34,7 @@ func TestCutter(t *testing.T) {
 			t.Errorf("received %q, %v, want %q", b[:n], err, want)
 		}
 	}
-	cut.set([]string{far.LocalAddr().String()})
+	filter.setBlocked([]string{far.LocalAddr().String()})
 	send(far, "lost", socket.LocalAddr())
 	send(near, "from near", socket.LocalAddr())
 	receive(conn, "from near")
@@ -43,7 +42,7 @@ func TestCutter(t *testing.T) {
 	send(conn, "to near", near.LocalAddr())
 	receive(near, "to near")
 
-	cut.set(nil)
+	filter.setBlocked(nil)
 	send(far, "from far", socket.LocalAddr())
 	receive(conn, "from far")
 	send(conn, "to far", far.LocalAddr())

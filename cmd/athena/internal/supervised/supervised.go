@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervised is the side of a demo that runs in each of its nodes: it reports the
-// state of the node to the parent process, and takes orders to lose packets.
+// Package supervised is the part of a demo that runs in each node process: it reports the status
+// of the node to the parent process, and drops packets on its orders.
 package supervised
 
 import (
@@ -23,50 +23,50 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// Report is a line that a supervised node writes on its standard output: first,
-// when it has its port, where its admin API is, then its status after each change.
+// Report is a line of JSON that a supervised node writes to standard output: the address of its
+// admin API once it listens, then its status after each change.
 type Report struct {
 	Admin  string           `json:"admin,omitempty"`
 	Status *adminapi.Status `json:"status,omitempty"`
-	// Asked is the number of the last orderReport before this status. A process that
-	// stood still meanwhile may tell what was so before.
+	// Asked is the number of the last OrderReport before this status. A process that was paused
+	// may first report an older status.
 	Asked int `json:"asked,omitempty"`
 }
 
-// The orders that a supervised node reads, a line each: "cut ADDR ADDR ..."
-// loses every packet to and from these addresses and no others; "heal" none; "report
-// NUMBER" tells the status as it is.
+// Orders that a supervised node reads from standard input, one per line: "cut ADDR ADDR ..."
+// drops all packets to and from these addresses only, "heal" drops none, and "report NUMBER"
+// requests a Report.
 const (
 	OrderCut    = "cut"
 	OrderHeal   = "heal"
 	OrderReport = "report"
 )
 
-// Parent is the parent process as a supervised node sees it.
+// Parent is the connection of a supervised node to its parent process.
 type Parent struct {
-	cut *cutter
+	filter *packetFilter
 
 	mu    sync.Mutex
 	out   *json.Encoder
 	node  *cluster.Node // nil until it is a member
-	asked int           // of the last orderReport
+	asked int           // number of the last OrderReport
 }
 
-// NewParent begins to take orders from in. When in ends, the parent is gone, and
-// this process ends too.
+// NewParent starts to read orders from in. At the end of in, which means that the parent has
+// exited, it ends this process.
 func NewParent(in io.Reader, out io.Writer) *Parent {
-	b := &Parent{out: json.NewEncoder(out), cut: &cutter{}}
+	b := &Parent{out: json.NewEncoder(out), filter: &packetFilter{}}
 	go func() {
 		lines := bufio.NewScanner(in)
 		for lines.Scan() {
 			words := strings.Fields(lines.Text())
 			switch {
 			case len(words) > 0 && words[0] == OrderCut:
-				b.cut.set(words[1:])
+				b.filter.setBlocked(words[1:])
 			case len(words) == 1 && words[0] == OrderHeal:
-				b.cut.set(nil)
+				b.filter.setBlocked(nil)
 			case len(words) == 2 && words[0] == OrderReport:
-				b.answer(words[1])
+				b.reportAs(words[1])
 			default:
 				fmt.Fprintf(os.Stderr, "athena: unknown order %q\n", lines.Text())
 			}
@@ -76,46 +76,46 @@ func NewParent(in io.Reader, out io.Writer) *Parent {
 	return b
 }
 
-// Report tells the status of the node after each change, until it ends.
+// Report reports the status of the node after each change, until the node ends.
 func (b *Parent) Report(node *cluster.Node) {
 	b.mu.Lock()
 	b.node = node
 	b.mu.Unlock()
 	for range node.Events(context.Background()) {
 		b.mu.Lock()
-		b.tellStatus()
+		b.writeStatus()
 		b.mu.Unlock()
 	}
 }
 
-// answer tells the status to who has asked for it by a number.
-func (b *Parent) answer(number string) {
+// reportAs reports the status in response to the OrderReport with this number.
+func (b *Parent) reportAs(number string) {
 	n, err := strconv.Atoi(number)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "athena: no number of an order: %q\n", number)
+		fmt.Fprintf(os.Stderr, "athena: invalid number of an order: %q\n", number)
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = n
-	b.tellStatus()
+	b.writeStatus()
 }
 
-// tellStatus tells how the node is, where there is one. The caller holds mu.
-func (b *Parent) tellStatus() {
+// writeStatus reports the status of the node, if it has joined. b.mu must be held.
+func (b *Parent) writeStatus() {
 	if b.node != nil {
 		s := adminapi.StatusOf(b.node.Status(), cli.Build())
-		b.tell(Report{Status: &s, Asked: b.asked})
+		b.write(Report{Status: &s, Asked: b.asked})
 	}
 }
 
-// tell writes one line. The caller holds mu.
-func (b *Parent) tell(r Report) {
-	_ = b.out.Encode(r) // a parent that is gone is noticed by the end of its orders
+// write writes one line. b.mu must be held.
+func (b *Parent) write(r Report) {
+	_ = b.out.Encode(r) // NewParent detects that the parent has exited
 }
 
-// Network is the network of any node, on a socket whose packets can be cut. When it
-// listens, it reports where the admin API is.
+// Network returns the option for a QUIC network whose packets pass the filter. Once the network
+// listens, it reports the address of the admin API.
 func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Option {
 	return cluster.WithTransport(func(t transport.Config) (transport.Network, error) {
 		tls, err := quicnet.SecretTLS([][]byte{c.Secret}, c.Cluster, time.Now)
@@ -131,12 +131,12 @@ func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Option {
 			return nil, err
 		}
 		b.mu.Lock()
-		b.tell(Report{Admin: adminAddr})
+		b.write(Report{Admin: adminAddr})
 		b.mu.Unlock()
 		return quicnet.New(quicnet.Config{
 			Config:   t,
-			Conn:     b.cut.through(socket),
-			Kernel:   true, // a host that is asked past the cutter tells nothing of one that lives
+			Conn:     b.filter.wrap(socket),
+			Kernel:   true, // probes bypass the filter, but a live node never refuses its port
 			TLS:      tls,
 			ResetKey: key,
 		})

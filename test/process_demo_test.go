@@ -33,8 +33,8 @@ var (
 	formedLine = regexp.MustCompile(`(\w+) active members and a quorate leader after (\d+) ms`)
 	takenOver  = regexp.MustCompile(`(n\d) leads with authority, token \d+, (\d+) ms after`)
 	nodeLine   = regexp.MustCompile(`(?m)^n\d .*, process (\d+)$`)
-	restarted  = regexp.MustCompile(`(n\d) is started again, process (\d+)`)
-	askLine    = regexp.MustCompile(`(?m)^ask        (.*)$`)
+	restarted  = regexp.MustCompile(`(n\d) restarted, process (\d+)`)
+	askLine    = regexp.MustCompile(`(?m)^query      (.*)$`)
 	adminLine  = regexp.MustCompile(`(?m)^dashboard  (http://\S+)/$`)
 )
 
@@ -315,9 +315,10 @@ func TestDemoFaults(t *testing.T) {
 // TestDemoScripts plays each script to its end.
 func TestDemoScripts(t *testing.T) {
 	for script, want := range map[string][]string{
-		"failover":  {"killed, until", "started again, until all were active"},
-		"partition": {"until its authority ended", "led with authority", "healed, until all were active"},
-		"rolling":   {"n1 left", "n2 left", "n3 left", "led, until"},
+		"failover": {"killed, until", "restarted, until all nodes were active"},
+		"partition": {"until its lease ended", "led with authority",
+			"reconnected, until all nodes were active"},
+		"rolling": {"n1 stopped", "n2 stopped", "n3 stopped", "led with authority"},
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
@@ -347,7 +348,7 @@ func TestDemoPortTaken(t *testing.T) {
 	defer l.Close()
 	taken := l.Addr().String()
 	code, stdout, stderr := run(t, "demo", "--size", "1", "--for", "500ms", "--admin", taken)
-	if code != 0 || !strings.Contains(stderr, taken+" is taken") ||
+	if code != 0 || !strings.Contains(stderr, taken+" is in use") ||
 		strings.Contains(stdout, "http://"+taken) {
 		t.Errorf("exit %d, output\n%s\nerror %q, want 0, and another port", code, stdout, stderr)
 	}

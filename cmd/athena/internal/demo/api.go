@@ -18,24 +18,22 @@ import (
 )
 
 const (
-	// nodeTimeout bounds how long the demo waits for a node to answer: one that was
-	// paused from outside never does.
-	nodeTimeout = 2 * time.Second
-	// actTimeout does where the node is to act: it waits for the next leader, or for
-	// handlers, for 15 s at most.
-	actTimeout = 20 * time.Second
+	// getTimeout limits the wait for the response of a node, which may be paused.
+	getTimeout = 2 * time.Second
+	// postTimeout exceeds the 15 s for which a node may wait for the next leader or for handlers.
+	postTimeout = 20 * time.Second
 )
 
-// Codes of errors that only the demo has.
+// Error codes of the demo.
 const (
-	codeNoNode = "no_node" // no node runs that could answer
-	codeNotNow = "not_now" // the node is in no state for that
+	codeNoNode = "no_node" // no node is running
+	codeNotNow = "not_now" // the node is already running, or not running
 )
 
-// nodeEntry is one node in the answer of /v1/nodes.
+// nodeEntry is one node in the response of /v1/nodes.
 type nodeEntry struct {
 	Name    string `json:"name"`
-	PID     int    `json:"pid"` // 0 while it does not run
+	PID     int    `json:"pid"` // 0 while it is not running
 	Address string `json:"address"`
 	Admin   string `json:"admin"` // empty while it does not listen
 	Alive   bool   `json:"alive"`
@@ -43,29 +41,29 @@ type nodeEntry struct {
 	Cut     bool   `json:"cut"`
 }
 
-// newDemoAPI is the admin API of the whole demo: that of a node, answered by
-// the leader where there is one, and what can be done to each node.
+// newDemoAPI returns the admin API of the demo: the API of a node, served by the leader if there
+// is one, and the fault injection for each node.
 func newDemoAPI(f *fleet) http.Handler {
 	api := &demoAPI{fleet: f}
 	api.proxy = &httputil.ReverseProxy{
 		Rewrite: api.rewriteRequest,
-		Transport: twoPaces{
-			look: &http.Transport{ResponseHeaderTimeout: nodeTimeout},
-			act:  &http.Transport{ResponseHeaderTimeout: actTimeout},
+		Transport: methodTransport{
+			get:  &http.Transport{ResponseHeaderTimeout: getTimeout},
+			post: &http.Transport{ResponseHeaderTimeout: postTimeout},
 		},
 		ErrorHandler: api.noAnswer,
-		ErrorLog:     log.New(io.Discard, "", 0), // a node that ends breaks streams off
+		ErrorLog:     log.New(io.Discard, "", 0), // streams break when a node stops
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", api.serveByAny)
-	for _, path := range []string{"/{$}", "/ui/"} { // also while no node answers
+	for _, path := range []string{"/{$}", "/ui/"} { // served even if no node is running
 		mux.Handle("GET "+path, admin.Page())
 		mux.HandleFunc(path, allowMethod("GET, HEAD"))
 	}
 	mux.HandleFunc("GET /v1/nodes", api.serveNodes)
 	mux.HandleFunc("/v1/nodes", allowMethod("GET, HEAD"))
-	mux.HandleFunc("/v1/nodes/", nothingThere)
-	mux.HandleFunc("/v1/nodes/{name}", nothingThere) // or the next one sends elsewhere
+	mux.HandleFunc("/v1/nodes/", notFound)
+	mux.HandleFunc("/v1/nodes/{name}", notFound) // otherwise the next pattern redirects it
 	mux.HandleFunc("/v1/nodes/{name}/{what...}", api.serveByOne)
 	for verb, do := range map[string]func(*node) error{
 		"kill":    f.killNode,
@@ -81,7 +79,7 @@ func newDemoAPI(f *fleet) http.Handler {
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		adminapi.WriteError(w, http.StatusForbidden, adminapi.CodeCrossSite,
-			"the request comes from another site")
+			"cross-origin request refused")
 	}))
 	return sameSite.Handler(mux)
 }
@@ -95,7 +93,7 @@ func (a *demoAPI) serveNodes(w http.ResponseWriter, _ *http.Request) {
 	adminapi.WriteJSON(w, http.StatusOK, a.fleet.listEntries(a.fleet.nodes...))
 }
 
-// listEntries describes nodes as they are now.
+// listEntries returns the current entries of nodes.
 func (f *fleet) listEntries(nodes ...*node) []nodeEntry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,18 +108,18 @@ func (f *fleet) listEntries(nodes ...*node) []nodeEntry {
 	return all
 }
 
-// serveByAny lets the leader answer, or another node where nobody leads.
+// serveByAny passes a request to the leader, or to any running node if there is no leader.
 func (a *demoAPI) serveByAny(w http.ResponseWriter, r *http.Request) {
 	nodes := a.fleet.reachableNodes()
 	if len(nodes) == 0 {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode,
-			"no node runs that could answer")
+			"no node is running; start one with POST /v1/nodes/NAME/restart")
 		return
 	}
 	a.passRequest(w, r, nodes[0].admin, r.URL.Path)
 }
 
-// serveByOne lets one node answer for itself.
+// serveByOne passes a request to the node in its path.
 func (a *demoAPI) serveByOne(w http.ResponseWriter, r *http.Request) {
 	n := a.fleet.findNode(r.PathValue("name"))
 	if n == nil {
@@ -130,24 +128,24 @@ func (a *demoAPI) serveByOne(w http.ResponseWriter, r *http.Request) {
 	}
 	e := a.fleet.listEntries(n)[0]
 	if e.Admin == "" {
-		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
+		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode,
+			e.Name+" is not running; start it with POST /v1/nodes/"+e.Name+"/restart")
 		return
 	}
 	a.passRequest(w, r, e.Admin, "/v1/"+r.PathValue("what"))
 }
 
-// allowMethod refuses all methods but those that are allowed.
+// allowMethod returns a handler that refuses a request whose method is not in allowed.
 func allowMethod(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
 		adminapi.WriteError(w, http.StatusMethodNotAllowed, adminapi.CodeMethodNotAllowed,
-			r.URL.Path+" only takes "+allowed+", not "+r.Method)
+			"method "+r.Method+" not allowed; "+r.URL.Path+" accepts "+allowed)
 	}
 }
 
-func nothingThere(w http.ResponseWriter, r *http.Request) {
-	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
-		"there is nothing at "+r.URL.Path)
+func notFound(w http.ResponseWriter, r *http.Request) {
+	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound, "no such path: "+r.URL.Path)
 }
 
 func (a *demoAPI) serveAct(do func(*node) error) http.HandlerFunc {
@@ -171,13 +169,13 @@ func (a *demoAPI) serveAct(do func(*node) error) http.HandlerFunc {
 
 func noSuchNode(w http.ResponseWriter, r *http.Request) {
 	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
-		"there is no node "+r.PathValue("name")+"; see /v1/nodes")
+		"no such node: "+r.PathValue("name")+"; GET /v1/nodes lists them")
 }
 
-// passRequest lets the node at an address answer for a path.
+// passRequest passes a request for path to the node at an address.
 func (a *demoAPI) passRequest(w http.ResponseWriter, r *http.Request, to, path string) {
-	// A stream of events has no end, and what a node waits for comes later than a
-	// request may take to arrive. The node has bounds of its own for both.
+	// Event streams never end, and some requests wait longer than the deadlines of this server.
+	// The node limits both.
 	rc := http.NewResponseController(w)
 	_ = errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}))
 	r = r.Clone(r.Context())
@@ -186,24 +184,24 @@ func (a *demoAPI) passRequest(w http.ResponseWriter, r *http.Request, to, path s
 }
 
 func (a *demoAPI) rewriteRequest(p *httputil.ProxyRequest) {
-	// The node checks the Host, as everybody does who answers on loopback.
+	// The node accepts only its own address as Host.
 	p.Out.Host = p.Out.URL.Host
-	// That of this demo, which was compared with the Host of this demo.
+	// The Origin names this demo, and newDemoAPI has checked it.
 	p.Out.Header.Del("Origin")
 }
 
-// twoPaces waits longer for a node that acts than for one that only answers.
-type twoPaces struct{ look, act http.RoundTripper }
+// methodTransport uses a transport with a longer timeout for POST.
+type methodTransport struct{ get, post http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (p twoPaces) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t methodTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPost {
-		return p.act.RoundTrip(r)
+		return t.post.RoundTrip(r)
 	}
-	return p.look.RoundTrip(r)
+	return t.get.RoundTrip(r)
 }
 
 func (a *demoAPI) noAnswer(w http.ResponseWriter, _ *http.Request, err error) {
 	adminapi.WriteError(w, http.StatusGatewayTimeout, adminapi.CodeNoAnswer,
-		"the node does not answer: "+err.Error())
+		"no response from the node: "+err.Error())
 }

@@ -23,27 +23,27 @@ import (
 )
 
 const (
-	// demoTries is how often a demo is begun whose ports were taken.
-	demoTries = 3
-	// leaderPatience is how long a demo waits for a leader to name.
-	leaderPatience = 3 * time.Second
-	// maxLogTail is how much of a node's log is shown when it failed.
+	// maxStarts limits the attempts to start all nodes, if their ports are in use.
+	maxStarts = 3
+	// leaderTimeout limits the wait for a leader before the help is printed.
+	leaderTimeout = 3 * time.Second
+	// maxLogTail is how much of a node's log is printed if the node fails to start.
 	maxLogTail = 2 << 10
 )
 
 var (
-	errDemoOver   = errors.New("the time of --for is over")
-	errScriptDone = errors.New("the script is done")
-	errQuit       = errors.New("SIGQUIT: what each goroutine was doing is above")
+	errTimeOver   = errors.New("the time of --for is over")
+	errScriptDone = errors.New("the script is finished")
+	errQuit       = errors.New("SIGQUIT: the stacks of all goroutines are above")
 )
 
-// Run shows the demo until it is over.
+// Run runs the demo until a signal, --for or the end of the script.
 func (d *Options) Run(out, errOut io.Writer) error {
 	ctx, out, stop := untilDemoEnds(out, errOut)
 	defer stop()
 	if d.Length > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d.Length, errDemoOver)
+		ctx, cancel = context.WithTimeoutCause(ctx, d.Length, errTimeOver)
 		defer cancel()
 	}
 	l, err := d.listenAdmin(errOut)
@@ -65,18 +65,19 @@ func (d *Options) Run(out, errOut io.Writer) error {
 	defer f.killAll()
 	d.printHelp(ctx, out, f, l)
 	err = d.playScript(ctx, f, l)
-	if errors.Is(err, cli.ErrStopped) || errors.Is(err, errDemoOver) || errors.Is(err, errScriptDone) {
-		fmt.Fprintf(out, "%9.3f s  the end: %v\n", time.Since(d.Began).Seconds(), err)
+	if errors.Is(err, cli.ErrStopped) || errors.Is(err, errTimeOver) || errors.Is(err, errScriptDone) {
+		fmt.Fprintf(out, "%9.3f s  demo ended: %v\n", time.Since(d.Began).Seconds(), err)
 		return nil
 	}
 	return err
 }
 
-// playScript serves the API and runs the script until something ends.
+// playScript serves the API and runs the script, until ctx or either of them ends. It returns the
+// cause.
 func (d *Options) playScript(ctx context.Context, f *fleet, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.contendForJobs(ctx, d.Jobs)
+	f.campaignForJobs(ctx, d.Jobs)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -94,7 +95,7 @@ func (d *Options) playScript(ctx context.Context, f *fleet, l net.Listener) erro
 	return context.Cause(ctx)
 }
 
-// listenAdmin opens the admin API, on another port where the wanted one is taken.
+// listenAdmin listens on the address of the admin API, or on a free port if that is in use.
 func (d *Options) listenAdmin(errOut io.Writer) (net.Listener, error) {
 	l, err := admin.Listen(d.Admin)
 	if !errors.Is(err, syscall.EADDRINUSE) {
@@ -106,13 +107,14 @@ func (d *Options) listenAdmin(errOut io.Writer) (net.Listener, error) {
 	}
 	l, err = admin.Listen(net.JoinHostPort(host, "0"))
 	if err == nil {
-		fmt.Fprintf(errOut, "athena: %s is taken by another process; using %s in its place\n",
+		fmt.Fprintf(errOut, "athena: %s is in use by another process; using %s instead\n",
 			d.Admin, admin.AddrOf(l))
 	}
 	return l, err
 }
 
-// describeAddress says where the demo can be looked at: with a browser, unless it is a socket.
+// describeAddress returns the first line of the demo: the address of the dashboard, or of the
+// admin API if that is a Unix socket.
 func describeAddress(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return "admin API  " + admin.AddrOf(l)
@@ -120,8 +122,7 @@ func describeAddress(l net.Listener) string {
 	return "dashboard  http://" + admin.AddrOf(l) + "/"
 }
 
-// printHelp prints where everything is, and, unless a script plays, commands to paste,
-// for the leader above all.
+// printHelp prints the nodes and, unless a script runs, commands to paste. They name the leader.
 func (d *Options) printHelp(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
 	nodes := f.listEntries(f.nodes...)
 	for _, e := range nodes {
@@ -139,16 +140,15 @@ func (d *Options) printHelp(ctx context.Context, out io.Writer, f *fleet, l net.
 	if leader := f.firstLeader(ctx); leader != nil {
 		e, what = f.listEntries(leader)[0], "the leader"
 	}
-	fmt.Fprintf(out, "ask        %s members --admin %s\n", cli.Self(), cli.ShellWord(admin.AddrOf(l)))
-	fmt.Fprintf(out, "break      kill -9 %d\n           kills %s, %s\n", e.PID, e.Name, what)
-	fmt.Fprintf(out, "mend       %s http://%s/v1/nodes/%s/restart\n", curl, host, e.Name)
-	fmt.Fprintln(out, "           in place of restart: kill, pause, resume, cut, heal")
+	fmt.Fprintf(out, "query      %s members --admin %s\n", cli.Self(), cli.ShellWord(admin.AddrOf(l)))
+	fmt.Fprintf(out, "kill       kill -9 %d    # %s, %s\n", e.PID, e.Name, what)
+	fmt.Fprintf(out, "restart    %s http://%s/v1/nodes/%s/restart\n", curl, host, e.Name)
+	fmt.Fprintln(out, "           or, instead of restart: kill, pause, resume, cut, heal")
 }
 
-// firstLeader waits a moment for somebody who leads, and returns nil where nobody
-// does by then.
+// firstLeader waits for a leader for at most leaderTimeout, and returns nil if there is none.
 func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
-	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
 	_, _ = f.waitUntil(ctx, func() bool {
 		leader = leaderOf(f.nodes)
@@ -157,8 +157,8 @@ func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
 	return leader
 }
 
-// formFleet starts the nodes. Where one fails because its port was taken in the
-// meantime, all begin anew on others.
+// formFleet starts the nodes. If one of them fails since its port is in use, it starts all of them
+// again on other ports.
 func (d *Options) formFleet(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
 	for try := 1; ; try++ {
 		f, err := newFleet(filepath.Join(dir, strconv.Itoa(try)), d.Size,
@@ -181,14 +181,14 @@ func (d *Options) formFleet(ctx context.Context, dir string, out io.Writer) (*fl
 			return nil, err
 		}
 		log := f.logTail(failed)
-		if try == demoTries || !strings.Contains(log, "in use") {
-			return nil, fmt.Errorf("%s could not start:\n%s", failed.name, log)
+		if try == maxStarts || !strings.Contains(log, "in use") {
+			return nil, fmt.Errorf("%s failed to start; its log ends with:\n%s", failed.name, log)
 		}
-		f.printNote("the port of %s was taken meanwhile; beginning anew on others", failed.name)
+		f.printNote("the port of %s is in use; trying other ports", failed.name)
 	}
 }
 
-// allListen waits until every node listens, or one has failed.
+// allListen waits until all nodes listen, or returns the first that failed.
 func (f *fleet) allListen(ctx context.Context) (failed *node, err error) {
 	_, err = f.waitUntil(ctx, func() bool {
 		failed = nil
@@ -206,7 +206,7 @@ func (f *fleet) allListen(ctx context.Context) (failed *node, err error) {
 	return failed, err
 }
 
-// logTail is the end of a node's log.
+// logTail returns the end of a node's log.
 func (f *fleet) logTail(n *node) string {
 	text, err := os.ReadFile(f.logOf(n))
 	if err != nil {
@@ -215,7 +215,7 @@ func (f *fleet) logTail(n *node) string {
 	return string(text[max(0, len(text)-maxLogTail):])
 }
 
-// otherNodes are the nodes but one.
+// otherNodes returns all nodes except one.
 func (f *fleet) otherNodes(but *node) []*node {
 	return slices.DeleteFunc(slices.Clone(f.nodes), func(n *node) bool { return n == but })
 }

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Run returns an error: processes cannot be paused and resumed here.
+// Run returns an error: this system cannot pause and resume processes.
 func (d *Options) Run(_, _ io.Writer) error {
-	return errors.New("demo needs the signals of a Unix system")
+	return errors.New("demo needs a Unix system, to pause and resume processes")
 }

@@ -26,17 +26,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestDemoChildren holds that variables meant for the demo, or for whoever
-// asks it, do not reach its nodes.
+// TestDemoChildren: the nodes do not inherit the ATHENA_ variables of the demo.
 func TestDemoChildren(t *testing.T) {
-	got := withoutOurs([]string{"HOME=/h", "ATHENA_ADMIN=127.0.0.1:1", "ATHENA_SIZE=3", "PATH=/bin"})
+	got := withoutSettings([]string{"HOME=/h", "ATHENA_ADMIN=127.0.0.1:1", "ATHENA_SIZE=3",
+		"PATH=/bin"})
 	if diff := cmp.Diff([]string{"HOME=/h", "PATH=/bin"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// sees is the status of a node that follows leader ("" for none) by a token.
-func sees(self, leader string, token uint64, members map[string]member.Status) *adminapi.Status {
+// statusOf returns the status of a node that follows leader ("" for none) with a token.
+func statusOf(
+	self, leader string, token uint64, members map[string]member.Status,
+) *adminapi.Status {
 	at := func(name string) (a member.Address) {
 		if name != "" {
 			a = member.Address{Host: name, Port: 1}
@@ -54,7 +56,7 @@ func sees(self, leader string, token uint64, members map[string]member.Status) *
 	return s
 }
 
-// trio is a fleet of three nodes that run as far as it can tell.
+// trio returns a fleet of three nodes with fake processes.
 func trio(out *strings.Builder) *fleet {
 	f := &fleet{tell: &narrator{out: out, began: time.Now()}, changed: make(chan struct{})}
 	for i, name := range []string{"n1", "n2", "n3"} {
@@ -64,15 +66,15 @@ func trio(out *strings.Builder) *fleet {
 	return f
 }
 
-// TestStory tells a fail-over from what the nodes report.
-func TestStory(t *testing.T) {
+// TestNarrator prints a failover from the reports of the nodes.
+func TestNarrator(t *testing.T) {
 	const up, lost = member.Active, member.Unreachable
 	var out strings.Builder
 	f := trio(&out)
 	all := func(leader string, token uint64, ms map[string]member.Status) {
 		for _, n := range f.nodes {
 			if n.proc != nil {
-				f.onReport(n, supervised.Report{Status: sees(n.name, leader, token, ms)})
+				f.onReport(n, supervised.Report{Status: statusOf(n.name, leader, token, ms)})
 			}
 		}
 	}
@@ -84,30 +86,30 @@ func TestStory(t *testing.T) {
 	all("n3", 2, map[string]member.Status{"n1": up, "n2": up, "n3": up})
 	all("n3", 2, map[string]member.Status{"n1": lost, "n2": up, "n3": up})
 
-	var told []string
+	var lines []string
 	for line := range strings.Lines(out.String()) {
 		_, text, _ := strings.Cut(strings.TrimSpace(line), " s  ")
 		if before, _, timed := strings.Cut(text, ", 0 ms after"); timed {
 			text = before
 		}
 		text, _, _ = strings.Cut(text, " after ")
-		told = append(told, text)
+		lines = append(lines, text)
 	}
 	want := []string{
 		"n1 leads with authority, token 1; process 100",
 		"three active members and a quorate leader",
-		"n1 has left",
-		"nobody leads with authority any more",
+		"n1 left the cluster",
+		"no node leads with authority",
 		"n3 leads with authority, token 2",
-		"n3 says: n1 is unreachable",
+		"n3 reports: n1 is unreachable",
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// storyAfter is what a story says after something, without the times.
-func storyAfter(out *strings.Builder, after int) (all []string) {
+// linesAfter returns the lines after an offset, without the times.
+func linesAfter(out *strings.Builder, after int) (all []string) {
 	for line := range strings.Lines(out.String()[after:]) {
 		_, text, _ := strings.Cut(strings.TrimSpace(line), " s  ")
 		all = append(all, numbers.ReplaceAllString(text, "N ms"))
@@ -117,13 +119,13 @@ func storyAfter(out *strings.Builder, after int) (all []string) {
 
 var numbers = regexp.MustCompile(`[0-9]+ ms`)
 
-// TestStoryOfAPause tells of a leader that stood still what it says itself afterwards,
-// and nothing that it had said before, also where that comes late.
-func TestStoryOfAPause(t *testing.T) {
+// TestNarratorAfterPause: after a pause of the leader, only reports that it wrote afterwards
+// count.
+func TestNarratorAfterPause(t *testing.T) {
 	const up = member.Active
 	all := map[string]member.Status{"n1": up, "n2": up, "n3": up}
 	for name, c := range map[string]struct {
-		led  string // by what the paused leader sees when it goes on
+		led  string // the leader in the view of the resumed node
 		want []string
 	}{
 		"lease over": {"", nil},
@@ -143,41 +145,40 @@ func TestStoryOfAPause(t *testing.T) {
 		defer write.Close()
 		n.proc.orders = write
 		for _, n := range f.nodes {
-			f.onReport(n, supervised.Report{Status: sees(n.name, "n1", 4, all)})
+			f.onReport(n, supervised.Report{Status: statusOf(n.name, "n1", 4, all)})
 		}
 		f.noteSignal(n, syscall.SIGSTOP)
 		before := out.Len()
 		f.noteSignal(n, syscall.SIGCONT)
 		order := make([]byte, len("report 1\n"))
 		if _, err := io.ReadFull(read, order); err != nil || string(order) != "report 1\n" {
-			t.Errorf("%s: the node was told %q, %v", name, order, err)
+			t.Errorf("%s: the node got %q, %v", name, order, err)
 		}
-		f.onReport(n, supervised.Report{Status: sees("n1", "n1", 4,
-			all)}) // written before it stood still
-		if got := storyAfter(&out, before); len(got) > 0 {
-			t.Errorf("%s: told %q, want nothing before the node says how it is", name, got)
+		f.onReport(n, supervised.Report{Status: statusOf("n1", "n1", 4,
+			all)}) // written before the pause
+		if got := linesAfter(&out, before); len(got) > 0 {
+			t.Errorf("%s: printed %q, want nothing before the node reports", name, got)
 		}
 		token := map[string]uint64{"": 0, "n1": 4, "n2": 5}[c.led]
 		if c.led == "n2" {
-			f.onReport(others[0], supervised.Report{Status: sees("n2", "n2", token, all)})
+			f.onReport(others[0], supervised.Report{Status: statusOf("n2", "n2", token, all)})
 		}
-		f.onReport(n, supervised.Report{Status: sees("n1", c.led, token, all), Asked: 1})
-		if diff := cmp.Diff(c.want, storyAfter(&out, before)); diff != "" {
+		f.onReport(n, supervised.Report{Status: statusOf("n1", c.led, token, all), Asked: 1})
+		if diff := cmp.Diff(c.want, linesAfter(&out, before)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
-		if want := "n1 stands still, and nobody else leads yet\n"; !strings.Contains(out.String(), want) {
-			t.Errorf("%s: told\n%s\nwant %q in it", name, &out, want)
+		if want := "n1 is paused, and no other node leads yet\n"; !strings.Contains(out.String(), want) {
+			t.Errorf("%s: printed\n%s\nwant %q in it", name, &out, want)
 		}
 	}
 }
 
-// TestStaleLeader holds whom the demo takes for the leader when a process that
-// was paused from outside still says that it leads.
+// TestStaleLeader: a process that was paused from outside still reports that it leads.
 func TestStaleLeader(t *testing.T) {
 	f := trio(&strings.Builder{})
-	f.nodes[0].status = sees("n1", "n1", 4, nil)
-	f.nodes[1].status = sees("n2", "n2", 6, nil)
-	f.nodes[2].status = sees("n3", "n2", 6, nil)
+	f.nodes[0].status = statusOf("n1", "n1", 4, nil)
+	f.nodes[1].status = statusOf("n2", "n2", 6, nil)
+	f.nodes[2].status = statusOf("n3", "n2", 6, nil)
 	if got := leaderOf(f.nodes); got != f.nodes[1] {
 		t.Errorf("tokens 4, 6 and a follower: %+v, want n2", got)
 	}
@@ -187,7 +188,7 @@ func TestStaleLeader(t *testing.T) {
 	}
 	f.nodes[0].proc = nil
 	if got := leaderOf(f.nodes); got != nil {
-		t.Errorf("nobody left that says it leads: %+v, want nobody", got)
+		t.Errorf("no node reports that it leads: %+v, want nil", got)
 	}
 }
 
@@ -199,7 +200,7 @@ func TestDemoAPI(t *testing.T) {
 		}))
 		defer s.Close()
 		n.admin = strings.TrimPrefix(s.URL, "http://")
-		n.status = sees(n.name, []string{"", "n2"}[i], uint64(i), nil)
+		n.status = statusOf(n.name, []string{"", "n2"}[i], uint64(i), nil)
 	}
 	f.nodes[2].proc = nil
 	h := newDemoAPI(f)
@@ -212,10 +213,10 @@ func TestDemoAPI(t *testing.T) {
 		{"with the query", "GET", "/readyz?leader", "", 200, `"n2 /readyz?leader ` + f.nodes[1].admin},
 		{"one node answers", "GET", "/v1/nodes/n1/leader", "", 200, `"n1 /v1/leader ` + f.nodes[0].admin},
 		{"unknown node", "GET", "/v1/nodes/n9/status", "", 404, `"code":"not_found"`},
-		{"node that does not run", "GET", "/v1/nodes/n3/status", "", 503, `"code":"no_node"`},
-		{"kill what does not run", "POST", "/v1/nodes/n3/kill", "", 409, `"code":"not_now"`},
-		{"cut what does not run", "POST", "/v1/nodes/n3/cut", "", 409, `"code":"not_now"`},
-		{"act on nobody", "POST", "/v1/nodes/n9/kill", "", 404, `"code":"not_found"`},
+		{"node that is not running", "GET", "/v1/nodes/n3/status", "", 503, `"code":"no_node"`},
+		{"kill a stopped node", "POST", "/v1/nodes/n3/kill", "", 409, `"code":"not_now"`},
+		{"cut a stopped node", "POST", "/v1/nodes/n3/cut", "", 409, `"code":"not_now"`},
+		{"kill an unknown node", "POST", "/v1/nodes/n9/kill", "", 404, `"code":"not_found"`},
 		{"one node lists all", "GET", "/v1/nodes/n1/nodes?a=b", "", 200,
 			`"n1 /v1/nodes?a=b ` + f.nodes[0].admin},
 		{"the leader acts", "POST", "/v1/transfer", "same-origin", 200, `"n2 /v1/transfer `},
@@ -223,9 +224,10 @@ func TestDemoAPI(t *testing.T) {
 		{"one node does not act for another site", "POST", "/v1/nodes/n1/leave", "cross-site", 403,
 			`"code":"cross_site"`},
 		{"nor the leader", "POST", "/v1/leave", "same-site", 403, `"code":"cross_site"`},
-		{"node alone", "GET", "/v1/nodes/n1", "", 404, "nothing at /v1/nodes/n1"},
-		{"only look", "GET", "/v1/nodes/n1/kill", "", 405, "/v1/nodes/n1/kill only takes POST, not GET"},
-		{"act on all", "POST", "/v1/nodes", "", 405, "/v1/nodes only takes GET"},
+		{"node alone", "GET", "/v1/nodes/n1", "", 404, "no such path: /v1/nodes/n1"},
+		{"wrong method", "GET", "/v1/nodes/n1/kill", "", 405,
+			"method GET not allowed; /v1/nodes/n1/kill accepts POST"},
+		{"post to all", "POST", "/v1/nodes", "", 405, "/v1/nodes accepts GET"},
 		{"from another site", "POST", "/v1/nodes/n1/kill", "cross-site", 403, `"code":"cross_site"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -256,13 +258,13 @@ func TestDemoAPI(t *testing.T) {
 	}
 }
 
-// TestDemoStreams passes events on as they come, to a browser of before Sec-Fetch-Site
-// too, for longer than any answer may take.
+// TestDemoStreams: events are passed on as they arrive, for longer than the timeout of a response,
+// also to a browser without Sec-Fetch-Site.
 func TestDemoStreams(t *testing.T) {
 	more, gone := make(chan string), make(chan bool)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/events" || r.Header.Get("Origin") != "" {
-			t.Errorf("asked for %s from %q, want /v1/events from nowhere", r.URL, r.Header.Get("Origin"))
+			t.Errorf("got %s with Origin %q, want /v1/events without", r.URL, r.Header.Get("Origin"))
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		for {
@@ -294,19 +296,19 @@ func TestDemoStreams(t *testing.T) {
 		}
 		lines := bufio.NewScanner(resp.Body)
 		if !lines.Scan() || lines.Text() != "first" {
-			t.Errorf("GET %s: %q, want the first line while the stream goes on", path, lines.Text())
+			t.Errorf("GET %s: %q, want the first line while the stream is open", path, lines.Text())
 		}
 		more <- "second\n"
 		if !lines.Scan() || lines.Text() != "second" {
 			t.Errorf("GET %s: %q, want the second", path, lines.Text())
 		}
 		resp.Body.Close()
-		<-gone // the node learns that nobody reads any more
+		<-gone // the node notices that the reader has gone
 	}
 }
 
-// TestNobodyAnswers wants an error in the form of the API, not an empty page.
-func TestNobodyAnswers(t *testing.T) {
+// TestNoNodeResponds: the error has the form of the API.
+func TestNoNodeResponds(t *testing.T) {
 	f := trio(&strings.Builder{})
 	w := httptest.NewRecorder()
 	newDemoAPI(f).ServeHTTP(w, httptest.NewRequest("GET", "/v1/status", nil))
@@ -321,14 +323,14 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestSignalsNamed wants words for each signal that the demo sends.
+// TestSignalsNamed: each signal of the demo has a text.
 func TestSignalsNamed(t *testing.T) {
 	for s, want := range map[syscall.Signal]string{
-		syscall.SIGKILL: "n1 is killed", syscall.SIGSTOP: "n1 is paused", syscall.SIGCONT: "n1 goes on",
+		syscall.SIGKILL: "n1 killed", syscall.SIGSTOP: "n1 paused", syscall.SIGCONT: "n1 resumed",
 	} {
 		var out strings.Builder
 		f := trio(&out)
-		f.tell.tellSignal(f.nodes[0], s)
+		f.tell.printSignal(f.nodes[0], s)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%v: %q, want %q in it", s, out.String(), want)
 		}

@@ -20,44 +20,41 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// readerCheck is how often the demo looks whether somebody still reads what it
-// prints: it may have nothing to say for long.
-const readerCheck = 500 * time.Millisecond
+// pipeCheckInterval is how often watchPipe checks whether the reader of the output has gone.
+const pipeCheckInterval = 500 * time.Millisecond
 
-// untilDemoEnds returns a context that ends at a signal, with the cause
-// errStopped, or when out takes nothing more, and the writer to use in the place
-// of out. Nothing of this ends the process: the demo has a secret to remove, and
-// nodes to end. Signals that come while it does so are ignored until stop, but for
-// SIGQUIT: the first one writes the stacks to errOut, later ones end all at once.
+// untilDemoEnds returns a context that ends at a signal, with the cause cli.ErrStopped, or when
+// out can no longer be written, and a writer to use instead of out. The signals do not end the
+// process, which has to remove its secret and stop its nodes. Later signals are ignored until
+// stop is called. The first SIGQUIT writes the stacks to errOut, the second ends the process.
 func untilDemoEnds(
 	out, errOut io.Writer,
 ) (ctx context.Context, watched io.Writer, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	quits := make(chan os.Signal, 1)
 	signal.Notify(quits, syscall.SIGQUIT)
-	// Nobody receives these: it is enough that they end nothing, and that the
-	// write fails.
+	// Notify keeps SIGPIPE from ending the process; the write then fails.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
-	o := &outlet{out, cancel}
+	o := &pipeWriter{out, cancel}
 	go func() {
 		select {
 		case <-signals:
 			cancel(cli.ErrStopped)
 		case <-quits:
-			_ = pprof.Lookup("goroutine").WriteTo(errOut, 2) // as the runtime would
+			_ = pprof.Lookup("goroutine").WriteTo(errOut, 2) // like the runtime
 			cancel(errQuit)
 		case <-ctx.Done():
 		}
 		signal.Reset(syscall.SIGQUIT)
 	}()
 	if f, ok := out.(*os.File); ok {
-		go o.watchReader(ctx, f)
+		go o.watchPipe(ctx, f)
 	}
 	return ctx, o, func() {
 		signal.Stop(signals)
@@ -66,35 +63,35 @@ func untilDemoEnds(
 	}
 }
 
-// outlet is where the demo prints.
-type outlet struct {
+// pipeWriter cancels the demo when its output can no longer be written.
+type pipeWriter struct {
 	out    io.Writer
 	cancel context.CancelCauseFunc
 }
 
-// Write ends the demo where it cannot be heard.
-func (o *outlet) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (o *pipeWriter) Write(p []byte) (int, error) {
 	n, err := o.out.Write(p)
 	if err != nil {
-		o.noteGone(err)
+		o.cancelDemo(err)
 	}
 	return n, err
 }
 
-func (o *outlet) noteGone(err error) {
-	o.cancel(fmt.Errorf("what the demo prints cannot be written any more: %w", err))
+func (o *pipeWriter) cancelDemo(err error) {
+	o.cancel(fmt.Errorf("cannot write the output: %w", err))
 }
 
-// watchReader finds out that the other end of the output was closed while nothing is
-// printed. Where the system cannot tell, the next line does.
-func (o *outlet) watchReader(ctx context.Context, f *os.File) {
-	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // no events: errors are always told
+// watchPipe cancels the demo when the reader of the output has gone, also while nothing is
+// printed. If the system cannot detect that, the next Write does.
+func (o *pipeWriter) watchPipe(ctx context.Context, f *os.File) {
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // poll always reports errors
 	for ctx.Err() == nil {
-		n, err := unix.Poll(fds, int(readerCheck.Milliseconds()))
+		n, err := unix.Poll(fds, int(pipeCheckInterval.Milliseconds()))
 		switch {
 		case errors.Is(err, unix.EINTR), err == nil && n == 0:
 		case err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0:
-			o.noteGone(unix.EPIPE)
+			o.cancelDemo(unix.EPIPE)
 			return
 		default:
 			return

@@ -23,46 +23,45 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// demoSeeds is how many nodes of the demo are seeds, where it has so many.
-const demoSeeds = 3
+// maxSeeds is the maximum number of seeds of the demo.
+const maxSeeds = 3
 
-// leavePatience is how long a node of the demo may take to leave in order.
-const leavePatience = 10 * time.Second
+// leaveTimeout limits how long a node may take to leave.
+const leaveTimeout = 10 * time.Second
 
-// Errors of what is done to a node.
+// Errors of fault injection.
 var (
-	errRunning    = errors.New("it is running")
-	errNotRunning = errors.New("it is not running")
+	errRunning    = errors.New("the node is already running")
+	errNotRunning = errors.New("the node is not running")
 )
 
-// node is one node of the demo, running or not. Its fields are guarded by the
-// fleet's lock.
+// node is one node of the demo, running or not. The lock of the fleet guards its fields.
 type node struct {
 	name    string
 	address string
-	proc    *process         // nil while it does not run
+	proc    *process         // nil while it is not running
 	ran     bool             // it was started before
 	admin   string           // empty until it listens
-	status  *adminapi.Status // nil while it is not known
-	resumes int              // how often the process was paused and went on
+	status  *adminapi.Status // nil while unknown
+	resumes int              // how often the process was resumed
 	paused  bool
 	cut     bool
 }
 
-// fleet is the nodes of the demo.
+// fleet is the set of nodes of the demo.
 type fleet struct {
-	dir   string // of secret, stores and logs
+	dir   string // directory of the secret, stores and logs
 	nodes []*node
 	tell  *narrator
 
 	mu      sync.Mutex
 	closing bool
-	at      time.Time     // of the last change
-	changed chan struct{} // closed at the next one
+	at      time.Time     // time of the last change
+	changed chan struct{} // closed at the next change
 }
 
-// newFleet prepares nodes n1, n2, ... on free ports of the loopback address,
-// with a secret of their own in dir, which it makes. None runs yet.
+// newFleet creates nodes n1, n2, ... on free loopback ports, and the directory dir with a new
+// secret. It does not start them.
 func newFleet(dir string, size int, tell *narrator) (*fleet, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -81,8 +80,8 @@ func newFleet(dir string, size int, tell *narrator) (*fleet, error) {
 	return f, nil
 }
 
-// freeAddresses finds addresses that nobody uses at the moment. Somebody may
-// take one before a node does, which then fails to start.
+// freeAddresses returns free loopback addresses. Another process may use one of them before the
+// node does, which then fails to start.
 func freeAddresses(count int) ([]string, error) {
 	var addresses []string
 	for range count {
@@ -90,13 +89,13 @@ func freeAddresses(count int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer c.Close() // not before all are found, or one is found twice
+		defer c.Close() // kept open until the end, so that all are different
 		addresses = append(addresses, c.LocalAddr().String())
 	}
 	return addresses, nil
 }
 
-// startNode starts a node that does not run.
+// startNode starts a node that is not running.
 func (f *fleet) startNode(n *node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,15 +106,15 @@ func (f *fleet) startNode(n *node) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has a copy
 	n.proc, err = startProcess(f.nodeFlags(n), log,
 		func(r supervised.Report) { f.onReport(n, r) },
 		func(err error) { f.onExit(n, err) })
 	if err != nil {
 		return err
 	}
-	if n.ran { // what is started first is told together
-		f.tell.printLine(time.Now(), "%s is started again, process %d", n.name, n.proc.processID())
+	if n.ran { // printHelp prints the first starts
+		f.tell.printLine(time.Now(), "%s restarted, process %d", n.name, n.proc.processID())
 	}
 	n.ran = true
 	return nil
@@ -125,7 +124,7 @@ func (f *fleet) logOf(n *node) string { return filepath.Join(f.dir, n.name+".log
 
 func (f *fleet) nodeFlags(n *node) []string {
 	var seeds []string
-	for _, s := range f.nodes[:min(demoSeeds, len(f.nodes))] {
+	for _, s := range f.nodes[:min(maxSeeds, len(f.nodes))] {
 		seeds = append(seeds, s.address)
 	}
 	return []string{
@@ -142,7 +141,7 @@ func (f *fleet) onReport(n *node, r supervised.Report) {
 	if r.Admin != "" {
 		n.admin = r.Admin
 	}
-	if r.Status != nil && r.Asked == n.resumes { // else of before it stood still
+	if r.Status != nil && r.Asked == n.resumes { // otherwise it is from before a pause
 		n.status = r.Status
 	}
 	f.noteChange()
@@ -153,12 +152,12 @@ func (f *fleet) onExit(n *node, err error) {
 	defer f.mu.Unlock()
 	*n = node{name: n.name, address: n.address, ran: n.ran}
 	if !f.closing {
-		f.tell.tellExit(n, err)
+		f.tell.printExit(n, err)
 	}
 	f.noteChange()
 }
 
-// noteChange tells the story on and wakes who waits.
+// noteChange prints what has changed and wakes waitUntil. f.mu must be held.
 func (f *fleet) noteChange() {
 	f.at = time.Now()
 	if !f.closing {
@@ -168,12 +167,12 @@ func (f *fleet) noteChange() {
 	f.changed = make(chan struct{})
 }
 
-// waitUntil blocks until is holds, and returns when it came to hold. is runs under
-// the lock.
-func (f *fleet) waitUntil(ctx context.Context, is func() bool) (time.Time, error) {
+// waitUntil blocks until condition returns true, and returns the time of the change that made it
+// true. It calls condition with f.mu held.
+func (f *fleet) waitUntil(ctx context.Context, condition func() bool) (time.Time, error) {
 	for {
 		f.mu.Lock()
-		if is() {
+		if condition() {
 			defer f.mu.Unlock()
 			return f.at, nil
 		}
@@ -187,7 +186,7 @@ func (f *fleet) waitUntil(ctx context.Context, is func() bool) (time.Time, error
 	}
 }
 
-// findNode returns a node by its name, nil when there is none.
+// findNode returns the node with a name, or nil.
 func (f *fleet) findNode(name string) *node {
 	i := slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })
 	if i < 0 {
@@ -196,7 +195,7 @@ func (f *fleet) findNode(name string) *node {
 	return f.nodes[i]
 }
 
-// reachableNodes lists the nodes that answer, the leader first. It takes the lock.
+// reachableNodes returns copies of the running nodes that listen, the leader first.
 func (f *fleet) reachableNodes() []node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,13 +213,13 @@ func (f *fleet) reachableNodes() []node {
 	return all
 }
 
-// killNode ends a node as a crash does.
+// killNode kills a node, like a crash.
 func (f *fleet) killNode(n *node) error { return f.signalNode(n, syscall.SIGKILL) }
 
-// pauseNode stops a node as a machine that hangs does; its socket stays open.
+// pauseNode stops a node, like a machine that hangs; its socket stays open.
 func (f *fleet) pauseNode(n *node) error { return f.signalNode(n, syscall.SIGSTOP) }
 
-// resumeNode lets a paused node go on.
+// resumeNode resumes a paused node.
 func (f *fleet) resumeNode(n *node) error { return f.signalNode(n, syscall.SIGCONT) }
 
 func (f *fleet) signalNode(n *node, s syscall.Signal) error {
@@ -229,17 +228,17 @@ func (f *fleet) signalNode(n *node, s syscall.Signal) error {
 	if n.proc == nil {
 		return errNotRunning
 	}
-	f.tell.tellSignal(n, s)
+	f.tell.printSignal(n, s)
 	if err := n.proc.sendSignal(s); err != nil {
 		return err
 	}
 	return f.noteSignal(n, s)
 }
 
-// noteSignal is what follows from a signal that was sent. The caller holds the lock.
+// noteSignal updates the state of a node after a signal. f.mu must be held.
 func (f *fleet) noteSignal(n *node, s syscall.Signal) error {
 	if s == syscall.SIGCONT {
-		// What it told before may be over: it has to tell anew.
+		// Reports from before the pause may be outdated: request a new one.
 		if err := n.proc.giveOrder(supervised.OrderReport, strconv.Itoa(n.resumes+1)); err != nil {
 			return err
 		}
@@ -253,7 +252,7 @@ func (f *fleet) noteSignal(n *node, s syscall.Signal) error {
 	return nil
 }
 
-// restartNode starts a node again; one that runs is killed first.
+// restartNode starts a node, and kills it first if it is running.
 func (f *fleet) restartNode(n *node) error {
 	f.mu.Lock()
 	p := n.proc
@@ -267,8 +266,8 @@ func (f *fleet) restartNode(n *node) error {
 	return f.startNode(n)
 }
 
-// letLeave lets a node leave in order, and waits until it is gone.
-func (f *fleet) letLeave(ctx context.Context, n *node) error {
+// stopNode makes a node leave the cluster, and waits until it has exited.
+func (f *fleet) stopNode(ctx context.Context, n *node) error {
 	f.mu.Lock()
 	p := n.proc
 	f.mu.Unlock()
@@ -278,14 +277,14 @@ func (f *fleet) letLeave(ctx context.Context, n *node) error {
 	if err := p.sendSignal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leavePatience,
-		fmt.Errorf("%s has not left after %v", n.name, leavePatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveTimeout,
+		fmt.Errorf("%s has not exited after %v", n.name, leaveTimeout))
 	defer cancel()
 	_, err := f.waitUntil(ctx, func() bool { return n.proc != p })
 	return err
 }
 
-// cutLinks cuts the links between the named nodes and all others.
+// cutLinks drops all packets between the nodes of a group and all others.
 func (f *fleet) cutLinks(group ...*node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,12 +303,12 @@ func (f *fleet) cutLinks(group ...*node) error {
 		}
 		n.cut = true
 	}
-	f.tell.tellCut(group)
+	f.tell.printCut(group)
 	f.noteChange()
 	return nil
 }
 
-// healLinks undoes part for the named nodes.
+// healLinks undoes cutLinks for the nodes of a group.
 func (f *fleet) healLinks(group ...*node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -322,12 +321,12 @@ func (f *fleet) healLinks(group ...*node) error {
 		}
 		n.cut = false
 	}
-	f.tell.tellHealed(group)
+	f.tell.printHealed(group)
 	f.noteChange()
 	return nil
 }
 
-// killAll kills every node and waits until all are gone.
+// killAll kills all nodes and waits until they have exited.
 func (f *fleet) killAll() {
 	f.mu.Lock()
 	f.closing = true

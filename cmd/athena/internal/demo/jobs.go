@@ -13,19 +13,20 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// contendPause is how long nobody contends through a node that has ended.
-const contendPause = time.Second
+// campaignPause is the time between two campaigns through a node.
+const campaignPause = time.Second
 
-// contendForJobs lets every node contend for so many jobs, which nobody works on, until ctx ends.
-func (f *fleet) contendForJobs(ctx context.Context, jobs int) {
+// campaignForJobs campaigns through every node for the leadership of jobs without work, until ctx
+// ends.
+func (f *fleet) campaignForJobs(ctx context.Context, jobs int) {
 	for i := range jobs {
 		for _, n := range f.nodes {
-			go f.contendAt(ctx, n, "job-"+strconv.Itoa(i+1))
+			go f.campaignAt(ctx, n, "job-"+strconv.Itoa(i+1))
 		}
 	}
 }
 
-func (f *fleet) contendAt(ctx context.Context, n *node, job string) {
+func (f *fleet) campaignAt(ctx context.Context, n *node, job string) {
 	for {
 		var at string
 		_, err := f.waitUntil(ctx, func() bool {
@@ -36,7 +37,7 @@ func (f *fleet) contendAt(ctx context.Context, n *node, job string) {
 			return
 		}
 		if c, err := adminclient.New(at); err == nil {
-			// Whatever ends this, it begins again while the node runs.
+			// Any error is temporary: the node stopped, or cannot lead.
 			_ = c.Elect(ctx, job, func(*adminapi.Holder) {}, func(
 				ctx context.Context, _ adminapi.RecordToken,
 			) error {
@@ -45,7 +46,7 @@ func (f *fleet) contendAt(ctx context.Context, n *node, job string) {
 			})
 		}
 		select {
-		case <-time.After(contendPause):
+		case <-time.After(campaignPause):
 		case <-ctx.Done():
 			return
 		}

@@ -6,9 +6,8 @@ package demo
 
 import "github.com/athena-go/athena/member"
 
-// leaderOf is the node that leads with authority as far as its own reports
-// say: the one of the highest token, since one that was paused cannot report
-// that its authority has ended. nil when there is none.
+// leaderOf returns the node that leads with authority, or nil. Of several nodes that have reported
+// so, it is the one with the highest token: a paused node cannot report that its lease has ended.
 func leaderOf(nodes []*node) *node {
 	var leader *node
 	for _, n := range nodes {
@@ -22,8 +21,8 @@ func leaderOf(nodes []*node) *node {
 	return leader
 }
 
-// isSettled reports whether each node in this group runs, follows one quorate
-// leader, and sees so many active members.
+// isSettled reports whether all nodes of the group are running, follow the same quorate leader and
+// see this number of active members.
 func isSettled(group []*node, active int) bool {
 	for _, n := range group {
 		if n.proc == nil || n.paused || n.status == nil || n.status.Token == 0 ||
@@ -34,7 +33,7 @@ func isSettled(group []*node, active int) bool {
 	return true
 }
 
-// statusesByName are the members as the leader sees them, by name.
+// statusesByName returns the status of each member in the leader's view, by name.
 func statusesByName(leader *node) map[string]member.Status {
 	seen := map[string]member.Status{}
 	for _, m := range leader.status.View.Members {

@@ -17,19 +17,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// narrator prints what happens, each line with the time since the program
-// began. Whoever calls it holds the fleet's lock.
+// narrator prints the events of the demo, each with the time since its start. The lock of the
+// fleet must be held.
 type narrator struct {
 	out   io.Writer
 	began time.Time
 
-	leader   string    // who led with authority when it last looked, empty for nobody
-	last     string    // who did before that
-	token    uint64    // of the last one
-	lostAt   time.Time // when there was no such leader any more
+	leader   string    // leader with authority at the last comparison; empty for none
+	last     string    // the leader before there was none
+	token    uint64    // token of the last leader
+	lostAt   time.Time // time of the last change of leader
 	statuses map[string]member.Status
 	settled  bool
-	formed   bool // all were active once
+	formed   bool // all nodes have been active
 }
 
 // printLine prints one line.
@@ -37,22 +37,23 @@ func (t *narrator) printLine(at time.Time, format string, args ...any) {
 	fmt.Fprintf(t.out, "%9.3f s  %s\n", at.Sub(t.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// compareNodes compares what the nodes report with what it saw last.
+// compareNodes prints the differences between the reports of the nodes and those of its last
+// call.
 func (t *narrator) compareNodes(at time.Time, nodes []*node) {
 	leader := leaderOf(nodes)
 	switch {
 	case leader == nil && t.leader != "":
 		if isPaused(nodes, t.leader) {
-			t.printLine(at, "%s stands still, and nobody else leads yet", t.leader)
+			t.printLine(at, "%s is paused, and no other node leads yet", t.leader)
 		} else {
-			t.printLine(at, "nobody leads with authority any more")
+			t.printLine(at, "no node leads with authority")
 		}
 		t.leader, t.last, t.lostAt = "", t.leader, at
 	case leader != nil && (leader.name != t.leader || leader.status.Token != t.token):
 		t.newLeader(at, leader)
 	}
 	if leader != nil {
-		t.tellMembers(at, leader)
+		t.printMembers(at, leader)
 	}
 	settled := isSettled(nodes, len(nodes))
 	if settled && !t.settled {
@@ -75,20 +76,20 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	case t.leader == "":
 		text += fmt.Sprintf(", %d ms after the last leader", at.Sub(t.lostAt).Milliseconds())
 	default:
-		text += ", in place of " + t.leader
+		text += ", replacing " + t.leader
 	}
 	t.printLine(at, "%s; process %d", text, leader.proc.processID())
 	t.leader, t.token = leader.name, leader.status.Token
 	t.lostAt = at
 }
 
-// isPaused reports whether a node stands still.
+// isPaused reports whether the node with a name is paused.
 func isPaused(nodes []*node, name string) bool {
 	return slices.ContainsFunc(nodes, func(n *node) bool { return n.name == name && n.paused })
 }
 
-// tellMembers tells which members the leader sees in another status than before.
-func (t *narrator) tellMembers(at time.Time, leader *node) {
+// printMembers prints the members whose status in the leader's view has changed.
+func (t *narrator) printMembers(at time.Time, leader *node) {
 	seen := statusesByName(leader)
 	var moved []string
 	for name, s := range seen {
@@ -98,37 +99,37 @@ func (t *narrator) tellMembers(at time.Time, leader *node) {
 	}
 	if len(moved) > 0 {
 		slices.Sort(moved)
-		t.printLine(at, "%s says: %s", leader.name, strings.Join(moved, ", "))
+		t.printLine(at, "%s reports: %s", leader.name, strings.Join(moved, ", "))
 	}
 	t.statuses = seen
 }
 
-// tellSignal tells what is being done to a node.
-func (t *narrator) tellSignal(n *node, s syscall.Signal) {
+// printSignal prints the effect of a signal.
+func (t *narrator) printSignal(n *node, s syscall.Signal) {
 	text := map[syscall.Signal]string{
-		syscall.SIGKILL: "is killed (SIGKILL)",
-		syscall.SIGSTOP: "is paused (SIGSTOP)",
-		syscall.SIGCONT: "goes on (SIGCONT)",
+		syscall.SIGKILL: "killed (SIGKILL)",
+		syscall.SIGSTOP: "paused (SIGSTOP)",
+		syscall.SIGCONT: "resumed (SIGCONT)",
 	}[s]
 	t.printLine(time.Now(), "%s %s", n.name, text)
 }
 
-func (t *narrator) tellExit(n *node, err error) {
-	how := "has left"
+func (t *narrator) printExit(n *node, err error) {
+	how := "left the cluster"
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		how = "ended: " + exit.String()
+		how = "exited: " + exit.String()
 	}
 	t.printLine(time.Now(), "%s %s", n.name, how)
 }
 
-func (t *narrator) tellCut(group []*node) {
-	t.printLine(time.Now(), "%s cut off: every packet to and from the others is lost",
+func (t *narrator) printCut(group []*node) {
+	t.printLine(time.Now(), "%s isolated: all packets to and from the others are dropped",
 		joinNames(group))
 }
 
-func (t *narrator) tellHealed(group []*node) {
-	t.printLine(time.Now(), "%s healed", joinNames(group))
+func (t *narrator) printHealed(group []*node) {
+	t.printLine(time.Now(), "%s reconnected", joinNames(group))
 }
 
 func joinNames(group []*node) string {
@@ -136,11 +137,7 @@ func joinNames(group []*node) string {
 	for _, n := range group {
 		all = append(all, n.name)
 	}
-	verb := " is"
-	if len(all) > 1 {
-		verb = " are"
-	}
-	return strings.Join(all, ", ") + verb
+	return strings.Join(all, ", ")
 }
 
 func activeMembers(n int) string {

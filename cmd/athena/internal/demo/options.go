@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo runs a whole cluster on this machine, each node a process of its own, with a
-// dashboard and an API to break it.
+// Package demo runs a whole cluster on this machine, with one process per node, a dashboard and
+// fault injection.
 package demo
 
 import (
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxDemoSize keeps a demo within what one machine can run.
+	// maxDemoSize limits the number of processes on one machine.
 	maxDemoSize = 25
-	// maxDemoJobs keeps the callers that contend at a node below what it accepts.
+	// maxDemoJobs is below the number of campaigns that one node accepts.
 	maxDemoJobs = 20
 )
 
@@ -27,15 +27,15 @@ var scriptNames = []string{"failover", "partition", "rolling"}
 
 // Options holds the options of a demo.
 type Options struct {
-	Began  time.Time // when the program started: times of the story count from it
+	Began  time.Time // start of the process, from which printed times count
 	Size   int
 	Jobs   int
-	Length time.Duration // 0 for no end
+	Length time.Duration // 0 for no limit
 	Admin  string
 	Script string // one of scriptNames, or empty
 }
 
-// Validate returns what is wrong with the options, in the words of their flags f.
+// Validate returns the first error in the options. It names the flags f.
 func (d *Options) Validate(f *pflag.FlagSet) error {
 	if d.Size < 1 || d.Size > maxDemoSize {
 		return fmt.Errorf("--size %d: must be between 1 and %d", d.Size, maxDemoSize)
@@ -50,7 +50,8 @@ func (d *Options) Validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("--script %q: must be failover, partition or rolling", d.Script)
 	}
 	if d.Script != "" && d.Size < 3 {
-		return fmt.Errorf("--script %s needs --size 3 or more: fewer nodes survive nothing", d.Script)
+		return fmt.Errorf("--script %s needs --size 3 or more: a smaller cluster survives no failure",
+			d.Script)
 	}
 	if err := adminapi.CheckListen(d.Admin, false); err != nil {
 		return fmt.Errorf("%s: %w", settings.Given(f, "admin"), err)

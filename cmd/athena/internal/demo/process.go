@@ -20,31 +20,29 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/supervised"
 )
 
-// maxReportBytes bounds a line that a node reports.
+// maxReportBytes limits the length of a report.
 const maxReportBytes = 1 << 20
 
-// process is a node of the demo while it runs.
+// process is the running process of a node.
 type process struct {
 	cmd    *exec.Cmd
-	orders *os.File // the pipe to its standard input
+	orders *os.File // pipe to its standard input
 	exited chan struct{}
 }
 
-// startProcess starts this program again as a supervised node. Its log is
-// appended to a file. Each report goes to told, and the end of the process to
-// ended, both from one goroutine.
+// startProcess starts this program as a supervised node that logs to a file. One goroutine calls
+// onReport for each report, and onExit at the end of the process.
 func startProcess(
-	args []string, log *os.File, told func(supervised.Report), ended func(error),
+	args []string, log *os.File, onReport func(supervised.Report), onExit func(error),
 ) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self, append([]string{"run", "--supervised"}, args...)...)
-	cmd.Env = withoutOurs(os.Environ())
+	cmd.Env = withoutSettings(os.Environ())
 	cmd.Stderr = log
-	// A group of its own: the node is ended by its parent, not by the Ctrl-C
-	// that its terminal sends to everybody.
+	// In its own process group the node does not get the Ctrl-C of the terminal.
 	cmd.SysProcAttr = command.ChildAttributes(syscall.SIGKILL)
 	reports, err := cmd.StdoutPipe()
 	if err != nil {
@@ -56,7 +54,7 @@ func startProcess(
 	}
 	cmd.Stdin = stdin
 	err = cmd.Start()
-	_ = stdin.Close() // the child has its own
+	_ = stdin.Close() // the child has a copy
 	if err != nil {
 		return nil, errors.Join(err, orders.Close())
 	}
@@ -67,19 +65,19 @@ func startProcess(
 		for lines.Scan() {
 			var r supervised.Report
 			if json.Unmarshal(lines.Bytes(), &r) == nil {
-				told(r)
+				onReport(r)
 			}
 		}
 		err := cmd.Wait()
 		_ = orders.Close()
 		close(p.exited)
-		ended(err)
+		onExit(err)
 	}()
 	return p, nil
 }
 
-// withoutOurs takes the variables away that stand for flags.
-func withoutOurs(environ []string) []string {
+// withoutSettings returns environ without the variables that set flags.
+func withoutSettings(environ []string) []string {
 	var rest []string
 	for _, v := range environ {
 		if !strings.HasPrefix(v, settings.EnvironmentPrefix) {
@@ -91,7 +89,7 @@ func withoutOurs(environ []string) []string {
 
 func (p *process) processID() int { return p.cmd.Process.Pid }
 
-// sendSignal sends a signal. A process that has ended is no error.
+// sendSignal sends a signal. A process that has exited is not an error.
 func (p *process) sendSignal(s syscall.Signal) error {
 	err := p.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -100,11 +98,11 @@ func (p *process) sendSignal(s syscall.Signal) error {
 	return err
 }
 
-// orderTimeout bounds how long an order waits for room: a node that is paused
-// reads none, and its pipe is full in the end.
+// orderTimeout limits how long giveOrder blocks if the pipe is full, since a paused node does not
+// read it.
 const orderTimeout = 100 * time.Millisecond
 
-// giveOrder tells the node to do something; one that has ended takes no orders.
+// giveOrder sends an order to the node.
 func (p *process) giveOrder(words ...string) error {
 	if err := p.orders.SetWriteDeadline(time.Now().Add(orderTimeout)); err != nil {
 		return err
@@ -113,8 +111,8 @@ func (p *process) giveOrder(words ...string) error {
 	return err
 }
 
-// killAndWait kills the process and waits until it is gone.
+// killAndWait kills the process and waits until it has exited.
 func (p *process) killAndWait() {
-	_ = p.sendSignal(syscall.SIGKILL) // the only way to fail is that it has ended
+	_ = p.sendSignal(syscall.SIGKILL) // fails only if the process has exited
 	<-p.exited
 }

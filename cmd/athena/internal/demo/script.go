@@ -12,54 +12,56 @@ import (
 )
 
 const (
-	// patience is how long a script waits for one thing to happen.
-	patience = 30 * time.Second
-	// voteWait is a little more than the LeaseTimeout of the demo's nodes.
+	// stepTimeout limits each wait of a script.
+	stepTimeout = 30 * time.Second
+	// voteWait is the LeaseTimeout of the nodes plus 100 ms.
 	voteWait = 1100 * time.Millisecond
 )
 
-var errImpatient = errors.New("it did not happen in time")
+var errStepTimeout = errors.New("timed out")
 
-// scripts are the values of --script.
+// scripts has the values of --script.
 var scripts = map[string]func(context.Context, *fleet) error{
 	"failover":  failoverScript,
 	"partition": partitionScript,
 	"rolling":   rollingScript,
 }
 
-// waitFor waits for something, and fails when it does not happen.
-func (f *fleet) waitFor(ctx context.Context, what string, is func() bool) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errImpatient)
+// waitFor is waitUntil with a timeout. The error names what it waited for.
+func (f *fleet) waitFor(
+	ctx context.Context, what string, condition func() bool,
+) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, errStepTimeout)
 	defer cancel()
-	at, err := f.waitUntil(ctx, is)
-	if errors.Is(err, errImpatient) {
-		err = fmt.Errorf("%s: %w (%v)", what, err, patience)
+	at, err := f.waitUntil(ctx, condition)
+	if errors.Is(err, errStepTimeout) {
+		err = fmt.Errorf("waiting for %s: %w after %v", what, err, stepTimeout)
 	}
 	return at, err
 }
 
 // waitFormed waits until all nodes are active, and returns the leader.
 func (f *fleet) waitFormed(ctx context.Context) (leader *node, at time.Time, err error) {
-	at, err = f.waitFor(ctx, "all nodes active", func() bool {
+	at, err = f.waitFor(ctx, "all nodes to be active", func() bool {
 		leader = leaderOf(f.nodes)
 		return leader != nil && isSettled(f.nodes, len(f.nodes))
 	})
 	return leader, at, err
 }
 
-// waitReplaced waits until another node leads with a greater token.
+// waitReplaced waits until another node leads with a higher token.
 func (f *fleet) waitReplaced(
 	ctx context.Context, old *node, token uint64) (*node, time.Time, error,
 ) {
 	var next *node
-	at, err := f.waitFor(ctx, "another leader than "+old.name, func() bool {
+	at, err := f.waitFor(ctx, "a leader other than "+old.name, func() bool {
 		next = leaderOf(f.otherNodes(old))
 		return next != nil && next.status.Token > token
 	})
 	return next, at, err
 }
 
-// currentToken is that of the present leader.
+// currentToken returns the token that the leader has reported.
 func (f *fleet) currentToken(leader *node) (token uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,14 +71,14 @@ func (f *fleet) currentToken(leader *node) (token uint64) {
 	return token
 }
 
-// printResult prints how long something took.
+// printResult prints a measured time.
 func (f *fleet) printResult(what string, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fmt.Fprintf(f.tell.out, "result     %s: %d ms\n", what, took.Milliseconds())
 }
 
-// printNote prints what the script does.
+// printNote prints a step of the script.
 func (f *fleet) printNote(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +98,8 @@ func failoverScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	gone := func() bool { return old.proc == nil }
-	if _, err := f.waitFor(ctx, "the end of "+old.name, gone); err != nil {
+	exited := func() bool { return old.proc == nil }
+	if _, err := f.waitFor(ctx, old.name+" to exit", exited); err != nil {
 		return err
 	}
 	started := time.Now()
@@ -110,7 +112,7 @@ func failoverScript(ctx context.Context, f *fleet) error {
 	}
 	f.printResult(fmt.Sprintf("%s killed, until %s led with authority", old.name, next.name),
 		led.Sub(killed))
-	f.printResult(old.name+" started again, until all were active", again.Sub(started))
+	f.printResult(old.name+" restarted, until all nodes were active", again.Sub(started))
 	return nil
 }
 
@@ -120,13 +122,13 @@ func partitionScript(ctx context.Context, f *fleet) error {
 		return err
 	}
 	followers := f.otherNodes(old)
-	few := (len(f.nodes)-1)/2 - 1 // followers that fall into the minority
+	few := (len(f.nodes)-1)/2 - 1 // followers in the minority
 	minority, majority := append([]*node{old}, followers[:few]...), followers[few:]
 	token, parted := f.currentToken(old), time.Now()
 	if err := f.cutLinks(minority...); err != nil {
 		return err
 	}
-	ended, err := f.waitFor(ctx, old.name+" without authority", func() bool {
+	ended, err := f.waitFor(ctx, old.name+" to lose its lease", func() bool {
 		return old.status != nil && !old.status.IsLeader()
 	})
 	if err != nil {
@@ -136,7 +138,7 @@ func partitionScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.waitFor(ctx, "the majority at rest", func() bool {
+	if _, err := f.waitFor(ctx, "the majority to agree on its members", func() bool {
 		return isSettled(majority, len(majority))
 	}); err != nil {
 		return err
@@ -149,21 +151,21 @@ func partitionScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	f.printResult(fmt.Sprintf("%s cut off, until its authority ended", old.name), ended.Sub(parted))
-	f.printResult(fmt.Sprintf("%s cut off, until %s led with authority", old.name, next.name),
+	f.printResult(old.name+" isolated, until its lease ended", ended.Sub(parted))
+	f.printResult(fmt.Sprintf("%s isolated, until %s led with authority", old.name, next.name),
 		led.Sub(parted))
-	f.printResult("healed, until all were active under one leader", again.Sub(healed))
+	f.printResult("reconnected, until all nodes were active", again.Sub(healed))
 	return nil
 }
 
 func rollingScript(ctx context.Context, f *fleet) error {
 	for _, n := range f.nodes {
-		if err := f.restartInOrder(ctx, n); err != nil {
+		if err := f.rollNode(ctx, n); err != nil {
 			return err
 		}
-		// A node that was just started votes for nobody, since a lease may run
-		// that it supported before. With many of these nobody can be elected.
-		f.printNote("waiting %v, until %s can vote again", voteWait, n.name)
+		// For a LeaseTimeout after its start a node does not vote, since it may have supported
+		// a lease that still runs. Several such nodes would prevent an election.
+		f.printNote("waiting %v until %s can vote", voteWait, n.name)
 		select {
 		case <-time.After(voteWait):
 		case <-ctx.Done():
@@ -173,25 +175,25 @@ func rollingScript(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// restartInOrder lets one node leave, and starts it again.
-func (f *fleet) restartInOrder(ctx context.Context, n *node) error {
+// rollNode makes one node leave, and starts it again.
+func (f *fleet) rollNode(ctx context.Context, n *node) error {
 	leader, _, err := f.waitFormed(ctx)
 	if err != nil {
 		return err
 	}
-	token, told := f.currentToken(leader), time.Now()
-	if err := f.letLeave(ctx, n); err != nil {
+	token, signaled := f.currentToken(leader), time.Now()
+	if err := f.stopNode(ctx, n); err != nil {
 		return err
 	}
 	left := time.Now()
-	f.printResult(n.name+" left", left.Sub(told))
+	f.printResult(n.name+" stopped, until it had left", left.Sub(signaled))
 	if n == leader {
 		next, led, err := f.waitReplaced(ctx, n, token)
 		if err != nil {
 			return err
 		}
-		f.printResult(fmt.Sprintf("%s led, until %s led with authority", n.name, next.name),
-			led.Sub(told))
+		f.printResult(fmt.Sprintf("leader %s stopped, until %s led with authority", n.name, next.name),
+			led.Sub(signaled))
 	}
 	started := time.Now()
 	if err := f.startNode(n); err != nil {
@@ -201,6 +203,6 @@ func (f *fleet) restartInOrder(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	f.printResult(n.name+" started again, until all were active", again.Sub(started))
+	f.printResult(n.name+" restarted, until all nodes were active", again.Sub(started))
 	return nil
 }

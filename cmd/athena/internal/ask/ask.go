@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ask makes the verbs that put one question to the admin API of a node.
+// Package ask implements the verbs that send one request to the admin API of a node.
 package ask
 
 import (
@@ -21,23 +21,23 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// DefaultAdmin is where demo listens, and where questions are asked.
+// DefaultAdmin is the default of --admin, for the demo and for the verbs that query a node.
 const DefaultAdmin = "127.0.0.1:7070"
 
-// Question is what all verbs have in common that ask a node.
+// Question holds the flags of a verb that queries a node.
 type Question struct {
 	admin, tokenFile, Output string
 }
 
-// Reply is what a node answered.
+// Reply is the response of a node.
 type Reply struct {
-	Answer any             // printed as JSON
-	Table  func(io.Writer) // prints it for people
-	Note   string          // for standard error: how to read the answer; often empty
-	Failed error           // the answer says that what was asked for was not done
+	Answer any             // printed by -o json
+	Table  func(io.Writer) // prints the answer by -o table
+	Note   string          // printed to standard error before the answer; may be empty
+	Failed error           // set if the node reports that the request failed
 }
 
-// Verb is a verb that puts one question to a node.
+// Verb describes a verb that sends one request to a node.
 type Verb struct {
 	Use, Short, Long, Example string
 
@@ -45,7 +45,7 @@ type Verb struct {
 	Ask  func(ctx context.Context, c *adminclient.Client, args []string) (Reply, error)
 }
 
-// NewCommand returns the command of a verb, with the flags of a Question.
+// NewCommand returns the command of v, with the flags of a Question.
 func NewCommand(v Verb) *cobra.Command {
 	var q Question
 	cmd := &cobra.Command{
@@ -71,16 +71,16 @@ func NewCommand(v Verb) *cobra.Command {
 	return cmd
 }
 
-// Define adds the flags of q.
+// Define adds the flags of q to f.
 func (q *Question) Define(f *pflag.FlagSet) {
 	f.StringVar(&q.admin, "admin", DefaultAdmin,
-		"admin API to ask: host:port or unix:PATH; also ATHENA_ADMIN")
+		"admin API of the node: host:port or unix:PATH (env ATHENA_ADMIN)")
 	f.StringVar(&q.tokenFile, "admin-token-file", "",
-		"file with the token that the admin API wants; also ATHENA_ADMIN_TOKEN_FILE")
+		"file with the token for the admin API (env ATHENA_ADMIN_TOKEN_FILE)")
 	f.StringVarP(&q.Output, "output", "o", "table", "table or json")
 }
 
-// Client adds the variables to the flags, and makes of both who asks.
+// Client returns a client of the admin API that the flags and variables name.
 func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 	if err := cli.CheckOutput(q.Output); err != nil {
 		return nil, err
@@ -105,25 +105,25 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 	return c, nil
 }
 
-// Explain says of an error who gave it.
+// Explain adds to err whether a node, another server or no server responded.
 func (q *Question) Explain(err error) error {
-	var told *adminclient.Error
+	var response *adminclient.Error
 	var usage cli.UsageError
 	switch {
 	case errors.As(err, &usage):
 		return err
-	case errors.As(err, &told) && told.Code == "":
-		return fmt.Errorf("something else answers at %s, no node of Athena: %w; "+
-			"name the --admin of a node with --admin or ATHENA_ADMIN", q.admin, err)
-	case errors.As(err, &told):
-		return fmt.Errorf("the node at %s says: %w", q.admin, err)
+	case errors.As(err, &response) && response.Code == "":
+		return fmt.Errorf("the server at %s is not an Athena node: %w; set --admin or ATHENA_ADMIN to "+
+			"the --admin address of a node", q.admin, err)
+	case errors.As(err, &response):
+		return fmt.Errorf("the node at %s responded: %w", q.admin, err)
 	default:
-		return fmt.Errorf("nobody answers at %s; is a node running with --admin %s? "+
-			"Name another with --admin or ATHENA_ADMIN: %w", q.admin, q.admin, err)
+		return fmt.Errorf("no response from %s: %w; start a node with --admin %s, or set --admin or "+
+			"ATHENA_ADMIN to the address of another", q.admin, err, q.admin)
 	}
 }
 
-// print prints an answer.
+// print prints r in the format of --output.
 func (q *Question) print(cmd *cobra.Command, r Reply) error {
 	if r.Note != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "athena: %s\n", r.Note)

@@ -2,15 +2,13 @@
 
 package cli
 
-import (
-	"runtime/debug"
-)
+import "runtime/debug"
 
-// shortRevision is how much of the hash of a commit is shown.
+// shortRevision is the number of digits of a commit hash in Build.
 const shortRevision = 12
 
-// Build names what this program was built from: the version of the module, or
-// the commit where it was built from a working copy.
+// Build returns the version of the module, and the commit if the program was built from a
+// working copy.
 func Build() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

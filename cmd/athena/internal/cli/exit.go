@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds what all verbs of athena share: exit codes, usage errors, arguments,
-// output and the text of the program's version.
+// Package cli holds the common parts of all verbs of athena: exit codes, usage errors,
+// arguments, output and the version of the program.
 package cli
 
 import "errors"
@@ -13,18 +13,18 @@ const (
 	ExitUsage  = 2
 )
 
-// ErrStopped is the cause of a context that ended because of a signal.
-var ErrStopped = errors.New("told to stop")
+// ErrStopped is the cause of a context that a signal has canceled.
+var ErrStopped = errors.New("interrupted")
 
-// UsageError is an error in the command line, the environment or the configuration file.
-// The program ends with exitUsage then.
+// UsageError is an error in the command line, the environment or the configuration file. The
+// program exits with ExitUsage.
 type UsageError struct{ err error }
 
-// Usage returns err as a usageError.
+// Usage returns err as a UsageError.
 func Usage(err error) error { return UsageError{err} }
 
 // Error implements error.
 func (e UsageError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error itself, for errors.Is and errors.As.
+// Unwrap returns the wrapped error.
 func (e UsageError) Unwrap() error { return e.err }

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// CheckOutput wants a value that --output has.
+// CheckOutput returns a usage error unless output is table or json.
 func CheckOutput(output string) error {
 	if output != "table" && output != "json" {
 		return Usage(fmt.Errorf("--output %q: must be table or json", output))
@@ -18,15 +18,15 @@ func CheckOutput(output string) error {
 	return nil
 }
 
-// PrintJSON prints what -o json asks for.
-func PrintJSON(w io.Writer, what any) error {
+// PrintJSON prints v as indented JSON.
+func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(what)
+	return e.Encode(v)
 }
 
-// maxCell bounds what a table shows of a name that somebody chose.
+// maxCell limits the length of a name in a table.
 const maxCell = 300
 
-// Cell is text that somebody chose, fit for a table.
+// Cell returns text with control characters escaped and cut to maxCell, for a table.
 func Cell(text string) string { return safetext.OneLine(text, maxCell) }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Self is how this program is called from any folder, to be pasted into a shell.
+// Self returns a shell word that runs this program from any directory.
 func Self() string {
 	name := os.Args[0]
-	if strings.ContainsRune(name, filepath.Separator) { // otherwise the shell finds it
+	if strings.ContainsRune(name, filepath.Separator) { // otherwise it is found by PATH
 		if path, err := filepath.Abs(name); err == nil {
 			name = path
 		}
@@ -19,11 +19,10 @@ func Self() string {
 	return ShellWord(name)
 }
 
-// plainWord are the characters besides letters and digits that no shell takes
-// for anything else.
+// plainWord has the characters besides letters and digits that need no quotes in any shell.
 const plainWord = "/._-:@%+=,"
 
-// ShellWord quotes a word for a shell where that is needed.
+// ShellWord quotes s for a shell if necessary.
 func ShellWord(s string) string {
 	special := func(r rune) bool {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSelf wants the program to be found from any folder as it was found.
+// TestSelf: Self finds the program from another directory.
 func TestSelf(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's here")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -4,8 +4,8 @@ package command
 
 import "syscall"
 
-// ChildAttributes lets the kernel send a signal to a process whose parent is gone, also
-// while it is paused and cannot notice by itself.
+// ChildAttributes starts a process in its own group. The kernel sends it the signal orphaned
+// when its parent exits, which also reaches a process that is paused.
 func ChildAttributes(orphaned syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 }

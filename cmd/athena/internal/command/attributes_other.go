@@ -6,7 +6,7 @@ package command
 
 import "syscall"
 
-// ChildAttributes starts a process in a group of its own.
+// ChildAttributes starts a process in its own group. Only Linux signals orphans.
 func ChildAttributes(syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

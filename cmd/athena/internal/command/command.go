@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command runs a program while a lock or a job is held, and ends it when that is
-// lost.
+// Package command runs a program while a lock or a job is held, and stops it if that is lost.
 package command
 
 import (
@@ -22,17 +21,17 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// pipePatience is how long what a command has left behind may keep its output open.
-const pipePatience = time.Second
+// pipeTimeout is how long to wait for child processes of a command to close its output.
+const pipeTimeout = time.Second
 
-// ExitCode is the exit code of a command, which becomes that of this program.
+// ExitCode is the exit code of a command, with which this program exits too.
 type ExitCode int
 
 // Error implements error.
-func (c ExitCode) Error() string { return fmt.Sprintf("the command ended with %d", int(c)) }
+func (c ExitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
 
-// Interrupts are the signals that would end this process. The first one ends a context,
-// with the cause errStopped; all go to the command that runs.
+// Interrupts receives SIGINT, SIGTERM and SIGHUP. The first signal cancels the context with
+// the cause cli.ErrStopped, and every signal is passed on to the running command.
 type Interrupts struct {
 	context.Context
 	signals chan os.Signal
@@ -40,15 +39,15 @@ type Interrupts struct {
 
 	mu   sync.Mutex
 	last os.Signal
-	to   func(os.Signal) // the command that runs; nil for none
+	to   func(os.Signal) // the running command; nil for none
 }
 
-// NewInterrupts begins to receive the signals, until Stop is called.
+// NewInterrupts receives signals until Stop is called.
 func NewInterrupts() *Interrupts {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	i := &Interrupts{Context: ctx, signals: make(chan os.Signal, 8), done: make(chan struct{})}
 	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(i.signals, syscall.SIGHUP)
 	}
 	go func() {
@@ -70,9 +69,8 @@ func NewInterrupts() *Interrupts {
 	return i
 }
 
-// pass lets a command get the signals, nil for none. One that came just before is not
-// lost on it.
-func (i *Interrupts) pass(to func(os.Signal)) {
+// passTo sends later signals to a command, and the last one too if it has already arrived.
+func (i *Interrupts) passTo(to func(os.Signal)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.to = to; to != nil && i.last != nil {
@@ -80,16 +78,16 @@ func (i *Interrupts) pass(to func(os.Signal)) {
 	}
 }
 
-// Stop gives the signals their usual effect back.
+// Stop restores the default effect of the signals.
 func (i *Interrupts) Stop() {
 	signal.Stop(i.signals)
 	close(i.done)
 }
 
-// Command is a program that runs while something is held.
+// Command is a program that runs while a lock or job is held.
 type Command struct {
 	path      string
-	args      []string // with its name
+	args      []string // including args[0]
 	stdin     io.Reader
 	stdout    io.Writer
 	stderr    io.Writer
@@ -97,7 +95,7 @@ type Command struct {
 	Signals   *Interrupts
 }
 
-// New finds a program; nil where args name none.
+// New looks up the program args[0]. It returns nil if args is empty.
 func New(cmd *cobra.Command, args []string) (*Command, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -112,32 +110,32 @@ func New(cmd *cobra.Command, args []string) (*Command, error) {
 	}, nil
 }
 
-// Run runs the program to its end, with variables besides those of this process. When ctx
-// ends, the program and what it has started get SIGTERM, and SIGKILL where it goes on for
-// too long; where a signal has ended ctx, that was passed on. The error is an commandError,
-// or why the program could not be started.
+// Run runs the program until it exits, with variables added to the environment. If ctx ends, the
+// program and its child processes get SIGTERM, and SIGKILL after KillAfter. If a signal
+// canceled ctx, the program has received that signal instead. The error is an ExitCode, or the
+// reason why the program did not start.
 func (c *Command) Run(ctx context.Context, variables ...string) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	// On Linux a child is orphaned by the end of the thread that has started it.
+	// On Linux a child gets its orphan signal when the thread that started it exits.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Cmd{
 		Path: c.path, Args: c.args, Env: append(os.Environ(), variables...),
-		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, WaitDelay: pipePatience,
+		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, WaitDelay: pipeTimeout,
 	}
 	shared := prepare(&cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	c.Signals.pass(func(s os.Signal) {
-		// A terminal has told all whom it talks to.
+	c.Signals.passTo(func(s os.Signal) {
+		// The terminal has sent the other signals to the whole group.
 		if !shared || s == syscall.SIGTERM {
 			send(&cmd, s, shared)
 		}
 	})
-	defer c.Signals.pass(nil)
+	defer c.Signals.passTo(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	lost := ctx.Done()

@@ -13,7 +13,7 @@ import (
 
 func prepare(*exec.Cmd) (shared bool) { return false }
 
-// send ends a program: there are no signals.
+// send kills the program: this system has no signals.
 func send(cmd *exec.Cmd, _ os.Signal, _ bool) { _ = cmd.Process.Kill() }
 
 func codeOf(p *os.ProcessState) error {

@@ -14,9 +14,9 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// prepare puts a program into a process group of its own, so that signals reach what it
-// starts too. One that reads from the terminal could not do that from there: it shares
-// the group of this process.
+// prepare puts the program into its own process group, so that signals also reach its child
+// processes. A program that reads from the terminal shares the group of this process, since
+// only the foreground group may read.
 func prepare(cmd *exec.Cmd) (shared bool) {
 	cmd.SysProcAttr = ChildAttributes(syscall.SIGTERM)
 	if f, ok := cmd.Stdin.(*os.File); ok {
@@ -27,8 +27,8 @@ func prepare(cmd *exec.Cmd) (shared bool) {
 	return shared
 }
 
-// send sends a signal to a program, and to its group where that is its own. One that has
-// ended is no fault.
+// send sends a signal to the program, or to its group if the program has its own. A program
+// that has exited is not an error.
 func send(cmd *exec.Cmd, s os.Signal, shared bool) {
 	to := cmd.Process.Pid
 	if !shared {
@@ -37,7 +37,7 @@ func send(cmd *exec.Cmd, s os.Signal, shared bool) {
 	_ = syscall.Kill(to, s.(syscall.Signal))
 }
 
-// codeOf is the exit code of a program as shells have it: of a signal, 128 and its number.
+// codeOf returns the exit code of a program, or 128 plus the signal number, as shells do.
 func codeOf(p *os.ProcessState) error {
 	code := p.ExitCode()
 	if status, ok := p.Sys().(syscall.WaitStatus); ok && status.Signaled() {

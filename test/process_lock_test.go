@@ -121,10 +121,10 @@ func TestLockWaits(t *testing.T) {
 	second := c.verb(2, "lock", "x", n.script(`echo second $N`)...)
 	eventually(t, "the waiting process prints the reason", func() bool {
 		return strings.HasPrefix(second.stderr.String(),
-			"athena: waiting: n1 at "+c.addrs[0]+" holds it, token ")
+			"athena: waiting: held by n1 at "+c.addrs[0]+", token ")
 	})
 	c.verb(2, "lock", "lock/x", "--timeout", "300ms", "--", "true").ended(1,
-		"lock/x was not free within 300ms: n1 at "+c.addrs[0]+" holds it, token ")
+		"lock/x was not acquired within 300ms: held by n1 at "+c.addrs[0]+", token ")
 	other := c.verb(2, "lock", "y") // without a command
 	eventually(t, "the token of another lock", func() bool {
 		_, err := strconv.ParseInt(strings.TrimSpace(other.stdout.String()), 10, 64)
@@ -157,7 +157,7 @@ func TestLockWithoutALeader(t *testing.T) {
 	p := c.verb(1, "lock", "x", "--", "true")
 	eventually(t, "it waits", func() bool { return p.stderr.String() != "" })
 	p.signal(syscall.SIGINT)
-	p.ended(1, "lock/x was not free yet: told to stop: no leader with authority: ")
+	p.ended(1, "lock/x was not acquired: interrupted: no leader with authority: ")
 }
 
 // TestLockOfANodeThatDies: the command learns within the lease that another process may soon
@@ -236,7 +236,7 @@ func TestElectRunsOneCommand(t *testing.T) {
 		return strings.Contains(looks.stdout.String(), `"leader":{"name":"n1"`)
 	})
 	code, out, _ := run(t, "jobs", "disable", "job", "n1", "--admin", c.admin(3))
-	if code != 0 || out != "n1 may no more lead job\n" {
+	if code != 0 || out != "n1 may not lead job\n" {
 		t.Errorf("athena jobs disable: code %d, %q", code, out)
 	}
 	n.want("begin:1", "end:1", "begin:2")
@@ -247,14 +247,14 @@ func TestElectRunsOneCommand(t *testing.T) {
 		t.Errorf("athena jobs enable: code %d, %q", code, out)
 	}
 	nodes[1].signal(syscall.SIGKILL)
-	second.ended(1, "job is led through this node no more: ")
+	second.ended(1, "stopped campaigning for job: ")
 	n.want("begin:1", "end:1", "begin:2", "end:2", "begin:1")
 	first.signal(syscall.SIGINT)
 	first.ended(0, "")
 	looks.signal(syscall.SIGTERM)
 	looks.ended(0, "")
 	if code, _, stderr := run(t, "lock", "x", "--admin", c.admin(2)); code != 1 ||
-		!strings.Contains(stderr, "nobody answers at") {
+		!strings.Contains(stderr, "no response from") {
 		t.Errorf("athena lock with a dead node: code %d, %q", code, stderr)
 	}
 }

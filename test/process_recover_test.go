@@ -57,7 +57,7 @@ func TestProcessRecover(t *testing.T) {
 	kill(all[1:])
 	// The state may change while the node runs: refusals are checked below.
 	if code, _, stderr := run(t, append(recoverArgs, "--confirm", "athena")...); code != 1 ||
-		!strings.Contains(stderr, "the node must not run") {
+		!strings.Contains(stderr, "stop the node first") {
 		t.Errorf("while it runs: exit %d, %s; want 1 and that it must not run", code, stderr)
 	}
 	kill(all[:1])
@@ -65,7 +65,7 @@ func TestProcessRecover(t *testing.T) {
 	refused("for another cluster", `the store is of cluster "athena"`, 2, "--confirm", "other")
 
 	code, stdout, stderr := run(t, append(recoverArgs, "--confirm", "athena")...)
-	if code != 0 || !strings.Contains(stdout, "Tokens begin at 1") ||
+	if code != 0 || !strings.Contains(stdout, "Tokens restart at 1") ||
 		!strings.Contains(stdout, c.addrs[2]) {
 		t.Fatalf("exit %d, %s, %s; want 0, what it discarded, and the next steps", code, stdout, stderr)
 	}
@@ -84,7 +84,7 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 	dir := filepath.Join(above, "mistyped")
 	for _, dir := range []string{dir, above} {
 		code, _, stderr := run(t, "recover", "--data-dir", dir, "--confirm", "athena")
-		if code != 1 || !strings.Contains(stderr, "there is no store in "+dir) ||
+		if code != 1 || !strings.Contains(stderr, "no state in "+dir) ||
 			strings.Contains(stderr, "can start") {
 			t.Errorf("exit %d, %s; want 1 and that there is no store", code, stderr)
 		}

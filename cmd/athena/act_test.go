@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// acting notes what is done to a node; n2 is never there.
+// acting records the operations on a node; n2 is never reachable.
 type acting struct{ did []string }
 
 func (a *acting) Send(
@@ -68,15 +68,15 @@ func TestAct(t *testing.T) {
 		{"transfer to an address", led, []string{"transfer", "--to", "h:1"}, cli.ExitDone, leader, "",
 			"transfer h:1"},
 		{"another leads", led, []string{"transfer", "--to", "n2"}, cli.ExitDone, leader,
-			"n2 did not answer: another member leads in its place", "transfer h:2"},
-		{"transfer to nobody", led, []string{"transfer", "--to", "n9"}, cli.ExitFailed, "",
-			`says: to "n9": no member has this`, ""},
+			"n2 did not respond: another member took over", "transfer h:2"},
+		{"transfer to an unknown member", led, []string{"transfer", "--to", "n9"}, cli.ExitFailed, "",
+			`responded: to "n9": no member has this`, ""},
 		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, cli.ExitDone,
-			"{\n  \"leader\": null\n}\n", "nobody leads with authority at the moment", "transfer -"},
+			"{\n  \"leader\": null\n}\n", "there is no leader with authority yet", "transfer -"},
 		{"drain", led, []string{"drain"}, cli.ExitDone, leader, "", "drain"},
-		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "nobody leads",
+		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "there is no leader",
 			"drain"},
-		{"leave", led, []string{"leave"}, cli.ExitDone, "the node leaves\n", "", "leave"},
+		{"leave", led, []string{"leave"}, cli.ExitDone, "the node is leaving\n", "", "leave"},
 		{"leave as JSON", answering(t, pair(3), write), []string{"leave", "-o", "json"}, cli.ExitDone,
 			"{\n  \"status\": \"leaving\"\n}\n", "", "leave"},
 		{"send to one", led, []string{"send", "Order", `{"ID": 7}`, "--to", "n2"}, cli.ExitFailed, "",
@@ -84,7 +84,8 @@ func TestAct(t *testing.T) {
 		{"send to all", led, []string{"send", "Order", `{}`}, cli.ExitFailed, "", "busy: too many",
 			""},
 		{"read only", readOnly, []string{"leave"}, cli.ExitFailed, "", "--admin-write", ""},
-		{"no JSON", led, []string{"send", "Order", `{ID: 7}`}, cli.ExitUsage, "", "is no JSON value", ""},
+		{"no JSON", led, []string{"send", "Order", `{ID: 7}`}, cli.ExitUsage, "",
+			"is not valid JSON", ""},
 		{"no event", led, []string{"send", "Order"}, cli.ExitUsage, "", "JSON is missing", ""},
 		{"unquoted", led, []string{"send", "Order", `{"ID":`, `7}`}, cli.ExitUsage, "", "quote", ""},
 		{"argument", led, []string{"leave", "now"}, cli.ExitUsage, "", `unexpected argument "now"`, ""},
@@ -104,7 +105,7 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// TestPrintSent wants a line for each member, and one that failed to be a failure.
+// TestPrintSent prints a line for each member.
 func TestPrintSent(t *testing.T) {
 	var out strings.Builder
 	printSent(&out, adminapi.Sent{Results: []adminapi.SendResult{
@@ -118,7 +119,7 @@ func TestPrintSent(t *testing.T) {
 	}
 }
 
-// TestToken asks with a token by flag or variable, and is told where it is missing.
+// TestToken: the token is read from a flag or a variable, and a missing one is reported.
 func TestToken(t *testing.T) {
 	path := secretFile(t, strings.Repeat("t", 32)+"\n", 0o600)
 	token, err := admin.ReadToken(path)
@@ -151,12 +152,12 @@ func TestToken(t *testing.T) {
 	}
 	code, _, stderr = athena("leader", "--admin", at)
 	if code != cli.ExitUsage || !strings.Contains(stderr, "ATHENA_ADMIN_TOKEN_FILE: ") {
-		t.Errorf("with a file open to others: code %d, %q, want %d and its name",
+		t.Errorf("with a file that others can read: code %d, %q, want %d and its name",
 			code, stderr, cli.ExitUsage)
 	}
 }
 
-// changing is a node of which two changes are known, and then its end.
+// changing is a node that reports two changes and then ends.
 type changing struct{ fake }
 
 func (c changing) Events(context.Context) iter.Seq[cluster.Event] {
@@ -168,8 +169,7 @@ func (c changing) Events(context.Context) iter.Seq[cluster.Event] {
 	}
 }
 
-// TestEvents prints a line for each change, and how things are: last without -f,
-// first with it.
+// TestEvents prints a line for each change, and a snapshot: last without -f, first with it.
 func TestEvents(t *testing.T) {
 	at := answering(t, changing{pair(3)})
 	const now = "snapshot  1 of 2 members active, leader of version 3 is n1 at h:1, without quorum"
@@ -177,7 +177,7 @@ func TestEvents(t *testing.T) {
 		"member    n2 at h:2 is unreachable, was active",
 		"leader    leader of version 3 is n1 at h:1",
 	}
-	// This ends when all that the node has to say is known.
+	// The node ends after its changes.
 	code, stdout, stderr := athena("events", "-f", "-o", "json", "--admin", at)
 	first, _, _ := strings.Cut(stdout, "\n")
 	var e adminapi.Event
@@ -185,7 +185,7 @@ func TestEvents(t *testing.T) {
 		e.Snapshot.Cluster != "c" || e.ID == "" {
 		t.Errorf("athena events -f -o json: %v, %+v of %q, want a snapshot", err, e, first)
 	}
-	if code != cli.ExitFailed || !strings.Contains(stderr, "the node has ended") {
+	if code != cli.ExitFailed || !strings.Contains(stderr, "has stopped") {
 		t.Errorf("athena events -f: code %d, %q when the node has ended, want %d",
 			code, stderr, cli.ExitFailed)
 	}
@@ -193,7 +193,7 @@ func TestEvents(t *testing.T) {
 	var got []string
 	for line := range strings.Lines(stdout) {
 		if !regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  \w`).MatchString(line) {
-			t.Errorf("line %q begins with no time", line)
+			t.Errorf("line %q does not begin with a time", line)
 		}
 		got = append(got, strings.TrimSuffix(line[min(len(line), 25):], "\n"))
 	}
@@ -202,7 +202,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("athena events: code %d, %q, -want +got:\n%s", code, stderr, diff)
 	}
 	code, _, stderr = athena("events", "--admin", "127.0.0.1:1")
-	if code != cli.ExitFailed || !strings.Contains(stderr, "nobody answers") {
-		t.Errorf("athena events of nobody: code %d, %q, want %d", code, stderr, cli.ExitFailed)
+	if code != cli.ExitFailed || !strings.Contains(stderr, "no response") {
+		t.Errorf("athena events without a node: code %d, %q, want %d", code, stderr, cli.ExitFailed)
 	}
 }

@@ -24,18 +24,18 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// fake is a node that says what the test wants.
+// fake is a node with a fixed status.
 type fake cluster.Status
 
 func (f fake) Status() cluster.Status { return cluster.Status(f) }
 func (fake) Records() record.Store    { return record.NewMemory().Store("h:1") }
 
-// Events is of a node that has closed.
+// Events returns no events, like a closed node.
 func (f fake) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
 
-// pair is n1, the leader of two members; without a token nobody leads.
+// pair returns n1, the leader of two members, or without a token a cluster without a leader.
 func pair(token uint64) fake {
 	entry := func(name string, port uint16, status member.Status) member.Member {
 		m := member.Member{Name: name, Seed: port == 1, Status: status}
@@ -53,18 +53,18 @@ func pair(token uint64) fake {
 	return f
 }
 
-// An operator sees which node is drained.
+// TestStatusOfADrainedNode: an operator sees that the node is drained.
 func TestStatusOfADrainedNode(t *testing.T) {
 	f := restarted()
 	f.Drained = true
 	_, stdout, _ := athena("status", "--admin", answering(t, f))
 	want := "n1 at h:1, joining (holds version 3.7), drained: it leads only if no other member can\n"
 	if !strings.Contains(stdout, want) {
-		t.Errorf("status says\n%s\nwant %q", stdout, want)
+		t.Errorf("status prints\n%s\nwant %q", stdout, want)
 	}
 }
 
-// restarted is n1 after a restart, before it has found the others.
+// restarted returns n1 after a restart, before it has rejoined.
 func restarted() fake {
 	f := pair(0)
 	f.View.Role, f.View.Leader, f.View.Revision = member.Seeking, member.Address{}, 7
@@ -72,7 +72,7 @@ func restarted() fake {
 	return f
 }
 
-// answering serves a node on a socket and returns its address.
+// answering serves the admin API of a node on a socket and returns its address.
 func answering(t *testing.T, node admin.Node, opts ...admin.Option) string {
 	t.Helper()
 	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
@@ -108,11 +108,11 @@ func TestAsk(t *testing.T) {
 			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION\n" +
 			"n1    h:1      active       leader without quorum  seed  12\n" +
 			"n2    h:2      unreachable  -                      -     12\n",
-			"athena: no leader with authority: this is what the node holds from version 3.0; "},
+			"athena: no leader with authority: this view may be outdated (version 3.0); "},
 		{"members of nothing", answering(t, fake{}), []string{"members"}, cli.ExitDone,
-			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION\n", "joined nothing yet"},
+			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION\n", "has not joined a cluster"},
 		{"members as JSON", answering(t, fake{}), []string{"members", "-o", "json"}, cli.ExitDone,
-			"[]\n", "joined nothing yet"},
+			"[]\n", "has not joined a cluster"},
 		{"leader", led, []string{"leader"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  TOKEN\n" +
 			"n1    h:1      3\n", ""},
@@ -123,8 +123,7 @@ func TestAsk(t *testing.T) {
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   n1 at h:1, token 3\n" +
-			"seeds    h:2 has other seeds: give every node the same list, " +
-			"without nodes of other clusters\n" +
+			"seeds    h:2 has different --seeds: use the same list on every node of a cluster\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
 			"running  0s, b, protocol 2\n", ""},
@@ -141,9 +140,9 @@ func TestAsk(t *testing.T) {
 			"leader   none with authority\n" +
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 7\n" +
-			"refused  handshakes for a secret or certificate: 12\n" +
+			"refused  12 handshakes with a wrong secret or certificate\n" +
 			"running  0s, b, protocol 2\n", ""},
-		{"nobody", "127.0.0.1:1", []string{"status"}, cli.ExitFailed, "", "ATHENA_ADMIN"},
+		{"no node", "127.0.0.1:1", []string{"status"}, cli.ExitFailed, "", "ATHENA_ADMIN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := athena(append(c.args, "--admin", c.at)...)
@@ -157,7 +156,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskUnnamed wants a node that was given no name to be told once.
+// TestAskUnnamed: a node without a name is printed by its address only.
 func TestAskUnnamed(t *testing.T) {
 	f := pair(3)
 	for i, m := range f.View.Members {
@@ -172,8 +171,7 @@ func TestAskUnnamed(t *testing.T) {
 	}
 }
 
-// TestAskSomethingElse wants words for a web server that is no node, whatever it
-// answers with.
+// TestAskSomethingElse: a web server that is not a node is reported as such, whatever it responds.
 func TestAskSomethingElse(t *testing.T) {
 	for what, h := range map[string]http.HandlerFunc{
 		"404 Not Found": http.NotFound,
@@ -183,20 +181,19 @@ func TestAskSomethingElse(t *testing.T) {
 		code, stdout, stderr := athena("leader", "--admin", strings.TrimPrefix(s.URL, "http://"))
 		s.Close()
 		if code != cli.ExitFailed || stdout != "" ||
-			!strings.Contains(stderr, "something else answers") ||
+			!strings.Contains(stderr, "is not an Athena node") ||
 			!strings.Contains(stderr, what) {
-			t.Errorf("%s: code %d, output %q, error %q, want %d, none, something else answers",
+			t.Errorf("%s: code %d, output %q, error %q, want %d, none, not a node",
 				what, code, stdout, stderr, cli.ExitFailed)
 		}
 	}
 }
 
-// TestAskEnvironment asks where ATHENA_ADMIN says, in JSON, and warns of a variable
-// that stands for nothing.
+// TestAskEnvironment: ATHENA_ADMIN sets the address, and a misspelled variable causes a warning.
 func TestAskEnvironment(t *testing.T) {
 	t.Setenv("ATHENA_ADMIN", answering(t, pair(3)))
 	t.Setenv("ATHENA_ADMN", "127.0.0.1:1")
-	t.Setenv("ATHENA_SIZE", "3") // of the nodes that this shell starts
+	t.Setenv("ATHENA_SIZE", "3") // known, though this verb does not read it
 	code, stdout, stderr := athena("status", "-o", "json")
 	var got adminapi.Status
 	if err := json.Unmarshal([]byte(stdout), &got); code != cli.ExitDone || err != nil {
@@ -207,6 +204,6 @@ func TestAskEnvironment(t *testing.T) {
 	}
 	want := "athena: ATHENA_ADMN is ignored"
 	if !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("says %q, want a warning of ATHENA_ADMN alone", stderr)
+		t.Errorf("got %q, want only a warning of ATHENA_ADMN", stderr)
 	}
 }

@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	// maxPayloadBytes leaves room for what carries a payload.
+	// maxPayloadBytes leaves 1 KiB for the encoding around the payload.
 	maxPayloadBytes = cluster.MaxEventBytes - 1<<10
-	// maxWorkers is far below what one node may send at once to all others.
+	// maxWorkers is far below cluster.MaxSending, so that no send fails as busy.
 	maxWorkers = cluster.MaxSending / 8
 )
 
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "measure clusters of real processes on this machine (on Linux)",
-		Long: "bench runs nodes, each a process of its own, on loopback addresses, and measures them.\n" +
-			"It prints tables, and writes each single result to a file of JSON lines, of which the\n" +
-			"first describes the machine. The help of each measurement says what its columns mean.",
+		Short: "benchmark clusters of real processes on this machine (Linux only)",
+		Long: "bench runs nodes as separate processes on loopback addresses and measures them. It\n" +
+			"prints tables and writes every result to a file of JSON lines, which begins with a\n" +
+			"description of the machine. The help of each measurement explains its columns.",
 		Example: "  athena bench failover --size 3,5 --reps 20\n  athena bench idle -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var names []string
@@ -46,9 +46,9 @@ func newBench() *cobra.Command {
 			}
 			all := strings.Join(names, ", ")
 			if len(args) == 0 {
-				return cli.Usage(fmt.Errorf("say what to measure: %s", all))
+				return cli.Usage(fmt.Errorf("measurement missing: must be one of %s", all))
 			}
-			return cli.Usage(fmt.Errorf("%q is nothing to measure: must be one of %s", args[0], all))
+			return cli.Usage(fmt.Errorf("unknown measurement %q: must be one of %s", args[0], all))
 		},
 	}
 	for _, m := range bench.Measurements() {
@@ -57,15 +57,14 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-// newMeasurement makes the verb of one measurement, with the flags that it has a
-// use for.
+// newMeasurement returns the verb of one measurement, with the flags that apply to it.
 func newMeasurement(m bench.Measurement) *cobra.Command {
 	o := m.Defaults
 	var output string
 	cmd := &cobra.Command{
 		Use:     m.Name,
 		Short:   m.About,
-		Long:    m.Name + ": " + m.About + ".\n\n" + columnHelp(m),
+		Long:    columnHelp(m),
 		Example: "  athena bench " + m.Name + " --size 3 --reps 2",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,50 +81,50 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntSliceVarP(&o.Sizes, "size", "n", o.Sizes, "numbers of nodes, each measured by itself")
-	f.IntVar(&o.Seeds, "seeds", o.Seeds, "how many nodes of each cluster are seeds, 0 for all")
+	f.IntSliceVarP(&o.Sizes, "size", "n", o.Sizes, "cluster sizes to measure")
+	f.IntVar(&o.Seeds, "seeds", o.Seeds, "number of seeds in each cluster; 0 means all nodes")
 	f.IntVar(&o.Reps, "reps", o.Reps, "repetitions of each case")
 	if len(o.Signals) > 0 {
 		f.StringSliceVar(&o.Signals, "signals", o.Signals,
-			"how a process dies: "+strings.Join(m.Defaults.Signals, ", ")+"; or several")
+			"signals that end a process: "+strings.Join(m.Defaults.Signals, ", "))
 	}
 	if len(o.PayloadBytes) > 0 {
-		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "sizes of the payload")
+		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "payload sizes to measure")
 		f.BoolVar(&o.OwnEncoding, "own-encoding", o.OwnEncoding,
-			"events encode themselves (AppendBinary), without reflection")
+			"let events encode themselves (AppendBinary) instead of by reflection")
 	}
 	if len(o.Workers) > 0 {
-		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of goroutines that work side by side")
+		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of concurrent goroutines to measure")
 	}
 	if o.Jobs > 0 {
-		f.IntVar(&o.Jobs, "jobs", o.Jobs, "how many jobs")
+		f.IntVar(&o.Jobs, "jobs", o.Jobs, "number of jobs")
 	}
 	if o.For > 0 {
-		f.DurationVar(&o.For, "for", o.For, "how long each case is measured")
+		f.DurationVar(&o.For, "for", o.For, "duration of each case")
 	}
-	f.StringVar(&o.Dir, "dir", o.Dir, "where stores are made; on a disk, its syncs are measured too")
-	f.StringVar(&o.Out, "out", o.Out, "file for the results; what it had is replaced")
-	f.StringVarP(&output, "output", "o", "table", "table, or json: the lines of the file")
+	f.StringVar(&o.Dir, "dir", o.Dir, "directory for data directories; on a disk, syncs count too")
+	f.StringVar(&o.Out, "out", o.Out, "file for the results; it is overwritten")
+	f.StringVarP(&output, "output", "o", "table", "table, or json for the lines of --out")
 	for _, t := range settings.Timings(&o.Config) {
 		f.DurationVar(t.Value, t.Flag, *t.Value, t.Use)
 	}
 	f.BoolVar(&o.Config.TrustRefusal, "trust-refusal", o.Config.TrustRefusal,
-		"take a leader for lost once its host refuses the port")
+		"treat a leader as lost as soon as its host refuses the port")
 	return cmd
 }
 
-// columnHelp says what the tables of a measurement are.
+// columnHelp describes the tables of a measurement.
 func columnHelp(m bench.Measurement) string {
 	var b strings.Builder
-	b.WriteString("Its tables have a row for each case, of which count says how many results there " +
-		"are. The columns before count say which case it is; of the others each has a table:\n")
+	b.WriteString("The output has one table for each measured value, with one row for each case. " +
+		"The columns before count identify the case, and count is the number of results:\n")
 	for _, c := range m.Columns() {
 		fmt.Fprintf(&b, "\n  %-17s %s", c.Name, wrapText(c.Means, 20))
 	}
 	return b.String()
 }
 
-// checkBench says what is wrong with settings in the words of the flags.
+// checkBench returns every error in the flags of a measurement.
 func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -134,7 +133,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 		}
 	}
 	within := func(flag string, values []int, low, high int) {
-		check(len(values) > 0, "--%s: must have at least one number", flag)
+		check(len(values) > 0, "--%s: needs at least one number", flag)
 		for _, v := range values {
 			check(v >= low && v <= high, "--%s %d: must be between %d and %d", flag, v, low, high)
 		}
@@ -144,7 +143,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	check(o.Reps >= 1, "--reps %d: must be at least 1", o.Reps)
 	if f.Lookup("signals") != nil {
 		ways := strings.Join(m.Defaults.Signals, " or ")
-		check(len(o.Signals) > 0, "--signals: must have some of: %s", ways)
+		check(len(o.Signals) > 0, "--signals: needs at least one of %s", ways)
 		for _, s := range o.Signals {
 			check(slices.Contains(m.Defaults.Signals, s), "--signals %q: must be %s", s, ways)
 		}
@@ -155,7 +154,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	switch {
 	case f.Lookup("payload-bytes") != nil:
 		within("workers", o.Workers, 1, maxWorkers)
-	case f.Lookup("workers") != nil: // of all nodes together
+	case f.Lookup("workers") != nil: // the workers are spread over all nodes
 		within("workers", o.Workers, 1, maxWorkers*m.Least)
 	}
 	if f.Lookup("jobs") != nil {
@@ -164,7 +163,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	if f.Lookup("for") != nil {
 		check(o.For > 0, "--for %v: must be above 0", o.For)
 	}
-	c := o.Config // the rest is chosen for each cluster
+	c := o.Config // each cluster gets its own addresses and size
 	c.Addr, c.Size = "127.0.0.1:7000", 1
 	if err := c.Validate(); err != nil {
 		faults = append(faults, settings.InFlags(err, f))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena completion: print the script that lets a shell complete the command line.
+// athena completion: print a completion script for a shell.
 
 package main
 
@@ -16,13 +16,13 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// newCompletion is the verb of cobra's scripts. Cobra's own one takes any shell, and
-// says nothing of one that it does not know.
+// newCompletion returns the verb completion. It replaces cobra's, which exits with 0 for an
+// unknown shell.
 func newCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "print a script that lets a shell complete verbs, flags and values",
-		Long:  "completion prints a script for a shell, which completes the command line of athena.",
+		Short: "print a completion script for a shell",
+		Long:  "The script completes verbs, flags and the values of flags.",
 		Example: "  source <(athena completion bash)                 # needs bash-completion\n" +
 			"  athena completion bash > /etc/bash_completion.d/athena\n" +
 			"  athena completion zsh > \"${fpath[1]}/_athena\"\n" +
@@ -31,7 +31,7 @@ func newCompletion() *cobra.Command {
 		ValidArgs: []cobra.Completion{"bash", "zsh", "fish", "powershell"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("name one shell: bash, zsh, fish or powershell")
+				return errors.New("one shell required: bash, zsh, fish or powershell")
 			}
 			if scripts := shellScripts(cmd.Root()); scripts[args[0]] == nil {
 				return fmt.Errorf("shell %q: must be bash, zsh, fish or powershell", args[0])
@@ -53,7 +53,7 @@ func shellScripts(root *cobra.Command) map[string]func(io.Writer) error {
 	}
 }
 
-// flagValues are the values of flags that have few, for shells to complete.
+// flagValues has the values of each flag that takes one of a few words.
 var flagValues = map[string][]cobra.Completion{
 	"profile":    {"local", "lan", "wan", "classic"},
 	"log-format": {"json", "console"},
@@ -62,8 +62,8 @@ var flagValues = map[string][]cobra.Completion{
 	"script":     {"failover", "partition", "rolling"},
 }
 
-// completeValues lets shells complete the values of the flags of all verbs: those
-// that are few, files of YAML, folders, and no files where there are none.
+// completeValues registers completions for the flags of cmd and of all verbs below it: words,
+// YAML files, directories, or no files.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		complete := cobra.NoFileCompletions
@@ -77,10 +77,10 @@ func completeValues(cmd *cobra.Command) {
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		case strings.HasSuffix(f.Name, "file") || strings.HasPrefix(f.Name, "tls-") ||
 			f.Name == "out" || f.Name == "replay" || f.Name == "shrink":
-			return // as shells do it
+			return // the shell completes any file
 		}
 		if err := cmd.RegisterFlagCompletionFunc(f.Name, complete); err != nil {
-			panic(err) // the flag is of this verb
+			panic(err) // impossible: the flag belongs to cmd
 		}
 	})
 	for _, c := range cmd.Commands() {

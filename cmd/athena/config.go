@@ -23,48 +23,44 @@ import (
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "look at the configuration of a node before it is started",
-		Long: "config says what athena run would make of a file, the variables and the flags, and\n" +
-			"starts nothing.\n\n" + aboutFile,
+		Short: "check or print the configuration of a node",
+		Long: "config reads the flags, variables and file that athena run would read, and starts\n" +
+			"nothing.\n\n" + aboutFile,
 		Example: "  athena config check --config athena.yaml\n" +
 			"  ATHENA_SIZE=5 athena config show --config athena.yaml --profile wan",
 		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return cli.Usage(errors.New("say what to do with the configuration: check or show"))
+			return cli.Usage(errors.New("subcommand missing: must be check or show"))
 		},
 	}
 	cmd.AddCommand(newConfigCheck(), newConfigShow())
 	return cmd
 }
 
-// aboutFile says what a configuration file is.
-const aboutFile = "The file of --config, or ATHENA_CONFIG, is YAML: one line for each flag of\n" +
-	"athena run, without its dashes. What it does not say has its default; variables win over\n" +
-	"the file, and flags over both. Paths are relative to the folder in which the node is\n" +
-	"started.\n\n" +
+// aboutFile describes the configuration file.
+const aboutFile = "The file named by --config or ATHENA_CONFIG is YAML. Its keys are the flags\n" +
+	"of athena run without the dashes. A key that is absent keeps its default; variables override\n" +
+	"the file, and flags override both. Paths are relative to the working directory.\n\n" +
 	"  addr: 10.0.0.1:7000\n" +
 	"  size: 3\n" +
 	"  seeds: [10.0.0.1:7000, 10.0.0.2:7000]\n" +
 	"  secret-file: /etc/athena/secret\n" +
 	"  heartbeat-interval: 100ms\n\n" +
-	"Times have a unit. A key that is none, a key given twice, a value of another type, an\n" +
-	"alias, a second document and more than 1 MiB are faults, and the node does not start."
+	"Durations need a unit. Unknown or duplicate keys, values of the wrong type, aliases,\n" +
+	"a second document and files above 1 MiB are errors."
 
 func newConfigCheck() *cobra.Command {
 	var s settings.Settings
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "say everything that is wrong with a configuration",
-		Long: "check takes the flags, the variables and the file of athena run, and says what run\n" +
-			"would refuse, every fault at once, each with where it is and what to do: values and how\n" +
-			"they go together, the files of secrets, tokens and certificates, and, once these are\n" +
-			"sound, whether this machine has the addresses to listen on, and the data directory is of\n" +
-			"this cluster and can be read and written. So run it where the node will run, as the user\n" +
-			"that will run it: athena run begins with the same.\n\n" +
-			"It takes no port and no lock and makes nothing, so that it can run beside the node, and\n" +
-			"before each start. A port or a data directory in use, and what other nodes say, shows only\n" +
-			"when the node starts. A flag that is unknown, or has a value of another type, ends it at\n" +
-			"once.",
+		Short: "report every error in the configuration of a node",
+		Long: "check takes the flags, variables and file of athena run and reports all errors at\n" +
+			"once, each with its place and a remedy. It checks the values, the secret, token and\n" +
+			"certificate files, the listen addresses and the data directory. Run it on the machine\n" +
+			"of the node, as the user of the node.\n\n" +
+			"check opens no port, takes no lock and creates nothing, so it can run beside the node.\n" +
+			"It cannot detect a port or data directory in use, or a conflict with other nodes; those\n" +
+			"show when the node starts. Warnings do not change the exit code.",
 		Example: "  athena config check --config athena.yaml\n" +
 			"  athena config check --config athena.yaml && systemctl restart athena",
 		Args: cli.NoArguments,
@@ -75,12 +71,8 @@ func newConfigCheck() *cobra.Command {
 				return cli.Usage(err)
 			}
 			c = c.WithDefaults()
-			if c.Cluster == cluster.DefaultCluster {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: the cluster has the default name %q: give "+
-					"each cluster a name of its own (--cluster), so that no node joins the wrong one\n",
-					c.Cluster)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "no fault: node %s of cluster %q, %d members\n",
+			warnRisks(cmd.ErrOrStderr(), c)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "no errors: node %s of cluster %q, %d members\n",
 				c.Advertise, c.Cluster, c.Size)
 			return err
 		},
@@ -89,16 +81,28 @@ func newConfigCheck() *cobra.Command {
 	return cmd
 }
 
+// warnRisks writes a warning for each valid but risky choice in c.
+func warnRisks(w io.Writer, c cluster.Config) {
+	if c.Cluster == cluster.DefaultCluster {
+		fmt.Fprintf(w, "warning: the cluster has the default name %q: set --cluster to a unique name, "+
+			"so that no node joins the wrong cluster\n", c.Cluster)
+	}
+	if len(c.Seeds) == 2 && c.Size > 2 { // two members need both for a quorum anyway
+		fmt.Fprintln(w, "warning: two seeds are the worst choice: the first start of a cluster needs a "+
+			"majority of the seeds, so both must be up: set --seeds to three nodes or more")
+	}
+}
+
 func newConfigShow() *cobra.Command {
 	var s settings.Settings
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "print every value that a node would have, and where it comes from",
-		Long: "show takes the flags, the variables and the file of athena run, and prints the value\n" +
-			"of each flag that the node would run with, and where it comes from: default, file, env or\n" +
-			"flag. Of a secret it prints the name of its file alone. Where something is wrong it\n" +
-			"prints what it can, and then the faults.",
+		Short: "print the effective value and the origin of each setting",
+		Long: "show takes the flags, variables and file of athena run and prints the value that the\n" +
+			"node would use for each flag, and its origin: default, file, env or flag. It prints the\n" +
+			"paths of secret files, not their contents. If there are errors, it prints the values that\n" +
+			"it could read, then the errors.",
 		Example: "  athena config show --config athena.yaml\n" +
 			"  athena config show -o json | jq '.[] | select(.from != \"default\")'",
 		Args: cli.NoArguments,

@@ -20,34 +20,58 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// sound is a file without faults.
+// sound is a valid file.
 const sound = "addr: 127.0.0.1:7001\nsize: 3\n" +
 	"seeds: [127.0.0.1:7001, 127.0.0.1:7002]\ninsecure: true\n"
 
-// TestConfigCheck finds nothing wrong with a file that run would take, makes nothing
-// and ends with 0.
+// TestConfigCheck accepts a file that athena run accepts, creates nothing and exits with 0.
 func TestConfigCheck(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	t.Setenv("ATHENA_SIZ", "3")
 	path := configFile(t, sound)
 	code, stdout, stderr := athena("config", "check", "--config", path, "--data-dir", dir)
 	if code != cli.ExitDone || !strings.HasPrefix(stdout,
-		"no fault: node 127.0.0.1:7001 of cluster") ||
+		"no errors: node 127.0.0.1:7001 of cluster") ||
 		!strings.Contains(stderr, "ATHENA_SIZ is ignored") ||
-		!strings.Contains(stderr, `default name "athena"`) || strings.Count(stderr, "\n") != 2 {
-		t.Errorf("code %d, %q, %q, want %d, no fault and two warnings", code, stdout, stderr,
+		!strings.Contains(stderr, `default name "athena"`) || strings.Count(stderr, "\n") != 3 {
+		t.Errorf("code %d, %q, %q, want %d, no errors and three warnings", code, stdout, stderr,
 			cli.ExitDone)
 	}
 	_, _, stderr = athena("config", "check", "--config", path, "--data-dir", dir, "--cluster", "c")
 	if strings.Contains(stderr, "default name") {
-		t.Errorf("cluster c: got %q, want no warning of the name", stderr)
+		t.Errorf("cluster c: got %q, want no warning about the name", stderr)
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("check made the data directory")
+		t.Error("check created the data directory")
 	}
 }
 
-// usedStore makes a store in which a node of a cluster has promised something.
+// TestConfigCheckWarnsOfTwoSeeds: a majority of two seeds is both, so that no cluster forms while
+// one of them is down. It is a warning, and only of two seeds in a cluster of three or more.
+func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
+	const warning = "warning: two seeds are the worst choice: the first start of a cluster needs a " +
+		"majority of the seeds, so both must be up"
+	for _, c := range []struct {
+		size, seeds string
+		want        bool
+	}{
+		{"3", "127.0.0.1:7001", false},
+		{"3", "127.0.0.1:7001,127.0.0.1:7002", true},
+		{"3", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", false},
+		{"5", "127.0.0.1:7002,127.0.0.1:7001", true},
+		{"2", "127.0.0.1:7001,127.0.0.1:7002", false}, // its quorum needs both anyway
+	} {
+		code, stdout, stderr := athena("config", "check", "--addr", "127.0.0.1:7001", "--cluster", "c",
+			"--insecure", "--memory", "--size", c.size, "--seeds", c.seeds)
+		if code != cli.ExitDone || !strings.HasPrefix(stdout, "no errors") ||
+			strings.Contains(stderr, warning) != c.want || !c.want && stderr != "" {
+			t.Errorf("size %s, seeds %s: code %d, %q, %q, want %d and a warning: %t",
+				c.size, c.seeds, code, stdout, stderr, cli.ExitDone, c.want)
+		}
+	}
+}
+
+// usedStore creates a store with the promise of a node of a cluster.
 func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -70,8 +94,8 @@ func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
 	}
 }
 
-// TestConfigCheckLooksAtFiles that run would open, also beside a node that uses them.
-func TestConfigCheckLooksAtFiles(t *testing.T) {
+// TestConfigCheckReadsFiles that athena run would open, also while a node uses them.
+func TestConfigCheckReadsFiles(t *testing.T) {
 	address := member.Address{Host: "127.0.0.1", Port: 7001}
 	dir, release := usedStore(t, store.Origin{Cluster: "orders", Size: 3, Address: address})
 	defer release()
@@ -79,7 +103,7 @@ func TestConfigCheckLooksAtFiles(t *testing.T) {
 	check := func(more ...string) []string {
 		return append([]string{"config", "check", "--config", path}, more...)
 	}
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"store of another cluster", check("--data-dir", dir), []string{
 			`--cluster "athena": the store was made for "orders": start with that name`}},
 		{"store of another size", check("--data-dir", dir, "--cluster", "orders", "--size", "5"),
@@ -112,7 +136,7 @@ func TestConfigCheckLooksAtFiles(t *testing.T) {
 	}
 }
 
-// TestConfigShow prints each value that run would have, with its origin.
+// TestConfigShow prints each effective value with its origin.
 func TestConfigShow(t *testing.T) {
 	path := configFile(t, sound)
 	t.Setenv("ATHENA_CONFIG", path)
@@ -163,32 +187,32 @@ func TestConfigShow(t *testing.T) {
 	}
 }
 
-// TestConfigShowsFaultsToo after what it could read, and never a secret.
+// TestConfigShowsFaultsToo after the values that it could read, and never a secret.
 func TestConfigShowsFaultsToo(t *testing.T) {
 	secret := secretFile(t, soundSecret, 0o600)
 	code, stdout, stderr := athena("config", "show", "--config", configFile(t, sound+"frob: 1\n"),
 		"--size=5", "--insecure=false", "--secret-file", secret, "--other-secret-file", secret,
 		"--addr", "10.0.0.1:7001\x1b[31m")
-	if code != cli.ExitUsage || !strings.Contains(stderr, `:5:1: "frob" is no key`) {
-		t.Errorf("code %d, error\n%s\nwant %d and the fault", code, stderr, cli.ExitUsage)
+	if code != cli.ExitUsage || !strings.Contains(stderr, `:5:1: unknown key "frob"`) {
+		t.Errorf("code %d, error\n%s\nwant %d and the error", code, stderr, cli.ExitUsage)
 	}
 	if !strings.Contains(stdout, "5  ") || !strings.Contains(stdout, secret) ||
 		strings.Contains(stdout+stderr, soundSecret) || strings.Contains(stdout, "\x1b") {
-		t.Errorf("shows\n%s\nwant the size and the name of the file, no secret, no control", stdout)
+		t.Errorf("prints\n%s\nwant the size and the path of the secret, no secret, no escape", stdout)
 	}
 }
 
-// TestConfigShowsNothingOpenThatIsNot: a secret that is missing makes no node insecure.
-func TestConfigShowsNothingOpenThatIsNot(t *testing.T) {
+// TestConfigShowWithoutSecret: a missing secret does not show as insecure.
+func TestConfigShowWithoutSecret(t *testing.T) {
 	_, stdout, stderr := athena("config", "show", "--size=3")
 	if !strings.Contains(stderr, "no secret") ||
 		!regexp.MustCompile(`(?m)^insecure +false +default$`).MatchString(stdout) ||
 		!regexp.MustCompile(`(?m)^insecure-anywhere +false +default$`).MatchString(stdout) {
-		t.Errorf("shows\n%s\nand %s\nwant that there is no secret, and two times false", stdout, stderr)
+		t.Errorf("prints\n%s\nand %s\nwant no secret, and false twice", stdout, stderr)
 	}
 }
 
-// TestOriginOfRefusedStore is that of config check.
+// TestOriginOfRefusedStore: athena run and config check name the same origin.
 func TestOriginOfRefusedStore(t *testing.T) {
 	dir, release := usedStore(t, store.Origin{
 		Cluster: "athena", Size: 5, Address: member.Address{Host: "127.0.0.1", Port: 7001},
@@ -199,7 +223,8 @@ func TestOriginOfRefusedStore(t *testing.T) {
 		code, _, stderr := athena(append(verb, "--config", path)...)
 		if want := path + ":2: size 3: the store was made for 5"; code != cli.ExitUsage ||
 			!strings.Contains(stderr, want) {
-			t.Errorf("athena %q: code %d, says\n%s\nwant %d and %q", verb, code, stderr, cli.ExitUsage, want)
+			t.Errorf("athena %q: code %d, prints\n%s\nwant %d and %q", verb, code, stderr,
+				cli.ExitUsage, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// TestPageExample passes config check as it is written.
+// TestPageExample: the example of the page passes config check.
 func TestPageExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -21,12 +21,12 @@ func TestPageExample(t *testing.T) {
 	if !found {
 		t.Fatal("docs/configuration.md has no example")
 	}
-	passes(t, []byte(example))
+	wantValid(t, []byte(example))
 }
 
-// passes wants a file to pass config check beside a file that has the secret, on a
-// machine that has not its address.
-func passes(t *testing.T, text []byte) {
+// wantValid checks that a file passes config check without warnings, next to its secret, on a
+// machine without its address.
+func wantValid(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if code, _, stderr := athena("secret", "new", "secret"); code != cli.ExitDone {
@@ -39,11 +39,11 @@ func passes(t *testing.T, text []byte) {
 	}
 }
 
-// TestExampleFilePasses config check as it is written.
+// TestExampleFilePasses config check.
 func TestExampleFilePasses(t *testing.T) {
 	text, err := os.ReadFile("../../examples/athena.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	passes(t, text)
+	wantValid(t, text)
 }

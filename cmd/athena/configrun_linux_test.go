@@ -14,10 +14,10 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// nobody is a user that owns nothing.
+// nobody is a user without files.
 const nobody = 65534
 
-// asNobody calls do as a user whom permissions bind: root's do not bind.
+// asNobody calls do as an unprivileged user, since permissions do not apply to root.
 func (s scene) asNobody(do func()) {
 	s.t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func (s scene) asNobody(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and the thread ends with the goroutine
+		runtime.LockOSThread() // the thread exits with the goroutine
 		if err := unix.Setfsuid(nobody); err != nil {
 			s.t.Errorf("act as another user: %v", err)
 			return
@@ -43,8 +43,8 @@ func (s scene) asNobody(do func()) {
 	<-done
 }
 
-// TestRunSaysWhatCheckSaysOfPermissions, asking the system, before anything is made.
-func TestRunSaysWhatCheckSaysOfPermissions(t *testing.T) {
+// TestRunAndCheckAgreeOnPermissions before they create anything.
+func TestRunAndCheckAgreeOnPermissions(t *testing.T) {
 	lock := func(name string, mode fs.FileMode) func(s scene) {
 		return func(s scene) {
 			s.must(os.MkdirAll(s.path(name), 0o700))
@@ -91,8 +91,8 @@ func TestRunSaysWhatCheckSaysOfPermissions(t *testing.T) {
 			path := s.file(r)
 			r.harm(s)
 			before := s.tree()
-			s.asNobody(func() { s.refused(r, path) })
-			s.same(before)
+			s.asNobody(func() { s.wantRefusal(r, path) })
+			s.wantUnchanged(before)
 		})
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// scene is a folder with all that a sound configuration names.
+// scene is a directory with the files of a valid configuration.
 type scene struct {
 	t   *testing.T
-	dir string // that any user can pass through
+	dir string // accessible to all users
 }
 
 func newScene(t *testing.T) scene {
@@ -62,7 +62,7 @@ func (s scene) chmod(name string, mode fs.FileMode) {
 	s.must(os.Chmod(s.path(name), mode))
 }
 
-// store makes a data directory that a node of a cluster has used.
+// store creates the data directory of a node of a cluster.
 func (s scene) store(cluster string) {
 	s.t.Helper()
 	made, release := usedStore(s.t, store.Origin{
@@ -72,14 +72,14 @@ func (s scene) store(cluster string) {
 	s.must(os.Rename(made, s.path("data")))
 }
 
-// certificates makes the files of a node of this host.
+// certificates creates the TLS files of a node on a host.
 func (s scene) certificates(host string) {
 	pki := transporttest.NewAuthority(s.t)
 	s.must(os.Rename(pki.Path, s.path("ca")))
 	transporttest.Write(s.t, pki.Issue(host, nil), s.path("cert"), s.path("key"))
 }
 
-// tree is each file that can be seen, with its mode and size.
+// tree lists all readable paths with mode and size.
 func (s scene) tree() (all []string) {
 	s.t.Helper()
 	s.must(filepath.WalkDir(s.dir, func(path string, _ fs.DirEntry, err error) error {
@@ -93,20 +93,19 @@ func (s scene) tree() (all []string) {
 	return all
 }
 
-// refusal is something wrong with a configuration of which @ is the folder.
+// refusal is a fault of a configuration in the directory @.
 type refusal struct {
 	name string
-	// lines come after those of a sound file, in the place of those that begin with
-	// the same key; "-key" takes one away.
+	// lines replace the lines of base with the same keys, and follow the others; "-key" removes
+	// a line.
 	lines []string
 	harm  func(s scene)
-	// want is all that is said, with FILE:LINE before it where the key is from the file.
-	// Behind an ellipsis anything may come.
+	// want is the whole of standard error; an ellipsis stands for any text.
 	want string
-	code int // of run; that of check is exitUsage
+	code int // exit code of run; the one of check is ExitUsage
 }
 
-// base is a sound file; each key can be replaced.
+// base is a valid file.
 const base = `addr: 127.0.0.1:7001
 size: 3
 seeds: [127.0.0.1:7001, 127.0.0.1:7002]
@@ -212,13 +211,13 @@ var machineFaults = []refusal{
 		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: make one with: …",
 		cli.ExitUsage},
 	{"misspelled secret file", []string{"-secret-file", "secret_fil: @/secret"}, nil,
-		"@/athena.yaml:6:1: \"secret_fil\" is no key; did you mean secret-file?", cli.ExitUsage},
+		"@/athena.yaml:6:1: unknown key \"secret_fil\"; did you mean secret-file?", cli.ExitUsage},
 	{"misspelled and given", []string{"secret_fil: @/secret", "secret-file: @/none"}, nil,
-		"@/athena.yaml:6:1: \"secret_fil\" is no key; did you mean secret-file?\n" +
+		"@/athena.yaml:6:1: unknown key \"secret_fil\"; did you mean secret-file?\n" +
 			"@/athena.yaml:7: secret-file: open @/none: …", cli.ExitUsage},
 	{"misspelled insecure", []string{"-secret-file", "insecur: true"}, nil,
-		"@/athena.yaml:6:1: \"insecur\" is no key; did you mean insecure?", cli.ExitUsage},
-	{"no truth", []string{"-secret-file", "insecure: maybe"}, nil,
+		"@/athena.yaml:6:1: unknown key \"insecur\"; did you mean insecure?", cli.ExitUsage},
+	{"not a boolean", []string{"-secret-file", "insecure: maybe"}, nil,
 		"@/athena.yaml:6:11: insecure \"maybe\": must be true or false", cli.ExitUsage},
 
 	{"certificate of another host", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
@@ -231,16 +230,16 @@ var machineFaults = []refusal{
 		"tls-key: @/key"}, func(s scene) { s.certificates(known) },
 		"@/athena.yaml:6: tls-ca: open @/none: no such file or directory", cli.ExitUsage},
 	{"faults of two kinds", []string{"size: three", "flight-recorder: @/file"}, nil,
-		"@/athena.yaml:6:7: size \"three\": must be a whole number\n" +
+		"@/athena.yaml:6:7: size \"three\": must be an integer\n" +
 			"@/athena.yaml:7: flight-recorder: @/file is not a directory: use another path", cli.ExitUsage},
 	{"two of the machine", []string{"addr: 192.0.2.1:7001", "seeds: 192.0.2.1:7001",
 		"data-dir: @/file"}, nil, "@/athena.yaml:4: addr 192.0.2.1:7001: not an address …" +
 		"\n@/athena.yaml:6: data-dir @/file: …", cli.ExitFailed},
 }
 
-// TestRunSaysWhatCheckSays of each fault, with its place and once, and neither of them
-// makes or changes anything.
-func TestRunSaysWhatCheckSays(t *testing.T) {
+// TestRunAndCheckAgree: athena run and config check report the same faults, each once, and change
+// no file.
+func TestRunAndCheckAgree(t *testing.T) {
 	for _, r := range machineFaults {
 		t.Run(r.name, func(t *testing.T) {
 			s := newScene(t)
@@ -249,14 +248,14 @@ func TestRunSaysWhatCheckSays(t *testing.T) {
 				r.harm(s)
 			}
 			before := s.tree()
-			s.refused(r, path)
-			s.same(before)
+			s.wantRefusal(r, path)
+			s.wantUnchanged(before)
 		})
 	}
 }
 
-// refused wants both verbs to say what is wrong with a file.
-func (s scene) refused(r refusal, path string) {
+// wantRefusal checks that both verbs report the fault of a file.
+func (s scene) wantRefusal(r refusal, path string) {
 	s.t.Helper()
 	want := regexp.QuoteMeta(strings.ReplaceAll(r.want, "@", s.dir))
 	said := regexp.MustCompile("^athena: " + strings.ReplaceAll(want, "…", ".*") + "\n$")
@@ -265,24 +264,24 @@ func (s scene) refused(r refusal, path string) {
 		code int
 	}{{"config check", cli.ExitUsage}, {"run", r.code}} {
 		code, stdout, stderr := athena(append(strings.Fields(c.verb), "--config", path)...)
-		stderr = strings.TrimSuffix(stderr, "athena "+c.verb+" --help says what it takes\n")
+		stderr = strings.TrimSuffix(stderr, "Run 'athena "+c.verb+" --help' for usage.\n")
 		if code != c.code || stdout != "" || !said.MatchString(stderr) {
-			s.t.Errorf("%s: code %d, %q, says\n%s\nwant %d and\n%s", c.verb, code, stdout, stderr, c.code,
+			s.t.Errorf("%s: code %d, %q, prints\n%s\nwant %d and\n%s", c.verb, code, stdout, stderr, c.code,
 				r.want)
 		}
 	}
 }
 
-// same wants that nothing was made, removed or changed.
-func (s scene) same(before []string) {
+// wantUnchanged checks that no file was created, removed or changed.
+func (s scene) wantUnchanged(before []string) {
 	s.t.Helper()
 	if after := s.tree(); !slices.Equal(before, after) {
 		s.t.Errorf("left\n%q\nof\n%q", after, before)
 	}
 }
 
-// TestOneMistakeOneFault: what is not known because of a key that is misspelled, or has
-// a value of another type, is no fault of its own.
+// TestOneMistakeOneFault: the consequences of a misspelled key, or of a value of the wrong type,
+// are not reported.
 func TestOneMistakeOneFault(t *testing.T) {
 	for _, text := range []string{
 		"addr: :7001\nadvertise: 127.0.0.1:7001\nsize: 2\nseeds: [127.0.0.1:7001, 127.0.0.1:7002]\n" +
@@ -302,7 +301,7 @@ func TestOneMistakeOneFault(t *testing.T) {
 				s.write("athena.yaml", strings.Join(lines, ""))
 				code, _, stderr := athena("config", "check", "--config", s.path("athena.yaml"))
 				if code != cli.ExitUsage || strings.Count(stderr, "\n") != 2 {
-					t.Errorf("%q in\n%s: code %d, says\n%s\nwant %d, one fault and where help is",
+					t.Errorf("%q in\n%s: code %d, prints\n%s\nwant %d, one fault and the help line",
 						changed, text, code, stderr, cli.ExitUsage)
 				}
 			}
@@ -311,7 +310,7 @@ func TestOneMistakeOneFault(t *testing.T) {
 		s.write("athena.yaml", strings.Join(lines, ""))
 		code, _, stderr := athena("config", "check", "--config", s.path("athena.yaml"))
 		if code != cli.ExitDone {
-			t.Errorf("\n%s: code %d, says\n%s\nwant no fault", text, code, stderr)
+			t.Errorf("\n%s: code %d, prints\n%s\nwant no fault", text, code, stderr)
 		}
 	}
 }

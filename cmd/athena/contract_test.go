@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// contract are the verbs, and the flags of each, that scripts and pages are written
-// against, each with its default. A flag may come in besides, and none may go.
+// contract has the verbs and flags on which scripts depend, each with its default. Flags may be
+// added; none may be removed.
 var contract = map[string]map[string]string{
 	"run": {
 		"addr": "", "advertise": "", "name": "", "cluster": "athena", "size": "0", "seeds": "",
@@ -59,20 +59,20 @@ var contract = map[string]map[string]string{
 	"bench request": {"output": "table"},
 }
 
-// short are the flags with one dash.
+// short has the one-letter names of flags.
 var short = map[string]string{"output": "o", "help": "h", "follow": "f", "listen": "l"}
 
-// verb finds one by its words.
+// verb returns the command of a verb.
 func verb(t *testing.T, words string) *cobra.Command {
 	t.Helper()
 	cmd, rest, err := newRoot(time.Now()).Find(strings.Fields(words))
 	if err != nil || len(rest) > 0 || words != strings.TrimPrefix(cmd.CommandPath(), "athena ") {
-		t.Fatalf("athena %s: is no verb: %v", words, err)
+		t.Fatalf("athena %s: not a verb: %v", words, err)
 	}
 	return cmd
 }
 
-// TestContract holds the names that scripts are written against.
+// TestContract checks the names and defaults on which scripts depend.
 func TestContract(t *testing.T) {
 	for words, flags := range contract {
 		cmd := verb(t, words)
@@ -90,7 +90,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// everyVerb calls f with each verb that can be run, or has verbs of its own.
+// everyVerb calls f with each command, including help topics.
 func everyVerb(f func(*cobra.Command)) {
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -102,14 +102,14 @@ func everyVerb(f func(*cobra.Command)) {
 	visit(newRoot(time.Now()))
 }
 
-// TestEveryVerbExplainsItself as a page of a manual would.
-func TestEveryVerbExplainsItself(t *testing.T) {
+// TestHelp: the help of each verb has purpose, usage, example and exit codes, in 80 columns.
+func TestHelp(t *testing.T) {
 	verbs := 0
 	everyVerb(func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
 		isTopic := !cmd.Runnable() && !cmd.HasSubCommands()
 		if path != "athena" && !isTopic && (cmd.Long == "" || cmd.Example == "") {
-			t.Errorf("%s: has no Long or no Example", path)
+			t.Errorf("%s: no Long or no Example", path)
 		}
 		code, stdout, stderr := athena(append(strings.Fields(path)[1:], "--help")...)
 		if code != cli.ExitDone || stderr != "" {
@@ -122,7 +122,7 @@ func TestEveryVerbExplainsItself(t *testing.T) {
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if strings.Contains(f.Usage, "\n") {
-				t.Errorf("%s --%s: %q has a line end, which help has where the line is full",
+				t.Errorf("%s --%s: %q contains a newline; help wraps lines by itself",
 					path, f.Name, f.Usage)
 			}
 		})
@@ -137,7 +137,7 @@ func TestEveryVerbExplainsItself(t *testing.T) {
 		}
 		same := append([]string{"help"}, strings.Fields(path)[1:]...)
 		if _, again, _ := athena(same...); again != stdout {
-			t.Errorf("athena %q says\n%s\nwant that of --help\n%s", same, again, stdout)
+			t.Errorf("athena %q prints\n%s\nwant the output of --help\n%s", same, again, stdout)
 		}
 	})
 	if verbs < len(contract) {
@@ -145,8 +145,8 @@ func TestEveryVerbExplainsItself(t *testing.T) {
 	}
 }
 
-// TestReflowed breaks running text where a line is full, and nothing that is indented.
-func TestReflowed(t *testing.T) {
+// TestReflowText: running text is wrapped, indented text is not.
+func TestReflowText(t *testing.T) {
 	full := strings.Repeat("x", helpColumns-3)
 	for _, c := range [][2]string{
 		{"", ""},
@@ -162,9 +162,9 @@ func TestReflowed(t *testing.T) {
 	}
 }
 
-// TestNotesAreOfVerbs, and what they refer to is there.
-func TestNotesAreOfVerbs(t *testing.T) {
-	for words, n := range notes {
+// TestExitHelps: each entry belongs to a verb, and names verbs and topics that exist.
+func TestExitHelps(t *testing.T) {
+	for words, n := range exitHelps {
 		verb(t, words)
 		for see := range strings.SplitSeq(n.see, ", ") {
 			verb(t, strings.TrimPrefix(see, "help "))
@@ -182,13 +182,14 @@ func TestEnvironmentTopic(t *testing.T) {
 			t.Errorf("code %d,\n%s\nwant %q in it", code, stdout, want)
 		}
 	}
-	refused(t, []wrong{
-		{"no topic", []string{"help", "frob"}, []string{`"frob" is no verb and no topic`}},
-		{"no topic below", []string{"help", "config", "frob"}, []string{`"config frob" is no verb`}},
+	wantRefused(t, []usageCase{
+		{"no topic", []string{"help", "frob"}, []string{`unknown verb or topic "frob"`}},
+		{"no topic below", []string{"help", "config", "frob"},
+			[]string{`unknown verb or topic "config frob"`}},
 	})
 }
 
-// TestCompletion gives each shell a script, and knows the values of flags.
+// TestCompletion: each shell gets a script, and the values of flags are completed.
 func TestCompletion(t *testing.T) {
 	for shell, want := range map[string]string{
 		"bash": "__start_athena", "zsh": "#compdef athena", "fish": "complete -c athena",
@@ -199,9 +200,9 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: code %d, error %q, %.200q; want %q in it", shell, code, stderr, stdout, want)
 		}
 	}
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"another shell", []string{"completion", "tcsh"}, []string{`shell "tcsh": must be bash, zsh`}},
-		{"no shell", []string{"completion"}, []string{"name one shell"}},
+		{"no shell", []string{"completion"}, []string{"one shell required"}},
 	})
 	for _, c := range []struct{ line, want string }{
 		{"run --profile ", "local\nlan\nwan\nclassic\n:4\n"},
@@ -222,8 +223,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestFlagValuesAreTaken by run.
-func TestFlagValuesAreTaken(t *testing.T) {
+// TestFlagValues: athena run accepts all completed values.
+func TestFlagValues(t *testing.T) {
 	for _, name := range []string{"profile", "log-format", "log-level"} {
 		for _, value := range flagValues[name] {
 			code, _, stderr := athena("config", "check", "--config", configFile(t, sound), "--"+name, value)
@@ -243,7 +244,7 @@ func TestFlagValuesAreTaken(t *testing.T) {
 	}
 }
 
-// TestVersionForScripts has what the line has.
+// TestVersionForScripts: -o json has the same values as the text.
 func TestVersionForScripts(t *testing.T) {
 	code, stdout, stderr := athena("version", "-o", "json")
 	var got about
@@ -252,7 +253,7 @@ func TestVersionForScripts(t *testing.T) {
 		got != thisProgram() || got.Protocol == 0 || !strings.Contains(versionText(), got.Build) {
 		t.Errorf("code %d, %v, error %q, %q, want %+v", code, err, stderr, stdout, thisProgram())
 	}
-	refused(t, []wrong{{"output", []string{"version", "-o", "xml"}, []string{"table or json"}},
+	wantRefused(t, []usageCase{{"output", []string{"version", "-o", "xml"}, []string{"table or json"}},
 		{"output of bench", []string{"bench", "idle", "-o", "csv"}, []string{"table or json"}},
 		{"output of show", []string{"config", "show", "-o", "yaml"}, []string{"table or json"}},
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena demo: run a whole cluster on this machine, to look at and to break.
+// athena demo: run a whole cluster on this machine, with a dashboard and fault injection.
 
 package main
 
@@ -20,13 +20,16 @@ func newDemo(began time.Time) *cobra.Command {
 	d := demo.Options{Began: began}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "run a whole cluster on this machine, to look at and to break",
-		Long: "demo runs nodes, each a process of its own, on loopback addresses, with the timings\n" +
-			"of a local network, and prints the address of a page that shows them, then what\n" +
-			"happens, in seconds since it began. Break them as you like, on the page or by hand, or\n" +
-			"let a script do it: failover kills the leader and starts it again, partition cuts the\n" +
-			"leader off with a minority and heals, rolling restarts every node. The nodes contend for\n" +
-			"--jobs jobs, which nobody works on, and whoever asks them may lock and elect.",
+		Short: "run a whole cluster on this machine, with a dashboard",
+		Long: "demo starts the nodes as separate processes on loopback addresses, with the timings\n" +
+			"of the profile lan. It prints the address of the dashboard, then each event with the\n" +
+			"seconds since the start. Kill, pause, restart or isolate nodes on the dashboard or from a\n" +
+			"shell, or let a script do it:\n\n" +
+			"  failover   kill the leader, and start it again\n" +
+			"  partition  isolate the leader with a minority, and heal the network\n" +
+			"  rolling    restart every node, one after the other\n\n" +
+			"The nodes compete to lead the example jobs, which do no work. The admin API accepts write\n" +
+			"requests, such as those of athena lock and athena elect.",
 		Example: "  athena demo\n  athena demo --size 3 --for 30s --script failover",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,10 +45,11 @@ func newDemo(began time.Time) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&d.Size, "size", 5, "number of nodes")
-	f.IntVar(&d.Jobs, "jobs", 3, "number of jobs that the nodes contend for, to look at")
-	f.DurationVar(&d.Length, "for", 0, "end after this time, 0 for never")
+	f.IntVar(&d.Jobs, "jobs", 3, "number of example jobs")
+	f.DurationVar(&d.Length, "for", 0, "stop after this time; 0 means never")
 	f.StringVar(&d.Admin, "admin", ask.DefaultAdmin,
-		"page and admin API of the whole demo: host:port on loopback or unix:PATH; also ATHENA_ADMIN")
-	f.StringVar(&d.Script, "script", "", "failover, partition or rolling; ends when it is done")
+		"address of dashboard and admin API: host:port on loopback or unix:PATH (env ATHENA_ADMIN)")
+	f.StringVar(&d.Script, "script", "",
+		"run failover, partition or rolling, then stop")
 	return cmd
 }

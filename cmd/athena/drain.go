@@ -17,14 +17,13 @@ import (
 func newDrain() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
 		Use:   "drain",
-		Short: "keep a node from leading, for the rest of its run",
-		Long: "drain lets the node that is asked hand leadership over, if it leads, and lets other\n" +
-			"members lead until its process is restarted: there is no way back before. It stays a\n" +
-			"member, votes and gets events. drain waits up to 15 seconds until another member leads,\n" +
-			"and prints it. Where no other member can, the node leads on until one can, and drain ends\n" +
-			"with 1. A drained node is elected only if there was no leader for two leader timeouts, and\n" +
-			"hands over as soon as a member that is not drained can lead." +
-			needsWrite,
+		Short: "keep a node from leading until its process restarts",
+		Long: "The node hands over leadership, if it leads, and lets other members lead until its\n" +
+			"process restarts. It stays a member, votes and receives events. drain waits up to 15\n" +
+			"seconds for another leader and prints it.\n\n" +
+			"If no other member can lead, the node keeps leading until one can, and drain exits with 1.\n" +
+			"A drained node is elected only after two leader timeouts without a leader, and hands over\n" +
+			"as soon as a member that is not drained can lead." + needsWrite,
 		Example: "  athena drain --admin 127.0.0.1:7070",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena elect: lead a job whenever no other member does, and run a command meanwhile.
+// athena elect: campaign for the leadership of a job, and run a command while leading.
 
 package main
 
@@ -19,26 +19,26 @@ import (
 )
 
 func newElect() *cobra.Command {
-	var h holding
+	var h heldVerb
 	var listen bool
 	cmd := &cobra.Command{
 		Use:   "elect NAME [-- COMMAND ARGUMENT...]",
-		Short: "lead a job whenever nobody else does, and run a command meanwhile",
-		Long: "elect contends for the leadership of the job NAME through the node that it asks, until\n" +
-			"it is interrupted, and prints each change: who leads, that it leads itself (held), and why\n" +
-			"it leads no more (lost). With --listen it only looks.\n\n" +
-			"A command runs whenever this athena leads, so that one of those that were started so runs\n" +
-			"in the whole cluster, and the changes go to standard error. When the command ends by\n" +
-			"itself, athena gives the leadership up and ends with its exit code: whatever starts athena\n" +
-			"again starts it again, also if the node was gone.\n\n" +
+		Short: "lead a job, and run a command while leading",
+		Long: "elect campaigns for the leadership of the job NAME through a node until it is\n" +
+			"interrupted. It prints each change: the leader, that this process leads (held), and why it\n" +
+			"stopped leading (lost). With --listen it only prints the leader.\n\n" +
+			"With a COMMAND, elect runs it while this process leads, so that one instance runs in the\n" +
+			"cluster, and prints the changes to standard error. When the command exits, elect gives up\n" +
+			"the leadership and exits with the same code. Run elect under a supervisor that restarts\n" +
+			"it: it also exits if the node stops.\n\n" +
 			fmt.Sprintf(commandHelp, "leadership", "ATHENA_JOB is NAME.") + needsWrite +
-			" Only to look it need not.",
+			" --listen does not need it.",
 		Example: "  athena elect billing -- /usr/local/bin/billing\n" +
 			"  athena elect billing --listen -o json",
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if listen && len(args) > 1 {
-				return cli.Usage(errors.New("--listen only looks: leave the command out"))
+				return cli.Usage(errors.New("--listen runs no command: remove one of the two"))
 			}
 			if _, err := election.JobKey(args[0]); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
@@ -58,12 +58,13 @@ func newElect() *cobra.Command {
 		},
 	}
 	h.defineFlags(cmd)
-	cmd.Flags().BoolVarP(&listen, "listen", "l", false, "only print who leads, and each change")
+	cmd.Flags().BoolVarP(&listen, "listen", "l", false,
+		"print the leader and each change; do not campaign")
 	return cmd
 }
 
-// printLeaders prints who leads a job until it is interrupted.
-func (h *holding) printLeaders(job string) error {
+// printLeaders prints the leader of a job, and each change, until it is interrupted.
+func (h *heldVerb) printLeaders(job string) error {
 	for leader, err := range h.client.JobLeader(h.signals, job) {
 		if err == nil {
 			err = h.printLine(leaderLine(leader))
@@ -77,11 +78,11 @@ func (h *holding) printLeaders(job string) error {
 	return nil
 }
 
-// leadJob leads a job whenever it can, until it is interrupted or the command ends.
-func (h *holding) leadJob(job string) error {
+// leadJob campaigns for a job until it is interrupted or the command exits.
+func (h *heldVerb) leadJob(job string) error {
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
-	print := func(l contestLine) {
+	print := func(l changeLine) {
 		if err := h.printLine(l); err != nil {
 			cancel(err)
 		}
@@ -91,10 +92,10 @@ func (h *holding) leadJob(job string) error {
 		begun = true
 		print(leaderLine(leader))
 	}, func(ctx context.Context, t adminapi.RecordToken) error {
-		print(contestLine{Type: adminapi.EventHeld, Token: &t})
+		print(changeLine{Type: adminapi.EventHeld, Token: &t})
 		defer func() {
 			if why := context.Cause(ctx); why != nil && !errors.Is(why, cli.ErrStopped) {
-				print(contestLine{Type: adminapi.EventLost, Error: why.Error()})
+				print(changeLine{Type: adminapi.EventLost, Error: why.Error()})
 			}
 		}()
 		if h.command != nil {
@@ -110,7 +111,7 @@ func (h *holding) leadJob(job string) error {
 	case errors.As(err, &ended):
 		return err
 	case begun:
-		return fmt.Errorf("%s is led through this node no more: %w", job, err)
+		return fmt.Errorf("stopped campaigning for %s: %w", job, err)
 	default:
 		return h.Explain(err)
 	}

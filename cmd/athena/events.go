@@ -20,25 +20,25 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// maxEventLine bounds a line that is printed for an event: it may come from something
-// that is no node.
+// maxEventLine limits the length of a printed line, since a server that is not an Athena node
+// can send anything.
 const maxEventLine = 1000
 
-var errNodeEnded = errors.New("the node has ended, or its admin API; start athena events again")
+var errNodeEnded = errors.New("the node or its admin API has stopped; run athena events again")
 
 func newEvents() *cobra.Command {
 	var q ask.Question
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "print what changed among the members, and go on with -f",
-		Long: "events prints the changes that the node remembers, up to 1,024 of this run of its\n" +
-			"process, and then how things are. With -f it prints how things are, and then each change as\n" +
-			"it comes, until it is stopped; it ends with 1 when the node does. A reader that is too slow\n" +
-			"is told how many changes it missed, and how things are then.\n\n" +
-			"With -o json each event is one line: an object with id, type (snapshot, member, leader or\n" +
-			"lagged), and what there is to say under the name of the type. A snapshot is what athena\n" +
-			"status -o json prints.",
+		Short: "print changes of members and leader, or follow them with -f",
+		Long: "events prints the changes that the node remembers, up to 1,024 since its process\n" +
+			"started, then a snapshot of its current state. With -f it prints the snapshot first, then\n" +
+			"each change as it happens, and exits with 1 when the node stops. If the reader is too slow,\n" +
+			"a line lagged reports how many changes it missed, and a new snapshot follows.\n\n" +
+			"With -o json each event is one line with an object of id, type (snapshot, member,\n" +
+			"leader or lagged) and the details under the name of the type. A snapshot is the output of\n" +
+			"athena status -o json.",
 		Example: "  athena events\n" +
 			"  athena events -f -o json | jq -r 'select(.leader) | .leader.name'",
 		Args: cli.NoArguments,
@@ -59,11 +59,11 @@ func newEvents() *cobra.Command {
 		},
 	}
 	q.Define(cmd.Flags())
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is to come")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing changes as they happen")
 	return cmd
 }
 
-// printEvents writes events, a line each.
+// printEvents writes each event as one line.
 func printEvents(w io.Writer, q *ask.Question, events iter.Seq2[adminapi.Event, error]) error {
 	out := json.NewEncoder(w)
 	for e, err := range events {
@@ -83,7 +83,7 @@ func printEvents(w io.Writer, q *ask.Question, events iter.Seq2[adminapi.Event, 
 	return nil
 }
 
-// timeOf is when a change was seen; what is no change is of now.
+// timeOf returns the time of a change, and the current time for any other event.
 func timeOf(e adminapi.Event) time.Time {
 	switch {
 	case e.Member != nil:

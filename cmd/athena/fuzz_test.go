@@ -10,9 +10,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// FuzzCommands gives the program any command line that asks for nothing but a
-// fault: what was asked is wrong at its end, whatever comes before. It ends with 2
-// and says what it takes, or it shows its help.
+// FuzzCommands runs any command line that ends with an unknown flag. The program exits with 2 and
+// a usage error, or prints its help.
 func FuzzCommands(f *testing.F) {
 	for _, args := range []string{
 		"run\n--addr\n127.0.0.1:7001", "run\n-h", "demo\n--for=1h", "sim\n--seed=1\n--runs=0x2",
@@ -23,17 +22,17 @@ func FuzzCommands(f *testing.F) {
 		f.Add(args)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		// A flag before it may take the first one for its value.
+		// A flag at the end of the line may take the first one as its value.
 		args := append(strings.Split(text, "\n"), "--no-such-flag", "--no-such-flag")
 		if slices.Contains([]string{"completion", "help", "__complete", "__completeNoDesc"}, args[0]) {
-			return // of cobra alone; they run nothing
+			return // these verbs of cobra run nothing
 		}
 		code, stdout, stderr := athena(args...)
 		switch {
 		case code == cli.ExitDone && stdout != "" && stderr == "":
 		case code != cli.ExitUsage || stdout != "":
-			t.Fatalf("athena %q: code %d, says %q and %q", args, code, stdout, stderr)
-		case !strings.HasPrefix(stderr, "athena: ") || !strings.Contains(stderr, "--help says"):
+			t.Fatalf("athena %q: code %d, prints %q and %q", args, code, stdout, stderr)
+		case !strings.HasPrefix(stderr, "athena: ") || !strings.Contains(stderr, "--help' for usage."):
 			t.Fatalf("athena %q: %q", args, stderr)
 		}
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena help: print what a verb does, or a topic; and how the help of all verbs is laid out.
+// athena help: print the help of a verb or a topic. All help is printed by printHelp.
 
 package main
 
@@ -16,115 +16,118 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// verbNotes are the parts of the help of a verb that cobra does not make. An empty exit code
-// gets a general text.
-type verbNotes struct {
-	done, failed, wrong string // what the exit codes 0, 1 and 2 mean
-	see                 string // verbs and topics
+// exitHelp has the meanings of the exit codes of a verb, and the related verbs and topics. An
+// empty meaning stands for the general one.
+type exitHelp struct {
+	done, failed, usage string // exit codes 0, 1 and 2
+	see                 string
 }
 
-// notes has the notes of each verb.
-var notes = map[string]verbNotes{
+const (
+	noResponse    = "no response, or not an Athena node"
+	nodeRefused   = "the node refused or did not respond"
+	orUsage       = "usage error, and nothing was started; or exit code of the command"
+	commandExited = ", or exit code of the command"
+)
+
+// exitHelps has the exit codes of each verb.
+var exitHelps = map[string]exitHelp{
 	"run": {
-		done:   "stopped by a signal, and left the cluster in order",
-		failed: "could not start, or the node failed: the log says which",
+		done:   "stopped, and left the cluster",
+		failed: "could not start, or the node failed; see the log",
 		see:    "config check, secret new, status, help config, help environment",
 	},
 	"demo": {
-		done:   "ended by a signal, by --for or by the script",
-		failed: "could not start, or the script did not come to its end",
+		done:   "stopped by a signal, by --for or at the end of the script",
+		failed: "could not start, or the script failed",
 		see:    "run, status, members",
 	},
-	"members": {failed: "no response, or not an Athena node", see: "leader, status"},
+	"members": {failed: noResponse, see: "leader, status"},
 	"leader": {
-		done:   "there is a leader with authority",
-		failed: "there is none, or no response",
+		done:   "a majority supports the leader",
+		failed: "no leader, no response, or not an Athena node",
 		see:    "status",
 	},
-	"status": {failed: "no response, or not an Athena node", see: "members, leader, events"},
+	"status": {failed: noResponse, see: "members, leader, events"},
 	"events": {
-		done:   "printed what the node remembers",
-		failed: "no response, or the node ended while it was followed",
+		done:   "printed the remembered changes",
+		failed: "no response, not an Athena node, or the node stopped during -f",
 		see:    "status, members",
 	},
 	"send": {
-		done:   "every member has handled it",
-		failed: "one of them has not, or the node refused, or no response",
+		done:   "every recipient handled the event",
+		failed: "a recipient did not handle it, or " + nodeRefused,
 		see:    "members",
 	},
 	"transfer": {
 		done:   "another member leads",
-		failed: "none does, or the node refused, or no response",
+		failed: "no other member leads, or " + nodeRefused,
 		see:    "leader, drain",
 	},
 	"drain": {
-		done:   "the node lets other members lead",
-		failed: "it leads until another can, or it refused, or no response",
+		done:   "the node does not lead",
+		failed: "the node leads until another member can, or " + nodeRefused,
 		see:    "leader, transfer, leave",
 	},
-	"leave": {
-		done:   "the node is about to leave",
-		failed: "it refused, or no response",
-		see:    "members, drain",
-	},
-	"jobs": {failed: "no response, or not an Athena node", see: "elect, lock"},
+	"leave": {done: "the node is leaving", failed: nodeRefused, see: "members, drain"},
+	"jobs":  {failed: noResponse, see: "elect, lock"},
 	"jobs enable": {
 		done:   "the member may lead the job",
-		failed: "the node refused, or no response",
+		failed: nodeRefused,
 		see:    "jobs",
 	},
 	"jobs disable": {
-		done:   "the member leads the job no more",
-		failed: "the node refused, or no response",
+		done:   "the member cannot lead the job",
+		failed: nodeRefused,
 		see:    "jobs",
 	},
 	"lock": {
-		done:   "interrupted while it held the lock, or as the command says",
-		failed: "the lock could not be had, or was lost, or as the command says",
-		wrong:  "usage error; nothing was started; or as the command says",
+		done:   "interrupted while holding the lock" + commandExited,
+		failed: "the lock was not acquired or was lost" + commandExited,
+		usage:  orUsage,
 		see:    "jobs, elect",
 	},
 	"elect": {
-		done:   "interrupted, or as the command says",
-		failed: "the node refused or is gone, or as the command says",
-		wrong:  "usage error; nothing was started; or as the command says",
+		done:   "interrupted" + commandExited,
+		failed: "the node refused or stopped" + commandExited,
+		usage:  orUsage,
 		see:    "jobs, lock",
 	},
 	"sim": {
-		done:   "every run was clean",
-		failed: "a promise was broken, and what happened was printed",
+		done:   "no run violated an invariant",
+		failed: "a run violated an invariant",
 		see:    "bench",
 	},
-	"bench": {done: "measured", failed: "a measurement could not be made", see: "sim"},
+	"bench": {done: "measured", failed: "a measurement failed", see: "sim"},
 	"config check": {
-		done:   "no fault: athena run would take it",
-		failed: "could not print",
-		wrong:  "faults, each on standard error",
+		done:   "no errors; there may be warnings",
+		failed: "could not print the result",
+		usage:  "configuration errors, listed on standard error",
 		see:    "config show, run, help config, help environment",
 	},
 	"config show": {
-		done:   "printed, and no fault",
-		failed: "could not print",
-		wrong:  "faults, on standard error after what could be printed",
+		done:   "no errors",
+		failed: "could not print the result",
+		usage:  "configuration errors, listed on standard error",
 		see:    "config check, run, help config, help environment",
 	},
 	"secret new": {
-		done:   "made",
-		failed: "the file is there already, or cannot be made",
+		done:   "created",
+		failed: "the file exists already, or could not be created",
 		see:    "run",
 	},
 	"recover": {
-		done:   "the state was forgotten",
-		failed: "nothing was forgotten: standard error says why",
+		done:   "the state was removed",
+		failed: "nothing was removed; standard error has the reason",
 		see:    "run, status",
 	},
 }
 
-// helpColumns is the width of help: that of the narrowest common terminal.
+// helpColumns is the width of help: the width of the narrowest common terminal.
 const helpColumns = 80
 
-// reflowText breaks running text into lines of helpColumns. Paragraphs with indented lines stay
-// as they are.
+// reflowText breaks running text into lines of at most helpColumns. Paragraphs with indented
+// lines are unchanged.
 func reflowText(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
@@ -135,7 +138,7 @@ func reflowText(text string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// wrapText breaks a text into lines that are indented, except for the first one.
+// wrapText breaks a text into lines, and indents all but the first.
 func wrapText(text string, indent int) string {
 	var b strings.Builder
 	column := indent
@@ -155,23 +158,26 @@ func wrapText(text string, indent int) string {
 	return b.String()
 }
 
-// printHelp prints the help of a verb or a topic.
+// printHelp prints the help of a verb or a topic: purpose, usage, description, examples, flags,
+// exit codes, environment and related verbs.
 func printHelp(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s\n", reflowText(cmp.Or(cmd.Long, cmd.Short)))
-	if !cmd.Runnable() && !cmd.HasSubCommands() {
-		return // a topic
+	purpose := strings.ToUpper(cmd.Short[:1]) + cmd.Short[1:] + "."
+	if !cmd.Runnable() && !cmd.HasSubCommands() { // a topic
+		fmt.Fprintf(w, "%s\n\n%s\n", purpose, reflowText(cmd.Long))
+		return
 	}
-	fmt.Fprintf(w, "\n%s", cmd.UsageString())
+	usage, rest, _ := strings.Cut(cmd.UsageString(), "\n\n")
+	fmt.Fprintf(w, "%s\n\n%s\n\n%s\n\n%s", purpose, usage, reflowText(cmd.Long), rest)
 	words := strings.TrimPrefix(cmd.CommandPath(), "athena ")
-	n, ok := notes[words]
+	n, ok := exitHelps[words]
 	if first, _, _ := strings.Cut(words, " "); !ok {
-		n = notes[first]
+		n = exitHelps[first]
 	}
 	fmt.Fprint(w, "\nExit codes:\n")
 	for code, text := range []string{
-		cmp.Or(n.done, "done"), cmp.Or(n.failed, "failed"),
-		cmp.Or(n.wrong, "usage error; nothing was started"),
+		cmp.Or(n.done, "success"), cmp.Or(n.failed, "failure"),
+		cmp.Or(n.usage, "usage error; nothing was started"),
 	} {
 		fmt.Fprintf(w, "  %d  %s\n", code, wrapText(text, 5))
 	}
@@ -184,37 +190,33 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	}
 }
 
-// environmentOf returns which variables a verb reads.
+// environmentOf describes the environment variables that a verb reads.
 func environmentOf(cmd *cobra.Command) string {
 	flags := cmd.Flags()
 	switch {
 	case flags.Lookup(settings.ConfigFlag) != nil:
-		return "Every flag that has a line in athena help environment can be given as a variable, as " +
-			"--data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable counts as unset. Without " +
-			"--data-dir and --memory, XDG_STATE_HOME or HOME says where the state directory is."
+		return "Each flag has a variable, such as ATHENA_DATA_DIR for --data-dir; athena help " +
+			"environment lists them. Flags override variables, and an empty variable counts as unset. " +
+			"XDG_STATE_HOME, or else HOME, determines the default --data-dir."
+	case flags.Lookup("admin-token-file") != nil:
+		return "ATHENA_ADMIN sets --admin, and ATHENA_ADMIN_TOKEN_FILE sets --admin-token-file. Flags " +
+			"override variables."
 	case flags.Lookup("admin") != nil:
-		return "ATHENA_ADMIN stands for --admin" + tokenOf(flags) + "; the flag wins."
+		return "ATHENA_ADMIN sets --admin. The flag overrides the variable."
 	case cmd.Name() == "recover":
-		return "ATHENA_DATA_DIR stands for --data-dir; the flag wins."
+		return "ATHENA_DATA_DIR sets --data-dir. The flag overrides the variable."
 	default:
 		return ""
 	}
 }
 
-func tokenOf(flags *pflag.FlagSet) string {
-	if flags.Lookup("admin-token-file") == nil {
-		return ""
-	}
-	return ", ATHENA_ADMIN_TOKEN_FILE for --admin-token-file"
-}
-
-// newHelp returns the verb help. That of cobra exits with 0 for an unknown topic.
+// newHelp returns the verb help. It replaces cobra's, which exits with 0 for an unknown topic.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [VERB or TOPIC]",
-		Short: "say what a verb does, or tell about a topic",
-		Long: "help says the same as --help after a verb. It has topics besides: environment lists\n" +
-			"the variables, config tells of the file.",
+		Short: "print the help of a verb or a topic",
+		Long: "The topic environment lists the environment variables; the topic config describes the\n" +
+			"configuration file.",
 		Example: "  athena help config check\n  athena help environment",
 		ValidArgsFunction: func(
 			cmd *cobra.Command, args []string, _ string,
@@ -229,7 +231,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return cli.Usage(fmt.Errorf("%q is no verb and no topic; athena help lists them",
+				return cli.Usage(fmt.Errorf("unknown verb or topic %q; athena help lists them",
 					strings.Join(args, " ")))
 			}
 			at.SetOut(cmd.OutOrStdout())
@@ -240,22 +242,23 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// newEnvironment returns the topic environment of help.
+// newEnvironment returns the help topic environment.
 func newEnvironment() *cobra.Command {
 	return &cobra.Command{
 		Use:   "environment",
-		Short: "the variables that stand for flags",
-		Long: "Each flag of athena run has a variable and a key of the file of --config. Flags win\n" +
-			"over variables, variables over the file, and the file over defaults; an empty variable\n" +
-			"counts as unset. Any other variable ATHENA_... causes a warning.\n\n" + variableTable() +
-			"\nAll verbs that ask a node, and demo, read ATHENA_ADMIN, all but demo\n" +
-			"ATHENA_ADMIN_TOKEN_FILE too; recover reads ATHENA_DATA_DIR. XDG_STATE_HOME and HOME say\n" +
-			"where the default data directory is. lock and elect set variables for their command, which\n" +
-			"their help names.",
+		Short: "list of environment variables",
+		Long: "Each flag of athena run has a variable and a key of the --config file. Flags override\n" +
+			"variables, variables override the file, and the file overrides the defaults. An empty\n" +
+			"variable counts as unset. An unknown variable ATHENA_... causes a warning.\n\n" +
+			variableTable() +
+			"\nThe verbs that query a node read ATHENA_ADMIN and ATHENA_ADMIN_TOKEN_FILE, demo reads\n" +
+			"ATHENA_ADMIN, and recover reads ATHENA_DATA_DIR. XDG_STATE_HOME, or else HOME, determines\n" +
+			"the default data directory. lock and elect set variables for their command; their help\n" +
+			"lists them.",
 	}
 }
 
-// variableTable returns a table of the variables of run.
+// variableTable returns a table of the variables of athena run.
 func variableTable() string {
 	var b strings.Builder
 	flags := settings.Flags()
@@ -266,5 +269,5 @@ func variableTable() string {
 	return b.String()
 }
 
-// needsWrite is what the help of each verb that acts says at its end.
-const needsWrite = "\n\nThe node must have been started with --admin-write."
+// needsWrite ends the help of each verb that changes something.
+const needsWrite = "\n\nThe node must run with --admin-write."

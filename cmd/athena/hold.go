@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What lock and elect have in common: the flags, the command and its environment.
+// The common part of lock and elect: the flags, the command and its environment.
 
 package main
 
@@ -25,32 +25,30 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-const (
-	// defaultKillAfter is how long a command may take to end.
-	defaultKillAfter = 10 * time.Second
-)
+// defaultKillAfter is the time between SIGTERM and SIGKILL for the command.
+const defaultKillAfter = 10 * time.Second
 
-// holding is a verb that holds something, with or without a command.
-type holding struct {
+// heldVerb is lock or elect: a verb that holds a lock or a job, with or without a command.
+type heldVerb struct {
 	ask.Question
 	killAfter time.Duration
 
 	client  *adminclient.Client
 	signals *command.Interrupts
-	command *command.Command // nil for none
+	command *command.Command // nil if there is no command
 
 	printing sync.Mutex
 	out      io.Writer
 }
 
-func (h *holding) defineFlags(cmd *cobra.Command) {
+func (h *heldVerb) defineFlags(cmd *cobra.Command) {
 	h.Question.Define(cmd.Flags())
 	cmd.Flags().DurationVar(&h.killAfter, "kill-after", defaultKillAfter,
-		"how long after SIGTERM a command that still runs gets SIGKILL")
+		"time between SIGTERM and SIGKILL for the command")
 }
 
-// readArguments reads the command line; end undoes it.
-func (h *holding) readArguments(cmd *cobra.Command, args []string) (end func(), err error) {
+// readArguments reads the command line and starts to receive signals, until end is called.
+func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(), err error) {
 	if h.killAfter <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be above 0", h.killAfter))
 	}
@@ -67,8 +65,9 @@ func (h *holding) readArguments(cmd *cobra.Command, args []string) (end func(), 
 	return h.signals.Stop, nil
 }
 
-// runCommand runs the command while something is held by a token.
-func (h *holding) runCommand(ctx context.Context, t adminapi.RecordToken, variable string) error {
+// runCommand runs the command with the token and variable in its environment, until it exits
+// or ctx ends.
+func (h *heldVerb) runCommand(ctx context.Context, t adminapi.RecordToken, variable string) error {
 	n, err := member.Token(t).Int64()
 	if err != nil {
 		return err
@@ -78,14 +77,14 @@ func (h *holding) runCommand(ctx context.Context, t adminapi.RecordToken, variab
 		settings.VariableRevision+"="+strconv.FormatUint(t.Revision, 10), variable)
 }
 
-// oneName wants a name, and a command behind --, where there is one.
+// oneName accepts a NAME, or a NAME followed by -- and a command.
 func oneName(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case len(args) == 0 || dash == 0:
 		return errors.New("NAME is missing")
 	case dash < 0 && len(args) > 1 || dash > 1:
-		return fmt.Errorf("unexpected argument %q: a command comes after --", args[1])
+		return fmt.Errorf("unexpected argument %q: put the command after --", args[1])
 	case dash == 1 && len(args) == 1:
 		return errors.New("the command is missing after --")
 	default:
@@ -93,17 +92,17 @@ func oneName(cmd *cobra.Command, args []string) error {
 	}
 }
 
-// commandHelp says in the help of two verbs how a command runs.
+// commandHelp is the part about the command in the help of lock and elect.
 const commandHelp = "" +
-	"The command has the streams of athena, and gets its signals. If the %[1]s is lost, the\n" +
-	"command and all that it has started get SIGTERM, and SIGKILL after --kill-after. The %[1]s\n" +
-	"also counts as lost when the node ends, or is silent for longer than it can be sure to hold\n" +
-	"it. On Linux the command gets SIGTERM if athena is killed. Only storage that compares tokens\n" +
-	"refuses what the command writes in the meantime.\n\n" +
-	"In its environment ATHENA_TOKEN is the fencing token as one number that grows each time:\n" +
-	"ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. %[2]s"
+	"The command inherits standard input, output and error, and receives the signals sent to\n" +
+	"athena. If the %[1]s is lost, the command and its child processes get SIGTERM, then SIGKILL\n" +
+	"after --kill-after. The %[1]s is also lost if the node stops or does not respond in time. On\n" +
+	"Linux the command gets SIGTERM if athena is killed.\n\n" +
+	"ATHENA_TOKEN in its environment is the fencing token, a number that grows with each\n" +
+	"acquisition: ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. Send it with each write:\n" +
+	"storage that compares tokens rejects the writes of a command that outlives its %[1]s. %[2]s"
 
-// namedText is named for texts that a node has sent.
+// namedText returns "NAME at ADDRESS" with control characters escaped, for texts from a node.
 func namedText(name, address string) string {
 	if name == "" || name == address {
 		return cli.Cell(address)
@@ -111,22 +110,21 @@ func namedText(name, address string) string {
 	return cli.Cell(name) + " at " + cli.Cell(address)
 }
 
-// contestLine is one change.
-type contestLine struct {
+// changeLine is a line of output about one change.
+type changeLine struct {
 	Time time.Time `json:"time"`
 	Type string    `json:"type"`
-	// JobLeader is nil where the line is not about who leads; a leader of null is nobody.
+	// JobLeader is nil unless Type is leader. Its Leader is null if the job has no leader.
 	*adminapi.JobLeader
-	Token *adminapi.RecordToken `json:"token,omitempty"` // of what is held
+	Token *adminapi.RecordToken `json:"token,omitempty"` // of the leadership that is held
 	Error string                `json:"error,omitempty"`
 }
 
-func leaderLine(leader *adminapi.Holder) contestLine {
-	return contestLine{Type: adminapi.EventLeader, JobLeader: &adminapi.JobLeader{Leader: leader}}
+func leaderLine(leader *adminapi.Holder) changeLine {
+	return changeLine{Type: adminapi.EventLeader, JobLeader: &adminapi.JobLeader{Leader: leader}}
 }
 
-// printLine writes a line.
-func (h *holding) printLine(l contestLine) error {
+func (h *heldVerb) printLine(l changeLine) error {
 	h.printing.Lock()
 	defer h.printing.Unlock()
 	l.Time = time.Now()
@@ -141,7 +139,7 @@ func (h *holding) printLine(l contestLine) error {
 		text = fmt.Sprintf("%s, token %s", namedText(l.Leader.Name, l.Leader.Address),
 			l.Leader.Token.String())
 	case l.JobLeader != nil:
-		text = "nobody"
+		text = "none"
 	}
 	_, err := io.WriteString(h.out, fmt.Sprintf("%s  %-6s  %s\n",
 		l.Time.Format("2006-01-02 15:04:05.000"), l.Type, text))

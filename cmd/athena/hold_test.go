@@ -18,11 +18,11 @@ import (
 )
 
 func TestHoldUsage(t *testing.T) {
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"no name", []string{"lock"}, []string{"NAME is missing", "athena lock --help"}},
 		{"no name before a command", []string{"lock", "--", "true"}, []string{"NAME is missing"}},
-		{"no dashes", []string{"lock", "x", "true"}, []string{`"true": a command comes after --`}},
-		{"two names", []string{"elect", "x", "y", "--", "true"}, []string{`"y": a command comes after`}},
+		{"no dashes", []string{"lock", "x", "true"}, []string{`"true": put the command after --`}},
+		{"two names", []string{"elect", "x", "y", "--", "true"}, []string{`"y": put the command after`}},
 		{"no command", []string{"lock", "x", "--"}, []string{"the command is missing after --"}},
 		{"no latch", []string{"lock", "x/"}, []string{`NAME "x/"`, "bytes and printable"}},
 		{"no job", []string{"lock", "/x"}, []string{`NAME "/x"`, "the job"}},
@@ -30,13 +30,14 @@ func TestHoldUsage(t *testing.T) {
 		{"no such command", []string{"lock", "x", "--", "no/such"}, []string{"no/such"}},
 		{"time to wait", []string{"lock", "x", "--timeout", "-1s"}, []string{"--timeout -1s"}},
 		{"time to end", []string{"elect", "x", "--kill-after", "0s"}, []string{"--kill-after 0s"}},
-		{"look and run", []string{"elect", "x", "-l", "--", "true"}, []string{"--listen only looks"}},
+		{"look and run", []string{"elect", "x", "-l", "--", "true"},
+			[]string{"--listen runs no command"}},
 		{"no member", []string{"jobs", "disable", "x"}, []string{"MEMBER is missing"}},
 		{"no verb of jobs", []string{"jobs", "frob"}, []string{"frob"}},
 	})
 }
 
-// TestTokenText is the one number that scripts get, or, where there is none, both parts.
+// TestTokenText: the text is ATHENA_TOKEN, or VERSION.REVISION if that does not fit in 63 bits.
 func TestTokenText(t *testing.T) {
 	for want, token := range map[string]adminapi.RecordToken{
 		"4000000000017": {Version: 4, Revision: 17}, "0.1000000000000": {Revision: 1_000_000_000_000},
@@ -47,7 +48,7 @@ func TestTokenText(t *testing.T) {
 	}
 }
 
-// recording is a node with records.
+// recording is a fake node with records.
 type recording struct {
 	fake
 	records member.Records
@@ -55,7 +56,7 @@ type recording struct {
 
 func (r recording) Records() record.Store { return listing{records: r.records} }
 
-// listing is a Store that only lists.
+// listing is a Store that implements only List.
 type listing struct {
 	record.Store
 	records member.Records
@@ -63,8 +64,7 @@ type listing struct {
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
-// TestJobs prints a line for each, and what somebody chose to call things cannot change
-// the table.
+// TestJobs prints a line for each job. Control characters in names do not change the table.
 func TestJobs(t *testing.T) {
 	node := recording{fake: pair(3)}
 	for i, r := range []member.Record{
@@ -80,7 +80,7 @@ func TestJobs(t *testing.T) {
 	}
 	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))
 	want := "" +
-		"JOB      LEADER       TOKEN          DISABLED  LATCHES\n" +
+		"JOB      LEADER       TOKEN          DISABLED  LOCKS\n" +
 		"billing  n1           4000000000003  n2, h:9   schema (n2, 4000000000002)\n" +
 		"mail     a\\x1b[2J; b  4000000000004  -         -\n"
 	if code != cli.ExitDone || stdout != want || stderr != "" {
@@ -92,7 +92,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestHoldRefused says what keeps this from being held.
+// TestHoldRefused: a node without --admin-write refuses locks and jobs.
 func TestHoldRefused(t *testing.T) {
 	s := record.NewMemory().Store("h:1")
 	jobs := admin.WithJobs(s, func() time.Duration { return time.Second })
@@ -106,27 +106,27 @@ func TestHoldRefused(t *testing.T) {
 	}
 }
 
-// TestContestLines: a line of JSON about who leads has a leader, null for nobody, and no
-// other line has one.
-func TestContestLines(t *testing.T) {
+// TestChangeLines: in JSON, lines of type leader have a leader, which may be null; no other line
+// has one.
+func TestChangeLines(t *testing.T) {
 	leader := &adminapi.Holder{Name: "n1", Address: "h:1", Token: adminapi.RecordToken{Version: 4}}
 	for _, c := range []struct {
-		line        contestLine
+		line        changeLine
 		json, table string
 	}{
-		{leaderLine(nil), `,"type":"leader","leader":null}`, "leader  nobody"},
+		{leaderLine(nil), `,"type":"leader","leader":null}`, "leader  none"},
 		{leaderLine(leader), `,"type":"leader","leader":{"name":"n1","address":"h:1",` +
 			`"token":{"version":4,"revision":0,"text":"4000000000000"}}}`,
 			"leader  n1 at h:1, token 4000000000000"},
-		{contestLine{Type: adminapi.EventHeld, Token: &leader.Token},
+		{changeLine{Type: adminapi.EventHeld, Token: &leader.Token},
 			`,"type":"held","token":{"version":4,"revision":0,"text":"4000000000000"}}`,
 			"held    token 4000000000000"},
-		{contestLine{Type: adminapi.EventLost, Error: "why"},
+		{changeLine{Type: adminapi.EventLost, Error: "why"},
 			`,"type":"lost","error":"why"}`, "lost    why"},
 	} {
 		for output, want := range map[string]string{"json": c.json, "table": c.table} {
 			var out bytes.Buffer
-			h := &holding{Question: ask.Question{Output: output}, out: &out}
+			h := &heldVerb{Question: ask.Question{Output: output}, out: &out}
 			if err := h.printLine(c.line); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
 				t.Errorf("%s: %q, %v, want %q at the end", output, &out, err, want)
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena jobs: list who leads each job and holds its latches; enable and disable candidates.
+// athena jobs: list the leader and the locks of each job; enable and disable members.
 
 package main
 
@@ -20,10 +20,10 @@ import (
 
 func newJobs() *cobra.Command {
 	cmd := ask.NewCommand(ask.Verb{
-		Use: "jobs", Short: "list who leads each job, and who holds its latches", Args: cli.NoArguments,
-		Long: "jobs prints the jobs that have a leader of their own or latches, as one node last\n" +
-			"learned it: those of athena elect and athena lock, and those of programs that use package\n" +
-			"latch. Tokens are printed as scripts get them: VERSION x 10^12 + REVISION.",
+		Use: "jobs", Short: "list the leader and the lock holders of each job", Args: cli.NoArguments,
+		Long: "jobs prints the jobs that have a leader or locks, as one node sees them: those of\n" +
+			"athena elect and athena lock, and of programs that use the packages election and lock.\n" +
+			"Tokens are numbers as in ATHENA_TOKEN: VERSION x 10^12 + REVISION.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			jobs, err := c.Jobs(ctx)
 			if err != nil {
@@ -42,7 +42,7 @@ func newJobs() *cobra.Command {
 }
 
 func printJobs(w io.Writer, jobs []adminapi.Job) {
-	fmt.Fprintln(w, "JOB\tLEADER\tTOKEN\tDISABLED\tLATCHES")
+	fmt.Fprintln(w, "JOB\tLEADER\tTOKEN\tDISABLED\tLOCKS")
 	for _, j := range jobs {
 		leader, token := "-", "-"
 		if j.Leader != nil {
@@ -61,7 +61,7 @@ func printJobs(w io.Writer, jobs []adminapi.Job) {
 	}
 }
 
-// candidateName is a member in a table: its name, or its address where it has none.
+// candidateName returns the name of a member, or its address if it has no name, for a table.
 func candidateName(name, address string) string {
 	if name == "" {
 		name = address
@@ -78,10 +78,10 @@ func joinCells(texts []string) string {
 
 func newEnable() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use: "enable JOB MEMBER", Short: "let a member lead a job",
+		Use: "enable JOB MEMBER", Short: "let a disabled member lead a job again",
 		Args: cli.Exactly("JOB", "MEMBER"),
-		Long: "enable lets a member, by its address or name, lead a job again. Where somebody leads\n" +
-			"it, that changes nothing." + needsWrite,
+		Long: "MEMBER is an address or a name. The present leader of the job, if any, stays." +
+			needsWrite,
 		Example: "  athena jobs enable billing n3",
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
 			return replySwitched("may lead", args), c.Enable(ctx, args[0], args[1])
@@ -91,14 +91,14 @@ func newEnable() *cobra.Command {
 
 func newDisable() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use: "disable JOB MEMBER", Short: "let a member lead a job no more",
+		Use: "disable JOB MEMBER", Short: "keep a member from leading a job",
 		Args: cli.Exactly("JOB", "MEMBER"),
-		Long: "disable lets a member, by its address or name, lead a job no more until it is enabled,\n" +
-			"whether it runs or not. One that leads loses that at once, also where it hangs. Latches\n" +
-			"of the job are not concerned." + needsWrite,
+		Long: "MEMBER is an address or a name, and need not be running. It cannot lead the job until\n" +
+			"athena jobs enable. If it leads now, it loses the leadership immediately, even if it does\n" +
+			"not respond. Locks of the job are not affected." + needsWrite,
 		Example: "  athena jobs disable billing n3",
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
-			return replySwitched("may no more lead", args), c.Disable(ctx, args[0], args[1])
+			return replySwitched("may not lead", args), c.Disable(ctx, args[0], args[1])
 		},
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena leader: print the leader, and fail if there is none.
+// athena leader: print the leader, or fail if there is none.
 
 package main
 
@@ -19,10 +19,10 @@ import (
 
 func newLeader() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use: "leader", Short: "print the leader, fail when there is none", Args: cli.NoArguments,
-		Long: "leader prints the leader that has authority. When there is none it prints nothing and\n" +
-			"ends with 1, so that a script can ask. It does the same without a response; standard\n" +
-			"error says which.",
+		Use: "leader", Short: "print the leader, or fail if there is none", Args: cli.NoArguments,
+		Long: "leader prints the name, address and token of the leader if a majority supports it.\n" +
+			"Otherwise, or if the node does not respond, it prints the reason to standard error and\n" +
+			"exits with 1.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			l, err := c.Leader(ctx)
 			return ask.Reply{Answer: l, Table: func(w io.Writer) { printLeader(w, l) }}, err

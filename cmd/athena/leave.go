@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena leave: let a node leave its cluster in order, and end.
+// athena leave: make a node leave its cluster and exit.
 
 package main
 
@@ -20,16 +20,16 @@ import (
 func newLeave() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
 		Use:   "leave",
-		Short: "let a node leave its cluster in order, and end",
-		Long: "leave does what SIGTERM does to the node that is asked: it hands leadership over,\n" +
-			"tells the others, and ends with 0. The answer comes before: leave does not wait for the\n" +
-			"end. What starts processes again when they end, starts this one again too." + needsWrite,
+		Short: "make a node leave its cluster and exit",
+		Long: "leave has the effect of SIGTERM: the node hands over leadership, notifies the\n" +
+			"other members and exits with 0. leave returns before the node has exited. A supervisor that\n" +
+			"restarts processes when they exit also restarts this one." + needsWrite,
 		Example: "  athena leave --admin unix:/run/athena/admin.sock",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			err := c.Leave(ctx)
 			return ask.Reply{Answer: adminapi.Done{Status: "leaving"}, Table: func(w io.Writer) {
-				fmt.Fprintln(w, "the node leaves")
+				fmt.Fprintln(w, "the node is leaving")
 			}}, err
 		},
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena lock: run a command while this node holds a lock of the cluster.
+// athena lock: hold a lock of the cluster while a command runs.
 
 package main
 
@@ -23,27 +23,28 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// scriptJob is the job of latches that are named without one.
+// scriptJob is the job of a lock whose name has no job.
 const scriptJob = "lock"
 
-// askPatience bounds the question who has what could not be had in time.
-const askPatience = time.Second
+// explainTimeout limits the queries that explain why a lock was not acquired.
+const explainTimeout = time.Second
 
-var errLate = errors.New("timed out")
+var errTimedOut = errors.New("timed out")
 
 func newLock() *cobra.Command {
-	var h holding
+	var h heldVerb
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "lock NAME [-- COMMAND ARGUMENT...]",
-		Short: "run a command while nobody else in the cluster holds the same lock",
-		Long: "lock waits until nobody holds a lock, holds it through the node that it asks, and runs\n" +
-			"a command. Without one it prints the token and holds the lock until it is interrupted.\n" +
-			"While it waits, standard error says who holds the lock, but not with -o json.\n" +
-			"NAME is a latch of the job lock; JOB/LATCH is that of another job, which programs get by\n" +
-			"package lock.\n\n" +
-			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is JOB/LATCH.\n"+
-				"athena ends with the exit code of the command, 128 and its number for a signal.") +
+		Short: "hold a lock of the cluster while a command runs",
+		Long: "lock waits for the lock NAME, acquires it through a node and runs COMMAND. Without\n" +
+			"COMMAND it prints the token and holds the lock until it is interrupted. While it waits, it\n" +
+			"prints the holder to standard error, unless -o json is set.\n\n" +
+			"NAME is short for lock/NAME. Programs that use package lock share the locks by their full\n" +
+			"name JOB/NAME.\n\n" +
+			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is the full name.\n\n"+
+				"lock exits with the exit code of the command, or with 128 plus the number of the signal\n"+
+				"that ended it.") +
 			needsWrite,
 		Example: "  athena lock backup -- /usr/local/bin/backup.sh\n" +
 			"  athena lock billing/schema -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'",
@@ -68,17 +69,17 @@ func newLock() *cobra.Command {
 		},
 	}
 	h.defineFlags(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this time, 0 for never")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time; 0 means never")
 	return cmd
 }
 
-// holdLatch holds a latch.
-func (h *holding) holdLatch(job, name string, timeout time.Duration, errOut io.Writer) error {
+// holdLatch acquires a latch, and holds it until the command exits or a signal arrives.
+func (h *heldVerb) holdLatch(job, name string, timeout time.Duration, errOut io.Writer) error {
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
 	late := func() bool { return false }
 	if timeout > 0 {
-		timer := time.AfterFunc(timeout, func() { cancel(errLate) })
+		timer := time.AfterFunc(timeout, func() { cancel(errTimedOut) })
 		late = func() bool { return !timer.Stop() }
 	}
 	held := false
@@ -89,7 +90,7 @@ func (h *holding) holdLatch(job, name string, timeout time.Duration, errOut io.W
 		}
 	}, func(ctx context.Context, t adminapi.RecordToken) error {
 		if late() {
-			return errLate
+			return errTimedOut
 		}
 		held = true
 		if h.command != nil {
@@ -105,10 +106,10 @@ func (h *holding) holdLatch(job, name string, timeout time.Duration, errOut io.W
 	switch {
 	case err == nil, errors.As(err, &ended):
 		return err
-	case errors.Is(err, errLate):
-		return fmt.Errorf("%s was not free within %v: %s", whole, timeout, h.explainWait(job, name))
+	case errors.Is(err, errTimedOut):
+		return fmt.Errorf("%s was not acquired within %v: %s", whole, timeout, h.explainWait(job, name))
 	case errors.Is(err, cli.ErrStopped):
-		return fmt.Errorf("%s was not free yet: %w: %s", whole, err, h.explainWait(job, name))
+		return fmt.Errorf("%s was not acquired: %w: %s", whole, err, h.explainWait(job, name))
 	case held:
 		return fmt.Errorf("%s was lost: %w", whole, err)
 	default:
@@ -117,12 +118,12 @@ func (h *holding) holdLatch(job, name string, timeout time.Duration, errOut io.W
 }
 
 func describeHolder(h adminapi.Holder) string {
-	return fmt.Sprintf("%s holds it, token %s", namedText(h.Name, h.Address), h.Token.String())
+	return fmt.Sprintf("held by %s, token %s", namedText(h.Name, h.Address), h.Token.String())
 }
 
-// explainWait says what keeps a latch from being had.
-func (h *holding) explainWait(job, name string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+// explainWait returns why a latch was not acquired.
+func (h *heldVerb) explainWait(job, name string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), explainTimeout)
 	defer cancel()
 	if s, err := h.client.Status(ctx); err == nil && s.NoLeader != "" {
 		return "no leader with authority: " + s.NoLeader
@@ -138,17 +139,17 @@ func (h *holding) explainWait(job, name string) string {
 			}
 		}
 	}
-	return "nobody holds it now"
+	return "it is free now"
 }
 
-// grantLine is what athena lock prints without a command.
+// grantLine is the output of athena lock without a command.
 type grantLine struct {
 	Job   string               `json:"job"`
 	Latch string               `json:"latch"`
 	Token adminapi.RecordToken `json:"token"`
 }
 
-func (h *holding) printGrant(g grantLine) error {
+func (h *heldVerb) printGrant(g grantLine) error {
 	n, err := member.Token(g.Token).Int64()
 	if err != nil {
 		return err

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command athena runs nodes of a cluster, asks them what they see, shows a
-// whole cluster on one machine, simulates clusters, and measures them. See athena --help.
+// Command athena runs a node of a cluster, queries and controls running nodes, runs a demo
+// cluster on one machine, and simulates and benchmarks clusters. See athena --help.
 //
-// It exits with 0 if it did what was asked, with 1 if it could not, and with 2 for a usage
-// error, in which case nothing was started. A verb that runs a command exits as the command
-// does.
+// The exit code is 0 for success, 1 for failure and 2 for a usage error, in which case nothing
+// was started. A verb that runs a command exits with the exit code of the command.
 package main
 
 import (
@@ -35,15 +34,15 @@ func main() {
 	os.Exit(executeCommand(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// newRoot makes the program with all its verbs. began is when it started; demo counts
-// from it.
+// newRoot returns the root command with all verbs. began is the start of the process, from
+// which demo counts its times.
 func newRoot(began time.Time) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "athena",
-		Short: "joins a fixed set of processes into a cluster: one leader, one list of members",
-		Long: "Athena joins a fixed set of processes into a cluster. It elects one leader with a\n" +
-			"lease and a fencing token, and tracks members.\n\n" +
-			"athena demo shows a whole cluster on this machine, athena run is one node of your own.",
+		Short: "join a fixed set of processes into a cluster with one leader",
+		Long: "Athena elects one leader with a lease and a fencing token, and tracks the members.\n\n" +
+			"Start with athena demo, which runs a whole cluster on this machine. athena run runs one\n" +
+			"node.",
 		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -68,7 +67,7 @@ func newRoot(began time.Time) *cobra.Command {
 // executeCommand runs the command line and returns the exit code.
 func executeCommand(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(began)
-	// What cobra finds wrong with flags and arguments comes up before this.
+	// cobra reports errors in flags and arguments before it calls PersistentPreRun.
 	wellFormed := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { wellFormed = true }
 	root.SetArgs(args)
@@ -86,7 +85,7 @@ func executeCommand(began time.Time, args []string, stdout, stderr io.Writer) in
 	case errors.As(err, &ended):
 		return int(ended)
 	case !wellFormed || errors.As(err, &usage):
-		fmt.Fprintf(stderr, "athena: %v\n%s --help says what it takes\n", err, cmd.CommandPath())
+		fmt.Fprintf(stderr, "athena: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
 		return cli.ExitUsage
 	default:
 		fmt.Fprintf(stderr, "athena: %v\n", err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena members: list the members that a node sees.
+// athena members: list the members of a node's view.
 
 package main
 
@@ -19,11 +19,11 @@ import (
 
 func newMembers() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use: "members", Short: "list the members that a node sees", Args: cli.NoArguments,
-		Long: "members prints the members that one node sees, with their status and who leads them.\n" +
-			"Where no leader stands for that list, standard error says so.",
+		Use: "members", Short: "list the members of the cluster", Args: cli.NoArguments,
+		Long: "members prints the members as one node sees them, with their status and the leader.\n" +
+			"If no leader confirms the list, members prints a note on standard error.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
-			// The status says in one look who the leader of these members is.
+			// One status has the members and their leader from the same moment.
 			s, err := c.Status(ctx)
 			return ask.Reply{
 				Answer: s.View.Members,
@@ -34,18 +34,18 @@ func newMembers() *cobra.Command {
 	})
 }
 
-// describeStaleness says of members that no leader with authority stands for what they
-// are; empty where one does.
+// describeStaleness returns a note that no leader confirms the list of members; empty if one
+// does.
 func describeStaleness(s adminapi.Status) string {
 	_, quorate := s.LeaderOf()
 	switch {
 	case quorate:
 		return ""
 	case len(s.View.Members) == 0:
-		return "no leader: the node has joined nothing yet; athena status says why"
+		return "no leader: the node has not joined a cluster; athena status shows why"
 	default:
-		return fmt.Sprintf("no leader with authority: this is what the node holds from version "+
-			"%d.%d; athena status says why", s.View.Version, s.View.Revision)
+		return fmt.Sprintf("no leader with authority: this view may be outdated (version %d.%d); "+
+			"athena status shows why", s.View.Version, s.View.Revision)
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena recover: let a node forget a cluster that can never elect a leader again.
+// athena recover: remove the state of a cluster that can never elect a leader again.
 
 package main
 
@@ -18,28 +18,28 @@ import (
 	"github.com/athena-go/athena/internal/store"
 )
 
-// errUnconfirmed says that recover changed nothing, since nobody told it to.
+// errUnconfirmed is returned if --confirm is missing or names another cluster.
 var errUnconfirmed = errors.New("nothing was changed")
 
 func newRecover() *cobra.Command {
 	var dir, confirm string
 	cmd := &cobra.Command{
 		Use:   "recover --data-dir DIR [--confirm CLUSTER]",
-		Short: "DANGEROUS: let a node forget a cluster that can never elect again",
-		Long: "recover is for the day on which so many data directories were lost for good that fewer\n" +
-			"than a majority are left. The nodes that have theirs then say \"too many members lost\n" +
-			"their stores to elect a leader\" (athena status, and their log), and wait for the lost\n" +
-			"directories for ever. Bring those back where you can: that loses nothing.\n\n" +
-			"Else stop all nodes, run recover with the directory of EACH node that still has one,\n" +
-			"and start all nodes, without --join-only. They make a new cluster:\n\n" +
-			"  - Fencing tokens begin at 1 again. What you protect with them refuses the\n" +
-			"    new leaders until its greatest token is reset.\n" +
-			"  - A directory that was left out keeps its node out of the new cluster. If that\n" +
-			"    node is a seed and runs, the others cannot make one.\n" +
-			"  - Where a majority runs after all, with disks that were only out of reach,\n" +
-			"    there are two clusters then, with a leader each.\n\n" +
-			"Without --confirm it only shows what would be forgotten, and ends with 1. With it the\n" +
-			"state is kept in the same directory under another name. The node must not run.",
+		Short: "DANGEROUS: discard the state of a cluster that lost its majority",
+		Long: "Use recover only if fewer than a majority of the data directories are left. Their\n" +
+			"nodes report \"too many members lost their stores to elect a leader\" in athena status\n" +
+			"and in the log, and wait for the lost directories. Restore those if you can: that loses\n" +
+			"nothing.\n\n" +
+			"Otherwise stop all nodes, run recover on EACH remaining data directory, and start all\n" +
+			"nodes without --join-only. They form a new cluster:\n\n" +
+			"  - Fencing tokens restart at 1. Storage that compares tokens rejects the new\n" +
+			"    leaders until you reset its highest token.\n" +
+			"  - A node whose directory was not recovered cannot join the new cluster. If it\n" +
+			"    is a running seed, the others cannot form one.\n" +
+			"  - If a majority of the old cluster still runs, there are two clusters, each\n" +
+			"    with a leader.\n\n" +
+			"Without --confirm, recover prints the state and exits with 1. With --confirm, it renames\n" +
+			"the state file within the directory. The node must be stopped.",
 		Example: "  athena recover --data-dir /var/lib/athena\n" +
 			"  athena recover --data-dir /var/lib/athena --confirm orders",
 		Args: cli.NoArguments,
@@ -48,28 +48,28 @@ func newRecover() *cobra.Command {
 				return err
 			}
 			if dir == "" {
-				return cli.Usage(errors.New("--data-dir: name the directory of the node that shall forget"))
+				return cli.Usage(errors.New("--data-dir is required: the data directory of the node"))
 			}
 			return forgetStore(cmd.OutOrStdout(), dir, confirm)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "directory of the node's store; also ATHENA_DATA_DIR")
-	cmd.Flags().StringVar(&confirm, "confirm", "", "name of the cluster: forget its state")
+	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory of the node (env ATHENA_DATA_DIR)")
+	cmd.Flags().StringVar(&confirm, "confirm", "", "name of the cluster whose state to remove")
 	return cmd
 }
 
-// forgetStore shows what the store in dir holds and, when its cluster is confirmed, makes
-// it the store of a new member.
+// forgetStore prints the state in dir and, if confirm is the name of its cluster, sets it aside,
+// so that the node starts as a new member.
 func forgetStore(w io.Writer, dir, confirm string) (err error) {
-	// Opening a store makes it where there is none.
+	// OpenFile would create a missing store.
 	if _, known, err := store.Peek(dir); err != nil {
 		return err
 	} else if !known {
-		return fmt.Errorf("there is no store in %s: name the --data-dir of the node itself", dir)
+		return fmt.Errorf("no state in %s: give the --data-dir of the node", dir)
 	}
 	s, err := store.OpenFile(dir)
 	if errors.Is(err, store.ErrLocked) {
-		return fmt.Errorf("the node must not run: %w", err)
+		return fmt.Errorf("stop the node first: %w", err)
 	}
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func forgetStore(w io.Writer, dir, confirm string) (err error) {
 	switch confirm {
 	case c.Origin.Cluster:
 	case "":
-		return fmt.Errorf("%w; read athena recover --help, and add --confirm %q to go on",
+		return fmt.Errorf("%w; read athena recover --help, then add --confirm %q to proceed",
 			errUnconfirmed, c.Origin.Cluster)
 	default:
 		return cli.Usage(fmt.Errorf("--confirm %q: the store is of cluster %q; %w",
@@ -98,12 +98,12 @@ func forgetStore(w io.Writer, dir, confirm string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\nForgotten; kept in %s.\nNext: the same with every other directory "+
-		"that is left, then start all nodes. Tokens begin at 1.\n", kept)
+	_, err = fmt.Fprintf(w, "\nState removed; a copy is in %s.\nNext: recover every other remaining "+
+		"data directory, then start all nodes. Tokens restart at 1.\n", kept)
 	return err
 }
 
-// showStore writes what a store holds, for people.
+// showStore prints the content of a store as a table.
 func showStore(w io.Writer, c store.Content) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what string, value any) { fmt.Fprintf(t, "%s\t%v\n", what, value) }

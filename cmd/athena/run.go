@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena run: run one node of a cluster until a signal stops it.
+// athena run: run one node of a cluster until it is stopped.
 
 package main
 
@@ -20,14 +20,12 @@ func newRun() *cobra.Command {
 	var isSupervised bool
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "run one node until it is told to stop",
-		Long: "run makes this process a member of a cluster. SIGINT, SIGTERM or SIGHUP lets it leave\n" +
-			"in order, handing over leadership first; a second one ends it at once. Under nohup\n" +
-			"SIGHUP stays ignored.\n\n" +
-			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR, and as a line\n" +
-			"of the file of --config. Flags win over variables, variables over the file; an empty\n" +
-			"variable counts as unset. If athena config check finds a fault, run prints the same and\n" +
-			"starts nothing.",
+		Short: "run one node of a cluster until it is stopped",
+		Long: "On SIGINT, SIGTERM or SIGHUP the node hands over leadership, leaves the cluster and\n" +
+			"exits. A second signal ends it immediately. SIGHUP is ignored under nohup.\n\n" +
+			"Each flag can also be set by an environment variable (--data-dir by ATHENA_DATA_DIR) or\n" +
+			"by a key of the --config file. Flags override variables, and variables override the\n" +
+			"file. run makes the same checks as athena config check and starts nothing if one fails.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070\n" +
 			"  athena run --config athena.yaml --addr 10.0.0.2:7000",
@@ -49,9 +47,9 @@ func newRun() *cobra.Command {
 	}
 	f := cmd.Flags()
 	s.Define(f)
-	f.BoolVar(&isSupervised, "supervised", false, "report to a parent process, and end with it")
+	f.BoolVar(&isSupervised, "supervised", false, "report to the parent process and exit with it")
 	if err := f.MarkHidden("supervised"); err != nil {
-		panic(err) // the flag is defined on the line before
+		panic(err) // impossible: the flag is defined
 	}
 	return cmd
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena secret: make the secret that the nodes of a cluster share.
+// athena secret: create the secret that the nodes of a cluster share.
 
 package main
 
@@ -21,27 +21,28 @@ import (
 func newSecret() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
-		Short: "make the secret that the nodes of a cluster share",
-		Long: "secret is about what --secret-file names: who has it can be a member and read\n" +
-			"everything, and who has not cannot connect. It is the same on every node.",
+		Short: "create the secret that the nodes of a cluster share",
+		Long: "All nodes of a cluster have the same secret, in the file given by --secret-file. A\n" +
+			"process with the secret can join the cluster and read all messages; a process without it\n" +
+			"cannot connect.",
 		Example: "  athena secret new secret",
 		Args:    cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return cli.Usage(errors.New("say what to do about the secret: new"))
+			return cli.Usage(errors.New("subcommand missing: must be new"))
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "new [FILE]",
-		Short: "make a new secret, in a file that nobody else can read",
-		Long: fmt.Sprintf("new makes %d random bytes, as one line of base64, and puts them into\n"+
-			"FILE with mode 0600. A file that is there already is left as it is. Without FILE the secret\n"+
-			"goes to standard output.", cluster.MinSecretBytes),
+		Short: "create a secret",
+		Long: fmt.Sprintf("new writes %d random bytes, as one line of base64, to FILE with mode 0600.\n"+
+			"It does not overwrite an existing file. Without FILE it prints the secret to standard output.",
+			cluster.MinSecretBytes),
 		Example: "  athena secret new /etc/athena/secret\n" +
 			"  athena secret new | kubectl create secret generic athena \\\n" +
 			"      --from-file=secret=/dev/stdin",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q: one FILE at most", args[1])
+				return fmt.Errorf("unexpected argument %q: at most one FILE", args[1])
 			}
 			return nil
 		},
@@ -56,27 +57,27 @@ func newSecret() *cobra.Command {
 	return cmd
 }
 
-// makeSecret writes a new secret to a new file, and says what is next.
+// makeSecret writes a new secret to a new file, and the next steps to w.
 func makeSecret(w io.Writer, path string) error {
 	if path == "" {
-		return cli.Usage(errors.New("the name of the FILE is empty: name it, or leave it out"))
+		return cli.Usage(errors.New("FILE is empty: give a path, or omit it"))
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("%s is there already, and may be the secret of a cluster: "+
-			"use it, or name another file", path)
+		return fmt.Errorf("%s already exists and may be the secret of a cluster: use it, or choose "+
+			"another path", path)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: make the folder %s first", err, filepath.Dir(path))
+		return fmt.Errorf("%w: create the directory %s first", err, filepath.Dir(path))
 	case err != nil:
 		return err
 	}
 	_, err = fmt.Fprintf(f, "%s\n", cluster.NewSecret())
-	// Before it is copied to other nodes it should be sure to stay.
+	// Once the secret is copied to other nodes, this file must survive a crash.
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	fmt.Fprintf(w, "%s has a new secret. Copy it to every node, mode 0600, and start each with "+
-		"--secret-file %s\n", path, cli.ShellWord(path))
+	fmt.Fprintf(w, "wrote a new secret to %s; copy it to every node with mode 0600, and start each "+
+		"with --secret-file %s\n", path, cli.ShellWord(path))
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// TestSecretNew makes a file that run takes, and never writes over one.
+// TestSecretNew creates a file that athena run accepts, and never overwrites one.
 func TestSecretNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a secret")
 	code, stdout, stderr := athena("secret", "new", path)
 	if code != cli.ExitDone || stdout != "" ||
 		!strings.Contains(stderr, "--secret-file '"+path+"'\n") {
-		t.Fatalf("code %d, %q, %q, want %d and what is next", code, stdout, stderr, cli.ExitDone)
+		t.Fatalf("code %d, %q, %q, want %d and the next step", code, stdout, stderr, cli.ExitDone)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -38,16 +38,16 @@ func TestSecretNew(t *testing.T) {
 
 	code, _, stderr = athena("secret", "new", path)
 	if after, err := os.ReadFile(path); code != cli.ExitFailed || err != nil ||
-		string(after) != string(text) || !strings.Contains(stderr, "is there already") {
+		string(after) != string(text) || !strings.Contains(stderr, "already exists") {
 		t.Errorf("again: code %d, %q, %v", code, stderr, err)
 	}
 	code, _, stderr = athena("secret", "new", filepath.Join(path+"s", "new"))
-	if code != cli.ExitFailed || !strings.Contains(stderr, "make the folder "+path+"s first") {
+	if code != cli.ExitFailed || !strings.Contains(stderr, "create the directory "+path+"s first") {
 		t.Errorf("no folder: code %d, %q", code, stderr)
 	}
 }
 
-// TestSecretToStandardOutput is one line, another one each time.
+// TestSecretToStandardOutput prints one line, different each time.
 func TestSecretToStandardOutput(t *testing.T) {
 	_, first, _ := athena("secret", "new")
 	code, second, stderr := athena("secret", "new")
@@ -56,9 +56,9 @@ func TestSecretToStandardOutput(t *testing.T) {
 		stderr != "" {
 		t.Errorf("code %d, %q, then %q, error %q", code, first, second, stderr)
 	}
-	refused(t, []wrong{
-		{"two files", []string{"secret", "new", "a", "b"}, []string{`"b": one FILE at most`}},
-		{"no name", []string{"secret", "new", ""}, []string{"name of the FILE is empty"}},
+	wantRefused(t, []usageCase{
+		{"two files", []string{"secret", "new", "a", "b"}, []string{`"b": at most one FILE`}},
+		{"no name", []string{"secret", "new", ""}, []string{"FILE is empty"}},
 		{"nothing", []string{"secret"}, []string{"new"}},
 		{"argument", []string{"secret", "old"}, []string{`"old"`}},
 	})

@@ -22,20 +22,20 @@ func newSend() *cobra.Command {
 	var to string
 	cmd := ask.NewCommand(ask.Verb{
 		Use:   "send NAME JSON",
-		Short: "send an event to members, and say what became of it",
-		Long: "send gives an event to one member, or to all that are active, the one that is asked\n" +
-			"among them, and waits up to 15 seconds for the handlers there. The handlers take it for\n" +
-			"one of that node. NAME is the name of the event's type; JSON has its fields by the names\n" +
-			"that they have in Go, or in the tag `msgpack`. A time.Time cannot be sent so.\n\n" +
-			"It prints for each member `handled`, or why not, and ends with 1 where one of them has\n" +
-			"not handled it. Programs have handlers for events; athena run has none." + needsWrite,
+		Short: "send an event to members, and print the result at each",
+		Long: "send makes the node send an event to one member, or to all active members including\n" +
+			"itself, and waits up to 15 seconds for their handlers. To the handlers, the sender is that\n" +
+			"node. NAME is the type name of the event. JSON is an object with its fields, named as in Go\n" +
+			"or by the msgpack tag; a time.Time cannot be sent.\n\n" +
+			"send prints handled or the error for each member, and exits with 1 if any member has not\n" +
+			"handled the event. Only programs have handlers; athena run has none." + needsWrite,
 		Example: "  athena send Reload '{}'\n" +
 			"  athena send Order '{\"ID\": 7, \"Item\": \"pen\"}' --to n2",
 		Args: cli.Exactly("NAME", "JSON"),
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
 			if !json.Valid([]byte(args[1])) {
-				return ask.Reply{}, cli.Usage(fmt.Errorf("%q is no JSON value: quote it for the shell, as in "+
-					`'{"ID": 7}'`, args[1]))
+				return ask.Reply{}, cli.Usage(fmt.Errorf("%q is not valid JSON: quote it for the shell, as "+
+					`in '{"ID": 7}'`, args[1]))
 			}
 			sent, err := c.Send(ctx, adminapi.SendRequest{
 				Name: args[0], Payload: json.RawMessage(args[1]), To: to,
@@ -54,7 +54,8 @@ func newSend() *cobra.Command {
 			return r, err
 		},
 	})
-	cmd.Flags().StringVar(&to, "to", "", "address or name of the one member to send to")
+	cmd.Flags().StringVar(&to, "to", "",
+		"address or name of the recipient (default all active members)")
 	return cmd
 }
 

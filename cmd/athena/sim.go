@@ -23,33 +23,33 @@ import (
 	"github.com/athena-go/athena/internal/sim"
 )
 
-// traceTail is how many of the last things that happened are printed of a run
-// that failed, keep-alives and their acks left out.
+// traceTail is the number of events printed from the end of a failed run, not counting
+// keep-alives and their acks.
 const traceTail = 400
 
-// simulation are the flags of sim.
+// simulation holds the flags of sim.
 type simulation struct {
 	options  sim.Options
 	runs     int
 	budget   time.Duration
-	replay   string // file to do again
+	replay   string // file of the run to repeat
 	shrink   string // file for the first run that fails
-	history  bool   // print everything that happens
+	history  bool   // print every event
 	coverage bool
 }
 
-// shrinkTime is how long a failed run is made smaller.
+// shrinkTime limits the time spent on shrinking a failed run.
 const shrinkTime = 2 * time.Minute
 
 func newSim() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "simulate clusters under faults and check what they promise",
-		Long: "sim runs clusters in virtual time, on a network, disks and clocks that fail, and\n" +
-			"checks after every step what Athena promises. A seed is a run; the same seed is the\n" +
-			"same run. It ends with 0 when all runs were clean. It ends with 1 at a run that was\n" +
-			"not, after it printed what happened, what broke, and the command that repeats it.",
+		Short: "simulate clusters under faults and check the invariants",
+		Long: "sim runs clusters in virtual time with faults of network, disks and clocks, and checks\n" +
+			"the invariants after every step. A run is determined by its seed. At the first run that\n" +
+			"violates an invariant, sim prints the events, the invariant and the command that repeats\n" +
+			"the run, and exits with 1.",
 		Example: "  athena sim --runs 1000 --size 5 --for 10m\n" +
 			"  athena sim --seed 7 --history\n" +
 			"  athena sim --seed 7 --shrink found.json && athena sim --replay found.json",
@@ -76,32 +76,32 @@ func newSim() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Uint64Var(&s.options.Seed, "seed", 0, "first seed (default random)")
-	f.IntVar(&s.runs, "runs", 100, "number of seeds, one after the other; 1 where --seed is given")
+	f.IntVar(&s.runs, "runs", 100, "number of runs with consecutive seeds; 1 if --seed is set")
 	f.IntVar(&s.options.Size, "size", 0,
-		fmt.Sprintf("number of members, 1 to %d (default drawn from the seed)", sim.MaxSize))
+		fmt.Sprintf("number of members, 1 to %d (default chosen by the seed)", sim.MaxSize))
 	f.DurationVar(&s.options.For, "for", 0,
-		"virtual time during which faults happen (default drawn from the seed)")
+		"virtual time with faults (default chosen by the seed)")
 	f.DurationVar(&s.budget, "budget", 0,
-		"end once the runs took so much time, on all cores together (default no end)")
-	f.StringVar(&s.replay, "replay", "", "do the run again that this file has, and nothing else")
+		"stop after this CPU time, summed over all cores (default no limit)")
+	f.StringVar(&s.replay, "replay", "", "repeat only the run in this file")
 	f.StringVar(&s.shrink, "shrink", "",
-		"make the first run that fails smaller, and write it to this file for --replay; "+
-			"what the file had is replaced, and kept where all runs are clean")
+		"shrink the first failed run and write it to this file, for --replay; "+
+			"the file is unchanged if no run fails")
 	f.BoolVar(&s.history, "history", false,
-		"print everything that happens; for one run: --seed, or --replay")
+		"print every event of a single run; needs --seed or --replay")
 	f.BoolVar(&s.coverage, "coverage", false,
-		"print how many runs reached each rule after each fault; fail where none did")
+		"print how many runs reached each rule after each fault; fail if none did")
 	return cmd
 }
 
-// checkFlags says what sim.Options would say, in the words of the flags.
+// checkFlags validates the options and names the flags in its errors.
 func (s simulation) checkFlags() error {
 	o := s.options
 	switch {
 	case o.Size < 0 || o.Size > sim.MaxSize:
-		return fmt.Errorf("--size %d: must be between 1 and %d, or 0 to draw it", o.Size, sim.MaxSize)
+		return fmt.Errorf("--size %d: must be between 0 and %d", o.Size, sim.MaxSize)
 	case o.For < 0 || o.For > sim.MaxFor:
-		return fmt.Errorf("--for %v: must be above 0 and at most %v, or 0 to draw it", o.For, sim.MaxFor)
+		return fmt.Errorf("--for %v: must be between 0 and %v", o.For, sim.MaxFor)
 	case s.budget < 0:
 		return fmt.Errorf("--budget %v: must not be negative", s.budget)
 	case s.runs < 1:
@@ -110,21 +110,21 @@ func (s simulation) checkFlags() error {
 		return fmt.Errorf("--seed %d --runs %d: the last seed would be greater than %d",
 			o.Seed, s.runs, uint64(math.MaxUint64))
 	case s.history && s.runs > 1:
-		return errors.New("--history: is of one run: give its --seed, and neither --runs nor --budget")
+		return errors.New("--history prints a single run: set --seed, and neither --runs nor --budget")
 	default:
 		return nil
 	}
 }
 
-// randomSeed leaves room for the seeds that follow it.
+// randomSeed returns a seed below 2^31, so that the seeds of later runs do not overflow.
 func randomSeed() uint64 {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	return uint64(binary.BigEndian.Uint32(b[:])) % (math.MaxUint32 / 2)
 }
 
-// checkWritable finds out before the runs whether the file of --shrink can be written.
-// It leaves the file as it is: the runs may be clean.
+// checkWritable reports before the runs whether the --shrink file can be written. It does not
+// change the file, since no run may fail.
 func (s simulation) checkWritable() error {
 	if s.shrink == "" {
 		return nil
@@ -159,10 +159,10 @@ func (s simulation) runSeeds(out io.Writer) error {
 	return s.printEnd(out, report)
 }
 
-// printEnd prints how the runs ended, and writes the one that failed.
+// printEnd prints the result of the runs, and writes the failed run to the --shrink file.
 func (s simulation) printEnd(out io.Writer, report sim.Report) error {
 	if report.Runs == 0 {
-		return fmt.Errorf("--budget %v: too short for a single run, so nothing was checked", s.budget)
+		return fmt.Errorf("--budget %v: too short for a single run; nothing was checked", s.budget)
 	}
 	err := s.printReport(out, report)
 	if s.shrink != "" {
@@ -175,12 +175,12 @@ func (s simulation) printEnd(out io.Writer, report sim.Report) error {
 	return checkCovered(report.Cover.Empty())
 }
 
-// checkCovered is an error where a cell of the table has no run.
+// checkCovered returns an error if the coverage table has empty cells.
 func checkCovered(empty []sim.Cell) error {
 	if len(empty) == 0 {
 		return nil
 	}
-	const most = 20 // the table has them all
+	const most = 20 // the table shows all of them
 	var cells []string
 	for _, c := range empty[:min(len(empty), most)] {
 		cells = append(cells, c.String())
@@ -188,18 +188,18 @@ func checkCovered(empty []sim.Cell) error {
 	if more := len(empty) - len(cells); more > 0 {
 		cells = append(cells, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("no run reached this, %d of the cells of the table: %s "+
-		"(few runs leave some empty; an hour of CPU time, --budget 1h, does not)",
+	return fmt.Errorf("no run reached %d of the cells of the table: %s "+
+		"(use more runs; an hour of CPU time, --budget 1h, fills all)",
 		len(empty), strings.Join(cells, ", "))
 }
 
-// keepFailure writes the failed run to the file of --shrink, as small as it gets.
+// keepFailure shrinks the failed run and writes it to the --shrink file.
 func (s simulation) keepFailure(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
-		fmt.Fprintf(out, "nothing was written to %s: no run failed\n", s.shrink)
+		fmt.Fprintf(out, "%s is unchanged: no run failed\n", s.shrink)
 		return nil
 	}
-	fmt.Fprintf(out, "\nmakes the run smaller, for at most %v\n", shrinkTime)
+	fmt.Fprintf(out, "\nshrinking the run for at most %v\n", shrinkTime)
 	_, r := sim.Capture(report.Failed[0].Options)
 	r = sim.Shrink(r, shrinkTime)
 	content, err := r.Format()
@@ -210,20 +210,20 @@ func (s simulation) keepFailure(out io.Writer, report sim.Report) error {
 		return fmt.Errorf("--shrink: %w", err)
 	}
 	file := cli.ShellWord(s.shrink)
-	fmt.Fprintf(out, "written to %s: faults %d, messages %d; %s sim --replay %s does it again\n",
+	fmt.Fprintf(out, "wrote %s: %d faults, %d messages; repeat it with: %s sim --replay %s\n",
 		file, len(r.Faults), len(r.Fates), cli.Self(), file)
 	return nil
 }
 
-// replayFile does the run of a file and prints how it ended.
+// replayFile repeats the run in the --replay file and prints its result.
 func (s simulation) replayFile(cmd *cobra.Command) error {
 	out := cmd.OutOrStdout()
 	for _, other := range []string{
 		"seed", "runs", "size", "for", "budget", "shrink", "coverage",
 	} {
 		if cmd.Flags().Changed(other) {
-			return cli.Usage(fmt.Errorf("--replay %s: the file settles the whole run: leave --%s out",
-				s.replay, other))
+			return cli.Usage(fmt.Errorf("--replay %s contradicts --%s: remove --%s", s.replay, other,
+				other))
 		}
 	}
 	content, err := readReplay(s.replay)
@@ -246,13 +246,13 @@ func (s simulation) replayFile(cmd *cobra.Command) error {
 	}
 	fmt.Fprintln(out, result)
 	if result.Violation == nil {
-		fmt.Fprintf(out, "clean; the file was kept for: %s\n", r.Note)
+		fmt.Fprintf(out, "no violation; the file was kept for: %s\n", r.Note)
 		return nil
 	}
-	return fmt.Errorf("%s broke %s", s.replay, result.Violation.Invariant)
+	return fmt.Errorf("%s violates %s", s.replay, result.Violation.Invariant)
 }
 
-// maxReplayBytes is far above what any run that is written down takes.
+// maxReplayBytes is far above the size of any recorded run.
 const maxReplayBytes = 64 << 20
 
 func readReplay(file string) ([]byte, error) {
@@ -263,13 +263,13 @@ func readReplay(file string) ([]byte, error) {
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxReplayBytes+1))
 	if len(content) > maxReplayBytes {
-		err = fmt.Errorf("--replay %s: above %d MiB, which no run takes", file, maxReplayBytes>>20)
+		err = fmt.Errorf("--replay %s: above %d MiB, so not a recorded run", file, maxReplayBytes>>20)
 	}
 	return content, err
 }
 
-// printReport prints a report. What happened before a failure comes first, since it is
-// long, unless all of the history was printed.
+// printReport prints a report. The events that led to a failure come first, since they are
+// many, unless --history has printed them.
 func (s simulation) printReport(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
 		fmt.Fprintln(out, report)
@@ -281,18 +281,18 @@ func (s simulation) printReport(out io.Writer, report sim.Report) error {
 		fmt.Fprintln(out)
 	}
 	fmt.Fprintln(out, report)
-	return fmt.Errorf("seed %d broke %s; the same run again: %s%s", failed.Options.Seed,
+	return fmt.Errorf("seed %d violates %s; repeat the run with: %s%s", failed.Options.Seed,
 		failed.Violation.Invariant, cli.Self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
 }
 
-// historyPrinter prints a history as it comes; end writes the rest of it.
+// historyPrinter returns a function that prints each event; end flushes the output.
 func historyPrinter(out io.Writer) (record func(sim.Record), end func()) {
 	b := bufio.NewWriter(out)
 	record = func(r sim.Record) { fmt.Fprintln(b, r) }
-	return record, func() { _ = b.Flush() } // who reads no more wants no more
+	return record, func() { _ = b.Flush() } // the reader may have closed the pipe
 }
 
-// printTrace runs a seed again and prints how it ended.
+// printTrace repeats a run and prints its last events.
 func printTrace(out io.Writer, o sim.Options) {
 	t := &tail{}
 	o.Record = t.addRecord
@@ -302,13 +302,13 @@ func printTrace(out io.Writer, o sim.Options) {
 
 // tail keeps the end of a history, without keep-alives and their acks.
 type tail struct {
-	last  []told
-	all   int // told so far, also what is not kept any more
-	beats int // left out so far
+	last  []tailRecord
+	all   int // records so far, including those no longer in last
+	beats int // keep-alives and acks so far
 }
 
-// told is a record, and how many were left out before it.
-type told struct {
+// tailRecord is a record, and the number of keep-alives and acks before it.
+type tailRecord struct {
 	sim.Record
 	beats int
 }
@@ -321,7 +321,7 @@ func (t *tail) addRecord(r sim.Record) {
 	if len(t.last) == 2*traceTail {
 		t.last = append(t.last[:0], t.last[traceTail:]...)
 	}
-	t.last = append(t.last, told{r, t.beats})
+	t.last = append(t.last, tailRecord{r, t.beats})
 	t.all++
 }
 
@@ -330,7 +330,7 @@ func (t *tail) printTail(out io.Writer) {
 	if len(last) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "the last %d of %d events, and without %d about keep-alives and their acks "+
+	fmt.Fprintf(out, "the last %d of %d events, without %d keep-alives and their acks "+
 		"(--history prints all)\n", len(last), t.all, t.beats-last[0].beats)
 	for _, r := range last {
 		fmt.Fprintln(out, r.Record)

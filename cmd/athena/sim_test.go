@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/internal/sim"
 )
 
-// TestSimulation runs seeds that are clean.
+// TestSimulation runs seeds without violations.
 func TestSimulation(t *testing.T) {
 	for runs, want := range map[string][]string{
 		"1": {"seeds      7: 1 run, all clean\n", "gap between two leases: none\n", " in 1 run\n"},
@@ -30,7 +30,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// clean simulates, and wants no fault.
+// clean runs athena sim and expects success.
 func clean(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := athena(append([]string{"sim"}, args...)...)
@@ -40,40 +40,39 @@ func clean(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// aFailure is made up, since no seed fails.
+// aFailure returns an invented failure, since no seed fails.
 func aFailure() sim.Report {
 	run := sim.Run(sim.Options{Seed: 7, Size: 3, For: 20 * time.Second})
 	run.Violation = &sim.Violation{Invariant: "I9", At: time.Second, Text: "made up"}
 	return sim.Report{First: 6, Runs: 2, Failed: []sim.Result{run}}
 }
 
-// keepAliveLine is a line of a history about a keep-alive that is sent or arrives.
+// keepAliveLine matches a line of a history about a sent or received keep-alive.
 var keepAliveLine = regexp.MustCompile(`(to|from) n[0-9]+ [A-Za-z]*KeepAlive`)
 
-// TestSimulationFailed shows a failure: what happened first, then what broke, and
-// a command that repeats the run.
+// TestSimulationFailed prints the events, then the violation, and a command that repeats the run.
 func TestSimulationFailed(t *testing.T) {
 	var out strings.Builder
 	err := simulation{}.printEnd(&out, aFailure())
 	if err == nil {
-		t.Fatal("a failed run is no error")
+		t.Fatal("a failed run returned no error")
 	}
 	_, command, _ := strings.Cut(err.Error(), cli.Self()+" ")
 	if want := "sim --seed 7 --size 3 --for 20s"; command != want {
-		t.Errorf("says %q, want it to end with %q", err, want)
+		t.Errorf("got %q, want it to end with %q", err, want)
 	}
 	trace, summary, _ := strings.Cut(out.String(), "\nseeds      6 to 7: 2 runs, 1 failed\n")
 	if strings.Count(trace, "\n") < 10 || !strings.Contains(summary, "I9 at 1s: made up") {
-		t.Errorf("prints\n%s\nwant what happened, then the report", &out)
+		t.Errorf("prints\n%s\nwant the events, then the report", &out)
 	}
-	// What a machine decided about a keep-alive stays; the message itself is left out.
+	// Decisions about a keep-alive are kept; the message itself is omitted.
 	if !strings.HasPrefix(trace, "the last ") || keepAliveLine.MatchString(trace) {
-		t.Errorf("prints\n%s\nwant it to say what it left out, the keep-alives", trace)
+		t.Errorf("prints\n%s\nwant no keep-alives, and their number", trace)
 	}
 }
 
-// TestTail: the end of a history is without keep-alives, and says how many of
-// them there were from its first line on.
+// TestTail: the end of a history omits keep-alives, and states how many there were after its first
+// line.
 func TestTail(t *testing.T) {
 	var all []sim.Record
 	sim.Run(sim.Options{Seed: 7, Size: 5, For: 3 * time.Minute, Record: func(r sim.Record) {
@@ -98,21 +97,21 @@ func TestTail(t *testing.T) {
 	var out strings.Builder
 	tail.printTail(&out)
 	head, lines, _ := strings.Cut(out.String(), "\n")
-	want := fmt.Sprintf("the last %d of %d events, and without %d about ", traceTail, others, beats)
+	want := fmt.Sprintf("the last %d of %d events, without %d keep-alives", traceTail, others, beats)
 	if !strings.HasPrefix(head, want) || strings.Count(lines, "\n") != traceTail || beats == 0 {
 		t.Errorf("%d lines below %q, want %d below %q",
 			strings.Count(lines, "\n"), head, traceTail, want)
 	}
 }
 
-// TestHistory prints everything of one run, of a seed or of a file.
+// TestHistory prints every event of a run, from a seed or a file.
 func TestHistory(t *testing.T) {
 	stdout := clean(t, "--seed", "7", "--size", "3", "--for", "10s", "--history")
 	lines := 0
 	record := func(r sim.Record) {
 		lines++
 		if !strings.Contains(stdout, r.String()+"\n") {
-			t.Errorf("the history has no line %q", r)
+			t.Errorf("no line %q in the history", r)
 		}
 	}
 	_, r := sim.Capture(sim.Options{Seed: 7, Size: 3, For: 10 * time.Second, Record: record})
@@ -129,17 +128,17 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := clean(t, "--replay", file, "--history"); !strings.HasPrefix(got, history) {
-		t.Errorf("the history of the file is another one than that of the seed:\n%s", got)
+		t.Errorf("the history of the file differs from that of the seed:\n%s", got)
 	}
 }
 
-// TestShrink: the file is written where a run fails, and only there.
+// TestShrink: the file is written only if a run fails.
 func TestShrink(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "found it.json")
 	cleanRun := func(want string) {
 		t.Helper()
 		got := clean(t, "--seed", "7", "--size", "1", "--for", "10s", "--shrink", file)
-		if !strings.Contains(got, "nothing was written to "+file+": no run failed\n") {
+		if !strings.Contains(got, file+" is unchanged: no run failed\n") {
 			t.Errorf("a clean run prints\n%s", got)
 		}
 		if content, _ := os.ReadFile(file); string(content) != want {
@@ -148,39 +147,39 @@ func TestShrink(t *testing.T) {
 	}
 	cleanRun("")
 	if _, err := os.Stat(file); err == nil {
-		t.Error("a clean run leaves an empty file")
+		t.Error("a clean run created an empty file")
 	}
 	var out strings.Builder
 	err := simulation{shrink: file}.printEnd(&out, aFailure())
-	if err == nil || !strings.Contains(err.Error(), "seed 7 broke I9") {
-		t.Errorf("a failed run is the error %v", err)
+	if err == nil || !strings.Contains(err.Error(), "seed 7 violates I9") {
+		t.Errorf("a failed run returned the error %v", err)
 	}
-	_, said, _ := strings.Cut(out.String(), "\nwritten to '")
-	if want := "sim --replay '" + file + "' does it again\n"; !strings.HasSuffix(said, want) {
+	_, rest, _ := strings.Cut(out.String(), "\nwrote '")
+	if want := "sim --replay '" + file + "'\n"; !strings.HasSuffix(rest, want) {
 		t.Errorf("prints\n%s\nwant it to end with %q", &out, want)
 	}
 	got := clean(t, "--replay", file)
-	if !strings.Contains(got, "clean; the file was kept for: seed 7") {
-		t.Errorf("the file is the run\n%s", got)
+	if !strings.Contains(got, "no violation; the file was kept for: seed 7") {
+		t.Errorf("replay prints\n%s", got)
 	}
 	content, _ := os.ReadFile(file)
 	cleanRun(string(content))
-	// A directory that went away meanwhile costs nothing but the file.
+	// If the directory has gone, only the file is lost.
 	out.Reset()
 	err = simulation{shrink: filepath.Join(file, "x")}.printEnd(&out, aFailure())
-	if err == nil || !strings.Contains(err.Error(), "seed 7 broke I9") ||
+	if err == nil || !strings.Contains(err.Error(), "seed 7 violates I9") ||
 		!strings.Contains(err.Error(), "--shrink: open ") || !strings.Contains(out.String(), "made up") {
 		t.Errorf("a file that cannot be written: %v, prints\n%s", err, &out)
 	}
 }
 
-// TestCoverageNamesEmptyCells, but not a thousand of them.
+// TestCoverageNamesEmptyCells, at most 20 of them.
 func TestCoverageNamesEmptyCells(t *testing.T) {
 	var table sim.Table
 	empty := table.Empty()
 	for n, want := range map[int]string{
 		2:          " 2 of the cells of the table: earlier run after loss, earlier run after dupl",
-		len(empty): fmt.Sprint(", and ", len(empty)-20, " more (few"),
+		len(empty): fmt.Sprint(", and ", len(empty)-20, " more (use"),
 	} {
 		if err := checkCovered(empty[:n]); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "an hour") {
@@ -192,10 +191,10 @@ func TestCoverageNamesEmptyCells(t *testing.T) {
 	}
 }
 
-// TestNoRunIsNoSuccess: nothing was checked.
+// TestNoRunIsNoSuccess: a budget that is too short for one run is a failure.
 func TestNoRunIsNoSuccess(t *testing.T) {
 	code, stdout, stderr := athena("sim", "--budget", "1ns")
 	if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "nothing was checked") {
-		t.Errorf("got code %d, %q and %q, want %d and why", code, stdout, stderr, cli.ExitFailed)
+		t.Errorf("got code %d, %q and %q, want %d and the reason", code, stdout, stderr, cli.ExitFailed)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena status: print what a node reports about itself and its cluster.
+// athena status: print the state of a node and its view of the cluster.
 
 package main
 
@@ -23,10 +23,11 @@ import (
 
 func newStatus() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use: "status", Short: "print what a node says about itself and its cluster",
+		Use: "status", Short: "print the state of a node and of its cluster",
 		Args: cli.NoArguments,
-		Long: "status prints what one node says: who it is, who leads and since when, or why nobody\n" +
-			"does, and what it refused. -o json is the answer of GET /v1/status.",
+		Long: "status prints the identity and role of one node, the leader or the reason why there is\n" +
+			"none, the last election, and refused handshakes. -o json prints the response of\n" +
+			"GET /v1/status.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			s, err := c.Status(ctx)
 			return ask.Reply{Answer: s, Table: func(w io.Writer) { printStatus(w, s) }}, err
@@ -34,7 +35,7 @@ func newStatus() *cobra.Command {
 	})
 }
 
-// nameWithAddress is how people are told of a node: by its name too, where it has one.
+// nameWithAddress returns "NAME at ADDRESS", or the address of a node without a name.
 func nameWithAddress(name string, a member.Address) string {
 	if name == "" || name == a.String() {
 		return a.String()
@@ -42,7 +43,7 @@ func nameWithAddress(name string, a member.Address) string {
 	return name + " at " + a.String()
 }
 
-// printElection says why the leader changed last, who voted and how long each step took.
+// printElection prints the cause, the votes and the steps of the last election.
 func printElection(line func(name, format string, args ...any), e adminapi.Election) {
 	cause := string(e.Cause)
 	if e.Rule != "" {
@@ -53,7 +54,7 @@ func printElection(line func(name, format string, args ...any), e adminapi.Elect
 	}
 	line("last election", "version %d, %s, %.0f ms without a leader", e.Version, cause, e.TookMS)
 	if len(e.Votes) > 0 {
-		line("votes", "%s (those that this node knows of)", joinAddresses(e.Votes))
+		line("votes", "%s (known to this node)", joinAddresses(e.Votes))
 	}
 	if len(e.Steps) > 0 {
 		var steps []string
@@ -78,7 +79,7 @@ func printStatus(w io.Writer, s adminapi.Status) {
 	}
 	role, when := s.Role, ""
 	if s.Role == member.Seeking.String() && s.View.Version > 0 {
-		// The store remembers a cluster that the node has yet to find again.
+		// The view is from the store: the node has not rejoined its cluster yet.
 		role += fmt.Sprintf(" (holds version %d.%d)", s.View.Version, s.View.Revision)
 		when = " then"
 	}
@@ -90,9 +91,8 @@ func printStatus(w io.Writer, s adminapi.Status) {
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
 		line("leader", "%s, token %d", nameWithAddress(l.Name, l.Address), l.Token)
-		for _, a := range s.OtherSeeds { // else part of why there is none
-			line("seeds", "%s has other seeds: give every node the same list, "+
-				"without nodes of other clusters", a)
+		for _, a := range s.OtherSeeds { // without a leader, NoLeader includes them
+			line("seeds", "%s has different --seeds: use the same list on every node of a cluster", a)
 		}
 	} else {
 		line("leader", "none with authority")
@@ -106,7 +106,7 @@ func printStatus(w io.Writer, s adminapi.Status) {
 		printElection(line, *e)
 	}
 	if n := s.Handshakes[mesh.ResultCertificate.String()]; n > 0 {
-		line("refused", "handshakes for a secret or certificate: %d", n)
+		line("refused", "%d handshakes with a wrong secret or certificate", n)
 	}
 	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
 	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena transfer: let the leader hand leadership over to another member.
+// athena transfer: hand over leadership to another member.
 
 package main
 
@@ -20,28 +20,28 @@ func newTransfer() *cobra.Command {
 	var to string
 	cmd := ask.NewCommand(ask.Verb{
 		Use:   "transfer",
-		Short: "let the leader hand leadership over",
-		Long: "transfer makes the node that is asked, which must lead, hand leadership over to\n" +
-			"another member, and waits up to 15 seconds until one leads. It prints the new leader. The\n" +
-			"old one stays a member, and may lead again; see athena drain. If the member given by --to\n" +
-			"does not answer for a heartbeat interval, another one leads in its place." + needsWrite,
+		Short: "hand over leadership to another member",
+		Long: "The node, which must be the leader, hands over to another member. transfer waits up to\n" +
+			"15 seconds for the new leader and prints it. The old leader stays a member and can be\n" +
+			"elected again; athena drain prevents that. If the member given by --to does not respond\n" +
+			"within a heartbeat interval, another member takes over." + needsWrite,
 		Example: "  athena transfer\n  athena transfer --to n2",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			h, err := c.Transfer(ctx, to)
 			r := handedOver(h)
 			if l := h.Leader; l != nil && to != "" && l.Name != to && l.Address.String() != to {
-				r.Note = to + " did not answer: another member leads in its place"
+				r.Note = to + " did not respond: another member took over"
 			}
 			return r, err
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "",
-		"address or name of the member that is to lead (default any that can)")
+		"address or name of the new leader (default any member that can lead)")
 	return cmd
 }
 
-// handedOver prints who leads, as athena leader does.
+// handedOver returns the reply with the new leader, in the form of athena leader.
 func handedOver(h adminapi.HandedOver) ask.Reply {
 	r := ask.Reply{Answer: h, Table: func(w io.Writer) {
 		if h.Leader != nil {
@@ -49,7 +49,7 @@ func handedOver(h adminapi.HandedOver) ask.Reply {
 		}
 	}}
 	if h.Leader == nil {
-		r.Note = "nobody leads with authority at the moment; athena leader asks again"
+		r.Note = "there is no leader with authority yet; check again with athena leader"
 	}
 	return r
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// TestMain takes the variables away that the shell has for nodes of its own.
+// TestMain removes ATHENA_ variables of the shell that runs the tests.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, settings.EnvironmentPrefix) {
@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestVariablesOfTheShell runs tests again under variables that would change what
-// they see.
+// TestVariablesOfTheShell runs tests again with variables that would change their results.
 func TestVariablesOfTheShell(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^(TestRunUsage|TestRunCannotStart)$")
 	cmd.Env = append(os.Environ(), "ATHENA_SIZE=3", "ATHENA_SEEDS=127.0.0.1:7001,127.0.0.1:7002",
@@ -44,16 +43,16 @@ func athena(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errOut.String()
 }
 
-// wrong is a command line, and what is said about it on standard error.
-type wrong struct {
+// usageCase is an invalid command line and the expected parts of standard error.
+type usageCase struct {
 	name string
 	args []string
 	want []string
 }
 
-// refused wants exit code 2, what is wrong and what to do, and nothing on
-// standard output.
-func refused(t *testing.T, cases []wrong) {
+// wantRefused checks that each command line exits with 2, prints the expected errors, and prints
+// nothing on standard output.
+func wantRefused(t *testing.T, cases []usageCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +63,7 @@ func refused(t *testing.T, cases []wrong) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("athena %q says\n%s\nwant %q in it", c.args, stderr, want)
+					t.Errorf("athena %q prints\n%s\nwant %q in it", c.args, stderr, want)
 				}
 			}
 		})
@@ -78,20 +77,20 @@ func TestRunUsage(t *testing.T) {
 	run := func(more ...string) []string {
 		return append(append([]string{}, good...), more...)
 	}
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"unknown flag", []string{"run", "--frob"}, []string{"--frob", "athena run --help"}},
 		{"misspelt flag", []string{"run", "--seed", "a:1"}, []string{"--seed;", "mean --seeds?"}},
 		{"half a flag", []string{"run", "--secret", "f"},
 			[]string{"--secret; did you mean --secret-file?"}},
 		{"one dash", []string{"run", "-size", "3"}, []string{"-size;", "mean --size?"}},
-		{"no number", run("--size", "three"), []string{`--size "three": must be a whole number`}},
+		{"no number", run("--size", "three"), []string{`--size "three": must be an integer`}},
 		{"great number", run("--size", "9999999999999999999"), []string{"is out of range"}},
-		{"no duration", run("--ttl-timeout", "10"), []string{`--ttl-timeout "10": must be a time`}},
-		{"no truth", run("--memory=yes"), []string{`--memory "yes": must be true or false`}},
+		{"no duration", run("--ttl-timeout", "10"), []string{`--ttl-timeout "10": must be a duration`}},
+		{"not a boolean", run("--memory=yes"), []string{`--memory "yes": must be true or false`}},
 		{"seeds in words", run("--seeds", "127.0.0.1:7001", "127.0.0.1:7002"),
-			[]string{`"127.0.0.1:7002": seeds are separated by commas`}},
+			[]string{`"127.0.0.1:7002": separate seeds by commas`}},
 		{"seeds in one word", run("--seeds", "127.0.0.1:7001 127.0.0.1:7002"),
-			[]string{"--seeds", "seeds are separated by commas"}},
+			[]string{"--seeds", "separate seeds by commas"}},
 		{"argument", run("now"), []string{`unexpected argument "now"`}},
 		{"nothing", []string{"run"}, []string{
 			"--addr is required: host:port", "--size is required: ", "--seeds", "--secret-file",
@@ -145,7 +144,7 @@ func TestRunUsageOfCertificates(t *testing.T) {
 	run := func(more ...string) []string {
 		return append([]string{"run", "--addr", "127.0.0.1:7001", "--size", "1"}, more...)
 	}
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"certificates and a secret", run("--secret-file", secret, "--tls-cert", "c"),
 			[]string{"--tls-cert contradicts --secret-file /", "--tls-ca is missing",
 				"--tls-key is missing"}},
@@ -156,13 +155,13 @@ func TestRunUsageOfCertificates(t *testing.T) {
 	})
 }
 
-// TestAdminUsage: an API that anybody could reach, or nobody, is no API.
+// TestAdminUsage: other machines may reach the admin API only with a token.
 func TestAdminUsage(t *testing.T) {
 	secret := secretFile(t, soundSecret, 0o600)
 	run := func(more ...string) []string {
 		return append([]string{"run", "--addr", "127.0.0.1:7001", "--size", "1"}, more...)
 	}
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"admin", run("--secret-file", secret, "--admin", "7070"), []string{"host:port", "off"}},
 		{"open admin", run("--secret-file", secret, "--admin", ":7070"),
 			[]string{"needs a token", "--admin-token-file"}},
@@ -171,12 +170,12 @@ func TestAdminUsage(t *testing.T) {
 		{"open token", run("--secret-file", secret, "--admin", ":7070", "--admin-token-file",
 			secretFile(t, strings.Repeat("t", 32), 0o644)), []string{"--admin-token-file: /", "chmod 600"}},
 		{"write to nothing", run("--secret-file", secret, "--admin-write"),
-			[]string{"--admin-write needs an admin API", "--admin"}},
+			[]string{"--admin-write needs an admin API", "set --admin"}},
 	})
 }
 
-// TestVariablesUsage names the variables that were given, not flags that nobody
-// gave, and beside them the variable that is misspelt.
+// TestVariablesUsage: errors name the variables that were set instead of their flags, and a
+// misspelled variable is reported too.
 func TestVariablesUsage(t *testing.T) {
 	secret := secretFile(t, soundSecret, 0o600)
 	for name, value := range map[string]string{
@@ -186,8 +185,8 @@ func TestVariablesUsage(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	siz := "ATHENA_SIZ is ignored: it stands for no flag; the nearest that does is ATHENA_SIZE\n"
-	refused(t, []wrong{
+	siz := "ATHENA_SIZ is ignored: unknown variable; did you mean ATHENA_SIZE?\n"
+	wantRefused(t, []usageCase{
 		{"contradiction", []string{"run", "--insecure-anywhere"},
 			[]string{"--insecure-anywhere contradicts ATHENA_SECRET_FILE " + secret, siz}},
 		{"two stores", []string{"run", "--memory"},
@@ -198,16 +197,16 @@ func TestVariablesUsage(t *testing.T) {
 		{"timings", []string{"run", "--profile", "lan"}, []string{"ATHENA_TTL_TIMEOUT 0s"}},
 		{"no such secret", []string{"run", "--secret-file", "/nowhere"}, []string{"--secret-file: "}},
 		{"flags", []string{"run", "--frob"}, []string{"--frob", siz}},
-		{"whom to ask", []string{"leader"}, []string{"ATHENA_ADMIN: ", siz}},
+		{"address of the node", []string{"leader"}, []string{"ATHENA_ADMIN: ", siz}},
 	})
 }
 
 func TestUsage(t *testing.T) {
-	refused(t, []wrong{
+	wantRefused(t, []usageCase{
 		{"unknown verb", []string{"frob"}, []string{`unknown command "frob"`, "athena --help"}},
 		{"argument", []string{"version", "now"}, []string{"now"}},
 		{"output", []string{"members", "-o", "xml"}, []string{"table or json"}},
-		{"whom to ask", []string{"leader", "--admin", "7070"}, []string{"--admin", "host:port"}},
+		{"address of the node", []string{"leader", "--admin", "7070"}, []string{"--admin", "host:port"}},
 		{"size of the demo", []string{"demo", "--size", "0"}, []string{"--size 0"}},
 		{"jobs of the demo", []string{"demo", "--jobs", "21"}, []string{"--jobs 21"}},
 		{"script", []string{"demo", "--script", "flood"}, []string{"failover, partition or rolling"}},
@@ -223,34 +222,35 @@ func TestUsage(t *testing.T) {
 		{"nothing to replay", []string{"sim", "--replay", "nowhere.json"}, []string{"nowhere.json"}},
 		{"no end of a replay", []string{"sim", "--replay", "/dev/zero"}, []string{"above 64 MiB"}},
 		{"negative minutes", []string{"sim", "--for", "-5m"},
-			[]string{"--for -5m0s", "above 0", "24h"}},
+			[]string{"--for -5m0s", "between 0", "24h"}},
 		{"history of many", []string{"sim", "--history"}, []string{"--history", "--seed"}},
 		{"history of two", []string{"sim", "--history", "--seed", "1", "--runs", "2"},
 			[]string{"--history"}},
 		{"seed of a replay", []string{"sim", "--replay", "x", "--seed", "1"},
-			[]string{"leave --seed out"}},
+			[]string{"remove --seed"}},
 		{"runs of a replay", []string{"sim", "--replay", "x", "--runs", "1"},
-			[]string{"leave --runs out"}},
+			[]string{"remove --runs"}},
 		{"size of a replay", []string{"sim", "--replay", "x", "--size", "3"},
-			[]string{"leave --size out"}},
+			[]string{"remove --size"}},
 		{"time of a replay", []string{"sim", "--replay", "x", "--for", "1m"},
-			[]string{"leave --for out"}},
+			[]string{"remove --for"}},
 		{"budget of a replay", []string{"sim", "--replay", "x", "--budget", "1m"},
-			[]string{"leave --budget out"}},
+			[]string{"remove --budget"}},
 		{"shrunk replay", []string{"sim", "--replay", "x", "--shrink", "y"},
-			[]string{"leave --shrink out"}},
+			[]string{"remove --shrink"}},
 		{"coverage of a replay", []string{"sim", "--replay", "x", "--coverage"},
-			[]string{"leave --coverage out"}},
+			[]string{"remove --coverage"}},
 		{"nowhere to shrink to", []string{"sim", "--seed", "7", "--shrink", "nowhere/x.json"},
 			[]string{"--shrink: ", "nowhere/x.json"}},
 		{"no seed left", []string{"sim", "--seed", "18446744073709551615", "--runs", "2"},
 			[]string{"the last seed"}},
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
 		{"seed", []string{"sim", "--seed", "-1"}, []string{"--seed"}},
-		{"nothing to measure", []string{"bench"}, []string{"say what", "failover, ", "bench --help"}},
+		{"nothing to measure", []string{"bench"}, []string{"measurement missing", "failover, ",
+			"bench --help"}},
 		{"unknown measurement", []string{"bench", "frob"}, []string{`"frob"`, "one of", "oneway"}},
 		{"sizes to measure", []string{"bench", "formation", "--size", "3,x"},
-			[]string{`--size "3,x": must be whole numbers, separated by commas`}},
+			[]string{`--size "3,x": must be integers separated by commas`}},
 		{"settings to measure", []string{"bench", "oneway", "-n", "1", "--reps", "0", "--for", "0s",
 			"--payload-bytes", "-1", "--workers", "9999", "--seeds", "-1", "--lease-timeout", "-1s"},
 			[]string{"--size 1: must be between 2 and 255", "--reps 0", "--for 0s", "--payload-bytes -1",
@@ -262,8 +262,7 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestRunCannotStart wants what is in the way, and what to do; before that, a
-// warning of a variable that stands for nothing.
+// TestRunCannotStart: the error has a remedy, and a misspelled variable is reported before it.
 func TestRunCannotStart(t *testing.T) {
 	t.Setenv("ATHENA_SIZ", "3")
 	taken, err := admin.Listen("127.0.0.1:0")
@@ -278,7 +277,7 @@ func TestRunCannotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(broken, "reset.key"), []byte("x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []wrong{
+	for _, c := range []usageCase{
 		{"address of another machine", []string{"--addr", "192.0.2.1:7001", "--memory"},
 			[]string{"athena: --addr 192.0.2.1:7001: not an address", "0.0.0.0 and set --advertise"}},
 		{"admin in use", []string{"--addr", "127.0.0.1:7001", "--memory", "--admin",
@@ -296,25 +295,25 @@ func TestRunCannotStart(t *testing.T) {
 			}
 			for _, want := range append(c.want, "ATHENA_SIZ") {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("athena %q says\n%s\nwant %q in it", args, stderr, want)
+					t.Errorf("athena %q prints\n%s\nwant %q in it", args, stderr, want)
 				}
 			}
 		})
 	}
 }
 
-// TestUsageSaysAll wants every fault of one command line at once.
-func TestUsageSaysAll(t *testing.T) {
+// TestAllFaultsAtOnce: every fault of a command line is reported.
+func TestAllFaultsAtOnce(t *testing.T) {
 	_, _, stderr := athena("run", "--addr", "nowhere", "--size", "-1", "--profile", "moon",
 		"--log-level", "all", "--admin", "7070")
 	for _, want := range []string{"nowhere", "--size -1", "moon", `"all"`, "7070", "--secret-file"} {
 		if strings.Count(stderr, want) < 1 {
-			t.Errorf("five faults and no secret:\n%s\nwant %q in it", stderr, want)
+			t.Errorf("five faults and no secret: got\n%s\nwant %q in it", stderr, want)
 		}
 	}
 }
 
-// Secrets as athena secret new makes them.
+// soundSecret has the form of athena secret new.
 const soundSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 
 func secretFile(t *testing.T, text string, mode os.FileMode) string {
@@ -327,7 +326,7 @@ func secretFile(t *testing.T, text string, mode os.FileMode) string {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	t.Setenv("ATHENA_SIZ", "3") // nothing here looks at it
+	t.Setenv("ATHENA_SIZ", "3") // none of these reads it
 	for _, c := range []struct{ arg, want string }{
 		{"--help", "Available Commands"}, {"version", "athena "}, {"help", "members"},
 		{"--version", versionText() + "\n"},
@@ -339,11 +338,11 @@ func TestHelpAndVersion(t *testing.T) {
 		}
 	}
 	if _, stdout, _ := athena("run", "--help"); strings.Contains(stdout, "supervised") {
-		t.Errorf("athena run --help shows a flag that only the demo uses:\n%s", stdout)
+		t.Errorf("athena run --help shows a flag of the demo only:\n%s", stdout)
 	}
 }
 
-// configFile writes a file of configuration, and returns its path.
+// configFile writes a configuration file and returns its path.
 func configFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "athena.yaml")

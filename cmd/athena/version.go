@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 )
 
-// about is what version -o json prints.
+// about is the output of version -o json.
 type about struct {
 	Build    string `json:"build"`
 	Protocol int    `json:"protocol"`
@@ -32,9 +32,8 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "print the version of this program",
-		Long: "version prints what this program was built from, the version of the protocol that it\n" +
-			"speaks, and the Go and the system that it was built for. Nodes of another protocol\n" +
-			"version are refused.",
+		Long: "version prints the build, the protocol version, the version of Go and the platform.\n" +
+			"Nodes with different protocol versions refuse each other.",
 		Example: "  athena version\n  athena version -o json | jq .protocol",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,11 +47,11 @@ func newVersion() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, which is one line, or json")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table (one line) or json")
 	return cmd
 }
 
-// versionText is what the verb and the flag of this name print.
+// versionText returns the output of athena version and athena --version.
 func versionText() string {
 	p := thisProgram()
 	return fmt.Sprintf("athena %s, protocol %d, %s %s/%s", p.Build, p.Protocol, p.Go, p.OS, p.Arch)

@@ -77,7 +77,8 @@ func TestFlightRecorder(t *testing.T) {
 	if last := all[len(all)-1]; last != want {
 		t.Errorf("newest is %s, want %s", last, want)
 	}
-	const wrote = "wrote a trace of the seconds before the leadership was lost"
+	const wrote = "wrote a trace of the seconds before the leadership was lost; open it with " +
+		"go tool trace"
 	if got := strings.Count(log.String(), wrote); got != 1+maxFlights+2 {
 		t.Errorf("%d lines about written traces, want one for each: %s", got, &log)
 	}

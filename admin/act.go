@@ -18,10 +18,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// maxActs bounds the POSTs that are under way at once.
+// maxActs limits the concurrent write requests.
 const maxActs = 16
 
-// Actor is what can be done to a node: *cluster.Node has it.
+// Actor has the write operations of a node. *cluster.Node implements it.
 type Actor interface {
 	Send(ctx context.Context, to member.Address, event any, opts ...cluster.SendOption) error
 	Broadcast(ctx context.Context, event any, opts ...cluster.SendOption) error
@@ -29,15 +29,14 @@ type Actor interface {
 	Drain(ctx context.Context) error
 }
 
-// WithWrite lets the handler act on its node; without it every POST is refused as
-// read_only. leave makes the node leave and its process end, or whatever the
-// program does without its node; it is called once, after the answer to the first
-// POST of /v1/leave was written, and may block.
+// WithWrite enables the write requests of the API. Without it the handler refuses every POST as
+// read_only. leave makes the node leave its cluster; the handler calls it once, after it has
+// responded to the first POST of /v1/leave. leave may block.
 func WithWrite(node Actor, leave func()) Option {
 	return func(h *handler) { h.actor, h.leave = node, leave }
 }
 
-// refusal is an error with its place in the API.
+// refusal is an error with its HTTP status and code.
 type refusal struct {
 	status int
 	code   string
@@ -47,7 +46,8 @@ type refusal struct {
 // Error implements error.
 func (e *refusal) Error() string { return e.text }
 
-// handleAct makes a POST of what answers a request with a value.
+// handleAct returns the handler of a write request: it reads the body, calls answer and writes
+// the value that answer returns.
 func handleAct[Body any](
 	h *handler, answer func(ctx context.Context, body Body) (any, error),
 ) http.HandlerFunc {
@@ -63,7 +63,8 @@ func handleAct[Body any](
 			defer func() { <-h.acts }()
 		default:
 			adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
-				fmt.Sprintf("%d requests are under way, and no more may be: try again", maxActs))
+				fmt.Sprintf("busy: %d write requests are in progress, which is the maximum: try again",
+					maxActs))
 			return
 		}
 		keepConnection(r)
@@ -78,8 +79,8 @@ func handleAct[Body any](
 	}
 }
 
-// explainNoLeader replaces the time-out of a call that found no leader by the reason why
-// there is no leader.
+// explainNoLeader adds the reason why there is no leader to an error without a leader, in place of
+// the timeout.
 func (h *handler) explainNoLeader(err error) error {
 	s := h.readStatus()
 	if codeOf(err) != adminapi.CodeNoQuorum || s.NoLeader == "" {
@@ -89,7 +90,7 @@ func (h *handler) explainNoLeader(err error) error {
 	return &refusal{statusOf(err), adminapi.CodeNoQuorum, addReason(text, s)}
 }
 
-// checkRequest checks that a request may act, and reads its body.
+// checkRequest checks that a write request is allowed, and decodes its body.
 func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
@@ -97,16 +98,16 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 		return crossSite()
 	case h.actor == nil:
 		return &refusal{http.StatusForbidden, adminapi.CodeReadOnly,
-			"this admin API only reads; start the node with --admin-write (admin.WithWrite)"}
+			"this admin API is read-only: start the node with --admin-write (admin.WithWrite)"}
 	case err != nil || kind != "application/json":
 		return &refusal{http.StatusUnsupportedMediaType, adminapi.CodeBadRequest,
-			"the Content-Type must be application/json"}
+			"Content-Type must be application/json"}
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	d.DisallowUnknownFields()
 	err = d.Decode(body)
 	if errors.Is(err, io.EOF) {
-		err = nil // no body is one without fields
+		err = nil // an empty body is an object without fields
 	} else if err == nil {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {
 			err = nil
@@ -118,16 +119,17 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	switch {
 	case tooLarge:
 		return &refusal{http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge,
-			fmt.Sprintf("the body has more than %d bytes", maxBodyBytes)}
+			fmt.Sprintf("body is larger than %d bytes", maxBodyBytes)}
 	case err != nil:
-		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, "body: " + err.Error()}
+		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, "invalid body: " + err.Error()}
 	}
-	// The time to send a request is over; what it asks for may take longer.
+	// The request has arrived; its operation may take longer than the read deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil
 }
 
-// findMember is the member with an address or a name, which the field of a request has.
+// findMember returns the member with an address or a name. field is the field of the request that
+// has the text.
 func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 	var found []adminapi.Member
 	for _, m := range h.readStatus().View.Members {
@@ -143,10 +145,11 @@ func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 		return found[0], nil
 	case 0:
 		return adminapi.Member{}, &refusal{http.StatusConflict, adminapi.CodeNotActive,
-			fmt.Sprintf("%s %q: no member has this address or name; see /v1/members", field, text)}
+			fmt.Sprintf("%s %q: no member has this address or name; GET /v1/members lists them",
+				field, text)}
 	default:
 		return adminapi.Member{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
-			fmt.Sprintf("%s %q: %d members have this name; take an address", field, text, len(found))}
+			fmt.Sprintf("%s %q: %d members have this name; use an address", field, text, len(found))}
 	}
 }
 
@@ -168,8 +171,8 @@ func (h *handler) transferLeadership(
 
 func (h *handler) drainNode(ctx context.Context, _ adminapi.Empty) (any, error) {
 	if err := h.actor.Drain(ctx); err != nil {
-		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained, and gives leadership " +
-			"up as soon as another member can lead: " + textOf(err)}
+		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained, and hands over as " +
+			"soon as another member can lead: " + textOf(err)}
 	}
 	return h.handedOver(), nil
 }
@@ -181,14 +184,14 @@ func (h *handler) handedOver() adminapi.HandedOver {
 	return adminapi.HandedOver{}
 }
 
-// leaveCluster answers before it lets the node leave: nothing can be answered afterwards.
+// leaveCluster responds before the node leaves, since it cannot respond afterwards.
 func (h *handler) leaveCluster(w http.ResponseWriter, r *http.Request) {
 	if err := h.checkRequest(w, r, &adminapi.Empty{}); err != nil {
 		writeRefusal(w, err)
 		return
 	}
 	adminapi.WriteJSON(w, http.StatusAccepted, adminapi.Done{Status: "leaving"})
-	_ = http.NewResponseController(w).Flush() // a caller that went away wanted it too
+	_ = http.NewResponseController(w).Flush() // the node leaves even if the caller has gone
 	h.left.Do(h.leave)
 }
 
@@ -196,7 +199,7 @@ func writeRefusal(w http.ResponseWriter, err error) {
 	adminapi.WriteError(w, statusOf(err), codeOf(err), textOf(err))
 }
 
-// textOf returns the text of an error without the package that it starts with.
+// textOf returns the text of an error without its package prefix.
 func textOf(err error) string {
 	text := err.Error()
 	for _, name := range []string{"lock: ", "election: ", "cluster: ", "record: ", "athena: "} {

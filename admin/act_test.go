@@ -22,7 +22,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// acting notes what is done to a node, and says what the test wants.
+// acting is a node that records its write operations and returns fixed results.
 type acting struct {
 	err   error         // of every verb
 	blink chan struct{} // when not nil, verbs block until it is closed or their context ends
@@ -60,7 +60,7 @@ func (a *acting) Transfer(ctx context.Context, to member.Address) error {
 
 func (a *acting) Drain(ctx context.Context) error { return a.do(ctx, "drain") }
 
-// post is a request as a program makes it.
+// post returns a request with a JSON body.
 func post(h http.Handler, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -72,7 +72,7 @@ func post(h http.Handler, path, body string, header ...string) *httptest.Respons
 	return w
 }
 
-// TestActs: each POST does what it says, and its answer says what was done.
+// TestActs: each POST calls its operation, and responds with the result.
 func TestActs(t *testing.T) {
 	const led = `{"leader": {"address": "10.0.0.2:7000", "name": "n2",
 		"version": 4, "version_text": "4", "token": 4, "token_text": "4",
@@ -140,7 +140,7 @@ func TestActs(t *testing.T) {
 	}
 }
 
-// TestActErrors has a status and a code for each error of a node.
+// TestActErrors: each error of a node has a status and a code.
 func TestActErrors(t *testing.T) {
 	leader := at(t, "10.0.0.1:7000")
 	for _, c := range []struct {
@@ -176,10 +176,10 @@ func TestActErrors(t *testing.T) {
 	}
 }
 
-// TestActsRefused: pages of other sites, forms, and a node that was not told to act.
+// TestActsRefused: cross-origin requests, forms, and requests to a read-only API are refused.
 func TestActsRefused(t *testing.T) {
 	a := &acting{}
-	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("it leaves") }))
+	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("leave was called") }))
 	readOnly := admin.New(leading(t), "")
 	for _, path := range []string{"/v1/send", "/v1/transfer", "/v1/drain", "/v1/leave"} {
 		for _, c := range []struct {
@@ -205,15 +205,15 @@ func TestActsRefused(t *testing.T) {
 		}
 	}
 	if len(a.calls) > 0 {
-		t.Errorf("refused requests did %q", a.calls)
+		t.Errorf("refused requests called %q", a.calls)
 	}
 	if w := post(h, "/v1/drain", `{}`, "Content-Type", "application/json; charset=utf-8",
 		"Sec-Fetch-Site", "same-origin", "Origin", "http://elsewhere"); w.Code != 200 {
-		t.Errorf("of the own page: %d %s, want 200", w.Code, w.Body)
+		t.Errorf("same-origin request: %d %s, want 200", w.Code, w.Body)
 	}
 }
 
-// TestLeaveOnce: a second request is answered, and the node left once.
+// TestLeaveOnce: two requests get responses, and leave is called once.
 func TestLeaveOnce(t *testing.T) {
 	left := 0
 	h := admin.New(leading(t), "", admin.WithWrite(&acting{}, func() { left++ }))
@@ -227,8 +227,8 @@ func TestLeaveOnce(t *testing.T) {
 	}
 }
 
-// TestActsAreBounded in number and in time; looking is not held up.
-func TestActsAreBounded(t *testing.T) {
+// TestActLimits: write requests are limited in number and time, and do not delay read requests.
+func TestActLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &acting{blink: make(chan struct{})}
 		h := admin.New(leading(t), "", admin.WithWrite(a, nil))
@@ -255,8 +255,8 @@ func TestActsAreBounded(t *testing.T) {
 	})
 }
 
-// TestActSaysWhyNobodyLeads where that is why nothing could be done.
-func TestActSaysWhyNobodyLeads(t *testing.T) {
+// TestActExplainsNoLeader: an error without a leader has the reason why there is none.
+func TestActExplainsNoLeader(t *testing.T) {
 	node := leading(t)
 	node.NoLeader = "needs 2 of 3"
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// TestListenAdvises what to do where the system refuses.
-func TestListenAdvises(t *testing.T) {
+// TestListenError: errors of the system have a remedy.
+func TestListenError(t *testing.T) {
 	kept := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
 	other := errors.New("other")
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestListenAdvises(t *testing.T) {
 	}
 }
 
-// TestTryListen says what Listen says, makes nothing, and takes no port of its own.
+// TestTryListen returns the errors of Listen, creates nothing and keeps no port.
 func TestTryListen(t *testing.T) {
 	token := WithToken(new(Token))
 	dir := t.TempDir()
@@ -44,20 +44,20 @@ func TestTryListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for addr, want := range map[string]string{
-		"7070":                    "want host:port",
+		"7070":                    "must be host:port",
 		"192.0.2.1:7070":          "choose an address of this machine",
 		"nobody.onion:7070":       "choose an address of this machine",
-		"unix:" + dir + "/none/a": dir + "/none is no folder: make it",
-		"unix:" + file:            "there is a file that is no socket",
-		"unix:" + file + "/a":     file + " is no folder",
+		"unix:" + dir + "/none/a": dir + "/none is not a directory: create it",
+		"unix:" + file:            "the file exists and is not a socket",
+		"unix:" + file + "/a":     file + " is not a directory",
 	} {
 		tried := adminapi.TryListen(addr, true)
 		if tried == nil || !strings.Contains(tried.Error(), want) {
-			t.Errorf("%s: TryListen says %v, want %q in it", addr, tried, want)
+			t.Errorf("%s: TryListen: %v, want %q in it", addr, tried, want)
 			continue
 		}
 		if _, err := Listen(addr, token); err == nil || err.Error() != tried.Error() {
-			t.Errorf("%s: Listen says %v, TryListen %v", addr, err, tried)
+			t.Errorf("%s: Listen: %v, TryListen: %v", addr, err, tried)
 		}
 	}
 	for _, addr := range []string{"127.0.0.1:0", "unix:" + filepath.Join(dir, "a")} {
@@ -66,14 +66,14 @@ func TestTryListen(t *testing.T) {
 		}
 		l, err := Listen(addr)
 		if err != nil {
-			t.Fatalf("%s, after it was tried: %v", addr, err)
+			t.Fatalf("%s, Listen after TryListen: %v", addr, err)
 		}
 		defer l.Close()
 		if err := adminapi.TryListen(AddrOf(l), false); err != nil {
-			t.Errorf("%s, that is served: %v, want no fault", AddrOf(l), err)
+			t.Errorf("%s, in use: %v, want no error", AddrOf(l), err)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
-		t.Errorf("%v, %v, want the file and the socket that is served", left, err)
+		t.Errorf("%v, %v, want only the file and the socket in use", left, err)
 	}
 }

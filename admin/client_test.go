@@ -23,17 +23,16 @@ import (
 )
 
 const (
-	// What an answer may allocate: a list of nothing but {} is the dearest.
+	// Limits of the memory that a response may allocate. The worst case is a list of {}.
 	answerFactor = 256
 	answerBytes  = 1 << 20
-	// mostRead is where a client stops to read an answer.
+	// mostRead is where a client stops reading a response.
 	mostRead = 1 << 20
-	// mostTold bounds the text of an error.
+	// mostTold limits the text of an error.
 	mostTold = 4 << 10
 )
 
-// answering is a server at a socket that answers each question with given bytes and
-// hangs up.
+// answering is a server that writes fixed bytes to each connection and closes it.
 type answering struct {
 	client  *adminclient.Client
 	addr    string
@@ -75,7 +74,7 @@ func newAnswering(t testing.TB) *answering {
 	return a
 }
 
-// ask lets the client ask one of its questions and get an answer.
+// ask makes one request of the client and writes the response.
 func (a *answering) ask(question uint8, answer []byte) (err error) {
 	ctx := context.Background()
 	a.answers <- answer
@@ -101,7 +100,7 @@ func (a *answering) ask(question uint8, answer []byte) (err error) {
 	return err
 }
 
-// check asks, and wants what the client promises of any answer.
+// check makes a request and checks the promises of the client for any response.
 func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -110,7 +109,7 @@ func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	runtime.ReadMemStats(&after)
 	most := uint64(answerFactor*min(len(answer), mostRead) + answerBytes)
 	if got := after.TotalAlloc - before.TotalAlloc; got > most {
-		t.Fatalf("%d bytes allocated for an answer of %d, want at most %d", got, len(answer), most)
+		t.Fatalf("%d bytes allocated for a response of %d, want at most %d", got, len(answer), most)
 	}
 	var told *adminclient.Error
 	switch {
@@ -118,22 +117,22 @@ func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	case errors.As(err, &told):
 		text := told.Error()
 		if text == "" || len(text) > mostTold || !member.IsPrintable(text) {
-			t.Fatalf("answer %.300q: text %q; want one, printable and short", answer, text)
+			t.Fatalf("response %.300q: text %q, want it printable and short", answer, text)
 		}
 	case !strings.Contains(err.Error(), a.addr):
-		t.Fatalf("answer %.300q: %v; want an error that names %s", answer, err, a.addr)
+		t.Fatalf("response %.300q: %v, want an error that names %s", answer, err, a.addr)
 	}
 	return err
 }
 
-// whole is an answer of a server that knows HTTP.
+// whole returns a valid HTTP response.
 func whole(status int, header, body string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d x\r\n%sContent-Length: %d\r\n\r\n%s",
 		status, header, len(body), body)
 }
 
-// FuzzClient lets anything answer a client. It allocates in measure of what came,
-// and its errors name the address or are those of the one that answered.
+// FuzzClient gives a client any response. The memory is proportional to the bytes received, and
+// errors name the address or are from the response.
 func FuzzClient(f *testing.F) {
 	status := adminapi.StatusOf(leading(f).Status(), "v0.1")
 	leader, _ := status.LeaderOf()
@@ -175,9 +174,9 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, question uint8, answer []byte) { _ = a.check(t, question, answer) })
 }
 
-// TestClientOfStrangers holds what an input of a fuzz target is too long for, and
-// what the client says of answers that no node gives.
-func TestClientOfStrangers(t *testing.T) {
+// TestClientOfOtherServers has responses that are too long for the fuzz target, and errors for
+// responses that no node sends.
+func TestClientOfOtherServers(t *testing.T) {
 	a := newAnswering(t)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -191,17 +190,17 @@ func TestClientOfStrangers(t *testing.T) {
 		want   string
 	}{
 		{"endless list", whole(200, "", "["+strings.Repeat("{},", 8<<20/3)+"{}]"),
-			"answered with 200 OK"},
+			"it responded 200 OK"},
 		{"packed", whole(200, "Content-Encoding: gzip\r\n", packed.String()),
-			"answered with 200 OK"},
+			"it responded 200 OK"},
 		{"endless header", whole(200, strings.Repeat("A: b\r\n", 1<<17), "{}"),
-			"no answer from " + a.addr},
+			"no response from " + a.addr},
 		{"long error", whole(500, "", `{"error": "`+strings.Repeat("x", 1<<19)+`"}`), "xxx"},
 		{"error for a terminal", whole(500, "", `{"error": "a\u001b[2Jb\nc"}`), `a\x1b[2Jb; c`},
-		{"sent elsewhere", whole(302, "Location: http://10.9.8.7/\r\n", ""), "answered with 302 Found"},
-		{"hung up", nil, "admin: no answer from " + a.addr + ": EOF"},
-		{"broke off", []byte("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"),
-			"admin: the answer of " + a.addr + " broke off: unexpected EOF"},
+		{"sent elsewhere", whole(302, "Location: http://10.9.8.7/\r\n", ""), "it responded 302 Found"},
+		{"hung up", nil, "admin: no response from " + a.addr + ": EOF"},
+		{"broke", []byte("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"),
+			"admin: connection to " + a.addr + " broke: unexpected EOF"},
 	} {
 		if err := a.check(t, 1, c.answer); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %.300v, want %q", c.name, err, c.want)

@@ -22,8 +22,8 @@ var (
 	inline    = regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|javascript:`)
 )
 
-// TestPage follows every link of the page, and every import of its modules: all is
-// served here, under a policy that lets nothing else in.
+// TestPage follows every link of the page and every import of its modules. All files are served
+// with a policy that allows no other origin.
 func TestPage(t *testing.T) {
 	h := admin.New(leading(t), "")
 	seen := map[string]bool{}
@@ -42,7 +42,7 @@ func TestPage(t *testing.T) {
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); kind != "application/json" &&
 			!strings.HasPrefix(policy, "default-src 'self';") || strings.Contains(policy, "unsafe") {
-			t.Errorf("GET /%s: policy %q, want one that allows this server alone", name, policy)
+			t.Errorf("GET /%s: policy %q, want one that allows only this origin", name, policy)
 		}
 		switch kind {
 		case "text/html":
@@ -63,13 +63,13 @@ func TestPage(t *testing.T) {
 	}
 	for _, want := range []string{"ui/main.js", "ui/beliefs.js", "ui/vendor/uPlot.iife.min.js"} {
 		if !seen[want] {
-			t.Errorf("/%s is linked from nowhere", want)
+			t.Errorf("/%s is not linked", want)
 		}
 	}
 }
 
-// TestPageFiles holds the files to the rules of STYLE.md: what is ours is short and
-// says its licence, what is not has it beside, and nobody names another host.
+// TestPageFiles checks the files of the page against STYLE.md: our files are short and have a
+// license line, vendored ones have a license file, and none names another host.
 func TestPageFiles(t *testing.T) {
 	files := os.DirFS("ui")
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -89,7 +89,7 @@ func TestPageFiles(t *testing.T) {
 		head := text[:min(len(text), 100)]
 		licence := []byte("SPDX-License-Identifier: Apache-2.0")
 		if path.Ext(name) != ".svg" && !bytes.Contains(head, licence) {
-			t.Errorf("ui/%s: begins with %q, want the licence", name, head)
+			t.Errorf("ui/%s: begins with %q, want the license", name, head)
 		}
 		for _, at := range pageOther.FindAllString(string(text), -1) {
 			if at != "http://www.w3.org/2000/svg" { // the name of SVG, which nobody asks

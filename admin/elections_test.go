@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// TestElectionsAreAList, the oldest first, and empty before the first.
+// TestElectionsAreAList: the oldest is first, and the list may be empty.
 func TestElectionsAreAList(t *testing.T) {
 	if got := ask(admin.New(joining(), ""), "GET", "/v1/elections").Body.String(); got != "[]\n" {
 		t.Errorf("before the first: got %q, want an empty list", got)

@@ -15,11 +15,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// great cannot be read as a float64 without a loss.
+// great has no exact float64.
 const great = 1<<62 - 1
 
-// TestGreatNumbersTravelAsText: beside each version, revision, incarnation and token there
-// is a string with its digits.
+// TestGreatNumbersTravelAsText: each version, revision, incarnation and token is also a string.
 func TestGreatNumbersTravelAsText(t *testing.T) {
 	node := leads()
 	node.status.Token = member.Token{Version: great}
@@ -60,12 +59,12 @@ func TestGreatNumbersTravelAsText(t *testing.T) {
 			t.Fatalf("%s: %v", from, err)
 		}
 		if numbers := checkTexts(t, from, v); numbers == 0 {
-			t.Errorf("%s has no great number: %s", from, answer)
+			t.Errorf("%s: no great number in %s", from, answer)
 		}
 	}
 }
 
-// checkTexts wants a text beside each number of a kind, and returns how many are great.
+// checkTexts checks that each such number has a string, and counts the great ones.
 func checkTexts(t *testing.T, from string, v any) (found int) {
 	t.Helper()
 	switch v := v.(type) {
@@ -86,14 +85,14 @@ func checkTexts(t *testing.T, from string, v any) (found int) {
 			if text, ok := v["text"]; ok {
 				want := v["version"].(json.Number) + "." + v["revision"].(json.Number)
 				if text != want.String() {
-					t.Errorf("%s: text %v of a token, want %s", from, text, want)
+					t.Errorf("%s: token text %v, want %s", from, text, want)
 				}
 				continue
 			}
 			switch name {
 			case "version", "revision", "incarnation", "token":
 				if v[name+"_text"] != n.String() {
-					t.Errorf("%s: %s %s beside the text %v", from, name, n, v[name+"_text"])
+					t.Errorf("%s: %s %s has the text %v", from, name, n, v[name+"_text"])
 				}
 			default:
 				if len(n) > 15 {

@@ -16,34 +16,34 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// feed numbers the changes of a node and keeps the newest. Streams read from it by
-// number, so that none has a queue: who is slower than the ring is wide has lagged.
+// feed numbers the changes of a node and keeps the newest in a ring. Streams read it by number and
+// need no queues: a stream that falls behind the ring has lagged.
 type feed struct {
-	// run tells the numbers of this run of the process from those of others, also
-	// of other nodes: the demo may continue a stream at another one.
-	run  string
-	look func() adminapi.Status
+	// run is random, and part of each event id: numbers of another run or node are not valid
+	// here. The demo may continue a stream at another node.
+	run    string
+	status func() adminapi.Status
 
 	mu      sync.Mutex
-	ring    []entry       // at most adminapi.EventHistory, the last is the newest
+	ring    []entry       // at most adminapi.EventHistory, the newest last
 	last    uint64        // number of the newest change, 0 before the first
 	changed chan struct{} // closed at the next change, and at the end
 	over    bool          // the node has closed
 }
 
-// entry is a change as it is written.
+// entry is an encoded change.
 type entry struct {
 	kind string
 	data []byte
 }
 
-func newFeed(look func() adminapi.Status) *feed {
+func newFeed(status func() adminapi.Status) *feed {
 	run := make([]byte, 8)
 	rand.Read(run) // never fails
-	return &feed{run: hex.EncodeToString(run), look: look, changed: make(chan struct{})}
+	return &feed{run: hex.EncodeToString(run), status: status, changed: make(chan struct{})}
 }
 
-// followNode reads the node until it closes.
+// followNode adds the changes of the node until it closes.
 func (f *feed) followNode(node Node) {
 	for e := range node.Events(context.Background()) {
 		f.addChange(e)
@@ -54,7 +54,7 @@ func (f *feed) followNode(node Node) {
 	f.wakeReaders()
 }
 
-// addChange numbers a change.
+// addChange appends a change with the next number.
 func (f *feed) addChange(e cluster.Event) {
 	kind, data := adminapi.ChangeOf(time.Now(), e)
 	if kind == "" {
@@ -65,7 +65,7 @@ func (f *feed) addChange(e cluster.Event) {
 	f.last++
 	f.ring = append(f.ring, entry{kind, adminapi.Encode(data)})
 	if len(f.ring) > adminapi.EventHistory {
-		f.ring = f.ring[1:] // the array is left when append makes the next
+		f.ring = f.ring[1:] // the next append that reallocates frees the old entries
 	}
 	f.wakeReaders()
 }
@@ -75,19 +75,18 @@ func (f *feed) wakeReaders() {
 	f.changed = make(chan struct{})
 }
 
-// firstNumber is the number of the oldest change in the ring. The feed is locked.
+// firstNumber returns the number of the oldest change in the ring. f.mu must be held.
 func (f *feed) firstNumber() uint64 { return f.last + 1 - uint64(len(f.ring)) }
 
-// batch is what a stream has yet to read.
+// batch has the changes that a stream has not read yet.
 type batch struct {
-	entries []entry // the first has the number that was asked for
-	missed  uint64  // before them, which the ring has no more
+	entries []entry
+	missed  uint64 // number of earlier changes that the ring no longer has
 	changed <-chan struct{}
 	over    bool
 }
 
-// changesSince returns all changes from a number on, those that are left where it is too
-// old.
+// changesSince returns the changes from a number on, as far as the ring has them.
 func (f *feed) changesSince(number uint64) batch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,16 +99,16 @@ func (f *feed) changesSince(number uint64) batch {
 	return b
 }
 
-// takeSnapshot is the status and the number of the newest change that it shows for
-// sure. It may show later ones too, which then follow once more.
+// takeSnapshot returns the status, and the number of a change that it includes. It may include
+// later changes, which are then sent again.
 func (f *feed) takeSnapshot() (number uint64, data []byte) {
 	f.mu.Lock()
 	number = f.last
 	f.mu.Unlock()
-	return number, adminapi.Encode(f.look())
+	return number, adminapi.Encode(f.status())
 }
 
-// oldestNumber is the number of the oldest change that is remembered.
+// oldestNumber returns the number of the oldest change in the ring.
 func (f *feed) oldestNumber() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,8 +117,8 @@ func (f *feed) oldestNumber() uint64 {
 
 func (f *feed) eventID(number uint64) string { return f.run + "-" + strconv.FormatUint(number, 10) }
 
-// findAfter finds the change that follows the one with an id; false where this run of
-// the process has given no such id, or remembers the change no more.
+// findAfter returns the number after that of an event id; false if the id is from another run, or
+// if the ring no longer has the change.
 func (f *feed) findAfter(id string) (number uint64, known bool) {
 	run, digits, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(digits, 10, 64)

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// clientOf is a client of a node whose events the test gives.
+// clientOf returns a client of a node with the events of the test.
 func clientOf(t *testing.T, node admin.Node) *adminclient.Client {
 	t.Helper()
 	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
@@ -42,8 +42,7 @@ func clientOf(t *testing.T, node admin.Node) *adminclient.Client {
 	return c
 }
 
-// TestClientFollows: what a client yields is what the node said, as types and as lines
-// for people.
+// TestClientFollows: a client yields the events of the node, as values and as readable lines.
 func TestClientFollows(t *testing.T) {
 	node := living{leading(t), make(chan cluster.Event)}
 	c := clientOf(t, node)
@@ -109,7 +108,7 @@ func TestClientFollows(t *testing.T) {
 	}
 }
 
-// TestClientStopsFollowing when its caller wants no more, or its context ends.
+// TestClientStopsFollowing when the caller stops the iteration or the context ends.
 func TestClientStopsFollowing(t *testing.T) {
 	node := living{leading(t), make(chan cluster.Event)}
 	defer close(node.events)
@@ -132,8 +131,8 @@ func TestClientStopsFollowing(t *testing.T) {
 	}
 }
 
-// TestClientFollowsStrangers: an answer that is no stream is an error, and the last.
-func TestClientFollowsStrangers(t *testing.T) {
+// TestClientFollowsOtherServers: a response that is not a stream is an error, the last element.
+func TestClientFollowsOtherServers(t *testing.T) {
 	stream := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -147,9 +146,9 @@ func TestClientFollowsStrangers(t *testing.T) {
 		"busy": {func(w http.ResponseWriter, _ *http.Request) {
 			adminapi.WriteError(w, 503, adminapi.CodeBusy, "too many")
 		}, "too many"},
-		"page":         {func(w http.ResponseWriter, _ *http.Request) {}, "answered with 200 OK"},
-		"no JSON":      {stream("event: leader\ndata: {\n\n"), "answered with 200 OK"},
-		"endless line": {stream(strings.Repeat("a", 2<<20)), "broke off"},
+		"page":         {func(w http.ResponseWriter, _ *http.Request) {}, "it responded 200 OK"},
+		"no JSON":      {stream("event: leader\ndata: {\n\n"), "it responded 200 OK"},
+		"endless line": {stream(strings.Repeat("a", 2<<20)), "broke"},
 		"new type":     {stream("event: later\ndata: {\n\n:\n\n"), ""},
 	} {
 		s := httptest.NewServer(c.h)

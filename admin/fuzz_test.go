@@ -18,9 +18,8 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// FuzzHandler lets the handler answer any request that net/http reads, at nodes in
-// every condition. It answers all of them, with what it documents, in few bytes,
-// and never sends anybody elsewhere.
+// FuzzHandler sends any request that net/http accepts to nodes in every state. Each response is
+// documented and small, and never a redirect to another host.
 func FuzzHandler(f *testing.F) {
 	for i, path := range []string{
 		"/v1/status", "/v1/members", "/v1/leader", "/v1/events?follow=0",
@@ -51,7 +50,7 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// documented are the answers of 503, by path.
+// documented has the codes of 503 responses by path.
 var documented = map[string][]string{
 	"/v1/leader": {adminapi.CodeNoQuorum},
 	"/readyz":    {adminapi.CodeNoQuorum, adminapi.CodeNotLeader, adminapi.CodeNotActive},
@@ -65,12 +64,12 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 		return // a file of the page, of which its tests hold the rest
 	}
 	if most := 4096 + 16*len(asked); len(body) > most && r.URL.Path != "/v1/openapi.json" {
-		t.Fatalf("%q: an answer of %d bytes", asked, len(body))
+		t.Fatalf("%q: response of %d bytes", asked, len(body))
 	}
 	if at := w.Header().Get("Location"); at != "" {
-		// net/http cleans paths so; a browser reads //host as another host.
+		// net/http redirects to the clean path; a browser reads //host as another host.
 		if !strings.HasPrefix(at, "/") || strings.HasPrefix(at, "//") || strings.HasPrefix(at, `/\`) {
-			t.Fatalf("%q: sent to %q", asked, at)
+			t.Fatalf("%q: redirected to %q", asked, at)
 		}
 		return
 	}
@@ -91,8 +90,8 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzAddress checks any text as an address to listen on and as one to ask at.
-// What may be listened on is of this machine alone.
+// FuzzAddress checks any text as an address of a server and of a client. Servers accept only
+// addresses of this machine.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{
 		"", "off", "unix:", "unix:/run/a.sock", "127.0.0.1:7070", "[::1]:0", "localhost:1", "LocalHost:x",
@@ -102,12 +101,12 @@ func FuzzAddress(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, addr string) {
 		if _, err := adminclient.New(addr); err != nil && !errors.Is(err, adminapi.ErrAddress) {
-			t.Fatalf("NewClient(%q): %v wraps none of the package", addr, err)
+			t.Fatalf("NewClient(%q): %v does not wrap ErrAddress", addr, err)
 		}
 		err := adminapi.CheckListen(addr, false)
 		switch path, isPath := strings.CutPrefix(addr, "unix:"); {
 		case err != nil && !errors.Is(err, adminapi.ErrAddress):
-			t.Fatalf("CheckListen(%q): %v wraps none of the package", addr, err)
+			t.Fatalf("CheckListen(%q): %v does not wrap ErrAddress", addr, err)
 		case err != nil || isPath && path != "":
 			return
 		}

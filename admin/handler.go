@@ -19,38 +19,36 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Node is what the handler asks: *cluster.Node has it.
+// Node has the read operations of a node. *cluster.Node implements it.
 type Node interface {
-	// Status is one look at the node. It must not block.
+	// Status returns a consistent snapshot. It must not block.
 	Status() cluster.Status
-	// Records returns the records of the cluster as this node sees them. List of them must
-	// not block.
+	// Records returns the records as this node sees them. Its List must not block.
 	Records() record.Store
 	// Events yields the changes until the node closes.
 	Events(ctx context.Context) iter.Seq[cluster.Event]
 }
 
-// Option changes a handler.
+// Option configures the handler of New.
 type Option func(*handler)
 
-// WithOthers lets the handler ask other members for their status, for
-// /v1/nodes/NAME/status.
+// WithOthers enables /v1/nodes/NAME/status of other members.
 func WithOthers(o *Others) Option {
 	return func(h *handler) { h.ask = o.askMember }
 }
 
-// WithGroups lets the handler export which groups the node leads, by Groups.List of
-// package election.
+// WithGroups exports a metric of the groups that the node leads. list is Groups.List of package
+// election.
 func WithGroups(list func() []election.Group) Option {
 	return func(h *handler) { h.groups = list }
 }
 
-// New returns the handler of a node, and follows the events of the node until it
-// closes. build names the program and its version. The handler checks no caller but
-// pages of other sites; Serve does.
+// New returns the handler of the admin API of a node, and follows the events of the node until it
+// closes. build is the name and version of the program. The handler refuses cross-origin
+// requests; Serve makes all other checks of callers.
 func New(node Node, build string, opts ...Option) http.Handler {
 	h := &handler{
-		node: node, build: build, ask: askNobody,
+		node: node, build: build, ask: askDisabled,
 		groups: func() []election.Group { return nil },
 		acts:   make(chan struct{}, maxActs), sameSite: http.NewCrossOriginProtection(),
 	}
@@ -71,7 +69,7 @@ func New(node Node, build string, opts ...Option) http.Handler {
 	}
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// "*" and the host of CONNECT are no paths; the mux would answer in other words.
+		// The mux would answer OPTIONS * and CONNECT without a JSON body.
 		if !strings.HasPrefix(r.URL.Path, "/") {
 			notFound(w, r)
 			return
@@ -84,26 +82,26 @@ type handler struct {
 	node  Node
 	build string
 	ask   func(ctx context.Context, to member.Address) (adminapi.Status, error)
-	// groups are those that the program has open.
+	// groups returns the open groups of the program.
 	groups func() []election.Group
 
-	scrape   http.Handler // of Prometheus
+	scrape   http.Handler // serves /metrics
 	streams  streams
 	sameSite *http.CrossOriginProtection
-	acts     chan struct{} // an entry for each POST under way
-	contests *contests     // nil where nobody may contend for jobs
-	actor    Actor         // nil where nobody may act
+	acts     chan struct{} // one entry for each write request in progress
+	contests *contests     // nil without WithJobs
+	actor    Actor         // nil without WithWrite
 	leave    func()
 	left     sync.Once
 }
 
-// route is a path of the API and the one method that it takes; with GET also HEAD.
+// route is a path of the API and its method. GET includes HEAD.
 type route struct {
 	method, path string
 	answer       http.HandlerFunc
 }
 
-// listRoutes are all paths. openapi.json describes each of them.
+// listRoutes returns all routes. openapi.json describes each of them.
 func (h *handler) listRoutes() []route {
 	return []route{
 		{"GET", "/v1/status", h.serveStatus},
@@ -163,15 +161,15 @@ func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	h.streams.serveStream(w, r)
 }
 
-// isForeign reports whether a request for a stream comes from a page of another site: it
-// could not read the stream, but open all that may be.
+// isForeign reports whether a request for a stream is cross-origin. Such a page could not read
+// the stream, but could use up MaxEventStreams.
 func (h *handler) isForeign(r *http.Request) bool {
 	unsafe := *r
-	unsafe.Method = http.MethodPost // reading is never refused
+	unsafe.Method = http.MethodPost // Check accepts every GET
 	return h.sameSite.Check(&unsafe) != nil
 }
 
-// serveLive says that the process works: it could look at its node.
+// serveLive responds 200 if the status of the node can be read.
 func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	if _, err := readQuery(r); err != nil {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
@@ -181,10 +179,9 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	writeOK(w)
 }
 
-// serveReady says whether the node can be given work: whether a leader that was chosen
-// made this run of it an active member. It stays so while the next leader is
-// elected, or every failover would take all nodes out of service. A load balancer
-// that wants the leader alone asks with ?leader.
+// serveReady responds 200 if an elected leader has made this process an active member. The node
+// stays ready during an election, since otherwise every failover would take all nodes out of
+// service. A load balancer for the leader uses ?leader.
 func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	want, err := readQuery(r, wantQuorum, wantLeader, wantVotes)
 	if err != nil {
@@ -197,30 +194,29 @@ func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case node.Self.Status != member.Active || node.Provisional:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotActive,
-			addReason("this node is no active member of its cluster yet", s))
+			addReason("this node is not an active member of its cluster yet", s))
 	case want[wantVotes] && node.VoteWait > 0:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotVoting, fmt.Sprintf(
-			"this node has just started, and votes for no new leader for another %v", node.VoteWait))
+			"this node has just started and cannot vote for another %v", node.VoteWait))
 	case (want[wantQuorum] || want[wantLeader]) && !quorate:
 		noQuorum(w, s)
 	case want[wantLeader] && !s.IsLeader():
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotLeader,
-			"this node does not lead; "+s.View.Leader.String()+" does")
+			"this node is not the leader; "+s.View.Leader.String()+" is")
 	default:
 		writeOK(w)
 	}
 }
 
-// What can be asked of /readyz besides.
+// Query parameters of /readyz.
 const (
 	wantQuorum = "quorum"
 	wantLeader = "leader"
 	wantVotes  = "votes"
 )
 
-// readQuery reads the query of a health check, which may have the known words alone. Any
-// other word is an error: an answer of 200 to a misspelled ?leader would send work to
-// every node.
+// readQuery reads the query of a health check. Unknown parameters are errors: a response of 200 to
+// a misspelled ?leader would send requests to every node.
 func readQuery(r *http.Request, known ...string) (map[string]bool, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -230,15 +226,14 @@ func readQuery(r *http.Request, known ...string) (map[string]bool, error) {
 	for word, values := range query {
 		switch value := strings.Join(values, ","); {
 		case !slices.Contains(known, word) && len(known) == 0:
-			return nil, fmt.Errorf("query %q: %s takes none", word, r.URL.Path)
+			return nil, fmt.Errorf("query %q: %s accepts no query", word, r.URL.Path)
 		case !slices.Contains(known, word):
-			return nil, fmt.Errorf("query %q: %s takes ?%s",
+			return nil, fmt.Errorf("unknown query %q: %s accepts ?%s",
 				word, r.URL.Path, strings.Join(known, " and ?"))
 		case value == "" || value == "1" || value == "true":
 			want[word] = true
 		case value != "0" && value != "false":
-			return nil, fmt.Errorf("query %s=%q: must be %s alone, true, 1, false or 0",
-				word, value, word)
+			return nil, fmt.Errorf("query %s=%q: must be empty, true, 1, false or 0", word, value)
 		}
 	}
 	return want, nil
@@ -253,7 +248,7 @@ func noQuorum(w http.ResponseWriter, s adminapi.Status) {
 		addReason("no leader has the support of a majority", s))
 }
 
-// addReason adds why there is no leader, where that is known.
+// addReason adds the reason why there is no leader, if there is one.
 func addReason(text string, s adminapi.Status) string {
 	if s.NoLeader == "" {
 		return text
@@ -263,7 +258,7 @@ func addReason(text string, s adminapi.Status) string {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
-		"there is nothing at "+r.URL.Path)
+		"no such path: "+r.URL.Path)
 }
 
 func methodNotAllowed(allowed string) http.HandlerFunc {
@@ -274,6 +269,6 @@ func methodNotAllowed(allowed string) http.HandlerFunc {
 		}
 		w.Header().Set("Allow", methods)
 		adminapi.WriteError(w, http.StatusMethodNotAllowed, adminapi.CodeMethodNotAllowed,
-			r.URL.Path+" only takes "+allowed+", not "+r.Method)
+			"method "+r.Method+" not allowed; "+r.URL.Path+" accepts "+allowed)
 	}
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// fake is a node that says what the test wants.
+// fake is a node with a fixed status.
 type fake cluster.Status
 
 func (f fake) Status() cluster.Status { return cluster.Status(f) }
 func (fake) Records() record.Store    { return record.NewMemory().Store("h:1") }
 
-// Events is of a node that has closed.
+// Events returns no events, like a closed node.
 func (f fake) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
@@ -43,7 +43,7 @@ func at(t testing.TB, addr string) member.Address {
 	return a
 }
 
-// leading is n2 as it leads three members, one of which was removed.
+// leading returns n2, the leader of three members, one of them removed.
 func leading(t testing.TB) fake {
 	t.Helper()
 	entry := func(name, addr string, seed bool, status member.Status, gone bool) member.Member {
@@ -95,12 +95,12 @@ func leading(t testing.TB) fake {
 	}
 }
 
-// joining is a node that has found nobody.
+// joining returns a node that has found no other.
 func joining() fake {
 	return fake{Cluster: "c", Size: 3, Quorum: 2, NoLeader: "asked 10.0.0.9:7000 (no answer)"}
 }
 
-// leaderless is the same node when it follows nobody.
+// leaderless returns n2 without a leader.
 func leaderless(t *testing.T) fake {
 	t.Helper()
 	f := leading(t)
@@ -110,7 +110,7 @@ func leaderless(t *testing.T) fake {
 	return f
 }
 
-// provisional is n2 as it leads without anybody's vote.
+// provisional returns n2 as a provisional leader, without votes.
 func provisional(t *testing.T) fake {
 	t.Helper()
 	f := leaderless(t)
@@ -118,7 +118,7 @@ func provisional(t *testing.T) fake {
 	return f
 }
 
-// following is n1, active, as it follows n2.
+// following returns n1, active, with the leader n2.
 func following(t *testing.T) fake {
 	t.Helper()
 	f := leading(t)
@@ -134,7 +134,7 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// statusShape is the answer of the node that leading makes.
+// statusShape is the status of leading.
 const statusShape = `{
 	"cluster": "orders", "cluster_id": "9f000000000000000000000000000000", "size": 3, "quorum": 2,
 	"self": {
@@ -175,17 +175,17 @@ const statusShape = `{
 	"write": false, "drained": false, "uptime_ms": 60000, "protocol": 2, "build": "v0.1"
 }`
 
-// noFrames is the traffic of one direction of a node that has heard nothing.
+// noFrames is the traffic of one direction without frames.
 const noFrames = `{"system": {"messages": 0, "bytes": 0}, "custom": {"messages": 0, "bytes": 0},
 	"answer": {"messages": 0, "bytes": 0}}`
 
-// TestUnknownQueryNamesTheKnown, so that who misspelled one sees it.
+// TestUnknownQueryNamesTheKnown parameters.
 func TestUnknownQueryNamesTheKnown(t *testing.T) {
 	h := admin.New(leading(t), "")
 	for path, want := range map[string]string{
-		"/readyz?leaders":  "takes ?quorum and ?leader and ?votes",
-		"/livez?leader":    "/livez takes none",
-		"/readyz?leader=x": "must be leader alone, true, 1, false or 0",
+		"/readyz?leaders":  "accepts ?quorum and ?leader and ?votes",
+		"/livez?leader":    "/livez accepts no query",
+		"/readyz?leader=x": "must be empty, true, 1, false or 0",
 	} {
 		if got := ask(h, "GET", path).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("GET %s: %s, want %q in it", path, got, want)
@@ -193,7 +193,7 @@ func TestUnknownQueryNamesTheKnown(t *testing.T) {
 	}
 }
 
-// TestStatusShape holds the form of the answers, on which scripts rely.
+// TestStatusShape checks the fields of the responses, on which scripts rely.
 func TestStatusShape(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -304,7 +304,7 @@ func TestHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 			if why := c.node.NoLeader; c.want != 200 && !strings.HasSuffix(got.Error, why) {
-				t.Errorf("GET %s: error %q, want it to end with why: %q", c.path, got.Error, why)
+				t.Errorf("GET %s: error %q, want it to end with the reason %q", c.path, got.Error, why)
 			}
 			if w.Code != c.want || got.Code != c.code {
 				t.Errorf("GET %s: %d %q, want %d %q", c.path, w.Code, got.Code, c.want, c.code)

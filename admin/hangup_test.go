@@ -18,11 +18,11 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// commitTime is how long a commit takes in a slowStore, there and back each half of it.
+// commitTime is the duration of a commit in a slowStore, half of it in each direction.
 const commitTime = 40 * time.Millisecond
 
-// slowStore takes its time, and whoever does not wait for it learns no outcome. It takes
-// requests in order, as a Store must.
+// slowStore delays commits. A caller that does not wait gets ErrUnknownOutcome. It keeps the order
+// of requests, as a Store must.
 type slowStore struct {
 	record.Store
 	mu   sync.Mutex
@@ -70,14 +70,14 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 	}
 }
 
-// dial is a connection to node i without a client.
-func (a *arena) dial(i int) net.Conn {
+// dial returns a connection to node i without a client.
+func (a *testCluster) dial(i int) net.Conn {
 	here, there := net.Pipe()
 	a.nodes[i].dialed <- there
 	return here
 }
 
-// posts sends a request as it stands, and reads on what is answered.
+// posts sends a raw request and reads the response.
 func posts(t *testing.T, c net.Conn, path, body, rest string) {
 	t.Helper()
 	go func() { _, _ = io.Copy(io.Discard, c) }()
@@ -89,16 +89,16 @@ func posts(t *testing.T, c net.Conn, path, body, rest string) {
 	}
 }
 
-// TestCallerHangsUpAtAnyMoment: what it asked for, has or waits for is free a second and a
-// few commits later at most.
+// TestCallerHangsUpAtAnyMoment: what it requested, holds or waits for is free after one second
+// and a few commits.
 func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 	for _, verb := range []struct{ path, body string }{
 		{"/v1/jobs/job/lock", `{"latch": "x"}`}, {"/v1/jobs/job/elect", "{}"},
 	} {
 		for _, waits := range []bool{false, true} {
 			for after := time.Duration(0); after < 4*commitTime; after += commitTime / 8 {
-				inArenaOver(t, newSlowStore,
-					func(t *testing.T, a *arena) {
+				inClusterOver(t, newSlowStore,
+					func(t *testing.T, a *testCluster) {
 						first := a.dial(0)
 						posts(t, first, verb.path, verb.body, "")
 						if waits { // for another of the same node, which goes a moment later
@@ -114,7 +114,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 						first.Close()
 						time.Sleep(closeInterval + 6*commitTime) // a job tries again after a second
 						if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
-							t.Errorf("%s, %v, gone after %v: left are %+v", verb.path, waits, after, left)
+							t.Errorf("%s, %v, closed after %v: remaining %+v", verb.path, waits, after, left)
 						}
 						next := a.lock(t.Context(), a.client(1, newNetwork()), "job", "x")
 						next.works()
@@ -127,27 +127,27 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestCallerThatSaysMore than it should hides no end of its connection for longer than it
-// takes until a sign of life cannot be written.
-func TestCallerThatSaysMore(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+// TestCallerSendsTooMuch: extra bytes of a caller delay the detection of its end only until an
+// EventAlive cannot be written.
+func TestCallerSendsTooMuch(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		c := a.dial(0)
 		go posts(t, c, "/v1/jobs/job/lock", `{"latch": "x"}`, "GET / HTTP/1.1\r\n")
 		time.Sleep(trusted)
 		if len(a.nodes[0].recordsUnder("")) != 1 {
-			t.Error("it is not held")
+			t.Error("the lock is not held")
 		}
 		c.Close()
 		time.Sleep(trusted)
 		if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
-			t.Errorf("left are %+v", left)
+			t.Errorf("remaining %+v", left)
 		}
 	})
 }
 
-// TestLockWantsASoundRequest: a body that is none, too long or never ends holds nothing.
-func TestLockWantsASoundRequest(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+// TestLockRefusesInvalidRequest: an invalid, too long or endless body acquires nothing.
+func TestLockRefusesInvalidRequest(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		for _, c := range []struct{ head, body, want string }{
 			{"", `{"latch": "x"`, "400"},
 			{"", `{"latch": "x"} {}`, "400"},
@@ -166,21 +166,21 @@ func TestLockWantsASoundRequest(t *testing.T) {
 				"Content-Type: application/json\r\n%s\r\n%s", c.head, c.body)
 			answer := make([]byte, 12)
 			if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 "+c.want {
-				t.Errorf("%q %.20q is answered with %q, %v, want %s", c.head, c.body, answer, err, c.want)
+				t.Errorf("%q %.20q: response %q, %v, want %s", c.head, c.body, answer, err, c.want)
 			}
 			conn.Close()
 		}
 		synctest.Wait()
 		if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
-			t.Errorf("left are %+v", left)
+			t.Errorf("remaining %+v", left)
 		}
 	})
 }
 
-// TestLockBesideABusyOne: changes of a latch whose name begins alike take neither the
-// signs of life of who holds another, nor those of who waits for it.
+// TestLockBesideABusyOne: frequent changes of a lock with a common name prefix do not delay the
+// keep-alives of the holder of another lock, nor of a caller that waits for it.
 func TestLockBesideABusyOne(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		busy := func(each time.Duration, times int) {
 			s := a.nodes[1].store.Session(nil)
 			for i := range times {

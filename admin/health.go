@@ -12,25 +12,24 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// healthPaths are open to callers without the token, and with any Host: what probes a
-// node, or sends work to it, has neither a token nor always a Host.
+// healthPaths are open to callers without the token and with any Host, since probes and load
+// balancers have no token and may send another Host.
 var healthPaths = []string{"/livez", "/readyz"}
 
 func isHealth(r *http.Request) bool { return slices.Contains(healthPaths, r.URL.Path) }
 
-// codeAlone answers with the status and the code of an error, and a fixed text in place of
-// its own, which may name members and what it takes to reach them. It is for health checks
-// of callers that may know no more.
-func codeAlone(next http.Handler) http.Handler {
+// hideDetails replaces the text of an error, which may name members and their addresses, by a
+// fixed text. It is for health checks without the token.
+func hideDetails(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := answer{header: http.Header{}, status: http.StatusOK}
+		a := responseRecorder{header: http.Header{}, status: http.StatusOK}
 		next.ServeHTTP(&a, r)
 		if a.status == http.StatusOK {
 			writeOK(w)
 			return
 		}
 		var e adminapi.ErrorBody
-		_ = json.Unmarshal(a.body.Bytes(), &e) // the zero value where it is no error of ours
+		_ = json.Unmarshal(a.body.Bytes(), &e) // e is empty if the body is not an ErrorBody
 		if allow := a.header.Get("Allow"); allow != "" {
 			w.Header().Set("Allow", allow)
 		}
@@ -38,18 +37,18 @@ func codeAlone(next http.Handler) http.Handler {
 	})
 }
 
-// answer keeps what a handler answers (http.ResponseWriter).
-type answer struct {
+// responseRecorder is an http.ResponseWriter that keeps the response in memory.
+type responseRecorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
+func (a *responseRecorder) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) { a.status = status }
+func (a *responseRecorder) WriteHeader(status int) { a.status = status }
 
 // Write implements http.ResponseWriter.
-func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }
+func (a *responseRecorder) Write(b []byte) (int, error) { return a.body.Write(b) }

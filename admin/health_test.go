@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/admin"
 )
 
-// raw sends the head of a request as it stands, and returns the status and the body.
+// raw sends a raw request, and returns the status and the body of the response.
 func raw(t *testing.T, addr, head string) (status int, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -36,16 +36,15 @@ func raw(t *testing.T, addr, head string) (status int, body string) {
 	return resp.StatusCode, string(all)
 }
 
-// TestHealthForLoadBalancers: health checks are answered in HTTP/1.0, without a Host and
-// with any, and who has shown neither the token nor a Host of this machine learns the
-// status and the code alone.
+// TestHealthForLoadBalancers: health checks work in HTTP/1.0, without a Host and with any Host. A
+// caller with neither the token nor a loopback Host gets only status and code.
 func TestHealthForLoadBalancers(t *testing.T) {
 	token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
 	open, closed := serve(t, "127.0.0.1:0", joining()), serve(t, "127.0.0.1:0", joining(), token)
 	const (
 		ready = `{"status":"ok"}`
 		short = `{"error":"service unavailable","code":"not_active"}`
-		long  = `{"error":"this node is no active member of its cluster yet: ` +
+		long  = `{"error":"this node is not an active member of its cluster yet: ` +
 			`asked 10.0.0.9:7000 (no answer)","code":"not_active"}`
 		bad     = `{"error":"bad request","code":"bad_query"}`
 		bearer  = "Authorization: Bearer " + tokenText + "\r\n"

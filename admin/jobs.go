@@ -17,13 +17,12 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// closeInterval is the time between attempts to drop what a job held whose callers are
-// gone, where the cluster takes nothing at the moment.
+// closeInterval is the time between attempts to release the record of callers that have gone,
+// while there is no leader.
 const closeInterval = time.Second
 
-// WithJobs lets callers lock latches, contend for jobs, and follow who leads them, by the
-// records of this node: node.Records(), node.HoldRemaining. What changes something
-// needs WithWrite too.
+// WithJobs enables the requests about locks and jobs. The arguments are node.Records() and
+// node.HoldRemaining. Requests that change something need WithWrite too.
 func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
@@ -33,25 +32,25 @@ func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	}
 }
 
-// contests are what callers of a node have to do with jobs.
+// contests has the locks and jobs of the callers of a node.
 type contests struct {
 	store     record.Store
 	remaining func() time.Duration
-	slots     chan struct{} // an entry for each caller that holds something or waits for it
+	slots     chan struct{} // one entry for each caller that holds or waits
 
 	mu   sync.Mutex
 	open map[string]*sharedLock
 }
 
-// sharedLock is a lock that callers share: one of those that want it asks the cluster for it
-// at a time.
+// sharedLock is a lock.Lock that callers of the same lock share, so that only one of them at a
+// time writes to the records.
 type sharedLock struct {
 	*lock.Lock
 	callers int
 }
 
-// useLock returns a lock until the function that it also returns is called. That blocks
-// until nothing of the lock is left here.
+// useLock returns the shared lock of a name, and a function to call at the end. For the last
+// caller, that function blocks until the lock is released.
 func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,14 +78,14 @@ func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
 	}, nil
 }
 
-// closeAll drops what a lock or a job holds, or ends with the node.
+// closeAll calls closeOne until it succeeds.
 func closeAll(closeOne func(context.Context) error) {
 	for closeOne(context.Background()) != nil {
 		time.Sleep(closeInterval)
 	}
 }
 
-// serveJobs answers with all jobs.
+// serveJobs responds with all jobs.
 func (h *handler) serveJobs(w http.ResponseWriter, r *http.Request) {
 	all, err := h.jobList(r.Context())
 	if err != nil {
@@ -132,7 +131,7 @@ func holderOf(members member.Roster, l leader.Holder) adminapi.Holder {
 		Token: adminapi.RecordToken(l.Token)}
 }
 
-// nameOf is the name of the member with an id; empty where there is none.
+// nameOf returns the name of the member with an id, or "" if there is none.
 func nameOf(members member.Roster, id string) string {
 	for _, m := range members {
 		if m.Address.String() == id {
@@ -142,7 +141,7 @@ func nameOf(members member.Roster, id string) string {
 	return ""
 }
 
-// serveEnable lets a member lead a job, or lets it no more.
+// serveEnable enables or disables a member for a job.
 func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
@@ -159,13 +158,12 @@ func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	}
 }
 
-// checkJobs checks that this handler has jobs, and passes a key on, of which err says why
-// there is none.
+// checkJobs returns key, or a refusal if this handler has no jobs or err is not nil.
 func (h *handler) checkJobs(key string, err error) (string, error) {
 	switch {
 	case h.contests == nil:
 		return "", &refusal{http.StatusNotFound, adminapi.CodeNotFound,
-			"this program lets nobody contend for jobs (admin.WithJobs)"}
+			"this program has no jobs in its admin API (admin.WithJobs)"}
 	case err != nil:
 		return "", &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	default:
@@ -173,8 +171,8 @@ func (h *handler) checkJobs(key string, err error) (string, error) {
 	}
 }
 
-// findCandidate is the id of the member with an address or a name. One that is disabled
-// needs to be no member any more.
+// findCandidate returns the id of the member with an address or a name. A disabled address is
+// found even if it is no longer a member.
 func (h *handler) findCandidate(ctx context.Context, job, text string) (id string, err error) {
 	jobs, err := h.jobList(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ func answerTo[T any](t *testing.T, h http.Handler, path string) (value T) {
 	return value
 }
 
-// TestJobsWithoutQuorum say that they are as the node learned them last, and since when.
+// TestJobsWithoutQuorum: jobs and records report that they may be outdated, and since when.
 func TestJobsWithoutQuorum(t *testing.T) {
 	since := time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC)
 	for _, quorate := range []bool{true, false} {
@@ -42,7 +42,7 @@ func TestJobsWithoutQuorum(t *testing.T) {
 			t.Fatalf("quorate %v: jobs %+v, want one with a leader and known %v", quorate, jobs, quorate)
 		}
 		if at := jobs[0].UnknownSince; quorate != (at == nil) || at != nil && !at.Equal(since) {
-			t.Errorf("quorate %v: unknown since %v, want %v without a quorum alone", quorate, at, since)
+			t.Errorf("quorate %v: unknown since %v, want %v, and only without a quorum", quorate, at, since)
 		}
 		if len(records) != 1 || records[0].Known != quorate {
 			t.Errorf("quorate %v: records %+v, want known %v", quorate, records, quorate)
@@ -50,9 +50,9 @@ func TestJobsWithoutQuorum(t *testing.T) {
 	}
 }
 
-// TestPeersThatAreCutOff are connected as far as the node knew last: it has heard nothing
-// from them, nor from a leader with authority that they are active.
-func TestPeersThatAreCutOff(t *testing.T) {
+// TestSilentPeers: a connection is not known if its peer is silent and no leader with authority
+// reports the peer as active.
+func TestSilentPeers(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		connected, silent bool

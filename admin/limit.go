@@ -16,28 +16,27 @@ import (
 
 // Limits of connections.
 const (
-	// maxHostConnections bounds those of one other address, and maxPrefixConnections those
-	// of one prefix of IPv6, which a machine has as many addresses of as it likes. This
-	// machine has no such bound: all of its processes share one address.
+	// maxHostConnections limits the connections of one other address, and
+	// maxPrefixConnections those of one IPv6 /64, since a host can use all its addresses.
+	// Loopback has no limit of its own: all local processes share it.
 	maxHostConnections   = adminapi.MaxConnections / 4
 	maxPrefixConnections = adminapi.MaxConnections / 2
-	// answerGrace is how much longer than others a connection is kept whose caller has
-	// shown the token, while its request is answered.
-	answerGrace = readHeaderTimeout
+	// tokenGrace is how much later a connection with the token is replaced than others.
+	tokenGrace = readHeaderTimeout
 )
 
-// limited is a listener that holds a bounded number of connections. When it is full, a
-// connection of the host that has most of them is closed to make room for a new one: the
-// one that has waited longest since it was accepted, sent a complete request or was
-// answered. A health check needs no token, so without this rule a few idle connections
-// would keep every probe away, and a supervisor would end the node. A slow reader of an
-// answer gives way too: else requests for the page would do the same.
+// limited is a listener with a maximum of open connections. If it is full, it closes a connection
+// of the host with the most connections to accept a new one: the connection that was accepted,
+// sent a complete request or got a response the longest time ago. Otherwise a few idle
+// connections, which need no token, would block every health check, and a supervisor would kill
+// the node. A slow reader of a response can be closed too, since requests for the page need no
+// token either.
 type limited struct {
 	net.Listener
 
 	mu    sync.Mutex
-	open  []*counted           // in the order in which they were accepted
-	hosts map[netip.Prefix]int // of those that are open
+	open  []*counted           // in the order of Accept
+	hosts map[netip.Prefix]int // number of open connections
 }
 
 func newLimited(l net.Listener) *limited {
@@ -51,7 +50,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		giveUp(conn)
+		setUserTimeout(conn)
 		c := &counted{Conn: conn, limit: l, hosts: hostsOf(conn.RemoteAddr())}
 		replaced, entered := l.admitConn(c)
 		if replaced != nil {
@@ -64,8 +63,8 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// admitConn counts a new connection. If there are too many, it returns the one to close in its
-// place; it returns false if none gives way.
+// admitConn adds a connection. If there are too many, it returns the one to close instead; it
+// returns false if all others must stay.
 func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +72,7 @@ func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	for _, h := range c.hosts {
 		if l.hosts[h] >= mostOf(h) {
 			full, of = true, h
-			break // the address comes before its prefix
+			break // hostsOf returns the address before its prefix
 		}
 	}
 	if full {
@@ -90,8 +89,8 @@ func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	return replaced, true
 }
 
-// oldestConn is the connection that gives way first, of those from a host or prefix; of all for
-// the zero prefix. It is nil if each of them is kept. l.mu must be held.
+// oldestConn returns the connection to replace, from a host or prefix, or from any for the zero
+// prefix. It returns nil if all of them must stay. l.mu must be held.
 func (l *limited) oldestConn(of netip.Prefix) (first *counted) {
 	most := 0
 	for _, c := range l.open {
@@ -110,7 +109,7 @@ func (l *limited) oldestConn(of netip.Prefix) (first *counted) {
 	return first
 }
 
-// removeConn takes a connection out of the counts, once. l.mu must be held.
+// removeConn removes a connection from the counts. Later calls do nothing. l.mu must be held.
 func (l *limited) removeConn(c *counted) {
 	i := slices.Index(l.open, c)
 	if i < 0 {
@@ -124,14 +123,15 @@ func (l *limited) removeConn(c *counted) {
 	}
 }
 
-// thisMachine stands for all addresses of loopback.
+// thisMachine stands for all loopback addresses and Unix sockets.
 func thisMachine() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }
 
-// hostsOf is what counts as the machine of an address: it, and of IPv6 its prefix.
+// hostsOf returns the prefixes under which a connection is counted: its address, and for IPv6
+// also its /64.
 func hostsOf(a net.Addr) []netip.Prefix {
 	at, ok := a.(*net.TCPAddr)
 	if !ok {
-		return []netip.Prefix{thisMachine()} // a socket
+		return []netip.Prefix{thisMachine()} // a Unix socket
 	}
 	ip := at.AddrPort().Addr().Unmap().WithZone("")
 	if ip.IsLoopback() {
@@ -144,7 +144,7 @@ func hostsOf(a net.Addr) []netip.Prefix {
 	return hosts
 }
 
-// mostOf is how many connections a host or a prefix may have.
+// mostOf returns the maximum number of connections of a host or prefix.
 func mostOf(h netip.Prefix) int {
 	switch {
 	case h == thisMachine():
@@ -161,8 +161,8 @@ type counted struct {
 	net.Conn
 	limit *limited
 	hosts []netip.Prefix
-	// replaceable is since when the connection may be closed for a new one, the earliest
-	// first. It is zero for one that is kept. limit.mu guards it.
+	// replaceable orders the connections that may be closed for a new one, earliest first. It is
+	// zero if the connection must stay. limit.mu guards it.
 	replaceable time.Time
 }
 
@@ -181,7 +181,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// noteRequests notes when a connection has sent a request, and when it was answered.
+// noteRequests updates replaceable when a request arrives and when it is finished.
 func noteRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setReplaceable(r, time.Now())
@@ -190,14 +190,14 @@ func noteRequests(next http.Handler) http.Handler {
 	})
 }
 
-// keepConnection keeps the connection of a request until it was answered: for requests
-// whose number has a bound of its own.
+// keepConnection protects the connection of a request from replacement until the request is
+// finished. It is for requests that have a limit of their own.
 func keepConnection(r *http.Request) { setReplaceable(r, time.Time{}) }
 
 func setReplaceable(r *http.Request, since time.Time) {
 	c, ok := r.Context().Value(connectionKey{}).(*counted)
 	if !ok {
-		return // another server than that of Serve
+		return // the handler runs on a server other than Serve
 	}
 	c.limit.mu.Lock()
 	defer c.limit.mu.Unlock()

@@ -24,9 +24,9 @@ type remote struct {
 
 func (r remote) RemoteAddr() net.Addr { return r.from }
 
-// TestOneHostHoldsNotAllConnections: probes of health need no token, so whoever reaches
-// the port could keep them away from everybody else, and supervisors would end the node.
-func TestOneHostHoldsNotAllConnections(t *testing.T) {
+// TestConnectionsOfOneHost: connections need no token, so one host must not be able to use up all
+// of them and block health checks.
+func TestConnectionsOfOneHost(t *testing.T) {
 	at6 := func(i int) net.IP { return net.IP{0: 0x20, 1: 1, 14: byte(i >> 8), 15: byte(i)} }
 	for name, c := range map[string]struct {
 		from  func(i int) net.IP
@@ -52,7 +52,7 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 			}
 			other := dial(c.other)
 			if _, err := other.Read(make([]byte, 1)); err == io.EOF {
-				t.Errorf("%s: one host holds all connections, another is hung up on", name)
+				t.Errorf("%s: one host holds all connections, another is refused", name)
 			}
 			for _, c := range append(held, other) {
 				c.Close()
@@ -60,7 +60,7 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 			synctest.Wait()
 			again := dial(from(0))
 			if _, err := again.Read(make([]byte, 1)); err == io.EOF {
-				t.Errorf("%s: the host is hung up on after its connections have ended", name)
+				t.Errorf("%s: the host is refused after its connections have ended", name)
 			}
 			again.Close()
 			s.end()
@@ -68,7 +68,7 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 	}
 }
 
-// connect opens a connection from an address, a moment after the one before.
+// connect opens a connection from an address, later than the previous one.
 func (s *served) connect(from net.IP) net.Conn {
 	here, there := net.Pipe()
 	s.l.dialed <- remote{there, &net.TCPAddr{IP: from, Port: 1}}
@@ -76,7 +76,7 @@ func (s *served) connect(from net.IP) net.Conn {
 	return here
 }
 
-// statusOf sends a request with a token and returns the first line of the answer.
+// statusOf sends a request with a token and returns the first line of the response.
 func statusOf(c net.Conn, path string) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return "", err
@@ -97,8 +97,8 @@ func isClosed(c net.Conn) bool {
 	return err == io.EOF
 }
 
-// TestIdleConnectionsGiveWay: connections that send no complete request keep no health
-// check away, wherever they come from and however many there are.
+// TestIdleConnectionsGiveWay: connections without a complete request do not block health checks,
+// whatever their number and origin.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	hosts := func(i int) net.IP { return net.IPv4(10, 0, 0, byte(i%5)) }
@@ -136,7 +136,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				probe.Close()
 			}
 			if got := !isClosed(early); got != c.stays {
-				t.Errorf("%s: a connection of the host of the probe stays: %v, want %v", c.name, got, c.stays)
+				t.Errorf("%s: a connection from the host of the probe stays open: %v, want %v", c.name, got, c.stays)
 			}
 			if !isClosed(held[1]) {
 				t.Errorf("%s: the oldest connection is not closed", c.name)
@@ -149,8 +149,8 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// TestConnectionsInUseStay: a stream, and a request with the token that is being answered,
-// stay while idle connections come and go; one that was answered and idles gives way.
+// TestConnectionsInUseStay: streams and unfinished requests with the token stay open while idle
+// connections are replaced; a finished request is replaced too.
 func TestConnectionsInUseStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
@@ -160,7 +160,7 @@ func TestConnectionsInUseStay(t *testing.T) {
 			t.Fatalf("GET /v1/events: %q, %v, want 200", line, err)
 		}
 		time.Sleep(10 * time.Second)
-		// The handler waits for a reader of its answer.
+		// The handler blocks until its response is read.
 		slow, answered := s.connect(nil), s.connect(nil)
 		_, err := io.WriteString(slow, "GET /v1/openapi.json HTTP/1.0\r\nHost: localhost\r\n"+
 			"Authorization: Bearer "+tokenText+"\r\n\r\n")
@@ -181,11 +181,11 @@ func TestConnectionsInUseStay(t *testing.T) {
 		}
 		_ = slow.SetReadDeadline(time.Now().Add(time.Second))
 		if all, err := io.ReadAll(slow); err != nil || len(all) < 10_000 {
-			t.Errorf("an answer that waits for its reader: %d bytes, %v, want all of it", len(all), err)
+			t.Errorf("an unread response: %d bytes, %v, want all of it", len(all), err)
 		}
 		_ = answered.SetReadDeadline(time.Now().Add(time.Millisecond))
 		if _, err := io.Copy(io.Discard, answered); err != nil {
-			t.Errorf("a connection that was answered and idles: %v, want it closed", err)
+			t.Errorf("an idle connection after its response: %v, want it closed", err)
 		}
 		for _, c := range append(held, stream, slow, answered) {
 			c.Close()
@@ -194,7 +194,7 @@ func TestConnectionsInUseStay(t *testing.T) {
 	})
 }
 
-// TestSlowCallers: who holds a connection and says little is hung up on.
+// TestSlowCallers: connections of slow callers are closed.
 func TestSlowCallers(t *testing.T) {
 	const head = "GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 	for _, c := range []struct {
@@ -225,7 +225,7 @@ func TestSlowCallers(t *testing.T) {
 			here.SetReadDeadline(began.Add(time.Hour))
 			_, err := io.Copy(io.Discard, here)
 			if took := time.Since(began); err != nil || took > c.within {
-				t.Errorf("%s: hung up on after %v, %v; want at most %v", c.name, took, err, c.within)
+				t.Errorf("%s: closed after %v, %v; want at most %v", c.name, took, err, c.within)
 			}
 			here.Close()
 			work.Wait()

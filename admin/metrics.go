@@ -18,10 +18,10 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// maxScrapes bounds the scrapes that are answered at the same time.
+// maxScrapes limits the concurrent scrapes.
 const maxScrapes = 4
 
-// metricKind is the type of a metric in the text format of Prometheus.
+// metricKind is the type of a metric in the Prometheus text format.
 type metricKind string
 
 const (
@@ -30,17 +30,17 @@ const (
 	buckets metricKind = "histogram"
 )
 
-// family is one metric: its values are read from one look at the node.
+// family is a metric. read adds its samples.
 type family struct {
 	name   string
 	help   string
 	kind   metricKind
 	labels []string
-	read   func(look, *sink)
+	read   func(snapshot, *sink)
 }
 
-// look is what all values of one scrape are read from.
-type look struct {
+// snapshot has the data of all samples of one scrape.
+type snapshot struct {
 	cluster.Status
 	build  string
 	groups []election.Group
@@ -49,11 +49,11 @@ type look struct {
 // sink collects the samples of one family.
 type sink struct {
 	*family
-	cluster string   // a label of every sample
+	cluster string   // label of every sample
 	samples []string // lines of the text format
 }
 
-// addValue adds a sample with its labels, in the order of the family.
+// addValue adds a sample. The labels have the order of family.labels.
 func (s *sink) addValue(v float64, labels ...string) { s.addSample("", v, s.formatLabels(labels)) }
 
 func (s *sink) addSample(suffix string, v float64, labels string) {
@@ -61,10 +61,10 @@ func (s *sink) addSample(suffix string, v float64, labels string) {
 		s.name+suffix+"{"+labels+"} "+strconv.FormatFloat(v, 'g', -1, 64))
 }
 
-// labelEscapes are those of the text format of Prometheus.
+// labelEscapes are the escapes of the Prometheus text format.
 var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// formatLabels lists the labels of a sample in the text format.
+// formatLabels returns the labels of a sample in the text format.
 func (s *sink) formatLabels(values []string) string {
 	if len(values) != len(s.labels) {
 		panic(fmt.Sprintf("admin: %s has the labels %q, got %q", s.name, s.labels, values))
@@ -76,10 +76,10 @@ func (s *sink) formatLabels(values []string) string {
 	return text
 }
 
-// addCount adds a counter.
+// addCount adds a sample of a counter.
 func (s *sink) addCount(n uint64, labels ...string) { s.addValue(float64(n), labels...) }
 
-// addFlag adds 1 if is, else 0.
+// addFlag adds a sample of 1 or 0.
 func (s *sink) addFlag(is bool, labels ...string) {
 	if is {
 		s.addValue(1, labels...)
@@ -88,7 +88,7 @@ func (s *sink) addFlag(is bool, labels ...string) {
 	}
 }
 
-// addDurations adds a histogram with its labels.
+// addDurations adds the samples of a histogram.
 func (s *sink) addDurations(d receiver.Durations, labels ...string) {
 	text := s.formatLabels(labels)
 	counts := d.Buckets()
@@ -101,8 +101,8 @@ func (s *sink) addDurations(d receiver.Durations, labels ...string) {
 	s.addSample("_count", float64(d.Count()), text)
 }
 
-// newMetrics answers /metrics in the text format of Prometheus: what the node counts, then
-// what the Go runtime and the process show.
+// newMetrics returns the handler of /metrics: the metrics of the node, then those of the Go
+// runtime and the process, in the Prometheus text format.
 func newMetrics(h *handler) http.Handler {
 	slots := make(chan struct{}, maxScrapes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,31 +110,30 @@ func newMetrics(h *handler) http.Handler {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		default:
-			http.Error(w, fmt.Sprintf("busy: %d scrapes are being answered", maxScrapes),
+			http.Error(w, fmt.Sprintf("busy: %d scrapes are in progress, which is the maximum", maxScrapes),
 				http.StatusServiceUnavailable)
 			return
 		}
 		var text bytes.Buffer
-		l := look{h.node.Status(), h.build, h.groups()}
+		l := snapshot{h.node.Status(), h.build, h.groups()}
 		for _, f := range listFamilies() {
 			writeFamily(&text, f, l)
 		}
 		runtimemetrics.WriteProcessMetrics(&text)
 		runtimemetrics.WriteFDMetrics(&text)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(text.Bytes()) // an error says that the scraper has gone
+		_, _ = w.Write(text.Bytes()) // an error means that the scraper has gone
 	})
 }
 
-// writeFamily writes a metric that has samples, in an order that does not change: some are
-// read from maps.
-func writeFamily(text *bytes.Buffer, f family, l look) {
+// writeFamily writes a metric, if it has samples. It sorts them, since some are read from maps.
+func writeFamily(text *bytes.Buffer, f family, l snapshot) {
 	s := &sink{family: &f, cluster: l.Cluster}
 	f.read(l, s)
 	if len(s.samples) == 0 {
 		return
 	}
-	if f.kind != buckets { // their order is that of the bounds
+	if f.kind != buckets { // buckets are sorted by their bounds
 		slices.Sort(s.samples)
 	}
 	fmt.Fprintf(text, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
@@ -146,7 +145,7 @@ func writeFamily(text *bytes.Buffer, f family, l look) {
 
 func (h *handler) serveMetrics(w http.ResponseWriter, r *http.Request) { h.scrape.ServeHTTP(w, r) }
 
-// listFamilies are all metrics of a node, in the order of docs/metrics.md.
+// listFamilies returns all metrics of a node, in the order of docs/metrics.md.
 func listFamilies() []family {
 	return slices.Concat(
 		viewFamilies, electionFamilies, groupFamilies, memberFamilies, transportFamilies,

@@ -31,7 +31,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// exported is a metric as a scrape shows it.
+// exported is a metric in a scrape.
 type exported struct {
 	help, kind string
 	labels     map[string]bool // of any sample, but cluster and le
@@ -43,8 +43,8 @@ var (
 	labelPair  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// scrape reads the metrics of Athena that a handler exports, by name. A histogram has
-// its samples under its own name.
+// scrape returns the athena_ metrics of a handler by name. The samples of a histogram have its
+// name.
 func scrape(t testing.TB, h http.Handler) map[string]*exported {
 	t.Helper()
 	w := ask(h, "GET", "/metrics")
@@ -87,7 +87,7 @@ func scrape(t testing.TB, h http.Handler) map[string]*exported {
 	return all
 }
 
-// familyOf is the name of the metric that a sample belongs to.
+// familyOf returns the name of the metric of a sample.
 func familyOf(all map[string]*exported, sample string) string {
 	for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(sample, suffix); ok && all[name] != nil {
@@ -99,8 +99,8 @@ func familyOf(all map[string]*exported, sample string) string {
 
 type ping struct{ N int }
 
-// running is what a node in memory exports that was asked, asked others, and saw
-// its leader end.
+// running returns the metrics of a node in memory after requests in both directions and a change
+// of leader.
 func running(t *testing.T) map[string]*exported {
 	t.Helper()
 	var seen map[string]*exported
@@ -130,7 +130,7 @@ func running(t *testing.T) map[string]*exported {
 	return seen
 }
 
-// threeNodes are active members of one cluster.
+// threeNodes starts three members of one cluster.
 func threeNodes(t *testing.T) []*cluster.Node {
 	t.Helper()
 	net := memnet.New()
@@ -165,10 +165,10 @@ func threeNodes(t *testing.T) []*cluster.Node {
 	return nodes
 }
 
-// quiet are metrics that a sound cluster in memory has no sample of.
+// quiet has the metrics without samples in a healthy cluster in memory.
 var quiet = []string{"athena_tls_cert_expiry_timestamp_seconds", "athena_group_leader"}
 
-// metricLines are the lines of docs/metrics.md that describe a metric, by name.
+// metricLines returns the lines of docs/metrics.md by metric name.
 func metricLines(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/metrics.md")
@@ -183,8 +183,8 @@ func metricLines(t *testing.T) map[string]string {
 	return lines
 }
 
-// TestMetricsAreDocumented checks that docs/metrics.md has each name that a node exports,
-// with its labels, kind and help, and no other name.
+// TestMetricsAreDocumented: docs/metrics.md has exactly the exported metrics, with labels, kind and
+// help.
 func TestMetricsAreDocumented(t *testing.T) {
 	seen, lines := running(t), metricLines(t)
 	certified := leading(t)
@@ -206,18 +206,18 @@ func TestMetricsAreDocumented(t *testing.T) {
 		delete(lines, name)
 	}
 	for name := range lines {
-		t.Errorf("%s is in docs/metrics.md, and no node exports it", name)
+		t.Errorf("%s is in docs/metrics.md, but no node exports it", name)
 	}
 }
 
-// alone is election.Peers of one member.
+// alone implements election.Peers for one member.
 type alone struct{}
 
 func (alone) Self() (string, uint64)      { return "a", 1 }
 func (alone) Members() []string           { return []string{"a"} }
 func (alone) Send(string, lowest.Message) {}
 
-// oneGroup is a group that is open, and not led yet.
+// oneGroup returns an open group without a leader.
 func oneGroup(t *testing.T) func() []election.Group {
 	c, _, err := election.Over(alone{}, "delivery", election.Options{Strategy: election.Lowest})
 	if err != nil {
@@ -244,8 +244,8 @@ func TestE08MetricOfAGroup(t *testing.T) {
 	})
 }
 
-// TestMetricsTellWhatHappened to a node whose leader was replaced.
-func TestMetricsTellWhatHappened(t *testing.T) {
+// TestMetricsAfterFailover checks values after a change of leader.
+func TestMetricsAfterFailover(t *testing.T) {
 	seen := running(t)
 	sum := func(name string, pairs ...string) (total float64) {
 		for sample, v := range seen[name].samples {
@@ -280,12 +280,12 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	for _, name := range []string{"athena_leaderless_seconds_total", "athena_store_sync_seconds",
 		"athena_heartbeats_missed_total", "athena_transport_bytes_total", "athena_votes_total"} {
 		if sum(name) == 0 {
-			t.Errorf("%s: got nothing but 0: %v", name, seen[name].samples)
+			t.Errorf("%s: got only 0: %v", name, seen[name].samples)
 		}
 	}
 }
 
-// TestLabelsAreBounded: who is no member has no label of its own.
+// TestLabelsAreBounded: only members appear in labels.
 func TestLabelsAreBounded(t *testing.T) {
 	f := leading(t)
 	stranger := at(t, "10.9.9.9:1")
@@ -300,7 +300,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMetricsAreWhatPrometheusReads checks the text by the tool of Prometheus.
+// TestMetricsAreWhatPrometheusReads checks the text with promtool.
 func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -321,7 +321,7 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
-		// The metrics of the process are not ours, and the tool has taste about their names.
+		// promtool criticizes names of the runtime metrics, which are not ours.
 		if strings.HasPrefix(line, "athena_") || strings.Contains(line, "error") {
 			t.Errorf("promtool check metrics: %s", line)
 		}

@@ -7,8 +7,7 @@ import (
 	"net/http"
 )
 
-// openAPI describes every path, answer and error of a node, for people and for what
-// makes clients. It is written by hand, and held against the handlers by a test.
+// openAPI is the OpenAPI document of the admin API. A test compares it with the handlers.
 //
 //go:embed openapi.json
 var openAPI []byte
@@ -16,5 +15,5 @@ var openAPI []byte
 func serveDocument(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(openAPI) // a caller that went away is no fault
+	_, _ = w.Write(openAPI) // an error means that the caller has gone
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// apiDocument is what the tests read of openapi.json.
+// apiDocument has the parts of openapi.json that the tests use.
 type apiDocument struct {
 	OpenAPI    string                          `json:"openapi"`
 	Paths      map[string]map[string]operation `json:"paths"`
@@ -53,7 +53,7 @@ type content struct {
 	} `json:"content"`
 }
 
-// schema is as much of JSON Schema as the document uses.
+// schema is the subset of JSON Schema that the document uses.
 type schema struct {
 	Ref        string            `json:"$ref"`
 	Type       any               `json:"type"`
@@ -74,7 +74,7 @@ func readDocument(t *testing.T) (d apiDocument) {
 	return d
 }
 
-// typesOf are the types of this API by the names of their schemas.
+// typesOf maps the names of schemas to the types of the API.
 func typesOf() map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	var visit func(t reflect.Type)
@@ -104,13 +104,13 @@ func typesOf() map[string]reflect.Type {
 	return all
 }
 
-// TestDocumentHasEveryField of the answers and requests, by name, kind and whether it
-// may be missing, and no other.
+// TestDocumentHasEveryField: the schemas have exactly the fields of the types, with kind and
+// required.
 func TestDocumentHasEveryField(t *testing.T) {
 	schemas, types := readDocument(t).Components.Schemas, typesOf()
 	for name := range schemas {
 		if types[name] == nil {
-			t.Errorf("schema %s is of no type", name)
+			t.Errorf("schema %s has no type", name)
 		}
 	}
 	for name, typ := range types {
@@ -147,7 +147,7 @@ func TestDocumentHasEveryField(t *testing.T) {
 	}
 }
 
-// addedTexts are the fields that a type adds to its own when it is encoded.
+// addedTexts returns the fields that MarshalJSON of a type adds.
 func addedTexts(t *testing.T, typ reflect.Type, own map[string]string) (added []string) {
 	t.Helper()
 	text, err := json.Marshal(reflect.Zero(typ).Interface())
@@ -166,7 +166,7 @@ func addedTexts(t *testing.T, typ reflect.Type, own map[string]string) (added []
 	return added
 }
 
-// kindOf is what JSON makes of a type.
+// kindOf returns the JSON type of a Go type.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -199,7 +199,7 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// kind is the same of a schema.
+// kind returns the JSON type of a schema.
 func (s schema) kind() string {
 	switch {
 	case s.Ref != "":
@@ -224,7 +224,7 @@ func (s schema) kind() string {
 	}
 }
 
-// fits says what is wrong with a value; empty where it is as the schema says.
+// fits returns why a value does not match the schema, or "".
 func (d apiDocument) fits(s schema, v any) string {
 	if s.Ref != "" {
 		s = d.Components.Schemas[filepath.Base(s.Ref)]
@@ -296,7 +296,7 @@ func (d apiDocument) fitsObject(s schema, v map[string]any) string {
 	return ""
 }
 
-// TestDocumentExamples fit their schemas.
+// TestDocumentExamples match their schemas.
 func TestDocumentExamples(t *testing.T) {
 	d := readDocument(t)
 	for path, methods := range d.Paths {
@@ -329,11 +329,11 @@ func TestDocumentExamples(t *testing.T) {
 	}
 	if d.fits(stream.Data[adminapi.EventLeader], map[string]any{"time": "x"}) == "" ||
 		d.fits(stream.Data[adminapi.EventLagged], map[string]any{"missed": "x"}) == "" {
-		t.Error("whatever is no event fits: the test checks nothing")
+		t.Error("a value that is not an event matches: the test checks nothing")
 	}
 }
 
-// listing is a Store that only lists.
+// listing is a Store that implements only List.
 type listing struct {
 	record.Store
 	records []member.Record
@@ -341,7 +341,7 @@ type listing struct {
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
-// saying is a node that does as the test says.
+// saying is a node whose operations return fixed errors.
 type saying struct {
 	status  cluster.Status
 	records []member.Record
@@ -360,7 +360,7 @@ func (s saying) Broadcast(context.Context, any, ...cluster.SendOption) error { r
 func (s saying) Transfer(context.Context, member.Address) error              { return s.err }
 func (s saying) Drain(context.Context) error                                 { return s.err }
 
-// leads is n0 as it leads alone.
+// leads returns n0, the leader of one member.
 func leads() saying {
 	var s saying
 	m := member.Member{Name: "n0", Status: member.Active}
@@ -374,10 +374,10 @@ func leads() saying {
 
 var jobInPath = regexp.MustCompile("^/v1/jobs/[^/]+/")
 
-// asked is an answer: "GET /path 200", or "GET /path 400 bad_query".
+// asked is a set of responses: "GET /path 200" or "GET /path 400 bad_query".
 type asked map[string]bool
 
-// ask lets a handler answer, and wants what it says to fit the document.
+// ask sends a request to a handler, and checks the response against the document.
 func (a asked) ask(
 	t *testing.T, d apiDocument, h http.Handler, method, path, body string, header ...string,
 ) {
@@ -416,9 +416,9 @@ func (a asked) ask(
 	a[line] = true
 }
 
-// TestDocumentHasEveryAnswer: what the handlers answer, each path with each status and
-// code, is what the document says, and nothing else.
-func TestDocumentHasEveryAnswer(t *testing.T) {
+// TestDocumentHasEveryResponse: the document has exactly the responses of the handlers, by path,
+// status and code.
+func TestDocumentHasEveryResponse(t *testing.T) {
 	d, got, want := readDocument(t), asked{}, asked{}
 	for path, methods := range d.Paths {
 		for method, op := range methods {
@@ -461,7 +461,7 @@ func TestDocumentHasEveryAnswer(t *testing.T) {
 	}
 }
 
-// looking asks for what may be wrong with a path that is read.
+// looking sends requests with every error of a GET path.
 func (a asked) looking(t *testing.T, d apiDocument) {
 	t.Helper()
 	joining, leaderless, follows := saying{}, leads(), leads()
@@ -490,7 +490,7 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, http.HandlerFunc(full.streams.serveStream), "GET", "/v1/events", "")
 }
 
-// posting asks for what may be wrong with a POST.
+// posting sends requests with every error of a POST path.
 func (a asked) posting(t *testing.T, d apiDocument, h http.Handler, path, body string) {
 	t.Helper()
 	a.ask(t, d, h, "POST", path, "{")
@@ -499,7 +499,7 @@ func (a asked) posting(t *testing.T, d apiDocument, h http.Handler, path, body s
 	a.ask(t, d, h, "POST", path, strings.Repeat(" ", maxBodyBytes+1))
 }
 
-// refusing is a Store that says of each commit the same, and has closed.
+// refusing is a closed Store that returns the same error for each commit.
 type refusing struct {
 	record.Store
 	err error
@@ -529,7 +529,7 @@ func (s refusingSession) Commit(context.Context, ...record.Op) (member.Token, er
 	return member.Token{}, s.err
 }
 
-// contending asks for what may become of paths about jobs.
+// contending sends requests with every result of the paths about jobs.
 func (a asked) contending(t *testing.T, d apiDocument) {
 	t.Helper()
 	node := leads()
@@ -580,7 +580,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	})
 }
 
-// acting asks for what may become of a path that acts.
+// acting sends requests with every result of a write operation.
 func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 	t.Helper()
 	node := leads()

@@ -17,62 +17,60 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Limits of what members tell each other for this API.
+// Limits of the status requests between members.
 const (
-	// askTimeout is how long another member may take. A page asks all of them
-	// again and again, and one that hangs must not hold up the rest.
+	// askTimeout limits the wait for another member. It is short, since the dashboard polls all
+	// members, and one that hangs must not delay the rest.
 	askTimeout = 300 * time.Millisecond
-	// maxAsking bounds the questions under way from this node.
+	// maxAsking limits the concurrent requests of this node.
 	maxAsking = 64
-	// maxTelling and maxTold bound the answers that are made at once, and the
-	// questions of one member that wait.
-	maxTelling = 4
-	maxTold    = 16
-	// maxStatusBytes bounds a status that travels; one of 255 members has less.
+	// maxAnswering limits the concurrent responses, and maxAnswerQueue the queued requests of
+	// one member.
+	maxAnswering   = 4
+	maxAnswerQueue = 16
+	// maxStatusBytes limits the size of a status. One of 255 members is smaller.
 	maxStatusBytes = 512 << 10
 )
 
-// Errors of asking another member.
+// Errors of requests to other members.
 var (
-	errAskNobody = errors.New("this program asks no other members (admin.Answer)")
-	errAskEarly  = errors.New("this node does not listen yet")
-	errAskBusy   = errors.New("too many questions are under way here: ask again")
+	errAskDisabled = errors.New("this program does not query other members (admin.Answer)")
+	errAskEarly    = errors.New("this node does not listen yet")
+	errAskBusy     = errors.New("busy: too many requests to other members: try again")
 )
 
-// statusQuestion and statusAnswer travel between members. The answer is that of
-// /v1/status, so that fields may come and go as they do there.
+// statusQuestion and statusAnswer are the request and the response between members. The response
+// is the JSON of /v1/status, so that fields can be added and removed.
 type statusQuestion struct {
-	MostBytes int `msgpack:"most"` // that the asking side takes
+	MostBytes int `msgpack:"most"` // the size that the requester accepts
 }
 
 type statusAnswer struct {
 	JSON []byte `msgpack:"json"`
 }
 
-// Others lets the members of a cluster show each other's status: what each of them
-// believes is worth more beside what the others do. Its methods may be called from
-// any goroutine.
+// Others requests the status of other members, and responds to such requests, so that the views of
+// all members can be compared. It is safe for concurrent use.
 type Others struct {
 	build  string
 	node   atomic.Pointer[cluster.Node]
 	asking chan struct{}
 }
 
-// Answer makes the node that gets mux send its status to members that ask for it, and
-// returns what WithOthers needs to ask them. build is that of New. A member whose program
-// does not call Answer shows as one that does not answer.
+// Answer registers a handler in mux that sends the status of the node to members that request it,
+// and returns the Others for WithOthers. build is the argument of New. A member whose program
+// does not call Answer counts as not responding.
 func Answer(mux *receiver.Mux, build string) *Others {
 	o := &Others{build: build, asking: make(chan struct{}, maxAsking)}
-	receiver.HandleRequest(mux, o.tellOther, receiver.Named("athena/status"),
-		receiver.Concurrency(maxTelling), receiver.Queue(maxTold, receiver.Reject))
+	receiver.HandleRequest(mux, o.answerStatus, receiver.Named("athena/status"),
+		receiver.Concurrency(maxAnswering), receiver.Queue(maxAnswerQueue, receiver.Reject))
 	return o
 }
 
-// Use names the node, which is there when it listens: cluster.WithListening takes
-// it, or a function that calls it.
+// Use sets the node. Pass it to cluster.WithListening, or call it from there.
 func (o *Others) Use(n *cluster.Node) { o.node.Store(n) }
 
-func (o *Others) tellOther(
+func (o *Others) answerStatus(
 	_ context.Context, _ member.Member, q statusQuestion,
 ) (statusAnswer, error) {
 	node := o.node.Load()
@@ -84,14 +82,12 @@ func (o *Others) tellOther(
 		return statusAnswer{}, err
 	}
 	if most := min(q.MostBytes, maxStatusBytes); len(text) > most {
-		return statusAnswer{}, fmt.Errorf("the status has %d bytes, at most %d are wanted",
-			len(text), most)
+		return statusAnswer{}, fmt.Errorf("the status has %d bytes, the limit is %d", len(text), most)
 	}
 	return statusAnswer{text}, nil
 }
 
-// askMember asks an active member for its status. It blocks until the member has answered, for
-// at most askTimeout, or until ctx ends.
+// askMember requests the status of an active member. It blocks for at most askTimeout.
 func (o *Others) askMember(ctx context.Context, to member.Address) (adminapi.Status, error) {
 	node := o.node.Load()
 	if node == nil {
@@ -110,16 +106,17 @@ func (o *Others) askMember(ctx context.Context, to member.Address) (adminapi.Sta
 		return adminapi.Status{}, err
 	}
 	if len(a.JSON) > maxStatusBytes {
-		return adminapi.Status{}, fmt.Errorf("its answer has %d bytes", len(a.JSON))
+		return adminapi.Status{}, fmt.Errorf("response of %d bytes, the limit is %d",
+			len(a.JSON), maxStatusBytes)
 	}
 	var s adminapi.Status
 	if err := json.Unmarshal(a.JSON, &s); err != nil {
-		return adminapi.Status{}, fmt.Errorf("its answer is none: %w", err)
+		return adminapi.Status{}, fmt.Errorf("invalid response: %w", err)
 	}
 	return s, nil
 }
 
-// listEntries lists the members of the view, and the node itself where it is none.
+// listEntries returns the members of the view, and the node itself even if it is not a member.
 func (h *handler) listEntries() []adminapi.Entry {
 	s := h.node.Status()
 	var all []adminapi.Entry
@@ -153,7 +150,7 @@ func (h *handler) serveNodes(w http.ResponseWriter, _ *http.Request) {
 	adminapi.WriteJSON(w, http.StatusOK, h.listEntries())
 }
 
-// nodeStatus lets one member answer for itself.
+// nodeStatus responds with the status of one member, from that member.
 func (h *handler) nodeStatus(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	for _, e := range h.listEntries() {
@@ -167,16 +164,16 @@ func (h *handler) nodeStatus(w http.ResponseWriter, r *http.Request) {
 		s, err := h.ask(r.Context(), e.Address)
 		if err != nil {
 			adminapi.WriteError(w, http.StatusGatewayTimeout, adminapi.CodeNoAnswer,
-				"no answer from "+name+": "+err.Error())
+				"no response from "+name+": "+err.Error())
 			return
 		}
 		adminapi.WriteJSON(w, http.StatusOK, s)
 		return
 	}
 	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
-		"there is no node "+name+"; see /v1/nodes")
+		"no such node: "+name+"; GET /v1/nodes lists them")
 }
 
-func askNobody(context.Context, member.Address) (adminapi.Status, error) {
-	return adminapi.Status{}, errAskNobody
+func askDisabled(context.Context, member.Address) (adminapi.Status, error) {
+	return adminapi.Status{}, errAskDisabled
 }

@@ -28,8 +28,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// trio is a cluster of three in a bubble: the first two answer each other, the last
-// one has never heard of that.
+// trio is a cluster of three in a bubble. The first two call Answer, the last does not.
 type trio struct {
 	t      *testing.T
 	net    *memnet.Network
@@ -100,7 +99,7 @@ func (w *trio) start(i int) {
 	w.nodes[i] = n
 }
 
-// get asks the first node.
+// get sends a GET to the first node.
 func (w *trio) get(path string, into any) (code int, body string) {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
@@ -112,7 +111,7 @@ func (w *trio) get(path string, into any) (code int, body string) {
 	return rec.Code, rec.Body.String()
 }
 
-// TestOthersAnswer asks one node for what the others say of themselves.
+// TestOthersAnswer: one node responds with the status of the others.
 func TestOthersAnswer(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		var nodes []adminapi.Entry
@@ -129,7 +128,7 @@ func TestOthersAnswer(t *testing.T) {
 			var s adminapi.Status
 			if code, body := w.get("/v1/nodes/"+name+"/status", &s); code != 200 ||
 				s.Self.Name != name || s.Active() != 3 || s.Build != "v0.1" {
-				t.Errorf("GET /v1/nodes/%s/status: %d %s, want what %s says", name, code, body, name)
+				t.Errorf("GET /v1/nodes/%s/status: %d %s, want the status of %s", name, code, body, name)
 			}
 		}
 		for name, want := range map[string]string{"n2": adminapi.CodeNoAnswer,
@@ -142,8 +141,8 @@ func TestOthersAnswer(t *testing.T) {
 	})
 }
 
-// TestOthersSilent cuts a member off: it shows as one that does not answer, within
-// the time that a page waits, and in the end as one that is not alive.
+// TestOthersSilent isolates a member: it is reported as not responding within askTimeout, and
+// later as not alive.
 func TestOthersSilent(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		for i := range w.nodes {
@@ -159,41 +158,41 @@ func TestOthersSilent(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		var nodes []adminapi.Entry
 		if w.get("/v1/nodes", &nodes); nodes[1].Alive || !nodes[2].Alive {
-			t.Errorf("GET /v1/nodes: %+v, want n1 alone not alive", nodes)
+			t.Errorf("GET /v1/nodes: %+v, want only n1 not alive", nodes)
 		}
 	})
 }
 
-// TestOthersBounded holds the limits of questions and answers.
+// TestOthersBounded checks the limits of requests and responses.
 func TestOthersBounded(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		ctx, from := t.Context(), w.nodes[1].Self()
-		a, err := w.others[0].tellOther(ctx, from, statusQuestion{16})
+		a, err := w.others[0].answerStatus(ctx, from, statusQuestion{16})
 		if err == nil {
-			t.Errorf("an answer of %d bytes where 16 are wanted, want an error", len(a.JSON))
+			t.Errorf("a response of %d bytes for a limit of 16, want an error", len(a.JSON))
 		}
 		for range maxAsking {
 			w.others[0].asking <- struct{}{}
 		}
 		if _, err := w.others[0].askMember(ctx, trioAddress(1)); !errors.Is(err, errAskBusy) {
-			t.Errorf("one question too many: %v, want %v", err, errAskBusy)
+			t.Errorf("one request too many: %v, want %v", err, errAskBusy)
 		}
 	})
 }
 
-// TestOthersEarly asks and is asked before there is a node.
+// TestOthersEarly: requests before Use fail.
 func TestOthersEarly(t *testing.T) {
 	o := Answer(receiver.NewMux(), "v0.1")
 	if _, err := o.askMember(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
-		t.Errorf("Ask: %v, want %v", err, errAskEarly)
+		t.Errorf("askMember: %v, want %v", err, errAskEarly)
 	}
-	_, err := o.tellOther(t.Context(), member.Member{}, statusQuestion{1})
+	_, err := o.answerStatus(t.Context(), member.Member{}, statusQuestion{1})
 	if !errors.Is(err, errAskEarly) {
-		t.Errorf("tell: %v, want %v", err, errAskEarly)
+		t.Errorf("answerStatus: %v, want %v", err, errAskEarly)
 	}
 }
 
-// namesakes is a node that sees two members of one name, and is none itself.
+// namesakes is a node whose view has two members of the same name, but not the node itself.
 type namesakes struct{}
 
 func (namesakes) Records() record.Store { return nil }
@@ -213,8 +212,8 @@ func (namesakes) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
 
-// TestNamesakes tells members of one name apart by their addresses, and lists a node
-// that has not joined.
+// TestNamesakes: members of the same name are listed by address, and a node that has not joined is
+// listed too.
 func TestNamesakes(t *testing.T) {
 	rec := httptest.NewRecorder()
 	New(namesakes{}, "").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/nodes", nil))

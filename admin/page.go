@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// ui is the dashboard as it is served: nothing of it is made at run time.
+// ui has the files of the dashboard.
 //
 //go:embed ui
 var ui embed.FS
 
-// pagePolicy lets the page load and ask only where it came from, run no script that
-// is not a file of its own, and be shown within no other page.
+// pagePolicy is the Content-Security-Policy of the page: it loads and requests only from its own
+// origin, runs no inline scripts, and cannot be framed.
 const pagePolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; object-src 'none'"
 
-// pageTypes are the types of its files, by their ends. Those of the system may lack
-// or change some.
+// pageTypes has the content types by extension. It does not depend on the MIME table of the
+// system.
 var pageTypes = map[string]string{
 	".html":    "text/html; charset=utf-8",
 	".css":     "text/css; charset=utf-8",
@@ -31,12 +31,11 @@ var pageTypes = map[string]string{
 	".LICENSE": "text/plain; charset=utf-8",
 }
 
-// Page answers "/" with the dashboard, and "/ui/" with its parts. The page asks for
-// /v1/nodes and what is below; New has all of it.
+// Page returns the handler of the dashboard at "/" and of its files at "/ui/". The page uses the
+// API at /v1/nodes and below, which New serves.
 func Page() http.Handler { return http.HandlerFunc(servePage) }
 
-// isPage reports whether a request is for a file of the page, and for nothing that a
-// path with dots would lead to.
+// isPage reports whether a request is for a file of the page. Paths with dots are not.
 func isPage(r *http.Request) bool {
 	p := r.URL.Path
 	return p == "/" || strings.HasPrefix(p, "/ui/") && path.Clean(p) == p
@@ -58,6 +57,6 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-cache") // the next version of the program has another page
+	h.Set("Cache-Control", "no-cache") // the files change with the program
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }

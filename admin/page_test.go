@@ -16,9 +16,9 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// TestPageShowsTheAnswers holds the examples of docs/admin.md against the types:
-// they have every field, no other, and every code.
-func TestPageShowsTheAnswers(t *testing.T) {
+// TestPageShowsTheResponses: the examples of the pages have exactly the fields of the types, and
+// every code.
+func TestPageShowsTheResponses(t *testing.T) {
 	page, err := os.ReadFile("../docs/admin.md")
 	more, moreErr := os.ReadFile("../docs/admin-api.md")
 	if err := errors.Join(err, moreErr); err != nil {

@@ -21,13 +21,13 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// order is an event of an application.
+// order is an application event.
 type order struct {
 	ID   uint64
 	Item string `msgpack:"item"`
 }
 
-// journal is what handlers saw.
+// journal records the calls of handlers.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -39,7 +39,7 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
-// want is what was seen since the last time, in any order.
+// want checks the calls since the last want, in any order.
 func (j *journal) want(t *testing.T, lines ...string) {
 	t.Helper()
 	j.mu.Lock()
@@ -65,8 +65,8 @@ func (w *trio) postTo(i int, path, body string, into any) (code int) {
 	return rec.Code
 }
 
-// TestSendToTypes: JSON comes to the handlers of real members as the type that they
-// handle, and the answer says what became of it at each.
+// TestSendToTypes: handlers of real members get the JSON as their type, and the response has the
+// result at each member.
 func TestSendToTypes(t *testing.T) {
 	seen := &journal{}
 	handlers := func(i int, mux *receiver.Mux) {
@@ -131,8 +131,8 @@ func TestSendToTypes(t *testing.T) {
 	})
 }
 
-// TestHandOverForReal: transfer and drain move leadership of real members, and leave
-// ends one.
+// TestHandOverForReal: transfer and drain move the leadership between real members, and leave stops
+// one.
 func TestHandOverForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		leader := func() int {
@@ -152,7 +152,7 @@ func TestHandOverForReal(t *testing.T) {
 		if code := w.postTo(other, "/v1/transfer", "", &e); code != 409 ||
 			e.Code != adminapi.CodeNotLeader ||
 			!strings.Contains(e.Error, trioAddress(first).String()) {
-			t.Errorf("transfer by a follower: %d %+v, want 409 and who leads", code, e)
+			t.Errorf("transfer by a follower: %d %+v, want 409 and the leader", code, e)
 		}
 		var h adminapi.HandedOver
 		code := w.postTo(first, "/v1/transfer", fmt.Sprintf(`{"to": "n%d"}`, other), &h)
@@ -175,12 +175,12 @@ func TestHandOverForReal(t *testing.T) {
 		}
 		<-w.nodes[other].Done()
 		if code := w.postTo(other, "/v1/drain", "", &e); code != 503 || e.Code != adminapi.CodeClosed {
-			t.Errorf("drain of a node that has ended: %d %+v, want 503 %s", code, e, adminapi.CodeClosed)
+			t.Errorf("drain of a stopped node: %d %+v, want 503 %s", code, e, adminapi.CodeClosed)
 		}
 	})
 }
 
-// TestEventsForReal: a stream of a real node tells of a member that leaves.
+// TestEventsForReal: a stream of a real node reports a member that leaves.
 func TestEventsForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		f := newFeed(func() adminapi.Status { return adminapi.StatusOf(w.nodes[0].Status(), "") })
@@ -199,12 +199,12 @@ func TestEventsForReal(t *testing.T) {
 			}
 		}
 		if !slices.Contains(got, "leaving") {
-			t.Errorf("n2 was seen as %q, want leaving", got)
+			t.Errorf("n2 has the status %q, want leaving", got)
 		}
 		w.nodes[0].Close()
 		<-ended
 		if b := f.changesSince(1); !b.over {
-			t.Error("the node has closed, and its streams go on")
+			t.Error("the node has closed, but its stream stays open")
 		}
 	})
 }

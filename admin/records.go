@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// serveRecords answers with all records, or with those under ?prefix.
+// serveRecords responds with all records, or those whose key starts with ?prefix.
 func (h *handler) serveRecords(w http.ResponseWriter, r *http.Request) {
 	prefix, err := prefixOf(r)
 	if err != nil {
@@ -41,7 +41,7 @@ func prefixOf(r *http.Request) (string, error) {
 	}
 	for word := range query {
 		if word != "prefix" {
-			return "", fmt.Errorf("query %q: %s takes ?prefix", word, r.URL.Path)
+			return "", fmt.Errorf("unknown query %q: %s accepts ?prefix", word, r.URL.Path)
 		}
 	}
 	return query.Get("prefix"), nil

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestRecords are those of the node, in words that a person reads where they are text.
+// TestRecords: text values are strings, and other values are base64.
 func TestRecords(t *testing.T) {
 	node := leads()
 	owner := node.status.View.Members[0].Identity
@@ -50,6 +50,6 @@ func TestRecords(t *testing.T) {
 	New(node, "b").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/records?prefixx=a", nil))
 	if rec.Code != http.StatusBadRequest ||
 		!strings.Contains(rec.Body.String(), adminapi.CodeBadQuery) {
-		t.Errorf("got %d %s for a query that is not known", rec.Code, rec.Body)
+		t.Errorf("got %d %s for an unknown query", rec.Code, rec.Body)
 	}
 }

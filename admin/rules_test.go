@@ -19,11 +19,10 @@ var (
 	inLegend  = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
 )
 
-// added are the labels that are on every metric, or that Prometheus adds.
+// added has the labels of every metric, and those that Prometheus adds.
 var added = []string{"cluster", "instance", "le"}
 
-// unknownIn lists what an expression, or the text of its legend, uses and no node
-// exports: names, and labels that none of its metrics has.
+// unknownIn returns the names and labels in an expression and its legend that no node exports.
 func unknownIn(all map[string]*exported, expr, legend string) []string {
 	var faults []string
 	known := map[string]bool{}
@@ -60,7 +59,7 @@ func unknownIn(all map[string]*exported, expr, legend string) []string {
 	return faults
 }
 
-// ofARun is what a node exports in all: in a run, and what only a certificate brings.
+// ofARun returns all metrics of a node, including those that need a certificate.
 func ofARun(t *testing.T) map[string]*exported {
 	t.Helper()
 	all := running(t)
@@ -70,8 +69,8 @@ func ofARun(t *testing.T) map[string]*exported {
 	return all
 }
 
-// TestRulesUseWhatIsExported checks the expressions and annotations of the alerts, and that
-// docs/metrics.md has a runbook for each alert.
+// TestRulesUseWhatIsExported: alerts use only exported metrics, and docs/metrics.md has a runbook
+// for each alert.
 func TestRulesUseWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("../deploy/prometheus/alerts.yaml")
 	if err != nil {
@@ -88,7 +87,7 @@ func TestRulesUseWhatIsExported(t *testing.T) {
 		"MissingMember", "NoMetrics", "SlowSync", "Insecure",
 	} {
 		if !strings.Contains(string(text), "- alert: Athena"+want+"\n") {
-			t.Errorf("there is no rule Athena%s", want)
+			t.Errorf("no rule Athena%s", want)
 		}
 	}
 	for _, rule := range rules {
@@ -109,7 +108,7 @@ func TestRulesUseWhatIsExported(t *testing.T) {
 	}
 }
 
-// TestBoardUsesWhatIsExported, and has a panel for each metric.
+// TestBoardUsesWhatIsExported: the board uses only exported metrics, and has a panel for each.
 func TestBoardUsesWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("../deploy/grafana/athena.json")
 	if err != nil {
@@ -139,7 +138,7 @@ func TestBoardUsesWhatIsExported(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesAreFound holds the check itself.
+// TestUnknownNamesAreFound tests unknownIn.
 func TestUnknownNamesAreFound(t *testing.T) {
 	all := ofARun(t)
 	for _, c := range []struct {
@@ -159,7 +158,7 @@ func TestUnknownNamesAreFound(t *testing.T) {
 	}
 }
 
-// TestPromtool checks the rules, and plays what they say to series of samples.
+// TestPromtool checks the rules, and runs their tests.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -14,16 +14,15 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// sendEvent gives an event to one member or to all, and waits until its handlers there
-// have returned.
+// sendEvent sends an event to one member or to all, and waits for the handlers.
 func (h *handler) sendEvent(ctx context.Context, body adminapi.SendRequest) (any, error) {
 	switch {
 	case body.Name == "":
 		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
-			"name is missing: the name of the type of the event"}
+			"name is missing: must be the type name of the event"}
 	case body.Payload == nil:
 		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
-			"payload is missing: {} for an event without fields"}
+			"payload is missing: must be a JSON value, {} for an event without fields"}
 	}
 	event := receiver.JSON{Name: body.Name, Text: body.Payload}
 	outcomes := make(outcomes, cluster.MaxSize)
@@ -57,17 +56,17 @@ func (h *handler) broadcastEvent(
 	case len(results) == 0:
 		return nil, fmt.Errorf("%w: this node knows no active member", cluster.ErrNotActive)
 	}
-	taken := map[member.Address]bool{}
+	delivered := map[member.Address]bool{}
 	for _, r := range results {
 		if r.Err == nil {
-			taken[r.To.Address] = true
+			delivered[r.To.Address] = true
 		}
 	}
-	told := outcomes.waitForAll(ctx, taken)
+	failed := outcomes.waitForAll(ctx, delivered)
 	sent := adminapi.Sent{Results: make([]adminapi.SendResult, 0, len(results))}
 	for _, r := range results {
 		if r.Err == nil {
-			r.Err = told[r.To.Address]
+			r.Err = failed[r.To.Address]
 		}
 		one := adminapi.SendResult{Name: r.To.Name, Address: r.To.Address,
 			Result: adminapi.OutcomeHandled}
@@ -79,7 +78,7 @@ func (h *handler) broadcastEvent(
 	return sent, nil
 }
 
-// sendError tells a fault of the body from what a member has refused.
+// sendError turns an error of the payload into a bad request.
 func sendError(err error) error {
 	if errors.Is(err, receiver.ErrUnsendable) {
 		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
@@ -87,37 +86,37 @@ func sendError(err error) error {
 	return err
 }
 
-// outcome is what became of an event at a member that took it.
+// outcome is the result of an event at a member that received it.
 type outcome struct {
 	to  member.Address
 	err error
 }
 
-// outcomes has room for one of every member: who tells one never waits.
+// outcomes has room for one outcome of every member, so that sends never block.
 type outcomes chan outcome
 
 func (o outcomes) sendOption() cluster.SendOption {
 	return cluster.WithOutcome(func(to member.Address, err error) { o <- outcome{to, err} })
 }
 
-// waitForAll collects the outcomes at the members that took the event. Those that come too
-// late are not known.
+// waitForAll collects the outcomes at the members that received the event. If ctx ends first, the
+// missing ones are cluster.ErrUnknownOutcome.
 func (o outcomes) waitForAll(
-	ctx context.Context, taken map[member.Address]bool,
-) (told map[member.Address]error) {
-	told = map[member.Address]error{}
-	for len(told) < len(taken) {
+	ctx context.Context, delivered map[member.Address]bool,
+) (results map[member.Address]error) {
+	results = map[member.Address]error{}
+	for len(results) < len(delivered) {
 		select {
 		case one := <-o:
-			told[one.to] = one.err
+			results[one.to] = one.err
 		case <-ctx.Done():
-			for to := range taken {
-				if _, known := told[to]; !known {
-					told[to] = fmt.Errorf("%w: the event was taken, and its handler has not returned yet",
+			for to := range delivered {
+				if _, known := results[to]; !known {
+					results[to] = fmt.Errorf("%w: the event was delivered, but its handler has not returned",
 						cluster.ErrUnknownOutcome)
 				}
 			}
 		}
 	}
-	return told
+	return results
 }

@@ -23,22 +23,22 @@ const (
 	maxBodyBytes      = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
-	// writeTimeout is for the body of a request, what it asks for, and the answer. A
-	// stream of events has streamTimeout for each write.
+	// writeTimeout covers the body of a request, its operation and the response. An event
+	// stream has streamTimeout for each write instead.
 	writeTimeout    = readTimeout + adminapi.ActTimeout + 5*time.Second
 	idleTimeout     = time.Minute
 	shutdownTimeout = time.Second
 )
 
-// AccessOption changes how an admin API is served, and asked.
+// AccessOption configures Listen and Serve.
 type AccessOption func(*access)
 
 type access struct {
 	token *Token // nil for none
 }
 
-// WithToken makes Serve want a token of its callers and lets Listen accept
-// addresses that other machines reach.
+// WithToken makes Serve require a token, and lets Listen accept addresses that other machines can
+// reach.
 func WithToken(t *Token) AccessOption { return func(a *access) { a.token = t } }
 
 func accessOf(opts []AccessOption) (a access) {
@@ -48,9 +48,9 @@ func accessOf(opts []AccessOption) (a access) {
 	return a
 }
 
-// Listen opens "host:port" on loopback, with WithToken on any address, port 0 for any
-// that is free, or "unix:PATH", a socket for this user alone. A socket that nobody
-// serves any more is replaced.
+// Listen listens on "host:port" or on "unix:PATH". Without WithToken, the host must be a loopback
+// address. Port 0 chooses a free port. Only this user can connect to a Unix socket; a stale socket
+// file is replaced.
 func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
 	if err := adminapi.CheckListen(addr, accessOf(opts).token != nil); err != nil {
 		return nil, err
@@ -68,12 +68,12 @@ func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
 	return l, nil
 }
 
-// listenUnix makes the socket in a folder that nobody else can enter and moves
-// it to its place with its mode set, so that at no moment others can connect.
+// listenUnix creates the socket in a private directory, sets its mode and renames it to path, so
+// that other users can never connect.
 func listenUnix(path string) (net.Listener, error) {
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return nil, errors.New("another process serves it: stop that, or choose another path")
+		return nil, errors.New("socket in use: stop the other process or choose another path")
 	}
 	if err := adminapi.CheckSocket(path); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // it would look for the name of before
+	l.SetUnlinkOnClose(false) // it would remove the name before the rename
 	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, path)); err != nil {
 		l.Close()
 		return nil, err
@@ -96,22 +96,22 @@ func listenUnix(path string) (net.Listener, error) {
 	return &socket{l, path}, nil
 }
 
-// socket is a listener that takes its name away when it is closed.
+// socket is a listener that removes its file on Close.
 type socket struct {
 	net.Listener
 	path string
 }
 
-// Addr is the name to which the socket was moved.
+// Addr returns the final path of the socket.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 // Close implements net.Listener.
 func (s *socket) Close() error {
-	// First the name: afterwards it may be the socket of a later process.
+	// Remove comes first: after Close, the path may belong to the socket of another process.
 	return errors.Join(os.Remove(s.path), s.Listener.Close())
 }
 
-// AddrOf is the address of a listener as Listen and NewClient take it.
+// AddrOf returns the address of a listener in the form that Listen accepts.
 func AddrOf(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return adminapi.UnixPrefix + l.Addr().String()
@@ -119,19 +119,16 @@ func AddrOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// Serve answers on a listener of Listen until ctx ends. The contexts of requests end
-// then, and they have a second to answer. It closes l. The error is nil after the end
-// of ctx.
+// Serve serves h on a listener of Listen until ctx ends, and closes l. When ctx ends, the contexts
+// of requests end too, and requests have one second to finish; the error is then nil.
 //
-// On loopback only requests addressed to this machine by its loopback names are
-// answered: a page of another site may let its own name resolve to 127.0.0.1, but
-// cannot change the Host that browsers send. With WithToken requests must show the
-// token; without, an address that other machines reach is refused. Health checks need
-// neither that Host nor the token: without them they get the status and the code alone.
+// On loopback, the Host of a request must be localhost or a loopback address, so that a page of
+// another site whose name resolves to 127.0.0.1 cannot use the API. With WithToken, requests must
+// have the token; without it, Serve refuses a listener that other machines can reach. Health
+// checks need neither Host nor token, but without them the response has only status and code.
 //
-// At most 256 connections are open at once, a quarter of them of one other address, and
-// half of them of one prefix of IPv6. Above that the oldest connection that is neither a
-// stream nor acts is closed for a new one.
+// At most 256 connections are open, 64 from one other address and 128 from one IPv6 /64. For one
+// more, Serve closes the oldest connection that is neither a stream nor a write request.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token
@@ -156,7 +153,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 		MaxHeaderBytes:    adminapi.MaxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConnection,
-		ErrorLog:          log.New(io.Discard, "", 0), // it tells of callers, not of the node
+		ErrorLog:          log.New(io.Discard, "", 0), // it reports only errors of callers
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -166,7 +163,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 		bound, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer stop()
 		if srv.Shutdown(bound) != nil {
-			_ = srv.Close() // requests that did not end; nothing else can go wrong
+			_ = srv.Close() // closes the requests that did not finish
 		}
 	}()
 	err := srv.Serve(newLimited(l))
@@ -178,7 +175,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 	return fmt.Errorf("admin: serve on %s: %w", AddrOf(l), err)
 }
 
-// isOpen reports whether other machines reach a listener.
+// isOpen reports whether other machines can reach a listener.
 func isOpen(l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
 	return ok && !at.IP.IsLoopback()
@@ -193,11 +190,11 @@ func loopbackHost(next http.Handler) http.Handler {
 		switch {
 		case adminapi.IsLoopback(host):
 			next.ServeHTTP(w, r)
-		case isHealth(r): // a load balancer sends its own Host, or none
-			codeAlone(next).ServeHTTP(w, r)
+		case isHealth(r): // load balancers send another Host, or none
+			hideDetails(next).ServeHTTP(w, r)
 		default:
 			adminapi.WriteError(w, http.StatusForbidden, adminapi.CodeForbidden,
-				"the Host of a request must be localhost or a loopback address")
+				"Host must be localhost or a loopback address")
 		}
 	})
 }

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve answers for a node until the test ends, and returns where.
+// serve serves the API of a node until the test ends, and returns the address.
 func serve(t *testing.T, addr string, node fake, opts ...admin.AccessOption) string {
 	t.Helper()
 	l, err := admin.Listen(addr, opts...)
@@ -89,17 +89,17 @@ func TestClientErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Status(t.Context()); err == nil || errors.As(err, &answered) {
-		t.Errorf("Status of nobody: %v, want an error that no node gave", err)
+		t.Errorf("Status without a server: %v, want an error that is not an *Error", err)
 	}
 }
 
 func TestListenRefuses(t *testing.T) {
 	for addr, want := range map[string]string{
-		"":                    "want host:port",
-		"7070":                "want host:port",
-		"127.0.0.1:http":      "want host:port",
-		"127.0.0.1:70700":     "want host:port",
-		"unix:":               "want unix:PATH",
+		"":                    "must be host:port",
+		"7070":                "must be host:port",
+		"127.0.0.1:http":      "must be host:port",
+		"127.0.0.1:70700":     "must be host:port",
+		"unix:":               "must be unix:PATH",
 		":7070":               "needs a token",
 		"0.0.0.0:7070":        "needs a token",
 		"10.0.0.1:7070":       "needs a token",
@@ -107,8 +107,8 @@ func TestListenRefuses(t *testing.T) {
 		"[2001:db8::1]:7070":  "needs a token",
 		"localhost.evil:7070": "needs a token",
 
-		"unix:/tmp/" + strings.Repeat("x", 110):              "must be shorter by",
-		"unix:/tmp/" + strings.Repeat("x", 90) + "/a/socket": "must be shorter by",
+		"unix:/tmp/" + strings.Repeat("x", 110):              "too long",
+		"unix:/tmp/" + strings.Repeat("x", 90) + "/a/socket": "too long",
 	} {
 		l, err := admin.Listen(addr)
 		if err == nil {
@@ -120,11 +120,11 @@ func TestListenRefuses(t *testing.T) {
 	}
 	taken := serve(t, "127.0.0.1:0", fake{})
 	if _, err := admin.Listen(taken); err == nil || errors.Is(err, adminapi.ErrAddress) {
-		t.Errorf("Listen(%q) twice: %v, want an error that is none of the address", taken, err)
+		t.Errorf("Listen(%q) twice: %v, want an error that is not ErrAddress", taken, err)
 	}
 }
 
-// TestSocket holds who can connect to a socket, and what becomes of its name.
+// TestSocket checks the mode of a socket, and when its file is replaced or removed.
 func TestSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "admin")
@@ -137,33 +137,32 @@ func TestSocket(t *testing.T) {
 
 	l, err := admin.Listen("unix:" + path)
 	if err != nil {
-		t.Fatalf("over a socket that nobody serves: %v", err)
+		t.Fatalf("over a stale socket: %v", err)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode of the socket: %v, %v, want 0600", info.Mode(), err)
 	}
 	if _, err := admin.Listen("unix:" + path); err == nil {
-		t.Error("Listen over a socket that is served: no error")
+		t.Error("Listen over a socket in use: no error")
 	}
 	l.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("after Close: %v, %v, want nothing left", left, err)
 	}
 
-	if err := os.WriteFile(path, []byte("of somebody"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("of another"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.Listen("unix:" + path); err == nil {
 		t.Error("Listen over a file: no error")
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "of somebody" {
+	if text, err := os.ReadFile(path); err != nil || string(text) != "of another" {
 		t.Errorf("the file: %q, %v, want it as before", text, err)
 	}
 }
 
-// TestHost keeps pages of other sites out, whose name was made to resolve to
-// this machine.
+// TestHost refuses requests by names that resolve to this machine, as in DNS rebinding.
 func TestHost(t *testing.T) {
 	addr := serve(t, "127.0.0.1:0", leading(t))
 	_, port, err := net.SplitHostPort(addr)

@@ -15,22 +15,22 @@ import (
 
 // Limits of streams of events.
 const (
-	// streamTimeout is how long one write to a reader that takes nothing may block.
+	// streamTimeout limits how long a write to a slow reader may block.
 	streamTimeout = 30 * time.Second
-	// reconnectInterval is when a browser comes back after the end of a stream.
+	// reconnectInterval is how long a browser waits before it reconnects.
 	reconnectInterval = time.Second
 )
 
-// streams answers /v1/events, and counts all streams that only tell.
+// streams serves /v1/events, and counts all read-only streams.
 type streams struct {
 	feed *feed
 	open atomic.Int64
 }
 
-// place is where a stream begins.
+// place is the position at which a stream begins.
 type place struct {
-	lastID string // continue after it; empty for none
-	follow bool   // go on with what is to come
+	lastID string // the last event that the reader has; empty for none
+	follow bool   // keep the stream open for later changes
 }
 
 func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
@@ -47,12 +47,12 @@ func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// admitStream answers by a stream of events, unless too many are open.
+// admitStream runs a stream, unless too many are open.
 func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > adminapi.MaxEventStreams {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
-			fmt.Sprintf("%d streams of events are open, and no more may be: end one",
+			fmt.Sprintf("busy: %d event streams are open, which is the maximum: close one",
 				adminapi.MaxEventStreams))
 		return
 	}
@@ -60,7 +60,7 @@ func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()
 	run()
 }
 
-// placeOf reads the query, and the header that browsers send when they come back.
+// placeOf reads the query, and the header that browsers send when they reconnect.
 func placeOf(r *http.Request) (place, error) {
 	at := place{lastID: r.Header.Get("Last-Event-ID"), follow: true}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -79,20 +79,22 @@ func placeOf(r *http.Request) (place, error) {
 				return at, fmt.Errorf("query follow=%q: must be true, 1, false or 0", value)
 			}
 		default:
-			return at, fmt.Errorf("query %q: %s takes ?last_event_id and ?follow", word, r.URL.Path)
+			return at, fmt.Errorf("unknown query %q: %s accepts ?last_event_id and ?follow",
+				word, r.URL.Path)
 		}
 	}
 	return at, nil
 }
 
-// stream is one reader.
+// stream is the event stream of one reader.
 type stream struct {
 	*eventWriter
 	feed *feed
-	next uint64 // number of the change that it reads next
+	next uint64 // number of the next change
 }
 
-// writeAll writes until the reader, the node, or what was asked for ends.
+// writeAll writes events until the reader or the node has gone, or, without follow, up to the
+// snapshot.
 func (s *stream) writeAll(r *http.Request, at place) {
 	var known bool
 	s.next, known = s.feed.findAfter(at.lastID)
@@ -127,8 +129,8 @@ func (s *stream) writeAll(r *http.Request, at place) {
 	}
 }
 
-// writeBatch writes changes. Where some are missing, a reader that goes on gets a snapshot
-// in the place of all.
+// writeBatch writes changes. If some are missing and the stream stays open, it writes a snapshot
+// instead.
 func (s *stream) writeBatch(b batch, follow bool) {
 	if b.missed > 0 {
 		s.writeEvent("", adminapi.EventLagged, adminapi.Encode(adminapi.Lagged{Missed: b.missed}))
@@ -139,7 +141,7 @@ func (s *stream) writeBatch(b batch, follow bool) {
 		}
 	}
 	for _, e := range b.entries {
-		if e.kind == adminapi.EventLagged { // this process was too slow itself
+		if e.kind == adminapi.EventLagged { // this process read the events of the node too slowly
 			s.writeEvent("", e.kind, e.data)
 			if follow {
 				s.writeSnapshot()
@@ -152,30 +154,30 @@ func (s *stream) writeBatch(b batch, follow bool) {
 	}
 }
 
-// writeSnapshot writes the present status; what comes next is later.
+// writeSnapshot writes the current status, and continues with later changes.
 func (s *stream) writeSnapshot() {
 	number, data := s.feed.takeSnapshot()
 	s.writeEvent(s.feed.eventID(number), adminapi.EventSnapshot, data)
 	s.next = number + 1
 }
 
-// eventWriter writes server-sent events to one reader. The first error ends it.
+// eventWriter writes server-sent events to one reader. After the first error it writes nothing.
 type eventWriter struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	err error
 }
 
-// beginEvents writes the head of a stream.
+// beginEvents sets the headers of an event stream.
 func beginEvents(w http.ResponseWriter) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // of proxies that collect answers
+	h.Set("X-Accel-Buffering", "no") // disables the buffering of nginx
 	rc := http.NewResponseController(w)
-	// What bounds the reading of a request must not end the stream. Where there is no
-	// connection, as in a test, nothing does.
+	// The read deadline of the request must not end the stream. In tests there is no connection,
+	// and the error is ignored.
 	_ = rc.SetReadDeadline(time.Time{})
 	return &eventWriter{w: w, rc: rc}
 }
@@ -187,12 +189,12 @@ func (e *eventWriter) writeEvent(id, kind string, data []byte) {
 	e.writeText("event: %s\ndata: %s\n\n", kind, data)
 }
 
-// writeComment is a sign of life.
+// writeComment writes a keep-alive.
 func (e *eventWriter) writeComment() { e.writeText(":\n\n") }
 
 func (e *eventWriter) writeText(format string, args ...any) {
 	if e.err == nil {
-		_ = e.rc.SetWriteDeadline(time.Now().Add(streamTimeout)) // see SetReadDeadline
+		_ = e.rc.SetWriteDeadline(time.Now().Add(streamTimeout)) // fails only in tests
 		_, e.err = fmt.Fprintf(e.w, format, args...)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// living is a node whose events the test gives.
+// living is a node with the events of the test.
 type living struct {
 	fake
 	events chan cluster.Event // closed when the node closes
@@ -39,15 +39,14 @@ func (n living) Events(ctx context.Context) iter.Seq[cluster.Event] {
 	}
 }
 
-// joins is n3 as it becomes a member for the n-th time.
+// joins returns the event that n3 joins for the n-th time.
 func (n living) joins(times uint64) {
 	m := n.View.Members[2]
 	m.Status, m.Gone, m.Incarnation = member.Active, false, times
 	n.events <- cluster.MemberChanged{Member: m}
 }
 
-// wires is a listener in memory. Its connections hold nothing: who writes waits until
-// the other side reads.
+// wires is a listener in memory with unbuffered connections.
 type wires struct {
 	dialed chan net.Conn
 	closed chan struct{}
@@ -70,7 +69,7 @@ type wireAddr struct{}
 func (wireAddr) Network() string { return "wire" }
 func (wireAddr) String() string  { return "wire" }
 
-// served is a node that answers in a bubble.
+// served is a node with its API in a bubble.
 type served struct {
 	t    *testing.T
 	node living
@@ -95,10 +94,10 @@ func serveInBubble(t *testing.T, opts ...admin.AccessOption) *served {
 	return s
 }
 
-// closeNode ends the node.
+// closeNode closes the node.
 func (s *served) closeNode() { s.closed.Do(func() { close(s.node.events) }) }
 
-// end ends the node and its server.
+// end closes the node and its server.
 func (s *served) end() {
 	s.t.Helper()
 	s.closeNode()
@@ -117,7 +116,7 @@ type reader struct {
 	body *bufio.Reader
 }
 
-// get asks on a connection of its own and reads the head of the answer.
+// get sends a GET on a new connection and reads the header of the response.
 func (s *served) get(path string, header ...string) *reader {
 	s.t.Helper()
 	here, there := net.Pipe()
@@ -136,16 +135,16 @@ func (s *served) get(path string, header ...string) *reader {
 	return r
 }
 
-// told is one event as it travelled; only comment is set for a comment.
-type told struct{ id, kind, data string }
+// sent is one event of a stream. A comment has only data.
+type sent struct{ id, kind, data string }
 
-// next reads an event or a comment; the zero value at the end of the stream.
-func (r *reader) next() (e told) {
+// next reads an event or a comment. It returns the zero value at the end of the stream.
+func (r *reader) next() (e sent) {
 	r.t.Helper()
 	for {
 		line, err := r.body.ReadString('\n')
 		if err == io.EOF {
-			return told{}
+			return sent{}
 		} else if err != nil {
 			r.t.Fatalf("reading a stream: %v after %q", err, line)
 		}
@@ -158,14 +157,14 @@ func (r *reader) next() (e told) {
 			e.data = strings.TrimSpace(value)
 		case line == ":\n":
 			e.kind = "comment"
-		case line == "\n" && e != told{}:
+		case line == "\n" && e != sent{}:
 			return e
 		}
 	}
 }
 
-// want reads events of these types and returns them.
-func (r *reader) want(kinds ...string) (all []told) {
+// want reads events, checks their types and returns them.
+func (r *reader) want(kinds ...string) (all []sent) {
 	r.t.Helper()
 	for _, kind := range kinds {
 		e := r.next()
@@ -177,7 +176,7 @@ func (r *reader) want(kinds ...string) (all []told) {
 	return all
 }
 
-// TestStream: the present view first, then each change with a number that grows.
+// TestStream: a snapshot first, then each change with the next number.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -195,7 +194,7 @@ func TestStream(t *testing.T) {
 			Leader: s.node.View.Members[1], Version: 5, Quorate: true, Cause: "crash",
 		}
 		s.node.events <- cluster.LeaderChanged{}
-		all := append([]told{first}, r.want("member", "leader", "leader")...)
+		all := append([]sent{first}, r.want("member", "leader", "leader")...)
 		at := time.Now().UTC().Format(time.RFC3339Nano)
 		for i, want := range []string{"", `{"time": "` + at + `", "before": null, "member": {
 			"name": "n3", "address": "10.0.0.3:7000", "seed": false, "status": "active",
@@ -214,8 +213,8 @@ func TestStream(t *testing.T) {
 			}
 		}
 		s.closeNode()
-		if e := r.next(); e != (told{}) {
-			t.Errorf("after the end of the node: %+v, want the end of the stream", e)
+		if e := r.next(); e != (sent{}) {
+			t.Errorf("after the node has closed: %+v, want the end of the stream", e)
 		}
 		r.conn.Close()
 		r = s.get("/v1/events")
@@ -225,8 +224,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithItsServer, at once, where the node goes on. The server itself looks
-// after some milliseconds whether its connections are gone.
+// TestStreamEndsWithItsServer while the node keeps running. The server polls for closed
+// connections every few milliseconds.
 func TestStreamEndsWithItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -236,7 +235,7 @@ func TestStreamEndsWithItsServer(t *testing.T) {
 		s.stop()
 		r.want("")
 		if err := <-s.done; err != nil || time.Since(began) > 20*time.Millisecond {
-			t.Errorf("Serve ended after %v with %v, want at once and nil", time.Since(began), err)
+			t.Errorf("Serve ended after %v with %v, want no delay and nil", time.Since(began), err)
 		}
 		s.done <- nil
 		r.conn.Close()
@@ -244,8 +243,8 @@ func TestStreamEndsWithItsServer(t *testing.T) {
 	})
 }
 
-// TestStreamContinues after the last event that a reader had, by header or query, and
-// begins anew where the node does not know it.
+// TestStreamContinues after the last event id, from header or query, or starts with a snapshot if
+// the node does not have that event.
 func TestStreamContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -293,8 +292,8 @@ func TestStreamContinues(t *testing.T) {
 	})
 }
 
-// TestSlowReader is told what it missed and gets a snapshot; the node, and others,
-// never wait for it, and what it missed takes no room.
+// TestSlowReader gets the number of missed events and a snapshot. It delays neither the node nor
+// other readers, and needs no memory.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -332,7 +331,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestLaggedNode: where the process itself was too slow for its node, readers learn it.
+// TestLaggedNode: if the process itself missed events of the node, readers get lagged.
 func TestLaggedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -353,8 +352,8 @@ func TestLaggedNode(t *testing.T) {
 	})
 }
 
-// TestQuietStream lives as long as its reader: no bound of a request ends it, and
-// comments come between.
+// TestQuietStream: the timeouts of requests do not end an idle stream, and comments keep it
+// alive.
 func TestQuietStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -374,7 +373,7 @@ func TestQuietStream(t *testing.T) {
 	})
 }
 
-// TestStuckReader is cut off: it holds a place that another could have.
+// TestStuckReader: a stream whose reader does not read is closed.
 func TestStuckReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -388,8 +387,8 @@ func TestStuckReader(t *testing.T) {
 	})
 }
 
-// TestManyStreams: of thousands that come, as many get a stream as may; the others
-// are told, or hung up on, and the node answers all the same.
+// TestManyStreams: of thousands of readers, MaxEventStreams get a stream; the others get an error
+// or are closed, and the node still serves other requests.
 func TestManyStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -428,8 +427,8 @@ func TestManyStreams(t *testing.T) {
 	})
 }
 
-// TestManyConnections: who holds all connections takes no more files than that, and
-// loses them soon.
+// TestManyConnections: a host that opens many connections uses at most MaxConnections files, and
+// idle connections are closed.
 func TestManyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -448,12 +447,12 @@ func TestManyConnections(t *testing.T) {
 			}
 		}
 		if want := 2000 - adminapi.MaxConnections; hungUp != want {
-			t.Errorf("%d of 2000 connections were hung up on, want %d", hungUp, want)
+			t.Errorf("%d of 2000 connections were closed, want %d", hungUp, want)
 		}
 		time.Sleep(6 * time.Second)
 		r := s.get("/v1/status")
 		if r.resp.StatusCode != 200 {
-			t.Errorf("GET /v1/status when the idle ones were cut: %d", r.resp.StatusCode)
+			t.Errorf("GET /v1/status after the idle ones were closed: %d", r.resp.StatusCode)
 		}
 		for _, c := range append(idle, r.conn) {
 			c.Close()
@@ -462,7 +461,7 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
-// TestStreamOfAnotherSite is refused: a page could not read it, but hold its place.
+// TestStreamOfAnotherSite is refused: the page could not read it, but would use up a stream.
 func TestStreamOfAnotherSite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)

@@ -59,7 +59,7 @@ func TestReadTokenRefuses(t *testing.T) {
 	}
 }
 
-// TestToken: everything but health and the page wants it, and nobody learns more than that.
+// TestToken: all paths except health checks and the page need the token, and unknown paths too.
 func TestToken(t *testing.T) {
 	token := readToken(t, tokenFile(t, "  "+tokenText+"\r\n", 0o600))
 	addr := serve(t, "127.0.0.1:0", leading(t), admin.WithToken(token))
@@ -99,7 +99,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// askWith asks with a header, where the value is not empty.
+// askWith sends a GET with a header, unless the value is empty.
 func askWith(t *testing.T, addr, path, name, value string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+path, nil)
@@ -117,7 +117,7 @@ func askWith(t *testing.T, addr, path, name, value string) *http.Response {
 	return resp
 }
 
-// TestTokenOfClient: the client shows it, and is told where it has none.
+// TestTokenOfClient: the client sends its token; without one it gets an error with a remedy.
 func TestTokenOfClient(t *testing.T) {
 	token := readToken(t, tokenFile(t, tokenText, 0o600))
 	addr := serve(t, "unix:"+filepath.Join(t.TempDir(), "admin"), leading(t), admin.WithToken(token))
@@ -128,7 +128,7 @@ func TestTokenOfClient(t *testing.T) {
 	var told *adminclient.Error
 	if _, err := without.Status(t.Context()); !errors.As(err, &told) || told.Status != 401 ||
 		told.Code != adminapi.CodeUnauthorized || !strings.Contains(told.Text, "--admin-token-file") {
-		t.Errorf("without the token: %v, want 401 and what to do", err)
+		t.Errorf("without the token: %v, want 401 and the remedy", err)
 	}
 	with, err := adminclient.New(addr, adminclient.WithToken(token.Current))
 	if err != nil {
@@ -139,8 +139,8 @@ func TestTokenOfClient(t *testing.T) {
 	}
 }
 
-// TestTokenChanges with its file, within a second, and is worth nothing any more when
-// the file is gone or open to others.
+// TestTokenChanges with its file, within a second, and is void when the file is removed or
+// readable by others.
 func TestTokenChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := tokenFile(t, tokenText, 0o600)
@@ -181,7 +181,7 @@ func TestTokenChanges(t *testing.T) {
 	})
 }
 
-// TestOpenAddress: other machines reach it with the token alone, by whatever name.
+// TestOpenAddress: other machines need only the token, with any Host.
 func TestOpenAddress(t *testing.T) {
 	token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
 	for _, addr := range []string{":7070", "0.0.0.0:7070", "example.org:7070"} {

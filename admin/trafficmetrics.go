@@ -12,12 +12,12 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// memberFamilies tell of the other members. Their addresses are labels only while
-// they are members: there are never more than the size of the cluster.
+// memberFamilies are the metrics of other members. The label peer has only present members, so at
+// most Size values.
 var memberFamilies = []family{
 	{"athena_heartbeat_rtt_seconds",
-		"Round trip to a member, smoothed, as its connection measures it.", gauge, []string{"peer"},
-		func(l look, s *sink) {
+		"Smoothed round-trip time of the connection to a member.", gauge, []string{"peer"},
+		func(l snapshot, s *sink) {
 			for _, p := range l.Peers {
 				if _, ok := l.View.Members.Find(p.Address); ok && p.Connected {
 					s.addValue(p.RTT.Seconds(), p.Address.String())
@@ -25,23 +25,23 @@ var memberFamilies = []family{
 			}
 		}},
 	{"athena_heartbeats_missed_total",
-		"Late heartbeats: of the leader, or, on the leader, of a member.", counter, []string{"peer"},
-		func(l look, s *sink) {
+		"Late heartbeats of the leader, or, on the leader, of a member.", counter, []string{"peer"},
+		func(l snapshot, s *sink) {
 			for _, m := range l.View.Members {
 				if m.Address != l.Self.Address {
 					s.addCount(l.Counts.Missed[m.Address], m.Address.String())
 				}
 			}
 		}},
-	{"athena_member_transitions_total", "Changes of the status of a member that this node saw.",
-		counter, []string{"from", "to"}, func(l look, s *sink) {
+	{"athena_member_transitions_total", "Changes of the status of a member.",
+		counter, []string{"from", "to"}, func(l snapshot, s *sink) {
 			for t, n := range l.Counts.Transitions {
 				s.addCount(n, statusLabel(t.From), statusLabel(t.To))
 			}
 		}},
 }
 
-// statusLabel is a status in the words of the API; none is no member.
+// statusLabel returns the label of a status; "none" stands for no member.
 func statusLabel(s member.Status) string {
 	if s == member.None {
 		return "none"
@@ -49,39 +49,39 @@ func statusLabel(s member.Status) string {
 	return s.String()
 }
 
-// transportFamilies tell of connections and frames.
+// transportFamilies are the metrics of connections and frames.
 var transportFamilies = []family{
-	{"athena_dropped_messages_total", "Messages that changed nothing, by reason.", counter,
+	{"athena_dropped_messages_total", "Messages that were dropped or ignored, by reason.", counter,
 		[]string{"reason"}, readDropped},
 	{"athena_transport_bytes_total", "Bytes of frames, by direction and kind.", counter,
-		[]string{"dir", "kind"}, func(l look, s *sink) {
+		[]string{"dir", "kind"}, func(l snapshot, s *sink) {
 			eachTraffic(l, func(t transport.Traffic, dir, kind string) { s.addCount(t.Bytes, dir, kind) })
 		}},
 	{"athena_transport_messages_total", "Frames, by direction and kind.", counter,
-		[]string{"dir", "kind"}, func(l look, s *sink) {
+		[]string{"dir", "kind"}, func(l snapshot, s *sink) {
 			eachTraffic(l, func(t transport.Traffic, dir, kind string) { s.addCount(t.Messages, dir, kind) })
 		}},
-	{"athena_transport_handshakes_total", "Handshakes with other nodes, by how they ended.", counter,
-		[]string{"result"}, func(l look, s *sink) {
+	{"athena_transport_handshakes_total", "Handshakes with other nodes, by result.", counter,
+		[]string{"result"}, func(l snapshot, s *sink) {
 			for r := range mesh.Results {
 				s.addCount(l.Transport.Handshakes[r.String()], r.String())
 			}
 		}},
 	{"athena_transport_duplicate_connections_total",
-		"Connections that ended because another one of the same pair stays.", counter, nil,
-		func(l look, s *sink) { s.addCount(l.Transport.Duplicates) }},
+		"Connections closed because the two nodes had another one.", counter, nil,
+		func(l snapshot, s *sink) { s.addCount(l.Transport.Duplicates) }},
 	{"athena_tls_cert_expiry_timestamp_seconds",
-		"Until when others accept the certificate of this node: it, or an authority above it, ends. " +
-			"Absent for one made of a secret, which renews itself.",
-		gauge, nil, func(l look, s *sink) {
+		"Earliest expiry in the certificate chain of this node. Absent with a secret, whose " +
+			"certificates renew themselves.",
+		gauge, nil, func(l snapshot, s *sink) {
 			if !l.CertificateExpires.IsZero() {
 				s.addValue(float64(l.CertificateExpires.Unix()))
 			}
 		}},
 }
 
-// readDropped adds up what the protocol, the node and the transport dropped.
-func readDropped(l look, s *sink) {
+// readDropped adds the drops of the protocol, the node and the transport.
+func readDropped(l snapshot, s *sink) {
 	counts := maps.Clone(l.Dropped)
 	if counts == nil {
 		counts = map[string]uint64{}
@@ -94,10 +94,10 @@ func readDropped(l look, s *sink) {
 	}
 }
 
-// datagrams is the kind of what is sent with cluster.BestEffort.
+// datagrams is the kind of events sent with cluster.BestEffort.
 const datagrams = "datagram"
 
-func eachTraffic(l look, f func(t transport.Traffic, dir, kind string)) {
+func eachTraffic(l snapshot, f func(t transport.Traffic, dir, kind string)) {
 	for k := range transport.Kinds {
 		f(l.Transport.Sent[k], "sent", k.String())
 		f(l.Transport.Received[k], "received", k.String())
@@ -106,11 +106,11 @@ func eachTraffic(l look, f func(t transport.Traffic, dir, kind string)) {
 	f(l.Transport.DatagramsReceived, "received", datagrams)
 }
 
-// eventFamilies tell of the events of the application. Types are those that this
-// program registered or sends: no peer can make a label up.
+// eventFamilies are the metrics of application events. The label type has only types that this
+// program registers or sends, so peers cannot add labels.
 var eventFamilies = []family{
-	{"athena_receiver_queue_depth", "Events that wait for a handler.", gauge, []string{"type"},
-		func(l look, s *sink) {
+	{"athena_receiver_queue_depth", "Events waiting for a handler.", gauge, []string{"type"},
+		func(l snapshot, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event != "" && !r.Stream {
 					s.addValue(float64(r.Queued), r.Event)
@@ -118,8 +118,8 @@ var eventFamilies = []family{
 			}
 		}},
 	{"athena_receiver_dropped_total",
-		"Events that no handler took: dropped, rejected (queue full), malformed, or unhandled.",
-		counter, []string{"type", "reason"}, func(l look, s *sink) {
+		"Events that no handler got, by reason: dropped, rejected (queue full), malformed or unhandled.",
+		counter, []string{"type", "reason"}, func(l snapshot, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event == "" {
 					s.addCount(r.Dropped, "", "unhandled")
@@ -130,25 +130,25 @@ var eventFamilies = []family{
 				s.addCount(r.Malformed, typeLabel(r), "malformed")
 			}
 		}},
-	{"athena_receiver_duration_seconds", "How long handlers had an event, of one event of 16.",
-		buckets, []string{"type"}, func(l look, s *sink) {
+	{"athena_receiver_duration_seconds", "Duration of handlers, sampled from one event in 16.",
+		buckets, []string{"type"}, func(l snapshot, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event != "" && !r.Stream {
 					s.addDurations(r.Took, r.Event)
 				}
 			}
 		}},
-	{"athena_requests_total", "Requests of this node, by type and how they ended.", counter,
-		[]string{"type", "code"}, func(l look, s *sink) {
+	{"athena_requests_total", "Requests of this node, by type and result.", counter,
+		[]string{"type", "code"}, func(l snapshot, s *sink) {
 			for r, n := range l.Counts.Requests {
 				s.addCount(n, strings.ToValidUTF8(r.Type, "?"), r.Code)
 			}
 		}},
-	{"athena_watch_lagged_total", "How often a reader of events was too slow.", counter, nil,
-		func(l look, s *sink) { s.addCount(l.Counts.Lagged) }},
+	{"athena_watch_lagged_total", "Times that a reader of events was too slow.", counter, nil,
+		func(l snapshot, s *sink) { s.addCount(l.Counts.Lagged) }},
 }
 
-// typeLabel tells the streams of a name from the events of a type of that name.
+// typeLabel returns the label of an event type, or of a stream with the prefix stream:.
 func typeLabel(r receiver.Stats) string {
 	if r.Stream {
 		return "stream:" + r.Event

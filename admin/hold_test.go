@@ -23,28 +23,27 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// trusted is for how long the nodes of an arena rely on what they hold.
+// trusted is the remaining lease of the nodes of a testCluster.
 const trusted = 900 * time.Millisecond
 
-// arena is three nodes that share a table of records, with a server each, in a bubble.
-type arena struct {
+// testCluster is three nodes with a common table of records, each with a server, in a bubble.
+type testCluster struct {
 	t     *testing.T
 	table *record.Memory
-	nodes [3]*combatant
+	nodes [3]*testNode
 	ends  atomic.Pointer[time.Time] // of the nodes' trust; nil while a leader extends it
 }
 
-// remaining is how long the nodes rely on what they hold.
-func (a *arena) remaining() time.Duration {
+// remaining returns the remaining lease of the nodes.
+func (a *testCluster) remaining() time.Duration {
 	if ends := a.ends.Load(); ends != nil {
 		return max(0, time.Until(*ends))
 	}
 	return trusted
 }
 
-// combatant is a node of an arena, and a listener in memory. Its connections hold
-// nothing: who writes waits until the other side reads.
-type combatant struct {
+// testNode is a node of a testCluster, and a listener in memory with unbuffered connections.
+type testNode struct {
 	saying
 	store  record.Store
 	dialed chan net.Conn
@@ -53,15 +52,15 @@ type combatant struct {
 	done   chan error
 }
 
-func (n *combatant) Records() record.Store { return n.store }
+func (n *testNode) Records() record.Store { return n.store }
 
-// records returns what the node sees under a prefix.
-func (n *combatant) recordsUnder(prefix string) []member.Record {
+// records returns the records under a prefix.
+func (n *testNode) recordsUnder(prefix string) []member.Record {
 	records, _ := n.store.List(context.Background(), prefix)
 	return records
 }
 
-func (n *combatant) Accept() (net.Conn, error) {
+func (n *testNode) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.dialed:
 		return c, nil
@@ -70,22 +69,21 @@ func (n *combatant) Accept() (net.Conn, error) {
 	}
 }
 
-func (n *combatant) Close() error   { close(n.closed); return nil }
-func (n *combatant) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
+func (n *testNode) Close() error   { close(n.closed); return nil }
+func (n *testNode) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
 
-func inArena(t *testing.T, test func(*testing.T, *arena)) {
+func inCluster(t *testing.T, test func(*testing.T, *testCluster)) {
 	t.Helper()
-	inArenaOver(t, func(s record.Store) record.Store { return s }, test)
+	inClusterOver(t, func(s record.Store) record.Store { return s }, test)
 }
 
-// inArenaOver is inArena with what the callers of a node go through in the place of its
-// store.
-func inArenaOver(
-	t *testing.T, over func(record.Store) record.Store, test func(*testing.T, *arena),
+// inClusterOver is inCluster with stores that wrap returns instead of those of the nodes.
+func inClusterOver(
+	t *testing.T, over func(record.Store) record.Store, test func(*testing.T, *testCluster),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := &arena{t: t, table: record.NewMemory()}
+		a := &testCluster{t: t, table: record.NewMemory()}
 		var roster member.Roster
 		for i := range a.nodes {
 			m := member.Member{Name: fmt.Sprint("n", i), Status: member.Active}
@@ -93,7 +91,7 @@ func inArenaOver(
 			roster = append(roster, m)
 		}
 		for i := range a.nodes {
-			n := &combatant{
+			n := &testNode{
 				store:  a.table.Store(trioAddress(i).String()),
 				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
 			}
@@ -112,13 +110,13 @@ func inArenaOver(
 	})
 }
 
-// cable is the end of a connection at a client, which a network may hold up.
+// cable is the client side of a connection. Its network may delay it.
 type cable struct {
 	net.Conn
 	*network
 }
 
-// network lets through what comes once its channel is closed.
+// network delays bytes to a client until its channel is closed.
 type network struct{ flows atomic.Pointer[chan struct{}] }
 
 func newNetwork() *network {
@@ -127,7 +125,7 @@ func newNetwork() *network {
 	return n
 }
 
-// stall holds up what comes until the channel is closed.
+// stall delays bytes until the returned channel is closed.
 func (n *network) stall() chan struct{} {
 	flows := make(chan struct{})
 	n.flows.Store(&flows)
@@ -140,14 +138,14 @@ func (w cable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// client asks node i over a network.
-func (a *arena) client(i int, over *network) *adminclient.Client {
+// client returns a client of node i over a network.
+func (a *testCluster) client(i int, over *network) *adminclient.Client {
 	a.t.Helper()
 	return a.clientBy(a.dialer(i, over))
 }
 
-// dialer connects to node i over a network.
-func (a *arena) dialer(i int, over *network) func(context.Context, string, string) (net.Conn,
+// dialer returns a function that connects to node i over a network.
+func (a *testCluster) dialer(i int, over *network) func(context.Context, string, string) (net.Conn,
 	error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		here, there := net.Pipe()
@@ -160,7 +158,7 @@ func (a *arena) dialer(i int, over *network) func(context.Context, string, strin
 	}
 }
 
-func (a *arena) clientBy(
+func (a *testCluster) clientBy(
 	dial func(context.Context, string, string) (net.Conn, error),
 ) *adminclient.Client {
 	a.t.Helper()
@@ -171,7 +169,7 @@ func (a *arena) clientBy(
 	return c
 }
 
-// attempt is a call of Lock or Elect whose function does as the test says.
+// attempt is a call of Lock or Elect with a function that the test controls.
 type attempt struct {
 	t     *testing.T
 	seen  chan *adminapi.Holder
@@ -188,7 +186,7 @@ func newAttempt(t *testing.T) *attempt {
 	}
 }
 
-// work returns when it is told to, or a moment after the end of its context.
+// work returns on request, or a moment after the end of its context.
 func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 	a.began <- token
 	select {
@@ -201,7 +199,7 @@ func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 	}
 }
 
-func (a *arena) lock(ctx context.Context, c *adminclient.Client, job, name string) *attempt {
+func (a *testCluster) lock(ctx context.Context, c *adminclient.Client, job, name string) *attempt {
 	at := newAttempt(a.t)
 	go func() {
 		at.over <- c.Lock(ctx, job, name, func(h *adminapi.Holder) { at.seen <- h }, at.work)
@@ -210,7 +208,7 @@ func (a *arena) lock(ctx context.Context, c *adminclient.Client, job, name strin
 	return at
 }
 
-func (a *arena) elect(ctx context.Context, c *adminclient.Client, job string) *attempt {
+func (a *testCluster) elect(ctx context.Context, c *adminclient.Client, job string) *attempt {
 	at := newAttempt(a.t)
 	go func() {
 		at.over <- c.Elect(ctx, job, func(h *adminapi.Holder) { at.seen <- h }, at.work)
@@ -219,21 +217,21 @@ func (a *arena) elect(ctx context.Context, c *adminclient.Client, job string) *a
 	return at
 }
 
-// works waits until the function runs.
+// works waits until the function is called.
 func (a *attempt) works() adminapi.RecordToken {
 	a.t.Helper()
 	select {
 	case token := <-a.began:
 		return token
 	case err := <-a.over:
-		a.t.Fatalf("over with %v, want it to be held", err)
+		a.t.Fatalf("returned %v, want it to be held", err)
 	case <-time.After(time.Minute):
 		a.t.Fatal("not held within a minute")
 	}
 	return adminapi.RecordToken{}
 }
 
-// waits wants the function not to run.
+// waits checks that the function is not called.
 func (a *attempt) waits() {
 	a.t.Helper()
 	synctest.Wait()
@@ -242,7 +240,7 @@ func (a *attempt) waits() {
 	}
 }
 
-// lost waits for the end of the function's context, and wants a word in its cause.
+// lost waits for the end of the function's context, and checks its cause.
 func (a *attempt) lost(want string) {
 	a.t.Helper()
 	err := <-a.ended
@@ -252,12 +250,12 @@ func (a *attempt) lost(want string) {
 	}
 }
 
-// TestLock: one caller at a time, through whichever node, and tokens that grow.
+// TestLock: one caller holds the lock at a time, through any node, and tokens grow.
 func TestLock(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x y/z")
 		if h := <-first.seen; h != nil {
-			t.Errorf("held by %+v at first, want nobody", h)
+			t.Errorf("held by %+v at first, want nil", h)
 		}
 		token := first.works()
 		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x y/z")
@@ -269,7 +267,7 @@ func TestLock(t *testing.T) {
 		other := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "other")
 		other.works()
 		if h := <-same.seen; h == nil || *h != *want {
-			t.Errorf("waiting at the node that holds it: %+v, want %+v", h, want)
+			t.Errorf("waiting at the node of the holder: %+v, want %+v", h, want)
 		}
 		<-other.seen
 		time.Sleep(time.Hour) // signs of life come all the time, and comments to who waits
@@ -307,10 +305,10 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// TestLockSaysWhoHoldsIt to who waits, at once and when another does, and to nobody that
-// it is its own.
-func TestLockSaysWhoHoldsIt(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+// TestLockReportsHolder: a waiting caller gets the holder immediately and after each change, but not
+// itself.
+func TestLockReportsHolder(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
 		<-first.seen
 		want := &adminapi.Holder{Name: "n0", Address: trioAddress(0).String(), Token: first.works()}
@@ -331,16 +329,16 @@ func TestLockSaysWhoHoldsIt(t *testing.T) {
 		want = &adminapi.Holder{Name: fmt.Sprint("n", i), Address: trioAddress(i).String(),
 			Token: holds.works()}
 		if got := len(waits.seen); got != 1 {
-			t.Fatalf("told of %d changes, want one", got)
+			t.Fatalf("got %d changes, want one", got)
 		}
 		if diff := cmp.Diff(want, <-waits.seen); diff != "" {
-			t.Errorf("of another one: -want +got:\n%s", diff)
+			t.Errorf("another holder: -want +got:\n%s", diff)
 		}
 		holds.leave <- nil
 		waits.works()
 		time.Sleep(time.Minute)
 		if len(first.seen)+len(holds.seen)+len(waits.seen) > 0 {
-			t.Error("told of what it holds itself, or after that")
+			t.Error("got its own lock, or a change after that")
 		}
 		waits.leave <- nil
 		<-holds.over
@@ -348,30 +346,30 @@ func TestLockSaysWhoHoldsIt(t *testing.T) {
 	})
 }
 
-// TestLockLost: the function learns of each end at once, and Lock says why.
+// TestLockLost: the context of the function ends without delay, and Lock returns the cause.
 func TestLockLost(t *testing.T) {
 	for _, c := range []struct {
 		want string
-		end  func(a *arena)
+		end  func(a *testCluster)
 	}{
-		{adminapi.CodeLeaseEnded, func(a *arena) { a.table.Expire(trioAddress(0).String()) }},
-		{adminapi.CodeNotHeld, func(a *arena) {
+		{adminapi.CodeLeaseEnded, func(a *testCluster) { a.table.Expire(trioAddress(0).String()) }},
+		{adminapi.CodeNotHeld, func(a *testCluster) {
 			_, err := a.nodes[1].store.Session(nil).Commit(a.t.Context(),
 				record.Op{Kind: record.Drop, Key: "latch/lock/latch/x"})
 			if err != nil {
 				a.t.Error(err)
 			}
 		}},
-		{"the node has ended, or its admin API", func(a *arena) { a.nodes[0].stop() }},
+		{"the node or its admin API has stopped", func(a *testCluster) { a.nodes[0].stop() }},
 	} {
-		inArena(t, func(t *testing.T, a *arena) {
+		inCluster(t, func(t *testing.T, a *testCluster) {
 			at := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
 			at.works()
 			began := time.Now()
 			c.end(a)
 			at.lost(c.want)
 			if took := time.Since(began); took > 0 {
-				t.Errorf("%s: after %v, want at once", c.want, took)
+				t.Errorf("%s: after %v, want no delay", c.want, took)
 			}
 			told := <-at.over
 			if e, ok := errors.AsType[*adminclient.Error](told); !strings.Contains(told.Error(), c.want) &&
@@ -386,19 +384,19 @@ func TestLockLost(t *testing.T) {
 	}
 }
 
-// TestLockIsCountedDown by the client: where the network brings no sign of life, the
-// function ends no later than the node trusted, and what comes later changes nothing.
-func TestLockIsCountedDown(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+// TestLockExpires: without an EventAlive, the context of the function ends within TrustedMS, and
+// later events change nothing.
+func TestLockExpires(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
 		at := a.lock(t.Context(), a.client(0, over), "lock", "x")
 		at.works()
 		time.Sleep(trusted/3*5 + trusted/6) // half way to the sixth sign of life
 		flows := over.stall()
 		last := time.Now().Add(-trusted / 6)
-		at.lost("no sign of life")
+		at.lost("not confirmed in time")
 		if got := time.Since(last); got != trusted {
-			t.Errorf("ended %v after the last sign of life, want %v", got, trusted)
+			t.Errorf("ended %v after the last EventAlive, want %v", got, trusted)
 		}
 		close(flows)
 		if err := <-at.over; !errors.Is(err, adminclient.ErrUntrusted) {
@@ -407,10 +405,10 @@ func TestLockIsCountedDown(t *testing.T) {
 	})
 }
 
-// TestLockOfWhoIsGone is free at once where the connection ends, and after a while where
-// the caller takes nothing any more.
-func TestLockOfWhoIsGone(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+// TestLockOfDeadCaller is released without delay if the connection ends, and after a timeout if the
+// caller does not read.
+func TestLockOfDeadCaller(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
 		var conn net.Conn
 		dial := a.dialer(0, over)
@@ -425,7 +423,7 @@ func TestLockOfWhoIsGone(t *testing.T) {
 			at := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
 			at.works()
 			if took := time.Since(began); took > within {
-				t.Errorf("the next one gets it after %v, want %v at most", took, within)
+				t.Errorf("the next caller acquires it after %v, want at most %v", took, within)
 			}
 			at.leave <- nil
 			<-at.over
@@ -458,9 +456,9 @@ func TestLockOfWhoIsGone(t *testing.T) {
 	})
 }
 
-// TestManyLocks: no more callers than may, and each that goes makes room.
+// TestManyLocks: the number of callers is limited, and each that leaves makes room.
 func TestManyLocks(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var all []*attempt
@@ -491,15 +489,15 @@ func TestManyLocks(t *testing.T) {
 		}
 		synctest.Wait()
 		if records := a.nodes[0].recordsUnder(""); len(records) != 0 {
-			t.Errorf("left behind: %+v", records)
+			t.Errorf("remaining: %+v", records)
 		}
 	})
 }
 
-// TestElect: one leads at a time, whoever is disabled leads no more and comes back when
-// it may, and all who look see each change.
+// TestElect: one caller leads at a time, a disabled member stops leading until it is enabled, and all
+// readers see each change.
 func TestElect(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		looker := a.client(2, newNetwork())
 		var told []string
@@ -521,7 +519,7 @@ func TestElect(t *testing.T) {
 		first := a.elect(ctx, c0, "job")
 		token := first.works()
 		if h := <-first.seen; h != nil && h.Token != token {
-			t.Errorf("led by %+v at first, want nobody or itself", h)
+			t.Errorf("led by %+v at first, want nil or itself", h)
 		}
 		second := a.elect(ctx, c1, "job")
 		second.waits()
@@ -545,7 +543,7 @@ func TestElect(t *testing.T) {
 		first.waits()
 		second.leave <- errors.New("done")
 		if err := <-second.over; err == nil || err.Error() != "done" {
-			t.Errorf("Elect: %v, want what the function returned", err)
+			t.Errorf("Elect: %v, want the error of the function", err)
 		}
 		if again := first.works(); again.Revision <= next.Revision {
 			t.Errorf("token %+v after %+v", again, next)
@@ -557,7 +555,7 @@ func TestElect(t *testing.T) {
 		stop(errors.New("enough"))
 		first.lost("enough")
 		if err := <-first.over; err == nil || err.Error() != "stopped" {
-			t.Errorf("Elect: %v, want what the function returned", err)
+			t.Errorf("Elect: %v, want the error of the function", err)
 		}
 		if err := <-looked; err != nil {
 			t.Error(err)
@@ -568,10 +566,10 @@ func TestElect(t *testing.T) {
 	})
 }
 
-// TestElectOneCallAtATime: a function that takes long to stop keeps the next call of it
-// waiting, also where the node leads again meanwhile.
+// TestElectOneCallAtATime: the function is not called again while a call is still returning, even
+// if the node leads again.
 func TestElectOneCallAtATime(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		calls, running := 0, 0
 		over := make(chan error, 1)
 		go func() {
@@ -599,9 +597,9 @@ func TestElectOneCallAtATime(t *testing.T) {
 	})
 }
 
-// TestElectWithoutItsNode ends: who supervises the caller starts it anew.
+// TestElectWithoutItsNode: Elect returns if the node stops.
 func TestElectWithoutItsNode(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		leads := a.elect(t.Context(), a.client(0, newNetwork()), "job")
 		leads.works()
 		waits := a.elect(t.Context(), a.client(0, newNetwork()), "job")
@@ -616,7 +614,7 @@ func TestElectWithoutItsNode(t *testing.T) {
 		}()
 		synctest.Wait()
 		a.nodes[0].stop()
-		leads.lost("the node has ended")
+		leads.lost("has stopped")
 		for _, over := range []chan error{leads.over, waits.over, looked} {
 			if err := <-over; !errors.Is(err, adminclient.ErrEnded) {
 				t.Errorf("got %v, want %v", err, adminclient.ErrEnded)
@@ -625,9 +623,9 @@ func TestElectWithoutItsNode(t *testing.T) {
 	})
 }
 
-// TestElectAfterALapse: where no sign of life came in time, the caller contends on when its
-// node is heard again, whether that has lost the lead or holds it, and ends if it is not.
-func TestElectAfterALapse(t *testing.T) {
+// TestElectAfterExpiry: after an expiry, the caller campaigns again when the node responds, whether
+// the node has lost the job or still leads it, and returns if the node does not respond.
+func TestElectAfterExpiry(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		stall   time.Duration
@@ -638,7 +636,7 @@ func TestElectAfterALapse(t *testing.T) {
 		{"the node holds it", trusted + time.Second, false, 0},
 		{"the node is silent", time.Minute, true, trusted + adminclient.ClientTimeout},
 	} {
-		inArena(t, func(t *testing.T, a *arena) {
+		inCluster(t, func(t *testing.T, a *testCluster) {
 			over := newNetwork()
 			at := a.elect(t.Context(), a.client(0, over), "job")
 			token := at.works()
@@ -647,7 +645,7 @@ func TestElectAfterALapse(t *testing.T) {
 			if c.expires {
 				a.table.Expire(trioAddress(0).String())
 			}
-			at.lost("no sign of life")
+			at.lost("not confirmed in time")
 			if took := time.Since(began); took != trusted {
 				t.Errorf("%s: lost after %v, want %v", c.name, took, trusted)
 			}
@@ -663,17 +661,17 @@ func TestElectAfterALapse(t *testing.T) {
 				t.Errorf("%s: Elect: %v", c.name, err)
 			}
 			if took := time.Since(began); c.ends > 0 && took != c.ends {
-				t.Errorf("%s: over after %v, want %v", c.name, took, c.ends)
+				t.Errorf("%s: returned after %v, want %v", c.name, took, c.ends)
 			}
 			free()
 		})
 	}
 }
 
-// TestElectThroughLossesOfQuorum: at whatever moment the trust of the node runs out, with
-// signs of life on their way to the caller then, that loses the lead and gets it back.
+// TestElectThroughLossesOfQuorum: whenever the lease of the node ends, with EventAlive in transit,
+// the caller loses the job and leads it again.
 func TestElectThroughLossesOfQuorum(t *testing.T) {
-	inArena(t, func(t *testing.T, a *arena) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
 		at := newAttempt(t)
 		go func() {
@@ -700,13 +698,13 @@ func TestElectThroughLossesOfQuorum(t *testing.T) {
 	})
 }
 
-// TestContendForReal: the node of a caller leaves, or loses its majority, and a member
-// gets what it held only when its caller knows.
-func TestContendForReal(t *testing.T) {
+// TestHoldForReal: if the node of a caller leaves or loses its majority, the next holder acquires
+// the lock only after the context of the caller has ended.
+func TestHoldForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
-		a := &arena{t: t}
+		a := &testCluster{t: t}
 		for i, node := range w.nodes {
-			n := &combatant{
+			n := &testNode{
 				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
 			}
 			ctx, stop := context.WithCancel(context.Background())
@@ -729,7 +727,7 @@ func TestContendForReal(t *testing.T) {
 			t.Errorf("lost after %v, want within HoldTimeout", took)
 		}
 		if len(second.began) > 0 {
-			t.Error("the second one has it before the first has lost it")
+			t.Error("the second caller holds it before the first has lost it")
 		}
 		next := second.works()
 		if next.Version < token.Version || next == token {

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// maxHolds bounds the callers of a node that hold a latch or lead a job, or wait for
-	// that. Each has a connection, of which probes of health need some too.
+	// maxHolds limits the callers that hold a lock or lead a job, or wait for one. Each needs a
+	// connection; the other half is for other requests.
 	maxHolds = adminapi.MaxConnections / 2
-	// minAliveInterval is the shortest time between signs of life of what is held.
+	// minAliveInterval is the shortest interval of EventAlive.
 	minAliveInterval = 50 * time.Millisecond
-	// settleInterval is how long a change of who holds a latch waits before it is told to
-	// those that wait: meanwhile the next one takes it, perhaps for this very caller.
+	// settleInterval delays EventWaiting after a lock is released: the next holder acquires it
+	// within that time, and may be this caller.
 	settleInterval = 100 * time.Millisecond
 )
 
-// serveLock holds a lock for a caller, once no other caller or member does.
+// serveLock acquires a lock for a caller, and holds it while the connection lasts.
 func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	var body adminapi.LockRequest
 	name := r.PathValue("job")
@@ -50,7 +50,7 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveElect contends for a job for a caller, again and again.
+// serveElect campaigns for a job for a caller while the connection lasts.
 func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("job")
 	err := h.checkRequest(w, r, &adminapi.Empty{})
@@ -72,14 +72,14 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// jobEvents tells who leads a job, and each change of that.
+// jobEvents streams the leader of a job, and each change.
 func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 	key, err := h.checkJobs(jobrecord.LeaderKey(r.PathValue("job")))
 	switch {
 	case h.isForeign(r):
 		err = crossSite()
 	case err == nil && r.URL.RawQuery != "":
-		err = &refusal{http.StatusBadRequest, adminapi.CodeBadQuery, r.URL.Path + " takes no query"}
+		err = &refusal{http.StatusBadRequest, adminapi.CodeBadQuery, r.URL.Path + " accepts no query"}
 	}
 	if err != nil {
 		writeRefusal(w, err)
@@ -94,11 +94,12 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// heldFunc runs while a node holds something.
+// heldFunc runs while a node holds a lock or leads a job.
 type heldFunc = func(ctx context.Context, term leader.Term) error
 
-// serveHold answers a caller that wants to hold something, once or again and again. run calls
-// its function while the node does, and ends when the caller is gone.
+// serveHold streams the events of a caller that holds a lock or leads a job. With once, the stream
+// ends when the caller loses it. run calls held while the node holds it, and returns when ctx
+// ends.
 func (h *handler) serveHold(
 	w http.ResponseWriter, r *http.Request, key string, once bool,
 	run func(ctx context.Context, held heldFunc) error,
@@ -108,7 +109,7 @@ func (h *handler) serveHold(
 	case slots <- struct{}{}:
 	default:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy, fmt.Sprintf(
-			"%d callers hold something here or wait for it, and no more may: try again", maxHolds))
+			"busy: %d callers hold or wait for locks and jobs, which is the maximum: try again", maxHolds))
 		return
 	}
 	keepConnection(r)
@@ -117,48 +118,49 @@ func (h *handler) serveHold(
 	c := &contender{
 		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
 	}
-	looks := h.contests.store.Watch(ctx, key)
-	c.reportHolder(ctx) // before it can be this caller
-	over := make(chan error, 1)
+	changes := h.contests.store.Watch(ctx, key)
+	c.reportHolder(ctx) // before the caller can be the holder
+	ended := make(chan error, 1)
 	go func() {
-		defer func() { <-slots }() // when nothing is held any more
-		over <- run(ctx, c.reportHeld)
+		defer func() { <-slots }() // after the release
+		ended <- run(ctx, c.reportHeld)
 	}()
-	c.writeEvents(ctx, looks, over)
+	c.writeEvents(ctx, changes, ended)
 }
 
-// contender is a caller that wants to hold something, or to know who does.
+// contender is a caller that holds or waits for a lock or a job, or follows its leader.
 type contender struct {
 	*eventWriter
 	h      *handler
-	key    string // of the record
-	once   bool   // it wants it no more when it was lost
-	said   []byte // who has the record, as it was told last
+	key    string // key of the record
+	once   bool   // the stream ends after the first grant
+	sent   []byte // the last event about the holder
 	gained chan *grant
 }
 
-// grant is one time in which the node holds something for the caller.
+// grant is one period in which the node holds the record for the caller.
 type grant struct {
-	ctx   context.Context // ends before anybody else may hold it
-	token member.Token
-	told  chan struct{} // closed when the caller was told of the end
+	ctx      context.Context // ends before another holder may act
+	token    member.Token
+	reported chan struct{} // closed when the caller has got EventLost
 }
 
-// reportHeld blocks while the node holds something.
+// reportHeld reports a grant to the caller, and blocks until its end is reported too.
 func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
 	g := &grant{ctx, term.Token(), make(chan struct{})}
 	select {
 	case c.gained <- g:
-		<-g.told
+		<-g.reported
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// writeEvents writes what happens until the caller is gone, or nothing more can.
-func (c *contender) writeEvents(ctx context.Context, looks <-chan struct{}, over <-chan error) {
-	var now *grant               // nil while nothing is held
-	var settled <-chan time.Time // nil while nothing has changed
+// writeEvents writes events until the caller or the node has gone, or, with once, until the record
+// is lost.
+func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, ended <-chan error) {
+	var now *grant               // nil while the record is not held
+	var settled <-chan time.Time // nil while there is no change to report
 	defer func() { now.endGrant() }()
 	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
@@ -177,15 +179,15 @@ func (c *contender) writeEvents(ctx context.Context, looks <-chan struct{}, over
 			if now = nil; c.once {
 				return
 			}
-		case err := <-over:
+		case err := <-ended:
 			c.reportLost(err)
 			return
-		case _, open := <-looks:
+		case _, open := <-changes:
 			switch {
 			case !open && c.once:
-				looks = nil // over says why
+				changes = nil // ended has the reason
 			case !open:
-				return // with the node
+				return // the node has closed
 			case !c.once:
 				c.reportHolder(ctx)
 			case now == nil && settled == nil:
@@ -201,14 +203,14 @@ func (c *contender) writeEvents(ctx context.Context, looks <-chan struct{}, over
 				c.writeEvent("", adminapi.EventAlive,
 					adminapi.Encode(adminapi.Trust{TrustedMS: c.trustedSeconds()}))
 			}
-			tick.Reset(c.nextInterval(now)) // here alone: changes of other records put no sign off
+			tick.Reset(c.nextInterval(now)) // only here: other events must not delay EventAlive
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// doneChan is closed when the grant is; never without one.
+// doneChan returns a channel that is closed when the grant ends; nil without a grant.
 func (g *grant) doneChan() <-chan struct{} {
 	if g == nil {
 		return nil
@@ -216,14 +218,15 @@ func (g *grant) doneChan() <-chan struct{} {
 	return g.ctx.Done()
 }
 
-// endGrant says that the caller was told of the end, or is gone.
+// endGrant lets reportHeld return, after the caller has got EventLost or has gone.
 func (g *grant) endGrant() {
 	if g != nil {
-		close(g.told)
+		close(g.reported)
 	}
 }
 
-// nextInterval is when the caller hears something at the latest.
+// nextInterval returns the time until the next EventAlive or comment: a third of the remaining
+// lease, so that the caller may miss two.
 func (c *contender) nextInterval(now *grant) time.Duration {
 	if now == nil {
 		return adminapi.KeepAliveInterval
@@ -240,14 +243,14 @@ func (c *contender) reportLost(err error) {
 		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
 }
 
-// reportHolder reports who holds the lock or leads the job, if that has changed.
+// reportHolder reports the holder of the lock or the leader of the job, if it has changed.
 func (c *contender) reportHolder(ctx context.Context) {
 	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.findHolder(ctx)})
 	if c.once {
 		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.findHolder(ctx)})
 	}
-	if !bytes.Equal(text, c.said) {
-		c.said = text
+	if !bytes.Equal(text, c.sent) {
+		c.sent = text
 		c.writeEvent("", kind, text)
 	}
 }
@@ -256,7 +259,7 @@ func (c *contender) reportHolder(ctx context.Context) {
 func (c *contender) findHolder(ctx context.Context) *adminapi.Holder {
 	records, err := c.h.contests.store.List(ctx, c.key)
 	if err != nil {
-		return nil // the node has ended, as the caller soon learns
+		return nil // the node has closed, and the stream ends
 	}
 	r, ok := member.Records(records).Find(c.key)
 	if !ok || r.Revoked {

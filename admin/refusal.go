@@ -15,11 +15,10 @@ import (
 
 func crossSite() error {
 	return &refusal{http.StatusForbidden, adminapi.CodeCrossSite,
-		"the request comes from another site"}
+		"cross-origin request refused"}
 }
 
-// failures are the errors of a node with their status and code; the first that
-// matches counts.
+// failures maps errors to status and code. The first match counts.
 var failures = []struct {
 	is     error
 	status int
@@ -55,7 +54,7 @@ func codeOf(err error) string {
 	return code
 }
 
-// placeError finds the status and the code of an error.
+// placeError returns the status and the code of an error.
 func placeError(err error) (status int, code string) {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.status, r.code

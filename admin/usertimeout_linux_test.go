@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAHostThatIsGone: the system is told for how long it may take nothing.
-func TestAHostThatIsGone(t *testing.T) {
+// TestUserTimeout: accepted connections have TCP_USER_TIMEOUT.
+func TestUserTimeout(t *testing.T) {
 	inner, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package admin
+
+import "net"
+
+// setUserTimeout does nothing: this system has no TCP_USER_TIMEOUT.
+func setUserTimeout(net.Conn) {}

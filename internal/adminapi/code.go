@@ -2,31 +2,31 @@
 
 package adminapi
 
-// Codes of errors.
+// Error codes.
 const (
-	CodeNoQuorum         = "no_quorum"          // nobody leads with authority
-	CodeNotVoting        = "not_voting"         // this run votes for no new leader yet
-	CodeNotLeader        = "not_leader"         // somebody else does
-	CodeNotElected       = "not_elected"        // who was to take over did not
-	CodeNotActive        = "not_active"         // the node, or who was named, is no active member
-	CodeNotFound         = "not_found"          // there is no such path
-	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
-	CodeForbidden        = "forbidden"          // the Host is not of this machine
-	CodeCrossSite        = "cross_site"         // the request comes from a page of another site
+	CodeNoQuorum         = "no_quorum"          // there is no leader with authority
+	CodeNotVoting        = "not_voting"         // the node cannot vote yet after its start
+	CodeNotLeader        = "not_leader"         // another node leads
+	CodeNotElected       = "not_elected"        // the new leader did not take over
+	CodeNotActive        = "not_active"         // the node, or the named member, is not active
+	CodeNotFound         = "not_found"          // no such path
+	CodeMethodNotAllowed = "method_not_allowed" // the path accepts another method
+	CodeForbidden        = "forbidden"          // the Host is not a loopback name
+	CodeCrossSite        = "cross_site"         // cross-origin request
 	CodeUnauthorized     = "unauthorized"       // the token is missing or wrong
-	CodeReadOnly         = "read_only"          // the API was not told to act
-	CodeBadQuery         = "bad_query"          // the path knows no such query
-	CodeBadRequest       = "bad_request"        // the body is not what the path takes
-	CodeTooLarge         = "too_large"          // the body, or the event, is
-	CodeBusy             = "busy"               // too much is under way; try again
-	CodeNotDelivered     = "not_delivered"      // no handler has seen the event, nor will
-	CodeUnknownType      = "unknown_type"       // no handler there for the event, or for its payload
-	CodeHandlerFailed    = "handler_failed"     // a handler there returned an error
-	CodeUnknownOutcome   = "unknown_outcome"    // nobody knows yet what became of it
-	CodeNoAnswer         = "no_answer"          // another node did not answer in time
-	CodeLeaseEnded       = "lease_ended"        // the node was cut off, or stood still
-	CodeDisabled         = "disabled"           // the member was, which led
-	CodeNotHeld          = "not_held"           // the record was dropped, by somebody or by this node
-	CodeClosed           = "closed"             // the node has ended, or is about to
-	CodeFailed           = "failed"             // something else went wrong
+	CodeReadOnly         = "read_only"          // write requests are not enabled
+	CodeBadQuery         = "bad_query"          // unknown or invalid query
+	CodeBadRequest       = "bad_request"        // invalid body
+	CodeTooLarge         = "too_large"          // the body or the event is too large
+	CodeBusy             = "busy"               // too many operations in progress; try again
+	CodeNotDelivered     = "not_delivered"      // no handler has got the event, or will
+	CodeUnknownType      = "unknown_type"       // the recipient has no handler for the type or payload
+	CodeHandlerFailed    = "handler_failed"     // a handler returned an error
+	CodeUnknownOutcome   = "unknown_outcome"    // the operation may or may not have taken effect
+	CodeNoAnswer         = "no_answer"          // no response from another node in time
+	CodeLeaseEnded       = "lease_ended"        // the node was isolated or paused
+	CodeDisabled         = "disabled"           // the leader of the job was disabled
+	CodeNotHeld          = "not_held"           // the record was deleted or released
+	CodeClosed           = "closed"             // the node is stopping or has stopped
+	CodeFailed           = "failed"             // any other error
 )

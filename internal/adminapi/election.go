@@ -9,18 +9,18 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Election is a change of leader as the node saw it.
+// Election is a change of leader as seen by the node.
 type Election struct {
-	// Cause is why there was no leader: one of the constants cluster.Cause...
+	// Cause is the reason of the change: one of the constants cluster.Cause...
 	Cause cluster.Cause `json:"cause"`
-	// Rule is what decided a conflict; empty for other causes.
+	// Rule is the rule that decided a conflict; empty for other causes.
 	Rule    string  `json:"rule,omitempty"`
 	Version uint64  `json:"version"`
 	TookMS  float64 `json:"took_ms"`
-	// Votes are the members of which the node knows that they voted for Leader.
+	// Votes are the members that voted for Leader, as far as the node knows.
 	Votes  []member.Address `json:"votes"`
 	Leader member.Address   `json:"leader"`
-	// Before is empty where the node followed nobody before.
+	// Before is the leader before; empty if the node followed none.
 	Before member.Address `json:"before"`
 	Ended  time.Time      `json:"ended"`
 	Steps  []Step         `json:"steps"`
@@ -29,10 +29,10 @@ type Election struct {
 // Step is one step of an election.
 type Step struct {
 	Name    string  `json:"name"`     // one of the constants cluster.Step...
-	AfterMS float64 `json:"after_ms"` // the first step
+	AfterMS float64 `json:"after_ms"` // time since the first step
 }
 
-// ElectionOf returns e as the API shows it.
+// ElectionOf converts e.
 func ElectionOf(e cluster.Election) Election {
 	out := Election{
 		Cause:   e.Cause,

@@ -12,13 +12,13 @@ import (
 
 // The types of an Event.
 const (
-	EventSnapshot = "snapshot" // the whole status, as of now
-	EventMember   = "member"   // a member appeared, changed or went
+	EventSnapshot = "snapshot" // the current status
+	EventMember   = "member"   // a member was added, changed or removed
 	EventLeader   = "leader"   // the leader, its version or its authority changed
-	EventLagged   = "lagged"   // changes are missing here; a snapshot follows
+	EventLagged   = "lagged"   // changes are missing; a snapshot follows
 )
 
-// Event is one of /v1/events. Type says which of the fields is there.
+// Event is an event of /v1/events. Type determines which of the fields is set.
 type Event struct {
 	// ID continues the stream after this event; empty for EventLagged.
 	ID       string        `json:"id,omitempty"`
@@ -32,21 +32,21 @@ type Event struct {
 // MemberChange is the data of an EventMember.
 type MemberChange struct {
 	Time time.Time `json:"time"`
-	// Before is null for a member that was not known.
+	// Before is null for a new member.
 	Before *Member `json:"before"`
-	// Member has the status "removed" when it is gone.
+	// Member has the status "removed" if it was removed.
 	Member Member `json:"member"`
 }
 
 // LeaderChange is the data of an EventLeader.
 type LeaderChange struct {
 	Time time.Time `json:"time"`
-	// Address is empty, and Name and Version too, when the node follows nobody.
+	// Address, Name and Version are empty if the node follows no leader.
 	Address member.Address `json:"address"`
 	Name    string         `json:"name"`
 	Version uint64         `json:"version"`
 	Quorate bool           `json:"quorate"`
-	// Cause is why the leader before leads no more; empty where none was lost.
+	// Cause is the reason why the previous leader was lost; empty if there was none.
 	Cause cluster.Cause `json:"cause"`
 }
 
@@ -55,8 +55,8 @@ type Lagged struct {
 	Missed uint64 `json:"missed"`
 }
 
-// Decode sets the field of e that its Type names from the data of an event. It returns
-// false for a type that it does not know.
+// Decode decodes the data of an event into the field for e.Type. It returns false for an unknown
+// type.
 func (e *Event) Decode(data []byte) (known bool, err error) {
 	var into any
 	switch e.Type {
@@ -78,7 +78,7 @@ func (e *Event) Decode(data []byte) (known bool, err error) {
 	return true, json.Unmarshal(data, into)
 }
 
-// String returns a line for people.
+// String returns a readable line.
 func (e Event) String() string {
 	switch {
 	case e.Snapshot != nil:
@@ -106,14 +106,14 @@ func (e Event) String() string {
 	}
 }
 
-// entryOf is a member in the words of the library.
+// entryOf converts a member of the API.
 func entryOf(m Member) member.Member {
 	e := member.Member{Name: m.Name, Seed: m.Seed, Status: m.Status}
 	e.Address, e.Incarnation = m.Address, m.Incarnation
 	return e
 }
 
-// MemberOf is a member in the words of this API.
+// MemberOf converts a member to the API.
 func MemberOf(m member.Member) Member {
 	return Member{
 		Name:        m.Name,
@@ -124,7 +124,7 @@ func MemberOf(m member.Member) Member {
 	}
 }
 
-// ChangeOf is the type of a change, and its data.
+// ChangeOf returns the type and the data of a change. The type of a snapshot is empty.
 func ChangeOf(now time.Time, e cluster.Event) (kind string, data any) {
 	switch e := e.(type) {
 	case cluster.MemberChanged:
@@ -142,6 +142,6 @@ func ChangeOf(now time.Time, e cluster.Event) (kind string, data any) {
 	case cluster.Lagged:
 		return EventLagged, Lagged{uint64(e.Missed)}
 	default:
-		return "", nil // a snapshot: streams make their own
+		return "", nil // a snapshot: streams create their own
 	}
 }

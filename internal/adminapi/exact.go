@@ -9,18 +9,18 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Many programs read a number of JSON as a float64, which is exact up to 2^53. Versions,
-// revisions and incarnations, and tokens made of them, are compared for equality and order
-// and may be greater: beside each number NAME there is a string NAME_text with all of its
-// digits. Counters of traffic have none: nothing depends on their last digit.
+// Many programs decode JSON numbers as float64, which is exact only up to 2^53. Versions,
+// revisions, incarnations and tokens may be larger and are compared, so each number NAME has a
+// string NAME_text with all digits. Counters of traffic have none, since rounding does not matter
+// there.
 
-// fencingToken is the token of the leader of a version in the form that tokens of records,
-// jobs and locks have: one number, in one order with theirs.
+// fencingToken returns the token of the leader of a version in the form of the tokens of records,
+// jobs and locks. All of these tokens have one order.
 func fencingToken(version uint64) string { return RecordToken{Version: version}.String() }
 
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// MarshalJSON adds the token as text.
+// MarshalJSON adds the token as strings.
 func (s Status) MarshalJSON() ([]byte, error) {
 	type plain Status
 	return json.Marshal(struct {
@@ -30,7 +30,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	}{plain(s), digits(s.Token), fencingToken(s.Token)})
 }
 
-// MarshalJSON adds version and revision as text.
+// MarshalJSON adds version and revision as strings.
 func (v View) MarshalJSON() ([]byte, error) {
 	type plain View
 	return json.Marshal(struct {
@@ -40,7 +40,7 @@ func (v View) MarshalJSON() ([]byte, error) {
 	}{plain(v), digits(v.Version), digits(v.Revision)})
 }
 
-// MarshalJSON adds version and token as text.
+// MarshalJSON adds version and token as strings.
 func (l Leader) MarshalJSON() ([]byte, error) {
 	type plain Leader
 	return json.Marshal(struct {
@@ -51,7 +51,7 @@ func (l Leader) MarshalJSON() ([]byte, error) {
 	}{plain(l), digits(l.Version), digits(l.Token), fencingToken(l.Token)})
 }
 
-// MarshalJSON adds the version as text.
+// MarshalJSON adds the version as strings.
 func (e Election) MarshalJSON() ([]byte, error) {
 	type plain Election
 	return json.Marshal(struct {
@@ -60,7 +60,7 @@ func (e Election) MarshalJSON() ([]byte, error) {
 	}{plain(e), digits(e.Version)})
 }
 
-// MarshalJSON adds the version as text.
+// MarshalJSON adds the version as strings.
 func (c LeaderChange) MarshalJSON() ([]byte, error) {
 	type plain LeaderChange
 	return json.Marshal(struct {
@@ -69,7 +69,7 @@ func (c LeaderChange) MarshalJSON() ([]byte, error) {
 	}{plain(c), digits(c.Version)})
 }
 
-// MarshalJSON adds the incarnation as text.
+// MarshalJSON adds the incarnation as strings.
 func (s Self) MarshalJSON() ([]byte, error) {
 	type plain Self
 	return json.Marshal(struct {
@@ -78,7 +78,7 @@ func (s Self) MarshalJSON() ([]byte, error) {
 	}{plain(s), digits(s.Incarnation)})
 }
 
-// MarshalJSON adds the incarnation as text.
+// MarshalJSON adds the incarnation as strings.
 func (m Member) MarshalJSON() ([]byte, error) {
 	type plain Member
 	return json.Marshal(struct {
@@ -87,7 +87,7 @@ func (m Member) MarshalJSON() ([]byte, error) {
 	}{plain(m), digits(m.Incarnation)})
 }
 
-// MarshalJSON adds the incarnation as text.
+// MarshalJSON adds the incarnation as strings.
 func (o Owner) MarshalJSON() ([]byte, error) {
 	type plain Owner
 	return json.Marshal(struct {
@@ -96,7 +96,7 @@ func (o Owner) MarshalJSON() ([]byte, error) {
 	}{plain(o), digits(o.Incarnation)})
 }
 
-// MarshalJSON adds the token as text.
+// MarshalJSON adds the token as strings.
 func (t RecordToken) MarshalJSON() ([]byte, error) {
 	type plain RecordToken
 	return json.Marshal(struct {
@@ -105,8 +105,8 @@ func (t RecordToken) MarshalJSON() ([]byte, error) {
 	}{plain(t), t.String()})
 }
 
-// String is the token as ATHENA_TOKEN has it, one number that grows (member.Token.Int64);
-// "VERSION.REVISION" if a part is too great for that.
+// String returns the token as in ATHENA_TOKEN: the number of member.Token.Int64, or
+// "VERSION.REVISION" if that overflows.
 func (t RecordToken) String() string {
 	n, err := member.Token(t).Int64()
 	if err != nil {

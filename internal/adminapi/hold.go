@@ -2,12 +2,12 @@
 
 package adminapi
 
-// The types of the events of who wants to hold something.
+// The types of the events of a caller that holds a lock or leads a job, with their data.
 const (
-	EventWaiting = "waiting" // Waiting: the node asks for the latch
-	EventHeld    = "held"    // Grant: the node holds it, or leads the job, for this caller
+	EventWaiting = "waiting" // Waiting: the caller waits for the lock
+	EventHeld    = "held"    // Grant: the node holds the lock, or leads the job, for this caller
 	EventAlive   = "alive"   // Trust: it still does
-	EventLost    = "lost"    // it does no more, or cannot; an error with its code
+	EventLost    = "lost"    // ErrorBody: it no longer does, or cannot
 )
 
 // LockRequest is the body of POST /v1/jobs/JOB/lock.
@@ -17,24 +17,24 @@ type LockRequest struct {
 
 // Waiting is the data of an EventWaiting.
 type Waiting struct {
-	// Holder is null where nobody holds the latch.
+	// Holder is null if the lock is free.
 	Holder *Holder `json:"holder"`
 }
 
 // Grant is the data of an EventHeld.
 type Grant struct {
 	Token     RecordToken `json:"token"`
-	TrustedMS float64     `json:"trusted_ms"` // as of Trust
+	TrustedMS float64     `json:"trusted_ms"` // as in Trust
 }
 
-// Trust is the data of an EventAlive: how long what is held may be relied on unless
-// another sign of life comes.
+// Trust is the data of an EventAlive: how long the caller may rely on the lock or job unless
+// another EventAlive arrives.
 type Trust struct {
 	TrustedMS float64 `json:"trusted_ms"`
 }
 
 // JobLeader is the data of an EventLeader of a job.
 type JobLeader struct {
-	// Leader is null where nobody leads it.
+	// Leader is null if the job has no leader.
 	Leader *Holder `json:"leader"`
 }

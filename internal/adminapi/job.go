@@ -2,48 +2,44 @@
 
 package adminapi
 
-import (
-	"time"
-)
+import "time"
 
-// Job is one of those that have a leader of their own, or latches (package latch).
+// Job is a job that has a leader, disabled members or held locks.
 type Job struct {
 	Name string `json:"name"`
-	// Leader is null where nobody leads the job.
+	// Leader is null if the job has no leader.
 	Leader *Holder `json:"leader"`
-	// Disabled are the members that may not lead it.
+	// Disabled are the members that may not lead the job.
 	Disabled []Candidate `json:"disabled"`
-	// Latches are those that somebody holds.
+	// Latches are the held locks.
 	Latches []Latch `json:"latches"`
-	// Known is false while there is no leader with authority, as far as the node that
-	// answers knows, which is since UnknownSince. The rest is then what it learned last: the
-	// job may be led by another member meanwhile, or by none.
+	// Known is false while the node knows no leader of the cluster with authority, which is
+	// since UnknownSince. The other fields may then be outdated.
 	Known        bool       `json:"known"`
 	UnknownSince *time.Time `json:"unknown_since"`
 }
 
-// Candidate is a member that may or may not lead a job. Name is empty where it is no
-// member at the moment.
+// Candidate is a member that may or may not lead a job. Name is empty if it is not a member now.
 type Candidate struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
 
-// Holder is the member that leads a job or holds a latch, itself or for who asked it.
+// Holder is the member that leads a job or holds a lock, for itself or for a caller of its API.
 type Holder struct {
-	Name    string      `json:"name"` // empty where it is no member any more
+	Name    string      `json:"name"` // empty if it is no longer a member
 	Address string      `json:"address"`
 	Token   RecordToken `json:"token"`
 }
 
-// Latch is a latch of a job, and who holds it.
+// Latch is a held lock of a job.
 type Latch struct {
 	Name   string `json:"name"`
 	Holder Holder `json:"holder"`
 }
 
-// CandidateRequest is the body of POST /v1/jobs/JOB/enable and disable: the address or
-// the name of a member.
+// CandidateRequest is the body of POST /v1/jobs/JOB/enable and disable. Member is an address or a
+// name.
 type CandidateRequest struct {
 	Member string `json:"member"`
 }

@@ -7,31 +7,29 @@ import (
 	"time"
 )
 
-// Limits that a server and its clients share.
+// Limits that server and client share.
 const (
-	// MaxHeaderBytes bounds the header of a request and of an answer.
+	// MaxHeaderBytes limits the header of a request or response.
 	MaxHeaderBytes = 16 << 10
-	// ActTimeout bounds what a POST waits for: the next leader, or the handlers of an
+	// ActTimeout limits how long a POST waits for the next leader, or for the handlers of an
 	// event.
 	ActTimeout = 15 * time.Second
-	// KeepAliveInterval is the time between comments on a stream without news, by which
-	// either side learns that the other is gone.
+	// KeepAliveInterval is the time between comments on an idle stream, by which each side
+	// detects that the other has gone.
 	KeepAliveInterval = 15 * time.Second
-	// MaxConnections bounds the connections of a server. Each is an open file, and a node
-	// whose process can open no more files cannot save, and ends. Streams, holds and
-	// acts together have lower bounds: a full server always has connections that give
-	// way to a new one.
+	// MaxConnections limits the connections of a server. Each is an open file, and a node that
+	// cannot open files cannot save its state and stops. Streams, holds and write requests have
+	// lower limits in sum, so that a full server always has connections to replace.
 	MaxConnections = 256
-	// MaxEventStreams bounds the streams of /v1/events that are open at once.
+	// MaxEventStreams limits the open streams of /v1/events.
 	MaxEventStreams = 64
-	// EventHistory is how many changes a node keeps for readers that continue a stream
-	// of /v1/events, or read slowly.
+	// EventHistory is the number of changes that a node keeps for readers that continue a stream
+	// of /v1/events or read slowly.
 	EventHistory = 1024
 )
 
-// UnixPrefix marks the path of a socket where an address is expected.
+// UnixPrefix is the prefix of an address that is the path of a Unix socket.
 const UnixPrefix = "unix:"
 
-// ErrAddress is wrapped by errors about an address that a server can never listen on and
-// a client can never ask at.
+// ErrAddress is wrapped by errors about an invalid address of a server or client.
 var ErrAddress = errors.New("admin: invalid address")

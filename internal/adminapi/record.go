@@ -2,22 +2,19 @@
 
 package adminapi
 
-import (
-	"github.com/athena-go/athena/member"
-)
+import "github.com/athena-go/athena/member"
 
-// Record is an entry of the table that the cluster keeps, as this node last learned that
-// it is committed.
+// Record is a committed record as this node knows it.
 type Record struct {
 	Key string `json:"key"`
-	// Value is empty where it is not UTF-8; ValueBase64 has it then.
+	// Value is empty if the value is not UTF-8; ValueBase64 has it then.
 	Value       string `json:"value"`
 	ValueBase64 []byte `json:"value_base64,omitempty"`
-	// Owner is null for a record that stays until somebody drops it.
+	// Owner is null for a record without an owner, which stays until it is deleted.
 	Owner *Owner      `json:"owner"`
 	Token RecordToken `json:"token"`
-	// Revoked says that the owner may not act on it any more, and that it goes when
-	// the owner knows.
+	// Revoked means that the owner may no longer act on the record. The record is removed once
+	// the owner has confirmed that.
 	Revoked bool `json:"revoked"`
 	// Known is as in Job.
 	Known bool `json:"known"`
@@ -25,13 +22,13 @@ type Record struct {
 
 // Owner is the run of a member that owns a record.
 type Owner struct {
-	Name        string         `json:"name"` // empty where it is no member any more
+	Name        string         `json:"name"` // empty if it is no longer a member
 	Address     member.Address `json:"address"`
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// RecordToken is the fencing token of a record: the revision that set it. Tokens of a
-// key grow, first by version, then by revision.
+// RecordToken is the fencing token of a record: the version and revision that set it. The tokens
+// of a key grow, ordered by version, then revision.
 type RecordToken struct {
 	Version  uint64 `json:"version"`
 	Revision uint64 `json:"revision"`

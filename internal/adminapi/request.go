@@ -10,20 +10,19 @@ import (
 
 // SendRequest is the body of POST /v1/send.
 type SendRequest struct {
-	Name    string          `json:"name"`    // of the type of the event
+	Name    string          `json:"name"`    // type name of the event
 	Payload json.RawMessage `json:"payload"` // see receiver.JSON
-	// To is an address or a name; empty for every active member, this node too.
+	// To is an address or a name; empty for all active members including this node.
 	To string `json:"to,omitempty"`
 }
 
-// Sent is the answer of /v1/send.
+// Sent is the response of /v1/send.
 type Sent struct {
-	// Results are of every member that was to get the event, in the order of
-	// addresses.
+	// Results has one entry for each recipient, ordered by address.
 	Results []SendResult `json:"results"`
 }
 
-// SendResult is what became of an event at one member.
+// SendResult is the result of an event at one member.
 type SendResult struct {
 	Name    string         `json:"name"`
 	Address member.Address `json:"address"`
@@ -35,31 +34,31 @@ type SendResult struct {
 // OutcomeHandled is the result of an event whose handlers have returned.
 const OutcomeHandled = "handled"
 
-// TransferRequest is the body of POST /v1/transfer. To is an address or a name; empty
-// for whoever has the freshest state.
+// TransferRequest is the body of POST /v1/transfer. To is an address or a name; empty for the
+// member with the newest state.
 type TransferRequest struct {
 	To string `json:"to,omitempty"`
 }
 
-// HandedOver is the answer of /v1/transfer and /v1/drain. Leader is null where nobody
-// leads with authority at the moment.
+// HandedOver is the response of /v1/transfer and /v1/drain. Leader is null if there is no leader
+// with authority.
 type HandedOver struct {
 	Leader *Leader `json:"leader"`
 }
 
-// Done is the answer of what has nothing more to say: Status is "ok", or "leaving".
+// Done is a response without data. Status is "ok" or "leaving".
 type Done struct {
 	Status string `json:"status"`
 }
 
-// Empty is the body of a POST that takes none.
+// Empty is the body of a POST without parameters.
 type Empty struct{}
 
-// Entry is one node in the answer of /v1/nodes.
+// Entry is one node in the response of /v1/nodes.
 type Entry struct {
-	// Name is that of the member, or its address where another has the same name.
+	// Name is the name of the member, or its address if another member has the same name.
 	Name    string         `json:"name"`
 	Address member.Address `json:"address"`
-	Alive   bool           `json:"alive"` // as the node that answers sees it
-	Self    bool           `json:"self"`  // the node that answers
+	Alive   bool           `json:"alive"` // in the view of the responding node
+	Self    bool           `json:"self"`  // the responding node
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Status is the answer of /v1/status.
+// Status is the response of /v1/status.
 type Status struct {
 	Cluster string `json:"cluster"`
-	// ClusterID tells the cluster apart from every other one, also of the same name; empty
-	// until this node took part in its founding or joined it.
+	// ClusterID identifies the cluster, also among clusters of the same name. It is empty until
+	// the node has formed or joined the cluster.
 	ClusterID string `json:"cluster_id"`
 	Size      int    `json:"size"`
 	Quorum    int    `json:"quorum"`
@@ -23,38 +23,37 @@ type Status struct {
 	// Role is "leader", "follower", "provisional" or "joining".
 	Role string `json:"role"`
 	View View   `json:"view"`
-	// Token is the fencing token of the quorate leader, 0 without one.
+	// Token is the fencing token of the quorate leader; 0 if there is none.
 	Token uint64 `json:"token"`
-	// NoLeader says in one line for people why there is no quorate leader; empty
-	// while there is one.
+	// NoLeader is one line with the reason why there is no quorate leader; empty if there is one.
 	NoLeader string `json:"no_leader"`
-	// OtherSeeds are the peers whose list of seeds is not that of this node.
+	// OtherSeeds are the peers with a different list of seeds.
 	OtherSeeds []member.Address `json:"other_seeds"`
-	// LeaseRemainingMS is 0 on every node but the quorate leader.
+	// LeaseRemainingMS is 0 except on the quorate leader.
 	LeaseRemainingMS float64 `json:"lease_remaining_ms"`
-	// TermSince is null without a quorate leader.
+	// TermSince is null if there is no quorate leader.
 	TermSince *time.Time `json:"term_since"`
-	// LastElection is null while this node has seen none.
+	// LastElection is null if this node has seen no election.
 	LastElection *Election `json:"last_election"`
-	// Handshakes counts those with other nodes by how they ended, whoever began
-	// them: "certificate refused" is somebody without the secret.
+	// Handshakes counts the handshakes in both directions by result. "certificate refused" means
+	// a peer without the secret.
 	Handshakes map[string]uint64 `json:"handshakes"`
-	// Peers are the nodes that this one knows of, sorted by address.
+	// Peers are the known nodes, sorted by address.
 	Peers   []Peer  `json:"peers"`
 	Traffic Traffic `json:"traffic"`
 	Events  Events  `json:"events"`
-	// Write says that whoever reaches the API that answers may act by it. It is false
-	// where another member was asked over the cluster.
+	// Write reports whether the responding API accepts write requests. It is false in the status
+	// of another member.
 	Write bool `json:"write"`
-	// Drained says that the node was told to let others lead, until it is restarted.
+	// Drained reports whether the node was drained since its start.
 	Drained  bool    `json:"drained"`
 	UptimeMS float64 `json:"uptime_ms"`
-	// Protocol is the version of the format in which nodes talk.
+	// Protocol is the version of the protocol between nodes.
 	Protocol int    `json:"protocol"`
 	Build    string `json:"build"`
 }
 
-// Self is the node that answers.
+// Self is the responding node.
 type Self struct {
 	Name        string         `json:"name"`
 	Address     member.Address `json:"address"`
@@ -63,11 +62,11 @@ type Self struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// View is what the node sees.
+// View is the view of the node.
 type View struct {
 	Version  uint64         `json:"version"`
 	Revision uint64         `json:"revision"`
-	Leader   member.Address `json:"leader"` // empty when the node follows nobody
+	Leader   member.Address `json:"leader"` // empty if the node follows no leader
 	Quorate  bool           `json:"quorate"`
 	Members  []Member       `json:"members"`
 }
@@ -81,7 +80,7 @@ type Member struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// Leader is the answer of /v1/leader.
+// Leader is the response of /v1/leader.
 type Leader struct {
 	Address member.Address `json:"address"`
 	Name    string         `json:"name"`
@@ -89,7 +88,7 @@ type Leader struct {
 	Token   uint64         `json:"token"`
 }
 
-// StatusOf writes what a node says about itself in the words of this API.
+// StatusOf converts the status of a node.
 func StatusOf(s cluster.Status, build string) Status {
 	out := Status{
 		Cluster:   s.Cluster,
@@ -141,7 +140,7 @@ func StatusOf(s cluster.Status, build string) Status {
 	return out
 }
 
-// LeaderOf is the quorate leader; false when there is none.
+// LeaderOf returns the quorate leader; false if there is none.
 func (s Status) LeaderOf() (Leader, bool) {
 	if s.Token == 0 || s.View.Leader.IsZero() {
 		return Leader{}, false
@@ -166,16 +165,16 @@ func (s Status) Active() int {
 	return n
 }
 
-// IsLeader reports whether the node that answers is the quorate leader.
+// IsLeader reports whether the responding node is the quorate leader.
 func (s Status) IsLeader() bool {
 	l, ok := s.LeaderOf()
 	return ok && l.Address == s.Self.Address
 }
 
-// Milliseconds keeps microseconds as decimals: a lease is a matter of them.
+// Milliseconds converts d to milliseconds with three decimals.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// clusterID is a cluster id as text; empty for none.
+// clusterID returns a cluster id as text; empty for the zero id.
 func clusterID(id member.ClusterID) string {
 	if id.IsZero() {
 		return ""

@@ -10,40 +10,38 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Peer is another node as the connections of this one know it.
+// Peer is the connection to another node.
 type Peer struct {
 	Address   member.Address `json:"address"`
 	Connected bool           `json:"connected"`
-	// Known is false where Connected is what was so last: the node has heard nothing from
-	// the other one for a while, nor from a leader with authority that it is active. A
-	// connection ends 30 s after it has heard nothing.
+	// Known is false if Connected may be outdated: the peer is silent, and no leader with
+	// authority reports it as active. A silent connection ends after 30 s.
 	Known bool `json:"known"`
-	// RTTMS is the round trip, smoothed, as the connection measures it; heartbeats
-	// keep it fresh. 0 without a connection.
+	// RTTMS is the smoothed round-trip time of the connection, which heartbeats keep fresh; 0
+	// without a connection.
 	RTTMS float64 `json:"rtt_ms"`
 }
 
-// Traffic counts the frames of the node since its start, by kind: "system" is what
-// nodes say to each other, "custom" the events of the application, "answer" what
-// became of some of these.
+// Traffic counts the frames of the node since its start, by kind: "system" for the protocol,
+// "custom" for events of the application, "answer" for their results.
 type Traffic struct {
 	Sent     map[string]Frames `json:"sent"`
 	Received map[string]Frames `json:"received"`
 }
 
-// Frames counts those of one kind in one direction.
+// Frames counts the frames of one kind in one direction.
 type Frames struct {
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Events counts the events of the application, requests and streams among them,
-// that came to this node since its start.
+// Events counts the events of the application that this node received since its start, including
+// requests and streams.
 type Events struct {
 	Handled uint64 `json:"handled"`
-	Failed  uint64 `json:"failed"`  // by an error or a panic of the handler, or not of its type
-	Dropped uint64 `json:"dropped"` // or refused: the queue was full, or nobody handles them
-	Waiting int    `json:"waiting"` // now
+	Failed  uint64 `json:"failed"`  // error or panic of the handler, or invalid payload
+	Dropped uint64 `json:"dropped"` // dropped or rejected: full queue, or no handler
+	Waiting int    `json:"waiting"` // currently in queues
 }
 
 func peersOf(s cluster.Status) []Peer {

@@ -8,28 +8,28 @@ import (
 	"net/http"
 )
 
-// WriteJSON answers with a value as JSON.
+// WriteJSON writes a response with a value as JSON.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
 	body := Encode(value)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a caller that went away is no fault
+	_, _ = w.Write(append(body, '\n')) // an error means that the caller has gone
 }
 
-// WriteError answers with an error: text is for people, code for programs.
+// WriteError writes an error response. Programs use code; text may change.
 func WriteError(w http.ResponseWriter, status int, code, text string) {
 	WriteJSON(w, status, ErrorBody{text, code})
 }
 
-// ErrorBody is the answer of a request that failed.
+// ErrorBody is the response to a request that failed.
 type ErrorBody struct {
 	Error string `json:"error"`
 	Code  string `json:"code"`
 }
 
-// Encode is the JSON of a value of this package.
+// Encode returns the JSON of a value of this package.
 func Encode(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {

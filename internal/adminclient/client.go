@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adminclient asks the admin API of a node, or acts on the node through it.
+// Package adminclient is the client of the admin API of a node.
 package adminclient
 
 import (
@@ -20,17 +20,17 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// Limits of a Client. To decode an answer takes about a hundred times its bytes at
-// most; one of 255 members has less than 300 KiB.
+// Limits of a Client. Decoding a response needs at most about 100 times its size; the status of
+// 255 members has less than 300 KiB.
 const (
 	ClientTimeout  = 5 * time.Second
 	maxAnswerBytes = 1 << 20
 	maxErrorBytes  = 4 << 10
 )
 
-// Client asks the admin API of a node, or acts on it. Its methods block until the
-// answer, for five seconds at most, those that act for twenty, or until ctx ends. An
-// error that the node answered with is an *Error; other errors name the address.
+// Client is a client of the admin API of a node. Its methods block until the response, for at most
+// 5 seconds, or 20 for write requests. An error response of the node is an *Error; other errors
+// name the address.
 type Client struct {
 	http  http.Client
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -42,28 +42,27 @@ type Client struct {
 // Option changes a Client.
 type Option func(*Client)
 
-// WithToken makes a Client show the token that current returns.
+// WithToken makes a Client send the token that current returns.
 func WithToken(current func() string) Option {
 	return func(c *Client) { c.token = current }
 }
 
-// WithDial makes a Client connect in another way than by its address.
+// WithDial sets the function that connects.
 func WithDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
 	return func(c *Client) { c.dial = dial }
 }
 
-// Error is an error that the API answered with.
+// Error is an error response.
 type Error struct {
-	Status int    // of HTTP
-	Code   string // one of the Code constants; empty when no node answered so
-	Text   string // printable, in one line
+	Status int    // HTTP status
+	Code   string // one of adminapi.Code...; empty if the response is not from a node
+	Text   string // one printable line
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Text }
 
-// New returns a client of the node at "host:port" or "unix:PATH". It
-// connects to nothing yet.
+// New returns a client of the node at "host:port" or "unix:PATH". It does not connect.
 func New(addr string, opts ...Option) (*Client, error) {
 	c := &Client{addr: addr, base: "http://" + addr, dial: new(net.Dialer).DialContext}
 	_, port, err := net.SplitHostPort(addr)
@@ -75,7 +74,7 @@ func New(addr string, opts ...Option) (*Client, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
 	case err != nil || port == "":
-		return nil, fmt.Errorf("%w %q: want host:port or unix:PATH", adminapi.ErrAddress, addr)
+		return nil, fmt.Errorf("%w %q: must be host:port or unix:PATH", adminapi.ErrAddress, addr)
 	}
 	for _, opt := range opts {
 		opt(c)
@@ -84,7 +83,7 @@ func New(addr string, opts ...Option) (*Client, error) {
 		Transport: &http.Transport{
 			DialContext:            c.dial,
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // a few bytes must not become many
+			DisableCompression:     true, // a small response must not expand to a large one
 			MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
 		},
 		CheckRedirect: refuseRedirect,
@@ -92,44 +91,44 @@ func New(addr string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// refuseRedirect returns a redirect as the answer: no node redirects.
+// refuseRedirect makes the client return a redirect as the response, since nodes do not redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Status asks for everything that the node reports about itself.
+// Status returns the status of the node.
 func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
 	return getJSON[adminapi.Status](ctx, c, "/v1/status")
 }
 
-// Members asks for the members that the node sees.
+// Members returns the members in the view of the node.
 func (c *Client) Members(ctx context.Context) ([]adminapi.Member, error) {
 	return getJSON[[]adminapi.Member](ctx, c, "/v1/members")
 }
 
-// Leader asks for the quorate leader. Without one the error is an *Error with
-// CodeNoQuorum.
+// Leader returns the quorate leader. If there is none, the error is an *Error with
+// adminapi.CodeNoQuorum.
 func (c *Client) Leader(ctx context.Context) (adminapi.Leader, error) {
 	return getJSON[adminapi.Leader](ctx, c, "/v1/leader")
 }
 
-// Send sends an event to a member, or to all, and waits for its handlers there. A nil error
-// means that it was sent to all, not that each member has handled it.
+// Send sends an event to one member or to all, and waits for the handlers. A nil error does not
+// mean that each member has handled the event; see the results.
 func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi.Sent, error) {
 	return postJSON[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
-// Transfer makes the node, which must lead, hand leadership over to a member by its address
-// or name, or to any member if to is empty. It waits until another member leads.
+// Transfer makes the node, which must be the leader, hand over to the member with the address or
+// name to, or to any member if to is empty. It waits until another member leads.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }
 
-// Drain keeps the node from leading for the rest of its run, and waits until another
+// Drain keeps the node from leading until its process restarts, and waits until another member
 // leads.
 func (c *Client) Drain(ctx context.Context) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
 }
 
-// Leave lets the node leave its cluster in order, and end. It does not wait for that.
+// Leave makes the node leave its cluster and exit. It does not wait for that.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := postJSON[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})
 	return err
@@ -138,7 +137,7 @@ func (c *Client) Leave(ctx context.Context) error {
 func getJSON[T any](ctx context.Context, c *Client, path string) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ClientTimeout)
 	defer cancel()
-	return answerOf[T](ctx, c, http.MethodGet, path, nil)
+	return responseOf[T](ctx, c, http.MethodGet, path, nil)
 }
 
 func postJSON[T any](ctx context.Context, c *Client, path string, body any) (value T, err error) {
@@ -148,10 +147,10 @@ func postJSON[T any](ctx context.Context, c *Client, path string, body any) (val
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminapi.ActTimeout+ClientTimeout)
 	defer cancel()
-	return answerOf[T](ctx, c, http.MethodPost, path, text)
+	return responseOf[T](ctx, c, http.MethodPost, path, text)
 }
 
-func answerOf[T any](
+func responseOf[T any](
 	ctx context.Context, c *Client, method, path string, text []byte,
 ) (value T, err error) {
 	resp, err := c.doRequest(ctx, method, path, text)
@@ -164,7 +163,7 @@ func answerOf[T any](
 		return value, c.brokeOff(err)
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
-		return value, answeredError(resp.StatusCode, body)
+		return value, responseError(resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, &value); err != nil {
 		return value, &Error{Status: resp.StatusCode, Text: describeStatus(resp.StatusCode)}
@@ -172,7 +171,7 @@ func answerOf[T any](
 	return value, nil
 }
 
-// doRequest sends a request and returns the head of its answer.
+// doRequest sends a request and returns the response with an unread body.
 func (c *Client) doRequest(
 	ctx context.Context, method, path string, body []byte,
 ) (*http.Response, error) {
@@ -188,28 +187,29 @@ func (c *Client) doRequest(
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		var asked *url.Error // names a URL, which a socket has none
-		if errors.As(err, &asked) {
-			err = asked.Err
+		var urlErr *url.Error // its URL is meaningless for a Unix socket
+		if errors.As(err, &urlErr) {
+			err = urlErr.Err
 		}
-		return nil, fmt.Errorf("admin: no answer from %s: %w", c.addr, err)
+		return nil, fmt.Errorf("admin: no response from %s: %w", c.addr, err)
 	}
 	return resp, nil
 }
 
 func (c *Client) brokeOff(err error) error {
-	return fmt.Errorf("admin: the answer of %s broke off: %w", c.addr, err)
+	return fmt.Errorf("admin: connection to %s broke: %w", c.addr, err)
 }
 
-func answeredError(status int, body []byte) error {
-	var told adminapi.ErrorBody
-	if json.Unmarshal(body, &told) != nil || told.Error == "" {
-		told = adminapi.ErrorBody{Error: describeStatus(status)}
+// responseError returns the error of a response with an ErrorBody, or of another server.
+func responseError(status int, body []byte) error {
+	var e adminapi.ErrorBody
+	if json.Unmarshal(body, &e) != nil || e.Error == "" {
+		e = adminapi.ErrorBody{Error: describeStatus(status)}
 	}
-	return &Error{status, told.Code, safetext.OneLine(told.Error, maxErrorBytes)}
+	return &Error{status, e.Code, safetext.OneLine(e.Error, maxErrorBytes)}
 }
 
-// describeStatus returns the text for an answer that is not from this API.
+// describeStatus returns the text for a response of another server.
 func describeStatus(status int) string {
-	return strings.TrimSpace(fmt.Sprintf("answered with %d %s", status, http.StatusText(status)))
+	return strings.TrimSpace(fmt.Sprintf("it responded %d %s", status, http.StatusText(status)))
 }

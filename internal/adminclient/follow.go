@@ -17,21 +17,20 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// silenceTimeout is how long a client waits for the next line of a stream: a node writes at
-// least one in each KeepAliveInterval.
+// silenceTimeout is how long a client waits for the next line of a stream. A node writes one at
+// least every KeepAliveInterval, so three may be lost.
 const silenceTimeout = 3 * adminapi.KeepAliveInterval
 
 var (
-	errSilent = errors.New("the node says nothing any more")
-	errEnough = errors.New("the caller wants no more events")
-	// errForeign is of events that no node writes.
-	errForeign = errors.New("the answer is of no node")
+	errSilent = errors.New("the node has stopped responding")
+	errStop   = errors.New("the caller stopped the iteration")
+	// errForeign means that an event is not from a node.
+	errForeign = errors.New("not an event of an Athena node")
 )
 
-// Events yields the present status as an EventSnapshot, then each change, until ctx or
-// the node ends. After the event with the id after, where that is not empty, it
-// continues without a snapshot, as far as the node remembers. An error is the last
-// that it yields. The end of ctx or of the node is not an error.
+// Events yields the current status as an EventSnapshot, then each change, until ctx or the node
+// ends. If after is an event id that the node remembers, Events continues after that event without
+// a snapshot. An error is the last element. The end of ctx or of the node is not an error.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Event, error] {
 	query := url.Values{}
 	if after != "" {
@@ -40,8 +39,8 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Ev
 	return c.readEvents(ctx, query)
 }
 
-// Recent yields the changes that the node remembers, EventHistory at most, and then
-// its present status as an EventSnapshot. See Events.
+// Recent yields the changes that the node remembers, at most EventHistory, then the current status
+// as an EventSnapshot. See Events.
 func (c *Client) Recent(ctx context.Context) iter.Seq2[adminapi.Event, error] {
 	return c.readEvents(ctx, url.Values{"follow": {"false"}})
 }
@@ -51,32 +50,32 @@ func (c *Client) readEvents(
 ) iter.Seq2[adminapi.Event, error] {
 	return func(yield func(adminapi.Event, error) bool) {
 		err := c.openStream(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil,
-			func(r received) error {
+			func(r rawEvent) error {
 				e := adminapi.Event{ID: r.id, Type: r.kind}
 				switch known, err := e.Decode(r.data); {
 				case err != nil:
 					return errForeign
 				case known && !yield(e, nil):
-					return errEnough
+					return errStop
 				}
 				return nil
 			})
-		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, errStop) && ctx.Err() == nil {
 			yield(adminapi.Event{}, err)
 		}
 	}
 }
 
-// received is an event as it came on a stream.
-type received struct {
+// rawEvent is an undecoded server-sent event.
+type rawEvent struct {
 	id, kind string
 	data     []byte
 }
 
-// openStream asks for a stream and calls take for each event, until the stream or ctx ends, or
+// openStream requests a stream and calls take for each event, until the stream or ctx ends, or
 // take returns an error.
 func (c *Client) openStream(
-	ctx context.Context, method, path string, body []byte, take func(received) error,
+	ctx context.Context, method, path string, body []byte, take func(rawEvent) error,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -89,9 +88,9 @@ func (c *Client) openStream(
 	return err
 }
 
-// readStream is stream without a time limit. It calls alive for each line.
+// readStream is openStream without timeouts. It calls alive for each line.
 func (c *Client) readStream(
-	ctx context.Context, method, path string, body []byte, alive func(), take func(received) error,
+	ctx context.Context, method, path string, body []byte, alive func(), take func(rawEvent) error,
 ) error {
 	resp, err := c.doRequest(ctx, method, path, body)
 	if err != nil {
@@ -100,12 +99,12 @@ func (c *Client) readStream(
 	defer resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes)) // an error, or nothing of ours
-		return answeredError(resp.StatusCode, body)
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes)) // an ErrorBody, or of another server
+		return responseError(resp.StatusCode, body)
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxAnswerBytes)
-	var r received
+	var r rawEvent
 	for lines.Scan() {
 		alive()
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
@@ -128,7 +127,7 @@ func (c *Client) readStream(
 		case err != nil:
 			return err
 		}
-		r = received{}
+		r = rawEvent{}
 	}
 	if lines.Err() != nil {
 		return c.brokeOff(lines.Err())

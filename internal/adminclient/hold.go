@@ -14,22 +14,22 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// maxTrusted bounds how long a client trusts one sign of life of a node: no lease is longer.
+// maxTrusted limits how long a client relies on one EventAlive. No lease is longer.
 const maxTrusted = 24 * time.Hour
 
-// Reasons why a client no longer holds something.
+// Reasons why a client no longer holds a lock or a job.
 var (
-	ErrUntrusted = errors.New("no sign of life of what is held: the node hangs, or there is no " +
-		"leader with authority (athena status)")
-	ErrEnded = errors.New("the node has ended, or its admin API")
+	ErrUntrusted = errors.New("not confirmed in time: the node hangs, or there is no leader with " +
+		"authority (see athena status)")
+	ErrEnded = errors.New("the node or its admin API has stopped")
 )
 
-// Jobs asks for all jobs.
+// Jobs returns all jobs.
 func (c *Client) Jobs(ctx context.Context) ([]adminapi.Job, error) {
 	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs")
 }
 
-// Enable lets a member, by its address or name, lead a job from now on.
+// Enable lets the member with an address or name lead a job again.
 func (c *Client) Enable(ctx context.Context, job, member string) error {
 	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "enable"),
 		adminapi.CandidateRequest{Member: member})
@@ -43,269 +43,268 @@ func (c *Client) Disable(ctx context.Context, job, member string) error {
 	return err
 }
 
-// JobLeader yields who leads a job as far as the node knows, nil for nobody, and each
-// change of that, until ctx ends. An error is the last that it yields. The end of ctx
-// is not an error.
+// JobLeader yields the leader of a job in the view of the node, nil for none, and each change,
+// until ctx ends. An error is the last element. The end of ctx is not an error.
 func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.Holder, error] {
 	return func(yield func(*adminapi.Holder, error) bool) {
-		err := c.openStream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r received) error {
+		err := c.openStream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r rawEvent) error {
 			var l adminapi.JobLeader
 			switch {
 			case r.kind != adminapi.EventLeader:
 			case json.Unmarshal(r.data, &l) != nil:
 				return errForeign
 			case !yield(l.Leader, nil):
-				return errEnough
+				return errStop
 			}
 			return nil
 		})
 		if err == nil {
 			err = c.brokeOff(ErrEnded)
 		}
-		if !errors.Is(err, errEnough) && ctx.Err() == nil {
+		if !errors.Is(err, errStop) && ctx.Err() == nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// Lock runs fn while the node holds a latch of a job for this client, and blocks until it
-// could and fn has returned. seen is told who has the latch until then, nil for nobody, and
-// each change; it must not block.
+// Lock acquires a lock of a job through the node, runs fn while it holds the lock, and releases it
+// when fn has returned. While it waits, it calls onHolder with the holder, nil for none, and after
+// each change. onHolder must not block.
 //
-// The context of fn ends with ctx, or when the latch is lost: as the node says, when the
-// connection to it ends, or when no sign of life has come for as long as the node
-// trusted that it holds it. Its cause is why. The latch is released when fn has returned.
-// Lock returns what fn does, and where the latch was lost, or could not be had, why: the
-// cause of ctx, an *Error of the node, or what became of the connection.
+// The context of fn ends with ctx, or when the lock is lost: the node reports so, the connection
+// breaks, or no EventAlive arrives within the time of the last one. Its cause is the reason. Lock
+// returns the error of fn, or, if the lock was lost or not acquired, the reason: the cause of ctx,
+// an *Error of the node, or an error of the connection.
 //
-// A sign of life counts from when it comes here. Where a network holds it up, so much
-// later the context ends: run this beside the node, and let tokens decide.
+// The time of an EventAlive counts from its arrival. A network delay therefore extends the context
+// of fn beyond the lease: run this client on the host of the node, and use fencing tokens.
 func (c *Client) Lock(
-	ctx context.Context, job, latch string, seen func(*adminapi.Holder),
+	ctx context.Context, job, latch string, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
-	p := pursuit{client: c, once: true, seen: seen, fn: fn}
-	return p.runUntilDone(ctx, jobPath(job, "lock"), adminapi.LockRequest{Latch: latch})
+	s := holdSession{client: c, once: true, onHolder: onHolder, fn: fn}
+	return s.runUntilDone(ctx, jobPath(job, "lock"), adminapi.LockRequest{Latch: latch})
 }
 
-// Elect contends for a job through the node, and runs fn whenever it leads for this
-// client, one call after the other, until ctx ends, fn returns by itself, or the node is
-// gone. seen is told who leads the job, nil for nobody, and each change; it must not
-// block. For the rest see Lock; fn that returns since leadership was lost runs again. If no
-// sign of life comes in time, leadership is lost; when the node is heard again, Elect
-// contends on, and it ends if nothing is heard for five seconds.
+// Elect campaigns for a job through the node, and runs fn whenever the node leads the job for this
+// client, until ctx ends, fn returns although the job was not lost, or the node stops. It calls
+// onHolder with the leader, nil for none, and after each change. See Lock for the context of fn.
+//
+// If no EventAlive arrives in time, the leadership is lost. Elect campaigns again when the node
+// responds again, and returns if the node does not respond for ClientTimeout.
 func (c *Client) Elect(
-	ctx context.Context, job string, seen func(*adminapi.Holder),
+	ctx context.Context, job string, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
-	p := pursuit{client: c, seen: seen, fn: fn}
-	return p.runUntilDone(ctx, jobPath(job, "elect"), adminapi.Empty{})
+	s := holdSession{client: c, onHolder: onHolder, fn: fn}
+	return s.runUntilDone(ctx, jobPath(job, "elect"), adminapi.Empty{})
 }
 
 func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job) + "/" + what }
 
-// pursuit is one call of Lock or Elect.
-type pursuit struct {
-	client *Client
-	once   bool // and never again when it was lost
-	seen   func(*adminapi.Holder)
-	fn     func(context.Context, adminapi.RecordToken) error
+// holdSession is one call of Lock or Elect.
+type holdSession struct {
+	client   *Client
+	once     bool // Lock: the session ends when the lock is lost
+	onHolder func(*adminapi.Holder)
+	fn       func(context.Context, adminapi.RecordToken) error
 
-	ask    func()             // the node, on a new connection; ends the one before
-	hangUp context.CancelFunc // ends the connection
-	told   chan news          // of the connection
+	connect    func() // opens a new connection instead of the present one
+	disconnect context.CancelFunc
+	events     chan holdEvent // events of the connection
 
-	token  adminapi.RecordToken
-	until  time.Time   // when trust in what is held ends; zero while nothing is
-	expiry *time.Timer // fires at until
-	lapsed bool        // that has come to pass, and the node has not said why
+	token   adminapi.RecordToken
+	until   time.Time   // when the last confirmation expires; zero while nothing is held
+	expiry  *time.Timer // fires at until
+	expired bool        // until has passed, and the node has not reported the loss
 
-	end      context.CancelCauseFunc // of the context of fn; nil while it does not run
-	lost     error                   // why that was ended; nil where it was not
-	returned chan error              // what fn did
-	over     error                   // why nothing more can be held; nil while it can
+	cancelFn context.CancelCauseFunc // cancels the context of fn; nil while fn does not run
+	lost     error                   // why the context of fn was canceled; nil if it was not
+	returned chan error              // the error of fn
+	final    error                   // why the session ends; nil while it continues
 }
 
-// news is an event of the node, with the time at which it came.
-type news struct {
-	at     time.Time
+// holdEvent is a decoded event of the node.
+type holdEvent struct {
+	at     time.Time // time of arrival
 	kind   string
-	holder *adminapi.Holder // of EventWaiting and EventLeader
-	grant  adminapi.Grant   // of EventHeld, and in part of EventAlive
-	err    error            // of EventLost, and of the end of the stream, which has no kind
+	holder *adminapi.Holder // for EventWaiting and EventLeader
+	grant  adminapi.Grant   // for EventHeld; for EventAlive only TrustedMS
+	err    error            // for EventLost, and for the end of the stream, which has no kind
 }
 
-func (p *pursuit) runUntilDone(ctx context.Context, path string, body any) error {
-	p.hangUp = func() {}
-	p.ask = func() {
-		p.hangUp()
+func (s *holdSession) runUntilDone(ctx context.Context, path string, body any) error {
+	s.disconnect = func() {}
+	s.connect = func() {
+		s.disconnect()
 		var reading context.Context
-		// While fn runs, the connection must outlive ctx: what is held goes with it.
-		reading, p.hangUp = context.WithCancel(context.WithoutCancel(ctx))
-		p.told = make(chan news)
-		go p.readNews(reading, path, adminapi.Encode(body), p.told)
+		// The connection must outlive ctx while fn runs, since its end releases the record.
+		reading, s.disconnect = context.WithCancel(context.WithoutCancel(ctx))
+		s.events = make(chan holdEvent)
+		go s.readHoldEvents(reading, path, adminapi.Encode(body), s.events)
 	}
-	p.ask()
-	defer func() { p.hangUp() }()
-	p.expiry = time.NewTimer(maxTrusted)
-	p.expiry.Stop() // until something is held
-	defer p.expiry.Stop()
-	p.returned = make(chan error, 1)
+	s.connect()
+	defer func() { s.disconnect() }()
+	s.expiry = time.NewTimer(maxTrusted)
+	s.expiry.Stop() // started by extendTrust
+	defer s.expiry.Stop()
+	s.returned = make(chan error, 1)
 	gone := ctx.Done()
 	for {
-		if p.over != nil && p.end == nil {
-			return p.over
+		if s.final != nil && s.cancelFn == nil {
+			return s.final
 		}
 		select {
-		case n := <-p.told:
-			p.handleNews(ctx, n)
-		case <-p.expiry.C:
-			if p.once || p.lapsed {
-				p.noteEnd(p.client.brokeOff(ErrUntrusted))
+		case e := <-s.events:
+			s.handleEvent(ctx, e)
+		case <-s.expiry.C:
+			if s.once || s.expired {
+				s.endSession(s.client.brokeOff(ErrUntrusted))
 			}
-			p.endByLapse()
-		case err := <-p.returned:
-			p.end(nil)
-			p.end = nil
+			s.expire()
+		case err := <-s.returned:
+			s.cancelFn(nil)
+			s.cancelFn = nil
 			switch {
-			case p.lost == nil:
+			case s.lost == nil:
 				return err
-			case p.over == nil && ctx.Err() != nil:
+			case s.final == nil && ctx.Err() != nil:
 				return context.Cause(ctx)
-			case p.over == nil && time.Now().Before(p.until): // it leads again meanwhile
-				p.beginWork(ctx)
+			case s.final == nil && time.Now().Before(s.until): // the node leads again
+				s.beginWork(ctx)
 			}
 		case <-gone:
-			if p.end == nil {
+			if s.cancelFn == nil {
 				return context.Cause(ctx)
 			}
-			gone = nil // fn learns of it, and returns
+			gone = nil // the context of fn is done too, and fn returns
 		}
 	}
 }
 
-// readNews reads the events of the node until the stream ends.
-func (p *pursuit) readNews(ctx context.Context, path string, body []byte, told chan<- news) {
-	tell := func(n news) error {
-		n.at = time.Now()
+// readHoldEvents reads the events of the node until the stream ends.
+func (s *holdSession) readHoldEvents(
+	ctx context.Context, path string, body []byte, events chan<- holdEvent,
+) {
+	send := func(e holdEvent) error {
+		e.at = time.Now()
 		select {
-		case told <- n:
+		case events <- e:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	err := p.client.openStream(ctx, http.MethodPost, path, body, func(r received) error {
-		n, err := newsOf(r)
+	err := s.client.openStream(ctx, http.MethodPost, path, body, func(r rawEvent) error {
+		e, err := decodeHoldEvent(r)
 		if err != nil {
 			return errForeign
 		}
-		return tell(n)
+		return send(e)
 	})
 	if err == nil {
-		err = p.client.brokeOff(ErrEnded)
+		err = s.client.brokeOff(ErrEnded)
 	}
-	_ = tell(news{err: err})
+	_ = send(holdEvent{err: err})
 }
 
-// newsOf decodes an event.
-func newsOf(r received) (n news, err error) {
-	n.kind = r.kind
+// decodeHoldEvent decodes an event.
+func decodeHoldEvent(r rawEvent) (e holdEvent, err error) {
+	e.kind = r.kind
 	switch r.kind {
 	case adminapi.EventWaiting:
 		var w adminapi.Waiting
 		err = json.Unmarshal(r.data, &w)
-		n.holder = w.Holder
+		e.holder = w.Holder
 	case adminapi.EventLeader:
 		var l adminapi.JobLeader
 		err = json.Unmarshal(r.data, &l)
-		n.holder = l.Leader
+		e.holder = l.Leader
 	case adminapi.EventHeld, adminapi.EventAlive:
-		err = json.Unmarshal(r.data, &n.grant)
+		err = json.Unmarshal(r.data, &e.grant)
 	case adminapi.EventLost:
-		n.err = answeredError(http.StatusOK, r.data)
+		e.err = responseError(http.StatusOK, r.data)
 	}
-	return n, err
+	return e, err
 }
 
-// handleNews handles an event.
-func (p *pursuit) handleNews(ctx context.Context, n news) {
-	held := !p.until.IsZero()
-	switch n.kind {
+func (s *holdSession) handleEvent(ctx context.Context, e holdEvent) {
+	held := !s.until.IsZero()
+	switch e.kind {
 	case adminapi.EventWaiting, adminapi.EventLeader:
-		p.seen(n.holder)
+		s.onHolder(e.holder)
 	case adminapi.EventHeld:
-		p.token, p.lapsed = n.grant.Token, false
-		p.extendTrust(n)
-		if p.end == nil && time.Now().Before(p.until) { // else it has lapsed on the way
-			p.beginWork(ctx)
+		s.token, s.expired = e.grant.Token, false
+		s.extendTrust(e)
+		if s.cancelFn == nil && time.Now().Before(s.until) { // otherwise it expired in transit
+			s.beginWork(ctx)
 		}
 	case adminapi.EventAlive:
 		switch {
-		case p.lapsed, held && n.at.After(p.until):
-			// A network, or this process, stood still, or the sign was on its way when the
-			// trust ran out. What has lapsed stays so, and the node must give it back.
-			p.endByLapse()
-			if p.once {
-				p.noteEnd(p.client.brokeOff(ErrUntrusted))
+		case s.expired, held && e.at.After(s.until):
+			// The event is late. Work that may have been canceled must not be confirmed again:
+			// release the record, and acquire it anew if the session continues.
+			s.expire()
+			if s.once {
+				s.endSession(s.client.brokeOff(ErrUntrusted))
 			} else {
-				p.startOver()
+				s.reconnect()
 			}
 		case held:
-			p.extendTrust(n)
+			s.extendTrust(e)
 		}
 	case adminapi.EventLost, "":
-		p.endWork(n.err)
-		if p.once || !held && !p.lapsed || n.kind == "" {
-			p.noteEnd(n.err)
+		s.endWork(e.err)
+		if s.once || !held && !s.expired || e.kind == "" {
+			s.endSession(e.err)
 		}
-		p.lapsed = false
+		s.expired = false
 	}
 }
 
-// extendTrust extends the time for which the client relies on what it holds.
-func (p *pursuit) extendTrust(n news) {
-	trusted := min(n.grant.TrustedMS, adminapi.Milliseconds(maxTrusted))
-	p.until = n.at.Add(time.Duration(trusted * float64(time.Millisecond)))
-	p.expiry.Reset(time.Until(p.until))
+// extendTrust moves the expiry to TrustedMS after the arrival of an event.
+func (s *holdSession) extendTrust(e holdEvent) {
+	trusted := min(e.grant.TrustedMS, adminapi.Milliseconds(maxTrusted))
+	s.until = e.at.Add(time.Duration(trusted * float64(time.Millisecond)))
+	s.expiry.Reset(time.Until(s.until))
 }
 
-// beginWork runs fn.
-func (p *pursuit) beginWork(ctx context.Context) {
-	ctx, p.end = context.WithCancelCause(ctx)
-	p.lost = nil
-	token := p.token
-	go func() { p.returned <- p.fn(ctx, token) }()
+// beginWork starts fn.
+func (s *holdSession) beginWork(ctx context.Context) {
+	ctx, s.cancelFn = context.WithCancelCause(ctx)
+	s.lost = nil
+	token := s.token
+	go func() { s.returned <- s.fn(ctx, token) }()
 }
 
 // endWork ends the context of fn, if fn runs.
-func (p *pursuit) endWork(why error) {
-	p.until = time.Time{}
-	p.expiry.Stop()
-	if p.end != nil && p.lost == nil {
-		p.lost = why
-		p.end(why)
+func (s *holdSession) endWork(why error) {
+	s.until = time.Time{}
+	s.expiry.Stop()
+	if s.cancelFn != nil && s.lost == nil {
+		s.lost = why
+		s.cancelFn(why)
 	}
 }
 
-// endByLapse ends the context of fn because no sign of life came in time. The node may have lost
-// the record too, and be about to report that.
-func (p *pursuit) endByLapse() {
-	p.endWork(p.client.brokeOff(ErrUntrusted))
-	p.lapsed = true
-	p.expiry.Reset(ClientTimeout)
+// expire ends the context of fn because no EventAlive arrived in time. It then waits another
+// ClientTimeout for the node to report the loss.
+func (s *holdSession) expire() {
+	s.endWork(s.client.brokeOff(ErrUntrusted))
+	s.expired = true
+	s.expiry.Reset(ClientTimeout)
 }
 
-// startOver releases what the node still holds, and contends again.
-func (p *pursuit) startOver() {
-	p.lapsed = false
-	p.expiry.Stop()
-	p.ask()
+// reconnect releases the record by ending the connection, and campaigns again.
+func (s *holdSession) reconnect() {
+	s.expired = false
+	s.expiry.Stop()
+	s.connect()
 }
 
-// noteEnd records why nothing more can be held.
-func (p *pursuit) noteEnd(why error) {
-	if p.over == nil {
-		p.over = why
+// endSession records the first reason why the session ends.
+func (s *holdSession) endSession(why error) {
+	if s.final == nil {
+		s.final = why
 	}
 }

@@ -190,12 +190,12 @@ var machineFaults = []refusal{
 		"@/athena.yaml:6: admin: admin: listen on nobody.onion:7070: address nobody.onion: no " +
 			"suitable address found: choose an address of this machine", cli.ExitFailed},
 	{"admin in no folder", []string{"admin: unix:@/none/admin"}, nil,
-		"@/athena.yaml:6: admin: admin: listen on unix:@/none/admin: @/none is no folder: make it, or " +
+		"@/athena.yaml:6: admin: admin: listen on unix:@/none/admin: @/none is not a directory: create it or " +
 			"choose another path", cli.ExitFailed},
 	{"admin is a file", []string{"admin: unix:@/file"}, nil, "@/athena.yaml:6: admin: admin: listen " +
-		"on unix:@/file: there is a file that is no socket: choose another path", cli.ExitFailed},
+		"on unix:@/file: the file exists and is not a socket: choose another path", cli.ExitFailed},
 	{"admin open to all", []string{"admin: 0.0.0.0:0"}, nil,
-		"@/athena.yaml:6: admin: admin: invalid address \"0.0.0.0:0\": it is not of this machine …",
+		"@/athena.yaml:6: admin: admin: invalid address \"0.0.0.0:0\": an address that other machines can reach needs a token; …",
 		cli.ExitUsage},
 
 	{"no secret file", []string{"secret-file: @/none"}, nil,
@@ -208,7 +208,7 @@ var machineFaults = []refusal{
 	{"short other secret", []string{"other-secret-file: @/file"}, nil,
 		"@/athena.yaml:7: other-secret-file: @/file: holds at most 0 random …", cli.ExitUsage},
 	{"no token file", []string{"admin-token-file: @/none"}, nil,
-		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: make one with: …",
+		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: create it with: …",
 		cli.ExitUsage},
 	{"misspelled secret file", []string{"-secret-file", "secret_fil: @/secret"}, nil,
 		"@/athena.yaml:6:1: unknown key \"secret_fil\"; did you mean secret-file?", cli.ExitUsage},

@@ -118,8 +118,8 @@ func (q *Question) Explain(err error) error {
 	case errors.As(err, &response):
 		return fmt.Errorf("the node at %s responded: %w", q.admin, err)
 	default:
-		return fmt.Errorf("no response from %s: %w; start a node with --admin %s, or set --admin or "+
-			"ATHENA_ADMIN to the address of another", q.admin, err, q.admin)
+		return fmt.Errorf("%w; start a node with --admin %s, or set --admin or ATHENA_ADMIN to the "+
+			"address of another", err, q.admin)
 	}
 }
 

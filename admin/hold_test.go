@@ -305,8 +305,8 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// TestLockReportsHolder: a waiting caller gets the holder immediately and after each change, but not
-// itself.
+// TestLockReportsHolder: a waiting caller gets the holder immediately and after each change, but
+// not itself.
 func TestLockReportsHolder(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
@@ -494,8 +494,8 @@ func TestManyLocks(t *testing.T) {
 	})
 }
 
-// TestElect: one caller leads at a time, a disabled member stops leading until it is enabled, and all
-// readers see each change.
+// TestElect: one caller leads at a time, a disabled member stops leading until it is enabled, and
+// all readers see each change.
 func TestElect(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		ctx, stop := context.WithCancelCause(t.Context())

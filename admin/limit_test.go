@@ -136,7 +136,8 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				probe.Close()
 			}
 			if got := !isClosed(early); got != c.stays {
-				t.Errorf("%s: a connection from the host of the probe stays open: %v, want %v", c.name, got, c.stays)
+				t.Errorf("%s: a connection from the host of the probe stays open: %v, want %v",
+					c.name, got, c.stays)
 			}
 			if !isClosed(held[1]) {
 				t.Errorf("%s: the oldest connection is not closed", c.name)

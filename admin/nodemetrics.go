@@ -27,7 +27,8 @@ var viewFamilies = []family{
 		func(l snapshot, s *sink) { s.addValue(float64(l.Quorum)) }},
 	{"athena_has_quorum", "1 while this node knows a leader with authority.", gauge, nil,
 		func(l snapshot, s *sink) { s.addFlag(!l.Token.IsZero()) }},
-	{"athena_has_leader", "1 while this node leads or follows a leader, even without authority.", gauge, nil,
+	{"athena_has_leader", "1 while this node leads or follows a leader, even without authority.",
+		gauge, nil,
 		func(l snapshot, s *sink) { s.addFlag(!l.View.Leader.IsZero()) }},
 	{"athena_is_leader", "1 while this node leads with authority.", gauge, nil,
 		func(l snapshot, s *sink) {

@@ -190,12 +190,12 @@ var machineFaults = []refusal{
 		"@/athena.yaml:6: admin: admin: listen on nobody.onion:7070: address nobody.onion: no " +
 			"suitable address found: choose an address of this machine", cli.ExitFailed},
 	{"admin in no folder", []string{"admin: unix:@/none/admin"}, nil,
-		"@/athena.yaml:6: admin: admin: listen on unix:@/none/admin: @/none is not a directory: create it or " +
-			"choose another path", cli.ExitFailed},
+		"@/athena.yaml:6: admin: admin: listen on unix:@/none/admin: @/none is not a directory: create " +
+			"it or choose another path", cli.ExitFailed},
 	{"admin is a file", []string{"admin: unix:@/file"}, nil, "@/athena.yaml:6: admin: admin: listen " +
 		"on unix:@/file: the file exists and is not a socket: choose another path", cli.ExitFailed},
 	{"admin open to all", []string{"admin: 0.0.0.0:0"}, nil,
-		"@/athena.yaml:6: admin: admin: invalid address \"0.0.0.0:0\": an address that other machines can reach needs a token; …",
+		"@/athena.yaml:6: admin: admin: invalid address \"0.0.0.0:0\": an address …",
 		cli.ExitUsage},
 
 	{"no secret file", []string{"secret-file: @/none"}, nil,

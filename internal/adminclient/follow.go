@@ -99,7 +99,8 @@ func (c *Client) readStream(
 	defer resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes)) // an ErrorBody, or of another server
+		// an ErrorBody, or of another server
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 		return responseError(resp.StatusCode, body)
 	}
 	lines := bufio.NewScanner(resp.Body)

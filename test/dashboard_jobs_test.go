@@ -31,8 +31,8 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	p := &pretender{size: 9, jobs: 1000, write: true, acts: make(chan string, 4),
 		name: func(i int) string { return fmt.Sprintf("athena-%d.athena.default.svc:7000", i) }}
 	b := openBrowser(t, p.serve(t))
-	b.waitForValue("1,000 jobs, 857 of them led, 3,500 latches and 1,000 other records; "+
-		"the first 20 are shown.", pageCounted)
+	b.waitForValue("1,000 jobs, 857 with a leader, 3,500 locks and 1,000 other records; "+
+		"showing the first 20.", pageCounted)
 	b.waitUntil("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
 	for _, width := range []int{360, 1280} {
 		b.resize(width)
@@ -50,14 +50,14 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	if rows := evaluate[int](b, `document.querySelectorAll("#jobs tbody tr").length`); rows != 40 {
 		t.Errorf("%d rows, want 20 jobs and 20 records", rows)
 	}
-	b.press("show only jobs and records with", "Billing-0722")
-	b.waitForValue("1 job, 1 of them led, 2 latches and 0 other records.", pageCounted)
+	b.press("filter jobs and records", "Billing-0722")
+	b.waitForValue("1 job, 1 with a leader, 2 locks and 0 other records.", pageCounted)
 	b.waitForValue("billing-0722|★ athena-2.athena.default.svc:7000 Disable|1000000000002|"+
 		"– athena-3.athena.default.svc:7000 Enable– athena-4.athena.default.svc:7000 Enable|"+
 		"latch 0 (athena-2.athena.default.svc:7000, 1000000000002) and "+
 		"latch 1 (athena-3.athena.default.svc:7000, 1000000000003)", pageJobs)
 	b.press("Disable athena-2.athena.default.svc:7000 for billing-0722", " ")
-	b.waitForValue("athena-2.athena.default.svc:7000 leads billing-0722 no more, until it is enabled.",
+	b.waitForValue("athena-2.athena.default.svc:7000 cannot lead billing-0722 until it is enabled.",
 		pageSwitched)
 	b.press("Enable athena-4.athena.default.svc:7000 for billing-0722", "\r")
 	b.waitForValue("athena-4.athena.default.svc:7000 may lead billing-0722 again.", pageSwitched)
@@ -69,8 +69,8 @@ func TestDashboardOfManyJobs(t *testing.T) {
 			t.Errorf("the page did %q, want %q", got, want)
 		}
 	}
-	b.press("show only jobs and records with", "nonsense")
-	b.waitForValue("No job and no record has that.", pageCounted)
+	b.press("filter jobs and records", "nonsense")
+	b.waitForValue("No job or record matches the filter.", pageCounted)
 	b.clean()
 }
 
@@ -106,19 +106,19 @@ func TestDashboardOfJobs(t *testing.T) {
 		return ok && s.Token > 0 && s.Active() == 3
 	})
 	b := openBrowser(t, "http://"+site(writes))
-	b.waitForValue("Nobody leads a job, holds a latch or keeps a record.", pageCounted)
+	b.waitForValue("No jobs, locks or records.", pageCounted)
 	elected := c.verb(3, "elect", "billing")
 	b.waitUntil("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
 	second := start(t, "elect", "billing", "--admin", site(writes))
 	b.press("Disable n3 for billing", "\r")
-	b.waitForValue("n3 leads billing no more, until it is enabled.", pageSwitched)
+	b.waitForValue("n3 cannot lead billing until it is enabled.", pageSwitched)
 	b.waitUntil("the next leader", pageJobs+`.startsWith("billing|★ n1 Disable|")`)
 	b.waitUntil("who may not lead", pageJobs+`.endsWith("|– n3 Enable|")`)
 	if text := elected.stdout.String(); !strings.Contains(text, "lost    the member was disabled") {
 		t.Errorf("athena elect prints\n%s\nwant the reason why it no longer leads", text)
 	}
 	second.signal(syscall.SIGINT)
-	b.waitUntil("nobody leads", pageJobs+`.startsWith("billing|nobody|")`)
+	b.waitUntil("nobody leads", pageJobs+`.startsWith("billing|none|")`)
 	b.clean()
 	b = openBrowser(t, "http://"+site(reads))
 	b.waitUntil("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)
@@ -148,7 +148,7 @@ func TestDashboardWithoutQuorum(t *testing.T) {
 	b.waitUntil("an unknown leader",
 		pageJobs+`.startsWith("billing|unknown (no quorum), last n3|")`)
 	b.waitUntil("the same in words", pageCounted+
-		`.startsWith("1 job, who leads them is unknown (no quorum) since ")`)
+		`.startsWith("1 job, leaders unknown (no quorum) since ")`)
 	b.waitUntil("unknown connections", lines+`.every((c) => c === "unknown")`)
 	t.Logf("everything is unknown after %v", time.Since(began).Round(time.Millisecond))
 	b.clean()

@@ -33,7 +33,7 @@ func TestDashboardOfMany(t *testing.T) {
 		p := &pretender{size: c.size, name: c.name, demo: c.demo}
 		b := openBrowser(t, p.serve(t))
 		b.waitUntil("a view of every node",
-			`!document.querySelector("#beliefs").textContent.includes("not asked yet")`)
+			`!document.querySelector("#beliefs").textContent.includes("loading")`)
 		b.waitUntil("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
 		b.waitUntil("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
 		for _, width := range []int{360, 1280} {

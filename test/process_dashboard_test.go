@@ -73,11 +73,11 @@ func TestDashboard(t *testing.T) {
 	b.waitUntil("the election on the time line", fmt.Sprintf(
 		`document.querySelector("#timeline").textContent.includes("%s elected after %s")`, second, first))
 	b.waitUntil("the dead node in the ring", fmt.Sprintf(
-		`/%s( .seed.)?: does not run/.test(document.querySelector("#ring").getAttribute("aria-label"))`,
+		`/%s( .seed.)?: not running/.test(document.querySelector("#ring").getAttribute("aria-label"))`,
 		first))
 
 	b.press("Restart "+first, "\r")
-	b.waitForValue("All 5 nodes that answer agree on who leads.", pageAccord)
+	b.waitForValue("All 5 nodes that respond agree on the leader.", pageAccord)
 	b.press("Cut "+second, " ")
 	third := pageCut(b, second)
 	b.colours("dark")
@@ -120,21 +120,20 @@ func TestDashboardOfRun(t *testing.T) {
 	b := openBrowser(t, "http://"+adminOfLog.FindStringSubmatch(one.stderr.String())[1])
 	b.waitUntil("the page wants the token",
 		`document.activeElement === document.querySelector("#token input")`)
-	b.waitForValue("The server of this page wants its token", pageVerdict)
+	b.waitForValue("The server needs a token", pageVerdict)
 	b.accessible("without the token")
 	b.typeKeys("wrong\r")
-	b.waitForValue("That is not the token.",
-		`document.querySelector("#token [role=status]").textContent`)
+	b.waitForValue("Wrong token.", `document.querySelector("#token [role=status]").textContent`)
 	b.typeKeys("\u201cquoted\u201d\r") // cannot be sent in a header
 	b.typeKeys("0123456789-the-token\r")
 	pageLeader(b, "")
-	b.waitForValue("this one,answers,answers", pageNotes)
+	b.waitForValue("this node,responds,responds", pageNotes)
 	if evaluate[bool](b, `document.querySelector(".faults").checkVisibility()`) {
 		t.Error("the page has buttons for faults, want none outside of a demo")
 	}
 	three.signal(syscall.SIGKILL)
-	b.waitForValue("this one,answers,is not reached", pageNotes)
-	b.waitForValue("All 2 nodes that answer agree on who leads. n3 does not answer.", pageAccord)
+	b.waitForValue("this node,responds,unreachable", pageNotes)
+	b.waitForValue("All 2 nodes that respond agree on the leader. n3 does not respond.", pageAccord)
 	b.clean()
 }
 
@@ -148,7 +147,7 @@ func pageCut(b *browser, cut string) (leader string) {
 		verdict := evaluate[string](b, pageVerdict)
 		rest, ok := strings.CutPrefix(verdict, "The nodes disagree: ")
 		leader, _, _ = strings.Cut(rest, " ")
-		return ok && strings.HasSuffix(rest, " leads with authority, and not all know") && leader != cut
+		return ok && strings.HasSuffix(rest, " leads with authority, but not in all views") && leader != cut
 	})
 	// A screen reader gets a word, a reader who cannot see colours a sign.
 	cell := evaluate[string](b, `document.querySelector("#beliefs td.differs").textContent`)

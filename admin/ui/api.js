@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the page asks the server that it came from. Paths are relative, so that a
-// handler which is mounted below another path works too.
+// Requests to the server of the page. Paths are relative, so that the handler can be mounted below
+// another path.
 
-const key = "athena-token"; // kept until the tab is closed
+const key = "athena-token"; // in the session storage
 
-// useToken makes every question show a token.
+// useToken adds a token to all later requests.
 export function useToken(token) {
   sessionStorage.setItem(key, token);
 }
 
-// open asks, and gives the answer as it comes. A server that wants a token, or
-// another one, makes the window hear of "unauthorized".
+// open sends a request and resolves to the Response. If the token is missing or wrong, it
+// dispatches the event "unauthorized" on the window.
 export async function open(path, options = {}) {
   const token = sessionStorage.getItem(key);
   const headers = { ...options.headers };
@@ -21,28 +21,28 @@ export async function open(path, options = {}) {
   return response;
 }
 
-// ask gives the JSON at a path. An error has the text and the code of the API.
+// ask resolves to the JSON at a path. An error has the text and the code of the API.
 export async function ask(path, timeout, method = "GET", body = undefined) {
   const sent = body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   let response;
   try {
     response = await open(path, { method, signal: AbortSignal.timeout(timeout), ...sent });
   } catch (error) {
-    throw told(error.name === "TimeoutError" ? `no answer within ${timeout} ms` : "no answer", "");
+    throw apiError(error.name === "TimeoutError" ? `no response within ${timeout} ms` : "no response", "");
   }
   let answer;
   try {
     answer = await response.json();
   } catch {
-    throw told(`answered with ${response.status} and no JSON`, "");
+    throw apiError(`response ${response.status} without JSON`, "");
   }
-  if (!response.ok) throw told(answer.error, answer.code);
+  if (!response.ok) throw apiError(answer.error, answer.code);
   return answer;
 }
 
-function told(text, code) {
+function apiError(text, code) {
   return Object.assign(new Error(text), { code });
 }
 
-// nodePath is where one node answers for itself.
+// nodePath returns the path of a request to one node.
 export const nodePath = (name, what) => `v1/nodes/${encodeURIComponent(name)}/${what}`;

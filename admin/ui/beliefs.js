@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who believes what: a column for each node, a row for each thing that it can be
-// wrong about. What differs from what most say is marked by a sign, a frame and a
-// word for those who hear the page. Where there are many nodes, those that say the same
-// share a column, and the members of whom everybody says the same share a row.
+// The views of the nodes: a column for each node, and a row for each value that can differ. A value
+// that differs from the majority is marked by a sign, a frame and a word for screen readers. If
+// there are many nodes, those with equal values share a column, and members that all nodes see
+// alike share a row.
 
-import { odd, Patience } from "./accord.js";
+import { Debounce, differing } from "./consensus.js";
 import { el, setAttribute, setText } from "./dom.js";
 import { brief, list, milliseconds, shape } from "./words.js";
 
-const most = 5; // nodes with a column each
-const letters = 12; // of a name
-const told = 3; // names of those that share a column or a row
+const most = 5; // more nodes share columns
+const letters = 12; // maximum length of a name
+const listed = 3; // names listed for a shared column
 
-// The rows about the node itself. Those with compared are held against the others.
+// The rows about the node itself. Rows with compared are compared with the other nodes.
 const facts = [
-  { title: "is", value: (s) => roles[s.role] ?? s.role },
-  { title: "follows", value: (s, name) => name(s.view.leader) || "nobody", compared: true },
+  { title: "role", value: (s) => roles[s.role] ?? s.role },
+  { title: "follows", value: (s, name) => name(s.view.leader) || "none", compared: true },
   { title: "version", value: (s) => `${s.view.version_text}.${s.view.revision_text}`,
     compared: (s) => s.view.version_text },
   { title: "authority", value: (s) => (s.token > 0 ? `yes, token ${s.token_text}` : "no"), compared: true },
   { title: "lease left", value: (s) =>
     (s.lease_remaining_ms > 0 ? milliseconds(s.lease_remaining_ms) : "–") },
-  { title: "up", value: (s) => milliseconds(s.uptime_ms) },
+  { title: "uptime", value: (s) => milliseconds(s.uptime_ms) },
 ];
 
 const roles = {
@@ -32,15 +32,15 @@ const roles = {
 // A Beliefs is the table.
 export class Beliefs {
   #place;
-  #shown = ""; // the columns and rows that the table has
+  #shown = ""; // the present columns and rows
   #cells = new Map();
-  #patience = new Patience();
+  #debounce = new Debounce();
 
   constructor(place) {
     this.#place = place;
   }
 
-  // draw shows looks, and returns how many rows have a disagreement.
+  // draw shows looks, and returns the number of rows that differ.
   draw(looks, names, reference) {
     const called = brief([...new Set(names.values())], letters);
     const name = (address) => (address ? called.get(names.get(address)) ?? address : "");
@@ -52,20 +52,20 @@ export class Beliefs {
     const at = looks.indexOf(reference);
     let marked = 0;
     for (const row of rows) marked += this.#row(row, looks, columns, at);
-    this.#patience.turn();
+    this.#debounce.nextRound();
     return marked;
   }
 
-  // row fills the cells of one row, and marks those that differ.
+  // row fills the cells of a row, and marks those that differ.
   #row({ key, values, compared, members }, looks, columns, at) {
-    const differs = compared ? odd(compared, compared[at]) : [];
+    const differs = compared ? differing(compared, compared[at]) : [];
     let marked = false;
     for (const column of columns) {
       const here = column.looks.map((look) => looks.indexOf(look));
       const all = [...new Set(here.map((i) => values[i]))];
       const name = `${key}\n${column.key}`;
       const cell = this.#cells.get(name);
-      const mark = Boolean(differs[here[0]]) && this.#patience.lasts(name, compared[here[0]]);
+      const mark = Boolean(differs[here[0]]) && this.#debounce.persists(name, compared[here[0]]);
       marked ||= mark;
       setText(cell.value, all.length > 1 ? `${all[0]} and others` : all[0] ?? "–");
       setText(cell.mark, mark ? "≠ " : "");
@@ -79,7 +79,7 @@ export class Beliefs {
     return marked ? 1 : 0;
   }
 
-  // build makes the table anew where other nodes or members are to be shown.
+  // build rebuilds the table if its nodes or members have changed.
   #build(columns, rows, name, names) {
     const titles = rows.map((r) => r.title ?? shared(r.members.map(name), "members"));
     const heads = columns.map((c) => shared(c.looks.map((l) => name(l.node.address)), "nodes"));
@@ -96,10 +96,10 @@ export class Beliefs {
     });
     const [body, seen] = [el("tbody"), el("tbody")];
     seen.append(el("tr", { class: "divide" }, el("th", { scope: "rowgroup", colspan: columns.length + 1 },
-      "sees as member")));
+      "members")));
     rows.forEach((row, i) => (row.members ? seen : body).append(this.#line(row, titles[i], columns, names)));
     this.#place.replaceChildren(el("table", {},
-      el("caption", { class: "spoken" }, "what each node says of itself and of each member"),
+      el("caption", { class: "spoken" }, "the view of each node"),
       el("thead", {}, top), body, seen));
   }
 
@@ -107,9 +107,9 @@ export class Beliefs {
     const [{ node, error, why }] = looks;
     const note = this.#cells.get(`head\n${key}`);
     const alone = looks.length === 1;
-    const fact = error || (node.cut ? "cut off" : alone && node.self ? "this one" : "answers");
+    const fact = error || (node.cut ? "isolated" : alone && node.self ? "this node" : "responds");
     setText(note, alone ? fact :
-      `${error || node.cut ? `${fact}: ` : ""}${list(looks.map((l) => name(l.node.address)), told)}`);
+      `${error || node.cut ? `${fact}: ` : ""}${list(looks.map((l) => name(l.node.address)), listed)}`);
     setAttribute(note, "title", why || null);
     note.classList.toggle("bad", Boolean(error) || Boolean(node.cut));
   }
@@ -132,17 +132,17 @@ export class Beliefs {
   }
 }
 
-// shared is what stands for some: the name of one, or how many there are.
+// shared returns the name of a single entry, or the number of entries.
 const shared = (names, what) => (names.length === 1 ? names[0] : `${names.length} ${what}`);
 
-// seenBy is how a look shows a member, undefined where its node says nothing.
+// seenBy returns the status of a member in a look, or undefined if the node does not respond.
 function seenBy({ status: s }, address) {
   if (!s) return undefined;
   const m = s.view.members.find((m) => m.address === address);
   return m ? `${shape(m.status)} ${m.status}` : "unknown";
 }
 
-// columnsOf puts looks that say the same together, where there are many.
+// columnsOf groups looks with equal values, if there are many.
 function columnsOf(looks, many) {
   const same = ({ node, status: s, error }) => JSON.stringify([node.cut, s ? [s.role, s.view.leader,
     s.view.version_text, s.token > 0, s.view.members.map((m) => [m.address, m.status])] : error]);
@@ -151,15 +151,15 @@ function columnsOf(looks, many) {
     ({ looks, key: looks.map((l) => l.node.name).join("\n") }));
 }
 
-// factsOf are the rows about each node itself.
+// factsOf returns the rows about each node itself.
 const factsOf = (looks, name) => facts.map(({ title, value, compared }) => {
   const of = (f) => looks.map(({ status: s }) => (s ? f(s, name) : undefined));
   const judged = typeof compared === "function" ? compared : compared && value;
   return { key: title, title, values: of(value), compared: judged && of(judged) };
 });
 
-// rowsOf are the rows about the members that anybody sees, in the order of the nodes;
-// where there are many, members of whom all say the same are in one.
+// rowsOf returns the rows about members, in the order of the nodes. If there are many, members with
+// equal values share a row.
 function rowsOf(looks, columns, many) {
   const all = new Set(looks.map((l) => l.node.address));
   for (const { status } of looks) {

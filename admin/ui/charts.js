@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The charts: round trips and rates of one node, by uPlot. Lines differ by their
-// dashes as well as by colour, and the newest value of each is written beside it.
+// The charts: round-trip times and rates of one node, drawn by uPlot. Lines differ in dashes as well
+// as colour, and the legend has the newest value of each.
 
 import { colour, el, setAttribute, setText, svg } from "./dom.js";
 import { figure, milliseconds } from "./words.js";
 import { Meter } from "./rates.js";
 
 const kinds = [
-  { key: "trips", title: "Round trips to", write: milliseconds, axis: (v) => `${v} ms` },
-  { key: "frames", title: "Messages of the protocol, per second", write: figure, axis: (v) => String(v) },
-  { key: "events", title: "Events of the application, per second", write: figure, axis: (v) => String(v) },
+  { key: "trips", title: "Round-trip time to", write: milliseconds, axis: (v) => `${v} ms` },
+  { key: "frames", title: "Protocol messages per second", write: figure, axis: (v) => String(v) },
+  { key: "events", title: "Application events per second", write: figure, axis: (v) => String(v) },
 ];
 
 const dashes = [[], [7, 3], [2, 3], [10, 3, 2, 3]];
 const hues = 4; // custom properties --line-1 and so on
 const height = 112;
 
-// A Charts shows what one node measures, and lets people choose which.
+// A Charts shows the measurements of a selected node.
 export class Charts {
   #meters = new Map(); // by the name of the node
   #select;
@@ -28,22 +28,22 @@ export class Charts {
     this.#select = select;
     this.#panels = kinds.map((kind) => {
       const panel = {
-        kind, plot: null, canvas: el("div", { class: "canvas", role: "img", "aria-label": "nothing yet" }),
+        kind, plot: null, canvas: el("div", { class: "canvas", role: "img", "aria-label": "no data yet" }),
         key: el("ul", { class: "legend" }), items: new Map(),
       };
       place.append(el("figure", {}, el("figcaption", {}, kind.title), panel.canvas, panel.key));
       return panel;
     });
-    const anew = () => {
+    const redraw = () => {
       this.#drawn = "";
       this.#paint();
     };
-    select.addEventListener("change", anew);
-    addEventListener("recolour", anew);
+    select.addEventListener("change", redraw);
+    addEventListener("recolour", redraw);
     addEventListener("resize", () => this.#resize());
   }
 
-  // draw takes the looks in; unless somebody chose, the reference measures.
+  // draw adds the looks and draws those of the selected node, by default the reference.
   draw(looks, names, reference) {
     for (const look of looks) {
       if (!this.#meters.has(look.node.name)) this.#meters.set(look.node.name, new Meter());
@@ -75,8 +75,8 @@ export class Charts {
       panel.plot.setData([window.times, ...lines.map((l) => window.columns.get(l))]);
       const newest = lines.map((l) => [l, panel.kind.write(window.columns.get(l).at(-1) ?? NaN)]);
       for (const [line, value] of newest) setText(panel.items.get(line), value);
-      setAttribute(panel.canvas, "aria-label", `${panel.kind.title}, as ${name} measures: ` +
-        (newest.map((n) => n.join(" ")).join(", ") || "nothing yet"));
+      setAttribute(panel.canvas, "aria-label", `${panel.kind.title}, measured by ${name}: ` +
+        (newest.map((n) => n.join(" ")).join(", ") || "no data yet"));
     }
     this.#drawn = name;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Making and changing elements. Everything is text: nothing that a node says is
-// ever read as HTML.
+// Creating and changing elements. Data of nodes is only ever used as text, never as HTML.
 
 const svgNamespace = "http://www.w3.org/2000/svg";
 
@@ -13,17 +12,17 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// el makes an element of HTML.
+// el creates an HTML element.
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-// svg makes an element of SVG.
+// svg creates an SVG element.
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(svgNamespace, tag), attributes, children);
 }
 
-// setAttribute changes an attribute where it differs; null takes it away.
+// setAttribute sets an attribute if it differs; null removes it.
 export function setAttribute(element, name, value) {
   if (value === null || value === undefined) {
     element.removeAttribute(name);
@@ -32,15 +31,14 @@ export function setAttribute(element, name, value) {
   }
 }
 
-// setText changes text where it differs: a reader of the screen is told of no change
-// that is none.
+// setText sets the text if it differs, so that screen readers announce only changes.
 export function setText(element, text) {
   if (element.textContent !== text) {
     element.textContent = text;
   }
 }
 
-// colour is a custom property of the page as a colour that a canvas takes.
+// colour resolves a custom property to a colour for a canvas.
 export function colour(property) {
   const probe = el("span");
   probe.style.color = `var(${property})`;

@@ -1,53 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The stream of events, v1/events: the news of one node, at once. It is read by fetch,
-// since an EventSource cannot show a token.
+// The event stream v1/events of one node. It is read by fetch, since an EventSource cannot send a
+// token.
 
 import { open } from "./api.js";
 
-const rest = 2000; // before the stream is opened again, ms
+const pause = 2000; // before the stream is reopened, ms
 
-// follow calls told(type, data) for each event, and opens the stream again where it
-// ends, after the last event that came. The server sends a snapshot where it cannot.
-// Pages that nobody sees hold none: a browser has six connections for one server.
-export async function follow(told) {
+// follow calls onEvent(type, data) for each event. If the stream ends, it reopens it after the last
+// event. Hidden pages hold no stream, since a browser has six connections per server.
+export async function follow(onEvent) {
   let last = "";
   for (;;) {
-    const seen = whileSeen();
+    const visible = whileVisible();
     try {
-      await seen.begun;
+      await visible.begun;
       const query = last ? `?last_event_id=${encodeURIComponent(last)}` : "";
-      const response = await open(`v1/events${query}`, { signal: seen.signal });
+      const response = await open(`v1/events${query}`, { signal: visible.signal });
       if (response.ok) {
         for await (const event of eventsOf(response.body)) {
           last = event.id || last;
-          told(event.type, event.data);
+          onEvent(event.type, event.data);
         }
       }
     } catch {
-      // The server is gone: whoever looks at it says so. Or the page is not seen.
+      // The server does not respond, which the Watcher reports, or the page is hidden.
     }
-    seen.end();
-    await new Promise((done) => setTimeout(done, rest));
+    visible.end();
+    await new Promise((done) => setTimeout(done, pause));
   }
 }
 
-// whileSeen gives a promise that the page is seen, and a signal that it is no more.
-function whileSeen() {
-  const over = new AbortController();
+// whileVisible returns a promise that the page is visible, and a signal that it is hidden.
+function whileVisible() {
+  const hidden = new AbortController();
   const begun = new Promise((begin) => {
-    let seen = false;
-    const look = () => {
-      if (document.hidden && seen) over.abort();
-      else if (!document.hidden) begin(seen = true);
+    let visible = false;
+    const check = () => {
+      if (document.hidden && visible) hidden.abort();
+      else if (!document.hidden) begin(visible = true);
     };
-    document.addEventListener("visibilitychange", look, { signal: over.signal });
-    look();
+    document.addEventListener("visibilitychange", check, { signal: hidden.signal });
+    check();
   });
-  return { begun, signal: over.signal, end: () => over.abort() };
+  return { begun, signal: hidden.signal, end: () => hidden.abort() };
 }
 
-// eventsOf parses a stream: fields, a line each, and an empty line after each event.
+// eventsOf parses a stream of server-sent events.
 async function* eventsOf(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Faults: what can be done to each node of a demo, and what came of it.
+// Fault injection for the nodes of a demo.
 
 import { ask, nodePath } from "./api.js";
 import { el, setAttribute, setText } from "./dom.js";
 
-const timeout = 15000; // a restart waits for the end of a process
+const timeout = 15000; // a restart waits until the process has exited
 
-// Each button has one verb, or two of which one undoes the other.
+// Each button has one verb, or a verb and its inverse.
 const buttons = [
   [{ verb: "kill", label: "Kill", fits: (n) => n.alive }],
   [{ verb: "restart", label: "Restart", fits: () => true }],
@@ -18,30 +18,29 @@ const buttons = [
 ];
 
 const done = {
-  kill: (n) => `${n.name} was killed, as by a crash. Restart starts it again with its store.`,
-  restart: (n) => `${n.name} was started again, with its store, as process ${n.pid}.`,
-  pause: (n) => `${n.name} stands still, as a machine that hangs does; its port stays open.`,
-  resume: (n) => `${n.name} goes on where it stood still.`,
-  cut: (n) => `${n.name} is cut off: every packet between it and the others is lost.`,
-  heal: (n) => `${n.name} is connected to the others again.`,
+  kill: (n) => `${n.name} was killed, like a crash. Restart starts it with its data directory.`,
+  restart: (n) => `${n.name} was restarted with its data directory, as process ${n.pid}.`,
+  pause: (n) => `${n.name} is paused, like a machine that hangs; its port stays open.`,
+  resume: (n) => `${n.name} was resumed.`,
+  cut: (n) => `${n.name} is isolated: all packets to and from the others are dropped.`,
+  heal: (n) => `${n.name} was reconnected.`,
 };
 
-// A Faults is the buttons of all nodes.
+// A Faults has the buttons of all nodes.
 export class Faults {
   #place;
-  #said;
+  #result;
   #changed;
   #rows = new Map();
 
-  // changed is called when something was done.
-  constructor(place, said, changed) {
+  // changed is called after each fault.
+  constructor(place, result, changed) {
     this.#place = place;
-    this.#said = said;
+    this.#result = result;
     this.#changed = changed;
   }
 
-  // draw shows the buttons where the server offers them: a node of a demo has a
-  // process.
+  // draw shows the buttons if the server is a demo, whose nodes have a pid.
   draw(looks) {
     const nodes = looks.map((l) => l.node).filter((n) => "pid" in n);
     this.#place.closest("section").hidden = !nodes.length;
@@ -59,16 +58,16 @@ export class Faults {
         row.buttons.push({ button, verbs });
       }
       this.#rows.set(n.name, row);
-      return el("div", { class: "row", role: "group", "aria-label": `do to ${n.name}` },
+      return el("div", { class: "row", role: "group", "aria-label": `faults of ${n.name}` },
         el("span", { class: "name" }, n.name), row.state, ...row.buttons.map((b) => b.button));
     }));
   }
 
-  // row writes the buttons in place, so that who has one in focus keeps it.
+  // row updates the buttons in place, so that they keep the focus.
   #row(n) {
     const row = this.#rows.get(n.name);
-    const facts = [n.paused && "paused", n.cut && "cut off"].filter(Boolean).join(", ");
-    setText(row.state, n.alive ? facts || `process ${n.pid}` : "does not run");
+    const facts = [n.paused && "paused", n.cut && "isolated"].filter(Boolean).join(", ");
+    setText(row.state, n.alive ? facts || `process ${n.pid}` : "not running");
     row.state.classList.toggle("bad", !n.alive || Boolean(facts));
     for (const { button, verbs } of row.buttons) {
       const now = verbs.find((v) => v.fits(n)) ?? verbs.at(-1);
@@ -83,11 +82,11 @@ export class Faults {
     const verb = button.dataset.verb;
     button.classList.add("busy");
     try {
-      setText(this.#said, done[verb](await ask(nodePath(name, verb), timeout, "POST")));
-      this.#said.dataset.mood = "done";
+      setText(this.#result, done[verb](await ask(nodePath(name, verb), timeout, "POST")));
+      this.#result.dataset.mood = "done";
     } catch (error) {
-      setText(this.#said, `Not done: ${error.message}.`);
-      this.#said.dataset.mood = "bad";
+      setText(this.#result, `Failed: ${error.message}.`);
+      this.#result.dataset.mood = "bad";
     } finally {
       button.classList.remove("busy");
       this.#changed();

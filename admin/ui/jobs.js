@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Jobs: who leads each job, who may not, and who holds its latches; and the other records
-// of the cluster. They are asked for when the nodes tell of another revision, which may
-// be committed a moment later, and now and then.
+// Jobs: the leader, the disabled members and the locks of each job, and the other records of the
+// cluster. They are requested when the revision changes, repeatedly for a while since it may be
+// committed later, and otherwise every few seconds.
 
 import { ask } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -10,45 +10,46 @@ import { clock, list } from "./words.js";
 
 const timeout = 5000;
 const actTimeout = 20000;
-const rest = 1000; // between two questions while there is news, ms
-const patience = 5000; // and while there is none
-const fresh = 2500; // how long news is
-const most = 20; // rows of a table
-const letters = 60; // of a value, or a name
-const told = 4; // latches of one job
+const shortInterval = 1000; // between requests after a change, ms
+const longInterval = 5000; // between requests otherwise
+const fresh = 2500; // how long shortInterval applies
+const most = 20; // maximum rows of a table
+const letters = 60; // maximum length of a value or name
+const listed = 4; // locks listed for a job
 
-// A Jobs is the section.
+// A Jobs is the section of jobs and records.
 export class Jobs {
   #place;
   #filter;
   #count;
-  #said;
+  #result;
   #changed;
   #revision = "";
-  #news = 0; // when there was another revision
-  #asked = -Infinity; // when the last question was
+  #changedAt = 0; // time of the last change of revision
+  #asked = -Infinity; // time of the last request
   #asking = false;
   #jobs = [];
   #records = [];
-  #may = false; // it may be acted on
+  #may = false; // write requests are allowed
   #name = (address) => address;
   #shown = "";
 
-  // changed is called when something was done.
+  // changed is called after each write request.
   constructor(section, changed) {
-    [this.#place, this.#filter, this.#count, this.#said] =
+    [this.#place, this.#filter, this.#count, this.#result] =
       ["#jobs", "#wanted", "#counted", "#switched"].map((id) => section.querySelector(id));
     this.#changed = changed;
     this.#filter.addEventListener("input", () => this.#show());
   }
 
-  // draw asks where something may be new, and shows what is known.
+  // draw requests the data if it may have changed, and shows it.
   draw(looks, names, reference) {
     this.#name = (address) => names.get(address) || address;
     const [view, now] = [reference?.status.view, performance.now()];
     const revision = view ? `${view.version_text}.${view.revision_text} ${view.quorate}` : this.#revision;
-    if (revision !== this.#revision) [this.#revision, this.#news] = [revision, now];
-    if (now - this.#asked > (now - this.#news < fresh ? rest : patience)) this.#ask();
+    if (revision !== this.#revision) [this.#revision, this.#changedAt] = [revision, now];
+    const interval = now - this.#changedAt < fresh ? shortInterval : longInterval;
+    if (now - this.#asked > interval) this.#ask();
     const may = looks.some((look) => look.status?.write);
     if (may === this.#may) return;
     this.#may = may;
@@ -65,13 +66,12 @@ export class Jobs {
       this.#records = this.#records.filter((r) => !r.key.startsWith("latch/"));
       this.#show();
     } catch {
-      // The server is gone, or wants its token: whoever looks at it says so.
+      // The Watcher reports that the server does not respond or needs a token.
     }
     this.#asking = false;
   }
 
-  // show writes the tables anew where they differ, and gives who had a button in focus
-  // the same one again.
+  // show rebuilds the tables if they differ, and keeps the focus on its button.
   #show() {
     const word = this.#filter.value.trim().toLowerCase();
     const wanted = (...texts) => !word || texts.some((text) => text.toLowerCase().includes(word));
@@ -94,42 +94,42 @@ export class Jobs {
 
   #counts(jobs, records) {
     const all = this.#jobs.length + this.#records.length;
-    if (!all) return "Nobody leads a job, holds a latch or keeps a record.";
-    if (!jobs.length && !records.length) return "No job and no record has that.";
+    if (!all) return "No jobs, locks or records.";
+    if (!jobs.length && !records.length) return "No job or record matches the filter.";
     const some = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
     const latches = jobs.reduce((sum, j) => sum + j.latches.length, 0);
     const led = jobs.filter((j) => j.leader).length.toLocaleString("en");
     const since = jobs.find((j) => !j.known)?.unknown_since;
-    const who = since ? `who leads them is unknown (no quorum) since ${clock(new Date(since))}` :
-      `${led} of them led`;
-    const text = list([`${some(jobs.length, "job")}, ${who}`,
-      some(latches, "latch").replace("latchs", "latches"), some(records.length, "other record")]);
-    return Math.max(jobs.length, records.length) > most ? `${text}; the first ${most} are shown.` : `${text}.`;
+    const who = since ? `leaders unknown (no quorum) since ${clock(new Date(since))}` :
+      `${led} with a leader`;
+    const text = list([`${some(jobs.length, "job")}, ${who}`, some(latches, "lock"),
+      some(records.length, "other record")]);
+    return Math.max(jobs.length, records.length) > most ? `${text}; showing the first ${most}.` : `${text}.`;
   }
 
   #jobTable(jobs) {
-    return table("jobs and their latches", ["Job", "Leader", "Token", "May not lead", "Latches held"],
+    return table("jobs and their locks", ["Job", "Leader", "Token", "Disabled", "Locks"],
       jobs.map((j) => [
         cut(j.name),
         !j.known ? last(this.#holder(j.leader)) :
-          j.leader ? [`★ ${this.#holder(j.leader)} `, ...this.#button("disable", j, j.leader)] : "nobody",
+          j.leader ? [`★ ${this.#holder(j.leader)} `, ...this.#button("disable", j, j.leader)] : "none",
         j.leader ? j.leader.token.text : "–",
         j.disabled.length ? j.disabled.flatMap((c) =>
           [`– ${this.#called(c)} `, ...(j.known ? this.#button("enable", j, c) : [])]) : "",
         list(j.latches.map((l) => `${cut(l.name)} (${j.known ? this.#holder(l.holder) :
-          last(this.#holder(l.holder))}, ${l.holder.token.text})`), told),
+          last(this.#holder(l.holder))}, ${l.holder.token.text})`), listed),
       ]));
   }
 
   #recordTable(records) {
     return table("other records", ["Other record", "Owner", "Token", "Value"], records.map((r) => [
-      cut(r.key), !r.owner ? "nobody" :
+      cut(r.key), !r.owner ? "none" :
         `${r.known ? this.#holder(r.owner) : last(this.#holder(r.owner))}${r.revoked ? ", revoked" : ""}`,
       r.token.text, cut(valueOf(r)),
     ]));
   }
 
-  // button is in a list of its own, which is empty where nobody may act.
+  // button returns a list of one button, or an empty list if write requests are not allowed.
   #button(verb, job, { name, address }) {
     if (!this.#may) return [];
     const label = verb === "enable" ? "Enable" : "Disable";
@@ -144,12 +144,12 @@ export class Jobs {
     button.classList.add("busy");
     try {
       await ask(`v1/jobs/${encodeURIComponent(job)}/${verb}`, actTimeout, "POST", { member });
-      setText(this.#said, verb === "enable" ? `${this.#name(member)} may lead ${job} again.` :
-        `${this.#name(member)} leads ${job} no more, until it is enabled.`);
-      this.#said.dataset.mood = "done";
+      setText(this.#result, verb === "enable" ? `${this.#name(member)} may lead ${job} again.` :
+        `${this.#name(member)} cannot lead ${job} until it is enabled.`);
+      this.#result.dataset.mood = "done";
     } catch (error) {
-      setText(this.#said, `Not done: ${error.message}.`);
-      this.#said.dataset.mood = "bad";
+      setText(this.#result, `Failed: ${error.message}.`);
+      this.#result.dataset.mood = "bad";
     }
     button.classList.remove("busy");
     this.#asked = -Infinity;
@@ -165,14 +165,14 @@ export class Jobs {
   }
 }
 
-// last is who had something when that was known.
-const last = (name) => `unknown (no quorum), last ${name || "nobody"}`;
+// last returns the text for the last known holder.
+const last = (name) => `unknown (no quorum), last ${name || "none"}`;
 
 const cut = (text) => (text.length > letters ? `${text.slice(0, letters)}…` : text);
 
 const valueOf = (r) => (r.value_base64 ? `base64: ${r.value_base64}` : r.value);
 
-// table has a row for each list of cells, each of which is a text, or parts.
+// table creates a table. Each cell is a text or a list of nodes.
 function table(caption, heads, rows) {
   const cells = (row) => row.map((cell, i) =>
     el(i ? "td" : "th", i ? {} : { scope: "row" }, ...[cell].flat()));

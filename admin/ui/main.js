@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The page: looks at the nodes, and gives each look to every panel. A panel knows
-// nothing of the others.
+// The page: polls the nodes and passes the looks to each panel. Panels are independent.
 
-import { consensus, names, reference } from "./accord.js";
 import { ask } from "./api.js";
 import { Beliefs } from "./beliefs.js";
 import { Charts } from "./charts.js";
+import { consensus, names, reference } from "./consensus.js";
 import { setText } from "./dom.js";
 import { follow } from "./events.js";
 import { Faults } from "./faults.js";
 import { Jobs } from "./jobs.js";
-import { Watcher } from "./looks.js";
+import { Changes } from "./changes.js";
 import { Ring } from "./ring.js";
-import { Story } from "./story.js";
-import { Reigns, TimeLine } from "./timeline.js";
-import { wantToken } from "./token.js";
+import { TermBand, TimeLine } from "./timeline.js";
+import { requestToken } from "./token.js";
 import { show, unanswered, verdict } from "./verdict.js";
+import { Watcher } from "./watcher.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -24,8 +23,8 @@ const watcher = new Watcher(draw);
 const ring = new Ring(at("ring"));
 const beliefs = new Beliefs(at("beliefs"));
 const timeline = new TimeLine(at("timeline"));
-const story = new Story((entry) => timeline.add(entry));
-const reigns = new Reigns(at("reigns"));
+const changes = new Changes((entry) => timeline.add(entry));
+const terms = new TermBand(at("terms"));
 const charts = new Charts(at("charts"), at("measured"));
 const faults = new Faults(at("faults"), at("done"), () => watcher.soon());
 const jobs = new Jobs(document.querySelector("section.jobs"), () => watcher.soon());
@@ -48,26 +47,26 @@ function draw({ looks: all, lost, locked }) {
   faults.draw(looks);
   if (lost) return;
   jobs.draw(looks, known, best);
-  if (best) past(known);
-  story.tell(looks, known, best, members);
-  reigns.draw(known, best);
+  if (best) loadElections(known);
+  changes.compare(looks, known, best, members);
+  terms.draw(known, best);
   charts.draw(looks, known, best);
 }
 
-// past tells what was before the page was opened, once somebody can say it.
-let told = false;
-async function past(known) {
-  if (told) return;
-  told = true;
+// loadElections adds the elections before the page was opened, once.
+let loaded = false;
+async function loadElections(known) {
+  if (loaded) return;
+  loaded = true;
   try {
-    story.remember(await ask("v1/elections", 2000), known);
+    changes.addElections(await ask("v1/elections", 2000), known);
   } catch {
-    told = false;
+    loaded = false;
   }
 }
 
-wantToken(at("token"), () => watcher.soon());
+requestToken(at("token"), () => watcher.soon());
 watcher.start();
-// The stream is quicker than the next look, and tells only of one node: what has
-// happened is read from the looks at all of them.
+// The stream is faster than polling, but is of one node only, so an event starts a round of
+// polling.
 follow((type) => type === "snapshot" || watcher.soon());

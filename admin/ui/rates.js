@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rates: from counters of looks that follow each other to figures per second, and a
-// window of them for the charts.
+// Rates per second, from the counters of successive looks, for the charts.
 
-const span = 120; // seconds that are kept
-const least = 400; // ms between two lines, however often somebody looks
-const most = 8; // peers of which each has a column
+const span = 120; // length of a window, s
+const least = 400; // minimum time between two rows, ms
+const most = 8; // maximum number of peers with a column
 
-// A Window is a table of the last two minutes: times in seconds, and a column of
-// values for each name. What was not there at a time is null.
+// A Window is a table of the last two minutes: times in seconds, and a column of values for each
+// name. A missing value is null.
 export class Window {
   times = [];
   columns = new Map();
 
-  // add adds a line.
+  // add adds a row.
   add(time, values) {
     this.times.push(time);
     for (const name of new Set([...this.columns.keys(), ...Object.keys(values)])) {
@@ -30,15 +29,15 @@ export class Window {
   }
 }
 
-// A Meter makes the windows of one node.
+// A Meter has the windows of one node.
 export class Meter {
-  trips = new Window(); // round trips in ms, by the name of the peer
-  frames = new Window(); // messages of the protocol per second
-  events = new Window(); // events of the application per second
+  trips = new Window(); // round-trip times in ms, by the name of the peer
+  frames = new Window(); // protocol messages per second
+  events = new Window(); // application events per second
   #last = null;
-  #added = 0; // when, by Date.now()
+  #added = 0; // time of the last row, by Date.now()
 
-  // add takes a look, or notes that there was none.
+  // add adds a row for a look.
   add(look, names) {
     const now = Date.now();
     if (now - this.#added < least) return;
@@ -49,7 +48,7 @@ export class Meter {
     this.#added = now;
     this.#last = s && { at: look.at, up: s.uptime_ms, counts: counts(s) };
     this.trips.add(time, tripsOf(s?.peers ?? [], names));
-    // A node that was started again counts from 0.
+    // After a restart the counters begin at 0.
     const per = s && last && s.uptime_ms > last.up ? (s.uptime_ms - last.up) / 1000 : 0;
     const rate = (key) => (per ? Math.max(0, (this.#last.counts[key] - last.counts[key]) / per) : null);
     this.frames.add(time, { sent: rate("out"), received: rate("in") });
@@ -57,8 +56,8 @@ export class Meter {
   }
 }
 
-// tripsOf are the round trips to the peers; where these are many, what there is to know
-// of them: nobody tells fifty lines from each other.
+// tripsOf returns the round-trip time of each peer, or their minimum, median and maximum if there
+// are too many lines to distinguish.
 function tripsOf(peers, names) {
   const there = peers.filter((p) => p.connected);
   if (there.length <= most) {

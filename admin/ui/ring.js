@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The ring: members, the connections between them, who leads, and its lease.
-// Squares are seeds, circles are not; status is a sign and a word. It is drawn in the
-// pixels of the page, so that its text has one size on every screen; where there are
-// many members their names stand like the spokes of a wheel.
+// The ring: members, their connections, the leader and its lease. Squares are seeds, circles are
+// not; the status is a sign and a word. Its units are CSS pixels, so that text has the same size on
+// every screen. If there are many members, their names are arranged like spokes.
 
 import { setAttribute, setText, svg } from "./dom.js";
 import { brief, milliseconds, shape } from "./words.js";
 
-const most = 6; // members with a line for the name and one for the status
-const letters = { few: 14, many: 9 }; // of a name
-const roomy = 7; // radius of a member that has room for a sign
+const most = 6; // more members are drawn as a wheel
+const letters = { few: 14, many: 9 }; // maximum length of a name
+const roomy = 7; // minimum radius with room for a sign
 const widths = { least: 300, most: 460 };
-const height = 324; // of a ring of few
-const margin = { x: 65, top: 44, bottom: 68 }; // around the middles of few
-const spoke = 82; // room for a name outside of a ring of many
+const height = 324; // of a ring with few members
+const margin = { x: 65, top: 44, bottom: 68 }; // around the centers of few members
+const spoke = 82; // room for a name outside of a wheel
 const gap = 7; // between a node and the arc of its lease
 
-// A Ring draws into an element of SVG.
+// A Ring draws into an SVG element.
 export class Ring {
   #root;
   #shown = "";
@@ -44,7 +43,7 @@ export class Ring {
     this.#connect(looks, members, status);
     this.#hold(status);
     const leader = status?.view.leader ? names.get(status.view.leader) ?? status.view.leader : "";
-    setAttribute(this.#root, "aria-label", `${leader || "nobody"} leads; ` +
+    setAttribute(this.#root, "aria-label", `leader: ${leader || "none"}; ` +
       members.map((m) => `${m.name}${m.seed ? " (seed)" : ""}: ${m.word}`).join("; "));
   }
 
@@ -114,7 +113,7 @@ export class Ring {
     setText(parts.title, `${m.name}: ${m.word}`);
     if (parts.word) setText(parts.word, m.word + (m.seed ? " · seed" : ""));
   }
-  // connect draws a link as each side of it has it.
+  // connect draws a connection as both sides report it.
   #connect(looks, members, status) {
     const has = new Map();
     for (const look of looks) {
@@ -128,19 +127,19 @@ export class Ring {
       const sides = [[a, b], [b, a]].filter(([x]) => answers.has(x.address))
         .map(([x, y]) => has.get(`${x.address} ${y.address}`));
       const up = sides.filter((p) => p?.connected && p.known);
-      const last = sides.some((p) => p?.connected && !p.known); // that was so when it was heard
+      const last = sides.some((p) => p?.connected && !p.known); // may be outdated
       const state = !sides.length || (last && !up.length) ? "unknown" : ["none", "one", "both"][up.length];
       setAttribute(line, "class", state);
       const leads = [a, b].some((m) => m.address === status?.view.leader);
       setAttribute(line, "data-leads", leads ? "" : null);
       const rtt = Math.min(...up.map((p) => p.rtt_ms));
       setText(line.firstChild, `${a.name} – ${b.name}: ` + (up.length ?
-        `connected${state === "one" ? " in the eyes of one" : ""}, ${milliseconds(rtt)}` :
-        last ? "unknown: connected when it was last heard" : "no connection"));
+        `connected${state === "one" ? " on one side only" : ""}, ${milliseconds(rtt)}` :
+        last ? "unknown, last connected" : "no connection"));
     }));
   }
 
-  // hold notes how long the leader keeps its authority, and what a full lease is.
+  // hold sets the remaining and the full lease of the leader.
   #hold(status) {
     const lease = this.#lease;
     const leader = this.#nodes.get(status?.view.leader);
@@ -155,7 +154,7 @@ export class Ring {
     this.#run();
   }
 
-  // run lets the lease run down between two looks.
+  // run animates the lease between two looks.
   #run() {
     const { arc, until, full, length } = this.#lease;
     if (!arc || !length) return;
@@ -166,7 +165,7 @@ export class Ring {
 
 const pair = (a, b) => (a < b ? `${a} ${b}` : `${b} ${a}`);
 
-// oval gives few members their spots: wider than high, as there is a name below each.
+// oval returns the positions of few members. It is wider than high, for the names below them.
 function oval(width, count) {
   const radius = {
     x: width / 2 - margin.x, y: (height - margin.top - margin.bottom) / 2,
@@ -180,7 +179,7 @@ function oval(width, count) {
   });
 }
 
-// wheel gives many members theirs, with room for a name outside of each.
+// wheel returns the positions of many members, with room for a name outside of each.
 function wheel(width, count) {
   const share = (0.34 * 2 * Math.PI) / count; // of the radius, so that squares do not touch
   const size = Math.min(15, ((width / 2 - spoke) * share) / (1 + share));
@@ -195,7 +194,7 @@ function wheel(width, count) {
 
 const turnOf = (i, count) => (i / count) * 2 * Math.PI - Math.PI / 2;
 
-// membersOf is what there is to draw: the nodes in their order, and who else is seen.
+// membersOf returns the members to draw: the nodes in their order, then other members.
 function membersOf(looks, seen, names) {
   const all = looks.map(({ node, error }) => member(node.address, node.name, seen.get(node.address),
     node.alive && !node.paused ? "" : error));

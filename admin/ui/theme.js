@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The colours that somebody chose, before anything is drawn. No module, so that
-// the page does not flash in the others first.
+// The selected theme. It is not a module, so that it runs before the page is drawn.
 (() => {
   const key = "athena-theme";
   const root = document.documentElement;
@@ -9,7 +8,7 @@
   try {
     chosen = localStorage.getItem(key) || "";
   } catch {
-    // A browser that keeps nothing: the choice lasts as long as the page.
+    // Without local storage, the selection lasts until the page is closed.
   }
   root.dataset.theme = chosen;
   addEventListener("DOMContentLoaded", () => {
@@ -20,7 +19,7 @@
       try {
         localStorage.setItem(key, select.value);
       } catch {
-        // As above.
+        // See above.
       }
       dispatchEvent(new Event("recolour"));
     });

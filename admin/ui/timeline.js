@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The time line: entries of the story as a list, the newest first, and who led as a
-// band of the last two minutes.
+// The timeline: a list of changes, newest first, and a band of the leaders of the last two minutes.
 
 import { el, setAttribute, svg } from "./dom.js";
 import { clock, milliseconds } from "./words.js";
@@ -9,7 +8,7 @@ import { clock, milliseconds } from "./words.js";
 const maxEntries = 200;
 const span = 120000; // of the band, ms
 const band = { height: 34, top: 2, bottom: 18 };
-const letter = 7; // width of one in the band, at most as a rule
+const letter = 7; // typical width of a letter in the band
 const maxTerms = 300; // in the band
 
 const signs = { election: "★", lost: "○", join: "+", fail: "×", fault: "!", mend: "~", note: "·" };
@@ -27,7 +26,7 @@ export class TimeLine {
     this.#list = list;
   }
 
-  // add puts an entry where its time belongs, in the place of one of the same key.
+  // add inserts an entry by its time. It replaces an entry with the same key.
   add({ at, kind, text, detail, took, key }) {
     const known = key ? this.#entries.findIndex((e) => e.key === key) : -1;
     if (known >= 0) this.#entries.splice(known, 1)[0].item.remove();
@@ -48,8 +47,7 @@ export class TimeLine {
   }
 }
 
-// tookOf shows a length of time as a bar, on a scale of tenfold steps from 10 ms to
-// 10 s, and as a figure.
+// tookOf shows a duration as a bar, on a logarithmic scale from 10 ms to 10 s, and as a number.
 function tookOf(ms) {
   const share = Math.min(1, Math.max(0.04, Math.log10(Math.max(10, ms) / 10) / 3));
   return el("span", { class: "took" },
@@ -59,16 +57,16 @@ function tookOf(ms) {
     el("span", {}, milliseconds(ms)));
 }
 
-// A Reigns is the band of who led.
-export class Reigns {
+// A TermBand is the band of leaders.
+export class TermBand {
   #root;
-  #terms = []; // { from, name, token }, the oldest first; an empty name for nobody
+  #terms = []; // { from, name, token }, oldest first; an empty name for no leader
 
   constructor(root) {
     this.#root = root;
   }
 
-  // draw notes who leads now, and draws.
+  // draw adds the current leader, and draws.
   draw(names, reference) {
     const s = reference?.status;
     const leads = s?.token > 0;
@@ -94,9 +92,9 @@ export class Reigns {
       const from = x(term.from);
       const to = i + 1 < this.#terms.length ? x(this.#terms[i + 1].from) : width;
       parts.push(svg("rect", {
-        class: term.name ? `reign turn${BigInt(term.token) % 2n}` : "gap", x: from.toFixed(1), y: band.top,
+        class: term.name ? `term turn${BigInt(term.token) % 2n}` : "gap", x: from.toFixed(1), y: band.top,
         width: Math.max(1, to - from).toFixed(1), height: band.bottom - band.top,
-      }, svg("title", {}, term.name ? `${term.name}, token ${term.token}` : "nobody led")));
+      }, svg("title", {}, term.name ? `${term.name}, token ${term.token}` : "no leader")));
       if (term.name && to - from > term.name.length * letter + 10) {
         parts.push(svg("text", { class: "label", x: (from + 5).toFixed(1), y: 14 }, term.name));
       }
@@ -107,7 +105,7 @@ export class Reigns {
       }, seconds ? `${seconds} s ago` : "now"));
     }
     this.#root.replaceChildren(...parts);
-    const told = this.#terms.map((t) => t.name || "nobody").join(", then ");
-    setAttribute(this.#root, "aria-label", `who led in the last two minutes: ${told}`);
+    const leaders = this.#terms.map((t) => t.name || "none").join(", then ");
+    setAttribute(this.#root, "aria-label", `leaders of the last two minutes: ${leaders}`);
   }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The token of a server that wants one: asked for once, and again where it is wrong.
+// The form for the token of the admin API.
 
 import { useToken } from "./api.js";
 import { setText } from "./dom.js";
 
-const wrong = "That is not the token.";
+const wrong = "Wrong token.";
 
-// wantToken shows the form when the server wants a token, and calls given after
-// somebody has typed one.
-export function wantToken(form, given) {
+// requestToken shows the form when the server needs a token, and calls given after the user has
+// entered one.
+export function requestToken(form, given) {
   const input = form.querySelector("input");
   const said = form.querySelector("[role=status]");
   let tried = false;
@@ -24,7 +24,7 @@ export function wantToken(form, given) {
     tried = true;
     const token = input.value.trim();
     input.value = "";
-    if (!/^[!-~]+$/.test(token)) { // it could not even be sent, now or later
+    if (!/^[!-~]+$/.test(token)) { // cannot be sent in a header
       setText(said, wrong);
       return;
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How things are written: figures, times, and a shape for each status, so that
-// nothing is told by colour alone.
+// Formatting of numbers and times, and a shape for each status, so that no information depends on
+// colour.
 
 const shapes = {
   active: "●", joining: "+", unreachable: "×", leaving: "→", removed: "–",
 };
 
-// shape is the sign of a member's status.
+// shape returns the sign of a status.
 export const shape = (status) => shapes[status] ?? "?";
 
-// milliseconds writes a length of time as people say it.
+// milliseconds formats a duration with a suitable unit.
 export function milliseconds(ms) {
   if (!Number.isFinite(ms)) return "–";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
@@ -20,29 +20,28 @@ export function milliseconds(ms) {
   return `${Math.round(ms / 60000)} min`;
 }
 
-// clock writes the time of a day, to the millisecond.
+// clock formats the time of day with milliseconds.
 export function clock(date) {
   const two = (n) => String(n).padStart(2, "0");
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.` +
     String(date.getMilliseconds()).padStart(3, "0");
 }
 
-// figure writes a rate with as many digits as it is worth.
+// figure formats a rate with about three digits.
 export function figure(value) {
   if (!Number.isFinite(value)) return "–";
   return value >= 100 ? String(Math.round(value)) : value >= 1 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// list joins names as a sentence does, and counts those above a number.
+// list joins names with commas and "and", or counts those beyond most.
 export function list(names, most = Infinity) {
-  const [told, rest] = [names.slice(0, most), names.length - most];
-  if (rest > 1) return `${told.join(", ")} and ${rest} more`;
+  const [first, rest] = [names.slice(0, most), names.length - most];
+  if (rest > 1) return `${first.join(", ")} and ${rest} more`;
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-// brief gives names that have at most so many characters where that can be: without
-// the end that all of them share, then without the beginning, and cut in the middle at
-// last. What tells them apart stays: they are cut where a word ends.
+// brief shortens names to at most a number of characters: it removes their common suffix, then their
+// common prefix, both at word boundaries, and finally cuts the middle.
 export function brief(names, most) {
   let all = names;
   const tooLong = () => all.some((n) => n.length > most);
@@ -54,7 +53,7 @@ export function brief(names, most) {
 
 const turned = (text) => [...text].reverse().join("");
 
-// withoutStart takes away what all texts begin with, up to the last end of a word.
+// withoutStart removes the common prefix of all texts, up to the last word boundary.
 function withoutStart(texts, end) {
   const [first] = texts;
   let same = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Long use of the page in a short time: its own panels, drawn beside those that are
-// seen, with a clock that is moved on. pass(elections) lets so many elections happen,
-// and tells how much the panels hold then.
+// A day of use in a short time: a second set of panels, drawn beside the visible ones, with a
+// simulated clock. pass(elections) simulates a number of elections and returns how much the
+// panels hold.
 (async () => {
-  const parts = await Promise.all(["accord", "beliefs", "charts", "rates", "ring", "story", "timeline"]
+  const parts = await Promise.all(["beliefs", "changes", "charts", "consensus", "rates", "ring", "timeline"]
     .map((name) => import(new URL(`ui/${name}.js`, location))));
-  const { names, reference, consensus, Beliefs, Charts, Meter, Ring, Story, Reigns, TimeLine } =
+  const { names, reference, consensus, Beliefs, Charts, Meter, Ring, Changes, TermBand, TimeLine } =
     Object.assign({}, ...parts);
   const { svg, el } = await import(new URL("ui/dom.js", location));
   const place = el("div");
@@ -20,15 +20,15 @@
     return { node, status: await response.json(), error: "", at: 0 };
   }));
   const line = new TimeLine(list);
-  const story = new Story((entry) => line.add(entry));
+  const changes = new Changes((entry) => line.add(entry));
   const panels = { ring: new Ring(ring), beliefs: new Beliefs(table), charts: new Charts(charts, select) };
-  const reigns = new Reigns(band);
+  const terms = new TermBand(band);
   const meter = new Meter();
   const real = Date.now;
   let now = real();
   let version = 1;
 
-  // step is a look that comes a moment after the last one and sees another leader.
+  // step simulates the next round of looks, with another leader.
   const step = (i) => {
     now += 30;
     version++;
@@ -46,9 +46,9 @@
     const known = names(looks);
     const best = reference(looks);
     const members = consensus(looks, best);
-    story.tell(looks, known, best, members);
+    changes.compare(looks, known, best, members);
     meter.add(looks[0], known);
-    if (i % 20 === 0) reigns.draw(known, best);
+    if (i % 20 === 0) terms.draw(known, best);
     if (i % 500 !== 0) return;
     panels.ring.draw(looks, known, best, members);
     panels.beliefs.draw(looks, known, best);

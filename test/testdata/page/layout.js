@@ -56,8 +56,8 @@
     const { left, right } = e.getBoundingClientRect();
     if (left < 0 || right > innerWidth + 1) faults.push(`${called(e)} is cut off`);
   }
-  for (const label of document.querySelectorAll("#reigns .label")) {
-    if (label.getBBox().x + label.getBBox().width > document.querySelector("#reigns").clientWidth) {
+  for (const label of document.querySelectorAll("#terms .label")) {
+    if (label.getBBox().x + label.getBBox().width > document.querySelector("#terms").clientWidth) {
       faults.push(`${called(label)} is cut off`);
     }
   }

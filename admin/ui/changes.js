@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The story: what happened, told from the differences between two looks. Each entry
-// is { at: Date, kind, text, detail, took, key }: took is the time of an election in
-// ms, and an entry with the key of an earlier one replaces it.
+// Changes: timeline entries from the differences between two rounds of looks. An entry is { at: Date,
+// kind, text, detail, took, key }: took is the duration of an election in ms, and an entry replaces
+// an earlier one with the same key.
 
 import { list, milliseconds } from "./words.js";
 
-const maxElections = 500; // more than the time line shows
+const maxElections = 500; // more than the timeline shows
 
-// A Story remembers enough to tell what is new.
-export class Story {
-  #elections = new Map(); // by version: { own }, whether the winner told of it
+// A Changes keeps the previous round.
+export class Changes {
+  #elections = new Map(); // by version: { own }, whether the winner reported it
   #before = null; // { leader, members }
   #nodes = new Map(); // entries of v1/nodes by name
   #add;
@@ -19,8 +19,8 @@ export class Story {
     this.#add = add;
   }
 
-  // tell adds what is new in these looks.
-  tell(looks, names, reference, members) {
+  // compare adds the differences between these looks and the previous ones.
+  compare(looks, names, reference, members) {
     this.#processes(looks);
     for (const { node, status } of looks) {
       const e = status?.last_election;
@@ -34,7 +34,7 @@ export class Story {
     if (!before) return;
     const name = (address) => names.get(address) ?? address;
     if (before.leader && !now.leader) {
-      this.#say("lost", `${name(before.leader)} has no authority any more`, s.no_leader);
+      this.#say("lost", `${name(before.leader)} lost its authority`, s.no_leader);
     }
     for (const [address, m] of now.members) {
       const old = before.members.get(address);
@@ -47,16 +47,15 @@ export class Story {
     }
   }
 
-  // remember adds elections of before the page was opened, the answer of v1/elections.
-  remember(elections, names) {
+  // addElections adds the response of v1/elections.
+  addElections(elections, names) {
     for (const e of elections) this.#election(e, names, false);
   }
 
-  // election adds one, or tells it better: the node that won knows the votes, and the
-  // others at most their own.
+  // election adds an election, or replaces it by the report of the winner, which knows the votes.
   #election(e, names, own) {
-    const told = this.#elections.get(e.version_text);
-    if (told && (told.own || !own)) return;
+    const known = this.#elections.get(e.version_text);
+    if (known && (known.own || !own)) return;
     this.#elections.set(e.version_text, { own });
     if (this.#elections.size > maxElections) this.#elections.delete(this.#elections.keys().next().value);
     const name = (address) => names.get(address) ?? address;
@@ -72,24 +71,24 @@ export class Story {
 
   #member(name, was, is) {
     const kind = is === "active" ? "join" : is === "joining" ? "note" : "fail";
-    const text = { active: was === "unreachable" ? "answers again" : "joined", joining: "joins",
-      unreachable: "is unreachable", leaving: "leaves", removed: "was removed" }[is] ?? `is ${is}`;
+    const text = { active: was === "unreachable" ? "is reachable again" : "joined", joining: "is joining",
+      unreachable: "is unreachable", leaving: "is leaving", removed: "was removed" }[is] ?? `is ${is}`;
     this.#say(kind, `${name} ${text}`);
   }
 
-  // processes tells what became of the nodes of a demo.
+  // processes adds the changes of the processes of a demo.
   #processes(looks) {
     for (const { node } of looks) {
       const old = this.#nodes.get(node.name);
       this.#nodes.set(node.name, node);
       if (!old || !("pid" in node)) continue;
       const name = node.name;
-      if (old.alive && !node.alive) this.#say("fault", `the process of ${name} ended`);
-      if (node.alive && old.pid !== node.pid) this.#say("mend", `${name} runs as process ${node.pid}`);
+      if (old.alive && !node.alive) this.#say("fault", `the process of ${name} exited`);
+      if (node.alive && old.pid !== node.pid) this.#say("mend", `${name} started as process ${node.pid}`);
       if (!old.paused && node.paused) this.#say("fault", `${name} was paused`);
-      if (old.paused && !node.paused && node.alive) this.#say("mend", `${name} goes on`);
-      if (!old.cut && node.cut) this.#say("fault", `${name} was cut off`);
-      if (old.cut && !node.cut && node.alive) this.#say("mend", `${name} was connected again`);
+      if (old.paused && !node.paused && node.alive) this.#say("mend", `${name} was resumed`);
+      if (!old.cut && node.cut) this.#say("fault", `${name} was isolated`);
+      if (old.cut && !node.cut && node.alive) this.#say("mend", `${name} was reconnected`);
     }
   }
 
@@ -98,25 +97,25 @@ export class Story {
   }
 }
 
-// stepsOf tells how the winner got there: the silence before it did anything, and each
-// step with the time since the first one.
+// stepsOf describes the steps of the winner: the silence before them, and the time of each since the
+// first.
 function stepsOf({ steps }) {
   const taken = steps.filter((s) => s.name !== "started" && s.name !== "heard");
   if (!taken.length) return [];
   const first = taken[0].after_ms;
-  const told = taken.map((s, i) => (i ? `${s.name} +${milliseconds(s.after_ms - first)}` : s.name));
+  const texts = taken.map((s, i) => (i ? `${s.name} +${milliseconds(s.after_ms - first)}` : s.name));
   const silent = steps[0].name === "heard" ? [`silent for ${milliseconds(first)}`] : [];
-  return [...silent, `steps: ${told.join(", ")}`];
+  return [...silent, `steps: ${texts.join(", ")}`];
 }
 
-// The causes of an election in words.
+// The causes of an election.
 const causes = {
-  start: () => "the start: there was no leader before",
-  crash: (before) => `crash: the process of ${before} is gone`,
-  silence: (before) => `silence: nothing was heard of ${before}`,
-  "hand-over": (before) => `hand-over: ${before} gave leadership up in order`,
+  start: () => "start: there was no leader before",
+  crash: (before) => `crash: the process of ${before} has exited`,
+  silence: (before) => `silence: ${before} did not respond`,
+  "hand-over": (before) => `hand-over: ${before} gave up the leadership`,
   "lease lost": (before) => `lease lost: ${before} did not reach a majority in time`,
-  conflict: (before, rule) => `conflict: two led, and this claim was better (${rule})`,
-  outvoted: (before) => `outvoted: it was elected before ${before} was missed here`,
-  raised: () => "raised: the same leader took a later version",
+  conflict: (before, rule) => `conflict: of two leaders, this one had the better claim (${rule})`,
+  outvoted: (before) => `outvoted: it was elected before this node missed ${before}`,
+  raised: () => "raised: the same leader continues with a higher version",
 };

@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Looks: what each node says of itself, asked again and again. A node that does not
-// answer holds up no other.
+// Polling of all nodes. A node that does not respond delays no other.
 
 import { ask, nodePath } from "./api.js";
 
-const period = 500; // between two looks, ms
-const hurry = 200; // the same where something happens all the time
-const least = 30; // from what has happened to the look at it
-const mostTurns = 2; // at once: a node that hangs holds one of them up
-const mostAsked = 5; // at once in a turn: what waits for one of the browser's six connections
-// would seem to be a node that is slow
+const period = 500; // between two rounds, ms
+const minPeriod = 200; // between two rounds requested by soon
+const least = 30; // minimum pause before a round
+const mostTurns = 2; // concurrent rounds: a node that hangs delays one of them
+// Concurrent requests of a round. The browser has six connections, and a request that waits for one
+// would look like a slow node.
+const mostAsked = 5;
 const listTimeout = 2000;
 const statusTimeout = 900;
 
-// A Watcher keeps the newest look at every node, in the order of their names:
+// A Watcher keeps a look at every node, in the order of their names:
 //   node    the entry of v1/nodes
-//   status  of v1/status, null where there is none
-//   error   why not, in a few words; "" while the node answers
-//   at      when it was read, by performance.now()
+//   status  the response of v1/status, or null
+//   error   why status is null; "" while the node responds
+//   at      time of the response, by performance.now()
 export class Watcher {
   looks = new Map();
-  lost = 0; // when the server last began to be silent, 0 while it answers
-  locked = false; // it answers that it wants its token, while lost
-  #told;
+  lost = 0; // since when the server does not respond; 0 while it responds
+  locked = false; // the server needs a token, while lost
+  #onRound;
   #timer = 0;
   #due = 0; // when the timer fires
-  #began = 0; // when the newest turn did
-  #turns = 0; // under way
+  #began = 0; // start of the newest round
+  #turns = 0; // rounds in progress
   #asking = new Set();
 
-  constructor(told) {
-    this.#told = told;
+  // onRound is called with the Watcher after each round.
+  constructor(onRound) {
+    this.#onRound = onRound;
   }
 
-  // start looks now, and for ever.
+  // start polls until the page is closed.
   start() {
     this.#turn();
   }
 
-  // soon looks at once in place of at the next turn: something has happened. What
-  // happens all the time does not put the look off.
+  // soon begins the next round early, after a change. Frequent changes do not postpone it.
   soon() {
-    this.#next(Math.max(least, this.#began + hurry - performance.now()));
+    this.#next(Math.max(least, this.#began + minPeriod - performance.now()));
   }
 
-  // next begins a turn after a rest, unless one will begin before that.
+  // next schedules a round, unless an earlier one is scheduled.
   #next(rest) {
     const due = performance.now() + rest;
     if (this.#timer && this.#due <= due) return;
@@ -56,7 +56,7 @@ export class Watcher {
 
   async #turn() {
     this.#timer = 0;
-    if (this.#turns === mostTurns) return; // each of them begins another
+    if (this.#turns === mostTurns) return; // each of them schedules another
     this.#turns++;
     const began = this.#began = performance.now();
     try {
@@ -69,10 +69,10 @@ export class Watcher {
     } catch (error) {
       this.lost ||= performance.now();
       this.locked = error.code === "unauthorized";
-      for (const look of this.looks.values()) forget(look, "the page has no connection");
+      for (const look of this.looks.values()) forget(look, "no connection");
     }
     this.#turns--;
-    this.#told(this);
+    this.#onRound(this);
     this.#next(Math.max(least, period - (performance.now() - began)));
   }
 
@@ -81,7 +81,7 @@ export class Watcher {
     this.looks = new Map();
     nodes.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
     for (const node of nodes) {
-      const look = before.get(node.name) ?? { status: null, error: "not asked yet", at: 0 };
+      const look = before.get(node.name) ?? { status: null, error: "loading", at: 0 };
       look.node = node;
       this.looks.set(node.name, look);
     }
@@ -90,7 +90,7 @@ export class Watcher {
   async #look(look) {
     const { node } = look;
     if (node.paused) return forget(look, "paused");
-    if (!node.alive) return forget(look, "pid" in node ? "does not run" : "is not reached");
+    if (!node.alive) return forget(look, "pid" in node ? "not running" : "unreachable");
     if (this.#asking.has(node.name)) return;
     this.#asking.add(node.name);
     try {
@@ -98,7 +98,7 @@ export class Watcher {
       look.error = "";
       look.at = performance.now();
     } catch (error) {
-      forget(look, "no answer", error.message);
+      forget(look, "no response", error.message);
     } finally {
       this.#asking.delete(node.name);
     }

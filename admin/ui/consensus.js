@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Accord: what the views of the nodes have in common, and where they differ.
+// Consensus: what the views of the nodes have in common, and where they differ. A look is the
+// latest snapshot of one node; see watcher.js.
 
-// names tells the name of each address that any of the looks knows.
+// names returns a Map from address to name, from all looks.
 export function names(looks) {
   const known = new Map();
   for (const { node, status } of looks) {
@@ -14,11 +15,11 @@ export function names(looks) {
   return known;
 }
 
-// answering are the looks of nodes that answer.
+// answering returns the looks of nodes that respond.
 export const answering = (looks) => looks.filter((look) => look.status);
 
-// reference is the look that is most to be believed: of the leader with authority,
-// else of who follows one, else of the newest version; null without any.
+// reference returns the most reliable look: of the leader with authority, else of a follower of
+// one, else of the newest version; null if no node responds.
 export function reference(looks) {
   const rank = ({ status: s }) => [s.token > 0 && s.role === "leader" ? 1 : 0,
     ...[s.token_text, s.view.version_text, s.view.revision_text].map(BigInt)];
@@ -30,11 +31,10 @@ export function reference(looks) {
   return answering(looks).reduce((best, look) => (!best || newer(look, best) ? look : best), null);
 }
 
-// consensus is each member as most of the nodes that answer see it, and as the
-// reference does where no status has more than the others. A leader that was cut off
-// thinks that all others are gone, and is alone with that.
+// consensus returns each member as most responding nodes see it; the reference decides a tie. An
+// isolated leader sees all others as unreachable, and is outvoted.
 export function consensus(looks, reference) {
-  const all = new Map(); // of lists of entries, by address
+  const all = new Map(); // lists of entries by address
   for (const { status } of answering(looks)) {
     for (const m of status.view.members) {
       if (!all.has(m.address)) all.set(m.address, []);
@@ -50,13 +50,12 @@ export function consensus(looks, reference) {
   return members;
 }
 
-// beliefOf is what a node thinks of leadership, in a word that can be compared.
+// beliefOf returns a string for the leader in a node's view, for comparison.
 function beliefOf({ status: s }) {
   return s.view.leader ? `${s.view.leader} ${s.view.version_text} ${s.token > 0}` : "nobody";
 }
 
-// camps groups the nodes that answer by what they think of leadership, the largest
-// first.
+// camps groups the responding nodes by the leader in their view, largest group first.
 export function camps(looks) {
   const groups = new Map();
   for (const look of answering(looks)) {
@@ -67,7 +66,7 @@ export function camps(looks) {
   return [...groups.values()].sort((a, b) => b.length - a.length);
 }
 
-// usual is the value that most have, and the preferred one where it is among several.
+// usual returns the most frequent value; preferred decides a tie.
 function usual(values, preferred) {
   const counts = new Map();
   for (const v of values) {
@@ -78,27 +77,27 @@ function usual(values, preferred) {
   return winners.includes(preferred) ? preferred : winners[0];
 }
 
-// odd tells which of some values differ from what most of them are. Where no value
-// has more than the others, the preferred one counts.
-export function odd(values, preferred) {
+// differing returns for each value whether it differs from the most frequent one; preferred
+// decides a tie.
+export function differing(values, preferred) {
   const right = usual(values, preferred);
   return values.map((v) => v !== undefined && v !== right);
 }
 
-// A Patience lets a difference count when it was there twice: two nodes are never
-// asked at the same moment, and what one knows a little earlier is no disagreement.
-export class Patience {
+// A Debounce accepts a difference that persists for two rounds: two nodes are never polled at the
+// same moment, and a change that one of them sees first is not a disagreement.
+export class Debounce {
   #seen = new Map();
   #now = new Map();
 
-  // lasts reports whether the difference of a name was there at the last turn too.
-  lasts(name, value) {
+  // persists reports whether the difference of a name was present in the last round too.
+  persists(name, value) {
     this.#now.set(name, value);
     return this.#seen.get(name) === value;
   }
 
-  // turn begins the next turn.
-  turn() {
+  // nextRound begins the next round.
+  nextRound() {
     this.#seen = this.#now;
     this.#now = new Map();
   }

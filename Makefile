@@ -1,7 +1,6 @@
-# Two commands need nothing but Go and make: `make demo` and `make test`. What
-# another target needs beyond them is installed by `make tools`; where it is
-# missing, the target says so by name and skips; chaos, soak and events, which would
-# have checked nothing then, end with an error.
+# `make demo` and `make test` need only Go and make. `make tools` installs the tools of the other
+# targets. A target whose tool is missing names the tool and skips the check; chaos, soak and events
+# fail instead.
 
 GO        ?= go
 TIMEOUT   ?= 9m
@@ -9,7 +8,7 @@ FUZZTIME  ?= 20s
 FUZZ      ?= .
 ARGS      ?=
 
-# Of the simulator. What is not set is left to the defaults of `athena sim`.
+# Variables of sim and swarm. Unset ones have the defaults of `athena sim`.
 SEED      ?=
 RUNS      ?=
 SIZE      ?=
@@ -18,18 +17,18 @@ REPLAY    ?=
 HISTORY   ?=
 SWARM     ?= 1h
 
-# Of the runs with real processes. What is not set is left to chaos.
+# Number of nodes of chaos, soak, events, stuck and rolling. Unset, each has its own default.
 NODES     ?=
 
-# A measurement with its flags: failover --reps 5.
+# A measurement of athena bench with its flags, such as failover --reps 5.
 BENCH     ?=
 
 GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
-# Modules of their own, because of what they import. Their tests wait for real servers
-# more than they work, so many run at once.
+# Nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
+# real servers, so many run in parallel.
 MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
@@ -47,21 +46,21 @@ help: ## list the targets
 	  awk -F ':.*## ' '{ printf "  make %-7s  %s\n", $$1, $$2 }'
 	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos, soak and events; NODES FOR for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench'
 
-demo: build ## five nodes on this machine, and a page that shows them
+demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
 
 build: ## compile bin/athena
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/athena ./cmd/athena
 
-release: ## archives for linux and darwin, what they are built from, checksums, into dist/
+release: ## build archives for linux and darwin, SBOMs and checksums in dist/
 	scripts/release.sh
 
-test: fmt vet ## everything that must pass: format, vet, all tests in random order
+test: fmt vet ## check format, run go vet and all tests in random order
 	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...
 	@set -e; for m in $(MODULES); do echo "$(GO) test -C $$m ./..."; $(GO) vet -C $$m ./...; \
 	  $(GO) test -C $$m -shuffle=on -parallel=16 -timeout=$(TIMEOUT) ./...; done
 
-check: fmt vet ## the rules of STYLE.md: format, vet, architecture, linters
+check: fmt vet ## check the rules of STYLE.md: format, vet, architecture, linters
 	$(GO) test -count=1 -run='^Test(Architecture|Planted|SoundModule)$$' ./test
 	@scripts/figures.sh
 	@if lint=$$(PATH="$(BIN):$$PATH" command -v golangci-lint); then \
@@ -75,57 +74,57 @@ fmt:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$files" ]; then echo 'run gofmt -w on:' $$files; exit 1; fi
 
-race: ## all tests under the race detector
+race: ## run all tests under the race detector
 	@if command -v "$$($(GO) env CC)" >/dev/null; then set -x; \
 	  CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout=30m ./...; \
 	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
 
-sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file; HISTORY=1
+sim: build ## run the simulator: SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file; HISTORY=1
 	$(BIN)/athena sim $(SIM_FLAGS)
 
-swarm: build ## seeds for SWARM of CPU time (1h), and every planted bug
+swarm: build ## simulate for SWARM of CPU time (1h), and check that all planted bugs are found
 	$(BIN)/athena sim --budget $(SWARM) --coverage $(SIM_FLAGS)
 	$(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestMutantsAre -mutants
 
-explore: ## every order of an election of three, refusals included (docs/simulation.md)
+explore: ## explore every order of an election of three (docs/simulation.md)
 	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
 
-chaos: build ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
+chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
 
-soak: build ## the same for two hours or FOR, and whether anything leaks
+soak: build ## run chaos for two hours or FOR, and check for leaks
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos soak $(CHAOS_FLAGS)
 
-events: ## ten million events under real faults, each accounted for (root, nft): SEED FOR NODES
+events: ## account for ten million events under real faults (root, nft): SEED FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos events $(FLOOD_FLAGS) $(if $(SEED),-seed $(SEED))
 
-stuck: ## a handler that never returns while ten nodes send to it, and the memory: FOR NODES
+stuck: ## check the memory of a node whose handler never returns: FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos stuck $(FLOOD_FLAGS)
 
-rolling: ## restarts of five nodes in order while 1,000 events a second are sent: FOR NODES
+rolling: ## restart five nodes one by one while they send 1,000 events a second: FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
 
-# Targets are found, not listed here: TestFuzzTargets wants all of them to be run.
-fuzz: ## each fuzz target for FUZZTIME, or those that FUZZ matches
+# The targets are found by name. TestFuzzTargets checks that all are run.
+fuzz: ## run each fuzz target, or those that match FUZZ, for FUZZTIME
 	@set -e; found=$$(grep -rHoE '^func Fuzz\w+' --include='*_test.go' . | grep -E '$(FUZZ)' | sort || true); \
 	if [ -z "$$found" ]; then echo 'fuzz: no target matches FUZZ=$(FUZZ)'; exit 1; fi; \
 	echo "$$found" | while IFS=: read -r file func; do \
 	  $(GO) test -C "$$(dirname "$$file")" -run='^$$' -fuzz="^$${func#func }$$" \
 	    -fuzztime=$(FUZZTIME) -fuzzminimizetime=5s .; done
 
-bench: build ## the Go benchmarks, or BENCH="oneway --reps 3" of real processes (athena bench)
+bench: build ## run the Go benchmarks, or athena bench with BENCH="oneway --reps 3"
 	$(if $(BENCH),$(BIN)/athena bench $(BENCH),$(GO) test -run='^$$' -bench=. -benchmem ./...)
 
-docs: ## render docs/plantuml/*.puml to the SVG files beside them
+docs: ## render docs/plantuml/*.puml to SVG
 	@scripts/diagrams.sh
 
-tools: ## install what docs, race, check and chaos use (Debian packages as root, linters into bin/)
+tools: ## install the tools of other targets (Debian packages as root, linters into bin/)
 	@if command -v apt-get >/dev/null; then set -x; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -y --no-install-recommends $(PACKAGES); \
-	else echo 'tools: no apt-get here; install by other means what is missing of: $(PACKAGES)'; fi
+	else echo 'tools: apt-get not found; install the missing ones of: $(PACKAGES)'; fi
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Builds what is released into dist/: one archive a platform, the list of what each
-# program was built from (CycloneDX), and the checksums of all. The same commit gives the
-# same bytes on every machine with the same version of Go.
+# Builds a release in dist/: an archive and an SBOM (CycloneDX) per platform, and the checksums. The
+# archives are reproducible: the same commit and version of Go give the same bytes.
 #
 #   scripts/release.sh [GOOS/GOARCH ...]
 set -eu

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sbom writes the list of modules that a Go program was built from, as
-// CycloneDX. It says what `go version -m` says of the program, and nothing that changes
-// from one run to the next.
+// Command sbom writes the modules of a Go program as a CycloneDX SBOM. The output has the data of
+// `go version -m`, and no time or random id, so that it is reproducible.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	}
 }
 
-// write lists what the program at path, of the given version, was built from.
+// write writes the SBOM of the program at path.
 func write(w io.Writer, path, version string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -49,7 +48,7 @@ func write(w io.Writer, path, version string) error {
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 }
 
-// module is a component with the sum that go.sum has for it.
+// module returns a component. sum is its checksum in go.sum.
 func module(kind cdx.ComponentType, path, version, sum string) cdx.Component {
 	purl := fmt.Sprintf("pkg:golang/%s@%s", path, version)
 	c := cdx.Component{
@@ -61,7 +60,7 @@ func module(kind cdx.ComponentType, path, version, sum string) cdx.Component {
 	return c
 }
 
-// settings are the flags and variables that the program was built with.
+// settings returns the build flags and variables of the program.
 func settings(list []debug.BuildSetting) *[]cdx.Property {
 	var properties []cdx.Property
 	for _, s := range list {

@@ -12,8 +12,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestListsWhatAProgramIsBuiltFrom, here this test, which has cyclonedx-go.
-func TestListsWhatAProgramIsBuiltFrom(t *testing.T) {
+// TestModulesOfAProgram: the SBOM of this test has cyclonedx-go.
+func TestModulesOfAProgram(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -41,10 +41,10 @@ func TestListsWhatAProgramIsBuiltFrom(t *testing.T) {
 			strings.HasPrefix(c.PackageURL, "pkg:golang/github.com/CycloneDX/cyclonedx-go@v")
 	}
 	if refs := *(*bom.Dependencies)[0].Dependencies; !found || len(refs) != len(*bom.Components) {
-		t.Errorf("got %v, with %d references; want cyclonedx-go among them, and all referred to",
+		t.Errorf("got %v, with %d references; want cyclonedx-go, and a reference to each",
 			*bom.Components, len(refs))
 	}
 	if write(&second, filepath.Join(t.TempDir(), "none"), "") == nil {
-		t.Error("no error for a program that is not there")
+		t.Error("no error for a missing program")
 	}
 }

@@ -147,7 +147,8 @@ func pageCut(b *browser, cut string) (leader string) {
 		verdict := evaluate[string](b, pageVerdict)
 		rest, ok := strings.CutPrefix(verdict, "The nodes disagree: ")
 		leader, _, _ = strings.Cut(rest, " ")
-		return ok && strings.HasSuffix(rest, " leads with authority, but not in all views") && leader != cut
+		return ok && leader != cut &&
+			strings.HasSuffix(rest, " leads with authority, but not in all views")
 	})
 	// A screen reader gets a word, a reader who cannot see colours a sign.
 	cell := evaluate[string](b, `document.querySelector("#beliefs td.differs").textContent`)

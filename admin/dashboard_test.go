@@ -92,7 +92,7 @@ func TestPageFiles(t *testing.T) {
 			t.Errorf("ui/%s: begins with %q, want the license", name, head)
 		}
 		for _, at := range pageOther.FindAllString(string(text), -1) {
-			if at != "http://www.w3.org/2000/svg" { // the name of SVG, which nobody asks
+			if at != "http://www.w3.org/2000/svg" { // the namespace of SVG, not a request
 				t.Errorf("ui/%s names %s", name, at)
 			}
 		}

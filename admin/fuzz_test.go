@@ -61,7 +61,7 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	asked := r.Method + " " + r.URL.String()
 	body := w.Body.Bytes()
 	if w.Code == http.StatusOK && w.Header().Get("Content-Security-Policy") != "" {
-		return // a file of the page, of which its tests hold the rest
+		return // a file of the page; its own tests check it
 	}
 	if most := 4096 + 16*len(asked); len(body) > most && r.URL.Path != "/v1/openapi.json" {
 		t.Fatalf("%q: response of %d bytes", asked, len(body))

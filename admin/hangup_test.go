@@ -202,7 +202,7 @@ func TestLockBesideABusyOne(t *testing.T) {
 		for who, at := range map[string]*attempt{"holds": holds, "waits": waits} {
 			select {
 			case err := <-at.over:
-				t.Errorf("who %s it is told: %v", who, err)
+				t.Errorf("the caller that %s it: %v", who, err)
 				continue
 			default:
 			}

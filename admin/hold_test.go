@@ -508,7 +508,7 @@ func TestElect(t *testing.T) {
 					looked <- err
 					return
 				}
-				if h != nil { // that nobody leads may be over before it is told
+				if h != nil { // a time without a leader may be too short to be reported
 					told = append(told, h.Name)
 				}
 			}
@@ -550,7 +550,7 @@ func TestElect(t *testing.T) {
 		}
 		a.table.Expire(trioAddress(0).String())
 		first.lost(adminapi.CodeLeaseEnded)
-		first.works() // nobody else wants it
+		first.works() // there is no other caller
 		synctest.Wait()
 		stop(errors.New("enough"))
 		first.lost("enough")
@@ -576,7 +576,7 @@ func TestElectOneCallAtATime(t *testing.T) {
 			over <- a.client(0, newNetwork()).Elect(t.Context(), "job", func(*adminapi.Holder) {},
 				func(ctx context.Context, _ adminapi.RecordToken) error {
 					if running++; running > 1 {
-						t.Errorf("%d calls at once", running)
+						t.Errorf("%d concurrent calls", running)
 					}
 					defer func() { running-- }()
 					if calls++; calls > 3 {
@@ -721,7 +721,7 @@ func TestHoldForReal(t *testing.T) {
 			w.net.Cut(trioAddress(i), trioAddress(0))
 		}
 		began := time.Now()
-		first.lost("") // as its node says, or by its own count, which ends at the same moment
+		first.lost("") // reported by its node, or expired, at the same moment
 		c := cluster.DefaultConfig().WithDefaults()
 		if took := time.Since(began); took > c.LeaseTimeout+c.LeaderTimeout {
 			t.Errorf("lost after %v, want within HoldTimeout", took)

@@ -237,7 +237,7 @@ func TestE08MetricOfAGroup(t *testing.T) {
 				t.Errorf("athena_group_leader: got %v, want %v for the group", e.samples, want)
 			}
 			select {
-			case <-time.After(time.Minute): // it leads by then
+			case <-time.After(time.Minute): // the group has a leader before
 			case <-t.Context().Done():
 			}
 		}

@@ -564,7 +564,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	a.ask(t, d, mux, "POST", "/v1/jobs/a/lock", `{"latch": "b"}`)
 	a.ask(t, d, mux, "POST", "/v1/jobs/a/elect", "")
 	a.ask(t, d, mux, "GET", "/v1/jobs/a/events", "")
-	synctest.Test(t, func(t *testing.T) { // what is busy is asked again
+	synctest.Test(t, func(t *testing.T) { // busy is retried
 		for _, err := range []error{nil, record.ErrNoQuorum, record.ErrBusy, leader.ErrClosed,
 			record.ErrUnknownOutcome, record.ErrTooLarge, errors.New("other")} {
 			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n0"}`)
@@ -594,7 +594,7 @@ func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 	case "/v1/send":
 		errs = []error{cluster.ErrNotActive, cluster.ErrUnknownType, cluster.ErrNotDelivered,
 			&cluster.HandlerError{}, cluster.ErrUnknownOutcome}
-		inTrio(t, func(t *testing.T, w *trio) { // nobody else knows what became of an event
+		inTrio(t, func(t *testing.T, w *trio) { // the other members report no outcome
 			h := New(w.nodes[0], "", WithWrite(w.nodes[0], nil))
 			a.ask(t, d, h, "POST", path, `{"name": "a", "payload": {}}`)
 		})

@@ -133,7 +133,7 @@ func TestSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	left.SetUnlinkOnClose(false)
-	left.Close() // as after a kill: the name is there, nobody serves it
+	left.Close() // as after a kill: a stale file remains
 
 	l, err := admin.Listen("unix:" + path)
 	if err != nil {

@@ -243,7 +243,7 @@ func (s *holdSession) handleEvent(ctx context.Context, e holdEvent) {
 		switch {
 		case s.expired, held && e.at.After(s.until):
 			// The event is late. Work that may have been canceled must not be confirmed again:
-			// release the record, and acquire it anew if the session continues.
+			// release the record, and acquire it again if the session continues.
 			s.expire()
 			if s.once {
 				s.endSession(s.client.brokeOff(ErrUntrusted))

@@ -271,7 +271,7 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err = checkRecordings(o.out)
-	if err != nil || p.formVerdict() == nil || p.byKind["never told"] == 0 {
+	if err != nil || p.formVerdict() == nil || p.byKind["no outcome"] == 0 {
 		t.Errorf("without the note of the kill: %v, %v, want events without an outcome",
 			p.formVerdict(), err)
 	}

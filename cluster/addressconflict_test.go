@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-const takenText = "this member is taken by another process; " +
-	"if this was no restart, two processes advertise one address"
+const conflictText = "another process joined under this address; " +
+	"unless it restarted, two processes advertise the same address"
 
 // watched forms three nodes with stores and gives the warnings of the first two.
 func watched(t *testing.T, w *world) (list []*journal) {
@@ -84,7 +84,7 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	_ = victim.Close()
 	told := 0
 	for i, j := range warnings {
-		lines, _ := j.about(takenText)
+		lines, _ := j.about(conflictText)
 		if len(lines) > 1 {
 			t.Errorf("node %d says it %d times, want once: %q", i, len(lines), lines)
 		}
@@ -138,7 +138,7 @@ func TestARestartIsNoSecondProcess(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			for i, j := range warnings {
-				if lines, _ := j.about(takenText); len(lines) != 0 {
+				if lines, _ := j.about(conflictText); len(lines) != 0 {
 					t.Errorf("%s: node %d says %q, want nothing", c.name, i, lines)
 				}
 			}
@@ -170,7 +170,7 @@ func TestACrashIsNoSecondProcess(t *testing.T) {
 		w.nodes = append(w.nodes[:2:2], next)
 		time.Sleep(time.Minute)
 		for i, j := range warnings {
-			if lines, _ := j.about(takenText); len(lines) != 0 {
+			if lines, _ := j.about(conflictText); len(lines) != 0 {
 				t.Errorf("node %d says %q, want nothing", i, lines)
 			}
 		}

@@ -166,7 +166,7 @@ func TestLeaderChangedHasACause(t *testing.T) {
 func TestEveryCauseIsNamed(t *testing.T) {
 	o := observe.New(observe.Config{})
 	var s Status
-	s.setReport(o.Read(time.Now(), observe.State{}))
+	s.setReport(o.ReadReport(time.Now(), observe.State{}))
 	want := []Cause{
 		CauseConflict, CauseCrash, CauseHandOver, CauseLeaseLost, CauseOutvoted, CauseRaised,
 		CauseSilence, CauseStart,

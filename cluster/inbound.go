@@ -95,7 +95,7 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 		n.releaseLarge(large)
 		return err
 	}
-	n.observer.Message(m)
+	n.observer.ObserveMessage(m)
 	select {
 	case n.inbox <- inboxEntry{m, large}:
 	case <-n.life.Done():
@@ -109,7 +109,7 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
 		// The peer runs a later version of this program.
-		n.observer.Drop(from, messaging.DropUnknownKind, err)
+		n.observer.DropFrame(from, messaging.DropUnknownKind, err)
 		return message.Message{}, nil
 	case err != nil:
 		return m, n.dropFrame(from, messaging.DropMalformed, err)
@@ -132,7 +132,7 @@ func (n *Node) releaseLarge(large bool) {
 
 // dropFrame counts and logs a frame that is not used, and returns err.
 func (n *Node) dropFrame(from member.Identity, reason string, err error) error {
-	n.observer.Drop(from, reason, err)
+	n.observer.DropFrame(from, reason, err)
 	return err
 }
 
@@ -151,7 +151,7 @@ func (in inbound) Admit(peer message.Message) error {
 	greet, _ := peer.Body.(message.Greet) // the transport has checked it
 	same := greet.SeedDigest == statemachine.SeedDigest(n.cfg.seeds)
 	name := shownMember(n.currentSnapshot().view, peer.From.Address).Name
-	n.observer.Admit(peer.From, name, same)
+	n.observer.ObserveGreet(peer.From, name, same)
 	return nil
 }
 
@@ -161,5 +161,5 @@ func (n *Node) handleReport(r mesh.Report) {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 		return
 	}
-	n.observer.Report(r)
+	n.observer.ObserveConnection(r)
 }

@@ -28,11 +28,11 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	o := observe.New(observe.Config{
 		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),
 	})
-	o.Admit(at(2, 0).Identity, "", false)
-	o.Message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
+	o.ObserveGreet(at(2, 0).Identity, "", false)
+	o.ObserveMessage(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
 		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
 	report := func(port uint16, err error) {
-		o.Report(mesh.Report{
+		o.ObserveConnection(mesh.Report{
 			Kind: mesh.ReportUnreachable, Peer: addresses(port)[0], Err: err,
 		})
 	}
@@ -40,7 +40,7 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	report(9, errors.New("a stranger")) // not asked
 	err := error((&Node{observer: o}).joinError(errHopeless))
 	want := `cluster: could not join: every other seed refused the connection
-	127.0.0.1:2: join refused: cluster full, all its places are taken; it has other seeds
+	127.0.0.1:2: join refused: cluster full, all seats are taken; it has other seeds
 	127.0.0.1:3: boom
 	127.0.0.1:4: no answer`
 	if err.Error() != want {

@@ -80,7 +80,7 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 		if gap := times[len(times)-1] - times[len(times)-2]; gap < 30*time.Second {
 			t.Errorf("the last two lines are %v apart, want at least 30 s", gap)
 		}
-		const why = "leads provisionally until 2 of 3 members are there: 1 joined; waits for " +
+		const why = "leads provisionally until 2 of 3 members are up: 1 joined; waiting for " +
 			"127.0.0.1:7001 (memnet: dial 127.0.0.1:7001: no node listens there), " +
 			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: no node listens there)"
 		if !strings.Contains(lines[0], why) || n.Status().NoLeader != why || !n.Status().Provisional {
@@ -207,8 +207,8 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		for i := range 2 {
 			want := fmt.Sprintf("10.0.0.%d:7000 "+
-				"(certificate refused: the certificate of the other node is from another authority: "+
-				"another secret, cluster name or CA file)", 2-i)
+				"(certificate refused: that of the other node comes from another authority: "+
+				"another secret, cluster name or file of authorities)", 2-i)
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}
@@ -271,7 +271,7 @@ func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
 		}
 		lines, _ := warnings.about(`"message":"not in a cluster yet"`)
 		if len(lines) != 1 || !strings.Contains(lines[0], `"why":"asked `) ||
-			!strings.Contains(lines[0], "cluster full, all its places are taken") {
+			!strings.Contains(lines[0], "cluster full, all seats are taken") {
 			t.Errorf("got %q, want one line that says that the cluster is full", lines)
 		}
 	})

@@ -64,7 +64,7 @@ func (m messagingNode) WaitLeader(ctx context.Context) (messaging.Leadership, er
 // handleDrop counts and logs a frame or an event that is not used.
 func (n *Node) handleDrop(d messaging.Drop) {
 	if d.Event == "" {
-		n.observer.Drop(d.From, d.Reason, d.Err)
+		n.observer.DropFrame(d.From, d.Reason, d.Err)
 	} else {
 		n.observer.DropEvent(d.From, d.Event, d.Reason, d.SenderTold, d.Err)
 	}

@@ -132,7 +132,7 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger)
 	err = n.mux.Start(receiver.Setup{
 		Scan:    wire.Scan,
 		Local:   localEvents,
-		Report:  n.observer.HandlerFailed,
+		Report:  n.observer.LogHandlerFailure,
 		Context: context.WithValue(context.Background(), nodeKey{}, n),
 	})
 	n.receives = err == nil
@@ -226,7 +226,7 @@ type Answer struct {
 
 func (n *Node) joinError(cause error) *JoinError {
 	e := &JoinError{Cause: cause}
-	for _, a := range n.observer.Answers() {
+	for _, a := range n.observer.ListAnswers() {
 		e.Asked = append(e.Asked, Answer(a))
 	}
 	return e

@@ -61,8 +61,8 @@ func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 		size     int
 		noLeader string
 	}{
-		{1, "leads provisionally until 1 of 1 members are there: 1 joined, and no leader is chosen yet"},
-		{3, "leads provisionally until 2 of 3 members are there: 1 joined; waits for " +
+		{1, "leads provisionally until 1 of 1 members are up: 1 joined, and no leader is elected yet"},
+		{3, "leads provisionally until 2 of 3 members are up: 1 joined; waiting for " +
 			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: no node listens there), " +
 			"127.0.0.1:7003 (memnet: dial 127.0.0.1:7003: no node listens there)"},
 	} {
@@ -363,7 +363,7 @@ func TestRosterLostIsSaid(t *testing.T) {
 				t.Errorf("got %v, want the end of the context", err)
 			}
 		}
-		w.book.wants("nobody can be elected any more; "+
-			"bring the lost stores back, or let every node forget this cluster (athena recover)", 1)
+		w.book.wants("no leader can be elected: too many data directories are lost; "+
+			"restore them, or run athena recover on every node", 1)
 	})
 }

@@ -118,7 +118,7 @@ func (n *Node) Status() Status {
 	if n.identity != nil {
 		s.CertificateExpires = n.identity.Expires()
 	}
-	s.setReport(n.observer.Read(now, n.stateOf(&current)))
+	s.setReport(n.observer.ReadReport(now, n.stateOf(&current)))
 	s.Counts.Requests = convertKeys(n.messages.Requests(),
 		func(r messaging.Requested) Requested { return Requested(r) })
 	s.Counts.Lagged = n.hub.countLagged()

@@ -102,7 +102,7 @@ func (n *Node) sendOutput(out statemachine.Output) {
 func (n *Node) sendMessage(m message.Message) {
 	frame, err := wire.Encode(m)
 	if err != nil {
-		n.observer.Drop(member.Identity{}, dropUnencodable, nil)
+		n.observer.DropFrame(member.Identity{}, dropUnencodable, nil)
 		n.log.Error("cannot encode a message",
 			observe.ErrAttr(err), slog.String("kind", m.Body.Kind().String()))
 		return

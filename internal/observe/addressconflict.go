@@ -13,26 +13,25 @@ import (
 // addressConflictInterval is the least time between two warnings about one address.
 const addressConflictInterval = time.Minute
 
-// Why two processes seem to advertise one address. A later run of the same store is not a
-// reason by itself: every restart looks like that.
+// Signs that two processes advertise one address. A later run of the same store is no such sign,
+// because every restart looks like that.
 const (
 	conflictStore = "it has another store"
 	conflictAlive = "an earlier run still dials, or answers"
 )
 
-// noteRun notes the run in which a peer greets. It reports whether a later run of the same
-// address has greeted before, which then was not a restart: the earlier process is alive.
+// noteRun notes the run in which a peer greets. It returns true if a later run of the address
+// has greeted before: the earlier process still runs, so that this is no restart.
 func (p *peerLog) noteRun(id member.Identity) (earlier bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	peer := p.byAddress[id.Address]
-	if peer == nil || id.Incarnation >= peer.run {
-		if peer != nil {
-			peer.run = id.Incarnation
-		}
+	if peer == nil {
 		return false
 	}
-	return true
+	earlier = id.Incarnation < peer.run
+	peer.run = max(peer.run, id.Incarnation)
+	return earlier
 }
 
 // mayWarnConflict reports whether to warn about an address now.
@@ -47,10 +46,9 @@ func (p *peerLog) mayWarnConflict(a member.Address) bool {
 	return true
 }
 
-// storeReplaced lists the members whose place another store took while this node followed,
-// or was, one and the same leader. A member that had left or was silent for too long had no
-// place to lose.
-func (c *Changes) storeReplaced(before, after member.View) member.Roster {
+// listReplacedStores lists the members that have another store than before under the same
+// leader. Members that were leaving or removed are not listed: others may take their seats.
+func (c *Changes) listReplacedStores(before, after member.View) member.Roster {
 	if before.Leader.IsZero() || before.Leader != after.Leader {
 		return nil
 	}
@@ -65,14 +63,14 @@ func (c *Changes) storeReplaced(before, after member.View) member.Roster {
 	return list
 }
 
-// warnAddressConflict warns that two processes may have one address. The process that is
-// pushed out knows for certain and ends; the other nodes only see another in its place.
+// warnAddressConflict warns that two processes may have one address. The process that loses its
+// seat learns that for certain and ends; the other nodes only see another process in its seat.
 func (o *Observer) warnAddressConflict(a member.Address, name, why string) {
 	if a == o.cfg.Self || !o.peers.mayWarnConflict(a) {
 		return
 	}
-	o.log.Warn("this member is taken by another process; "+
-		"if this was no restart, two processes advertise one address",
+	o.log.Warn("another process joined under this address; "+
+		"unless it restarted, two processes advertise the same address",
 		slog.String("peer", addressText(a)), slog.String("name", safetext.PeerText(name)),
 		slog.String("why", why))
 }

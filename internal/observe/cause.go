@@ -4,10 +4,10 @@ package observe
 
 import "github.com/athena-go/athena/statemachine"
 
-// Cause is why a leader was lost. Package cluster describes each.
+// Cause is why a leader was lost; package cluster documents each cause.
 type Cause string
 
-// The causes. Start and raised are of this package; the machine knows the others.
+// The causes. The machine reports all but CauseStart and CauseRaised.
 const (
 	CauseStart     Cause = "start"
 	CauseCrash     Cause = "crash"
@@ -19,17 +19,16 @@ const (
 	CauseRaised    Cause = "raised"
 )
 
-// everyCause lists the causes.
 var everyCause = []Cause{
 	CauseStart, CauseCrash, CauseSilence, CauseHandOver, CauseLeaseLost, CauseConflict,
 	CauseOutvoted, CauseRaised,
 }
 
-// The rules of a conflict: what makes one claim better than another.
+// The rules of a conflict; cluster.Election documents them.
 const (
-	ruleChosen  = "chosen"  // one leader was chosen, the other declared itself
-	ruleVersion = "version" // the later version
-	ruleAddress = "address" // the greater address
+	ruleChosen  = "chosen"
+	ruleVersion = "version"
+	ruleAddress = "address"
 )
 
 var everyRule = []string{ruleChosen, ruleVersion, ruleAddress}

@@ -6,23 +6,22 @@ import "github.com/athena-go/athena/member"
 
 // Changes is what one turn changed in the view of a node.
 type Changes struct {
-	// Members are sorted by address, the members that are gone after all others.
+	// Members are sorted by address; those that were removed follow all others.
 	Members []MemberChange
 	// Leader reports whether the leader, its version, or its authority changed.
 	Leader bool
-	// Cause is why the leader before does not lead; empty while a leader with authority
-	// was not lost.
+	// Cause is why the previous leader was lost; empty if none was.
 	Cause Cause
 }
 
 // MemberChange is a change of one member, with each status as it is shown.
 type MemberChange struct {
 	Before member.Member // zero for a new member
-	After  member.Member // Removed for a member that is gone
+	After  member.Member // its status is Removed if it is no longer in the view
 }
 
-// Compare returns the differences between two views.
-func Compare(before, after member.View) Changes {
+// CompareViews returns the differences between two views.
+func CompareViews(before, after member.View) Changes {
 	var c Changes
 	for _, m := range after.Members {
 		m.Status = m.Shown()
@@ -40,20 +39,7 @@ func Compare(before, after member.View) Changes {
 			c.Members = append(c.Members, MemberChange{Before: old, After: gone})
 		}
 	}
-	c.Leader = leaderOf(before) != leaderOf(after)
+	c.Leader = before.Leader != after.Leader || !after.Leader.IsZero() &&
+		(before.Version != after.Version || before.Quorate != after.Quorate)
 	return c
-}
-
-// viewLeader is what a view shows of its leader.
-type viewLeader struct {
-	address member.Address
-	version uint64
-	quorate bool
-}
-
-func leaderOf(v member.View) viewLeader {
-	if v.Leader.IsZero() {
-		return viewLeader{} // a version without a leader is not shown
-	}
-	return viewLeader{v.Leader, v.Version, v.Quorate}
 }

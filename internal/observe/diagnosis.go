@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// noLeader explains in one line why there is no leader with authority; it is empty while
+// explainNoLeader explains in one line why there is no leader with authority. It is empty if
 // there is one.
-func (o *Observer) noLeader(s State, peers map[member.Address]peerStatus) string {
+func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus) string {
 	if !s.Leader.isZero() {
 		return ""
 	}
@@ -25,12 +25,12 @@ func (o *Observer) noLeader(s State, peers map[member.Address]peerStatus) string
 		text = strings.TrimPrefix(o.cfg.RosterLost.Error(), "cluster: ") + ": " + text
 	}
 	if s.Drained {
-		text += "; this node is drained, and stands only when no other has led for two leader timeouts"
+		text += "; this node is drained, and proposes itself only after two leader timeouts"
 	}
 	return text
 }
 
-// diagnosis explains what a node without a leader lacks.
+// diagnosis is what the explanation of a missing leader depends on.
 type diagnosis struct {
 	State
 	cfg    *Config
@@ -54,30 +54,30 @@ func (d diagnosis) explainState() string {
 		return fmt.Sprintf("follows %s, which leads provisionally; %s",
 			addressText(view.Leader), d.missingVoters())
 	case view.Role == member.Following:
-		return fmt.Sprintf("follows %s, the leader of version %d, "+
-			"which does not say that %d members follow it", addressText(view.Leader), view.Version, d.quorum)
+		return fmt.Sprintf("follows %s, the leader of version %d, which has not confirmed that "+
+			"%d members follow it", addressText(view.Leader), view.Version, d.quorum)
 	case !d.Held.IsZero():
 		return d.missingVoters()
 	}
 	return d.missingCluster()
 }
 
-// missingCluster is for a node that holds no state: it waits for a node that does, or that
-// leads.
+// missingCluster explains what a node without a state waits for: a node that leads or has a
+// state.
 func (d diagnosis) missingCluster() string {
 	asked := d.listPeers(func(peerStatus) bool { return true })
 	switch {
 	case asked == "":
-		return "this node joins only, and is the only seed: there is nobody to ask"
+		return "this node may only join, but there is no other seed to join"
 	case d.cfg.JoinOnly:
-		return "this node joins only, and waits for a cluster; asked " + asked
+		return "this node may only join, and waits for a cluster; asked " + asked
 	default:
 		return "asked " + asked
 	}
 }
 
-// missingFounders is what a provisional leader without a state waits for. Only the leader
-// itself talks with the founders; leads reports whether this node is the leader.
+// missingFounders explains what a provisional leader without a state waits for. leads reports
+// whether this node is that leader, because only the leader exchanges messages with founders.
 func (d diagnosis) missingFounders(leads bool) string {
 	active, activeSeeds := 0, 0
 	var missing []string
@@ -100,12 +100,12 @@ func (d diagnosis) missingFounders(leads bool) string {
 	text := fmt.Sprintf("%d of %d members", d.quorum, d.cfg.Size)
 	seeds := member.Quorum(len(d.cfg.Seeds))
 	if len(d.cfg.Seeds) < d.cfg.Size {
-		text += fmt.Sprintf(", %d of the %d seeds among them,", seeds, len(d.cfg.Seeds))
+		text += fmt.Sprintf(", including %d of the %d seeds,", seeds, len(d.cfg.Seeds))
 	}
-	text += fmt.Sprintf(" are there: %d joined", active)
+	text += fmt.Sprintf(" are up: %d joined", active)
 	switch {
 	case active >= d.quorum && activeSeeds >= seeds:
-		text += ", and no leader is chosen yet"
+		text += ", and no leader is elected yet"
 		if voters := d.listPeers(func(p peerStatus) bool { return p.reached }); voters != "" {
 			text += ": " + voters
 		}
@@ -113,27 +113,27 @@ func (d diagnosis) missingFounders(leads bool) string {
 	case len(missing) == 0:
 		return text
 	}
-	return text + "; waits for " + joinNames(missing)
+	return text + "; waiting for " + joinNames(missing)
 }
 
-// missingVoters is for a node that holds the members of a cluster, a majority of which
-// must agree on a leader.
+// missingVoters explains which voters a node with a state has reached. A majority of them must
+// agree on a leader.
 func (d diagnosis) missingVoters() string {
 	roster, self := d.Held.Roster, d.View.Self
 	reached := 0
-	var here, missing, others []string
+	var present, missing, others []string
 	for _, m := range roster {
 		p := d.peers[m.Address]
 		switch {
 		case !m.IsVoter():
 		case m.Address == self.Address && m.StoreID == self.StoreID:
 			reached++
-			here = append(here, "this node")
+			present = append(present, "this node")
 		case m.Address == self.Address:
 			missing = append(missing, "the lost store of this node")
 		case p.reached:
 			reached++
-			here = append(here, p.String())
+			present = append(present, p.String())
 		default:
 			missing = append(missing, p.String())
 		}
@@ -148,7 +148,7 @@ func (d diagnosis) missingVoters() string {
 	for _, part := range []struct {
 		before string
 		names  []string
-	}{{": ", here}, {"; missing: ", missing}, {"; other seeds: ", others}} {
+	}{{": ", present}, {"; missing: ", missing}, {"; other seeds: ", others}} {
 		if len(part.names) > 0 {
 			text += part.before + joinNames(part.names)
 		}
@@ -156,7 +156,7 @@ func (d diagnosis) missingVoters() string {
 	return text
 }
 
-// listPeers names the peers that match, sorted by address.
+// listPeers describes the peers that match, sorted by address.
 func (d diagnosis) listPeers(match func(peerStatus) bool) string {
 	var list []peerStatus
 	for _, p := range d.peers {
@@ -172,7 +172,7 @@ func (d diagnosis) listPeers(match func(peerStatus) bool) string {
 	return joinNames(texts)
 }
 
-// maxNames bounds the nodes that one line names.
+// maxNames bounds the names in one line.
 const maxNames = 8
 
 func joinNames(names []string) string {

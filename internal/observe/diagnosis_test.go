@@ -27,22 +27,22 @@ type stateCase struct {
 // has heard of node 2 that it knows no leader, and nothing of the others.
 func TestNoLeaderWhileJoining(t *testing.T) {
 	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
-	const begin = "leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: "
+	const begin = "leads provisionally until 3 of 5 members, including 2 of the 3 seeds, are up: "
 	for _, c := range []stateCase{
 		{"asking", roleOf(member.Seeking, 0), member.State{}, nil,
 			"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"join-only", roleOf(member.Seeking, 0), member.State{},
-			func(s *Config) { s.JoinOnly = true }, "this node joins only, and waits for a cluster; " +
+			func(s *Config) { s.JoinOnly = true }, "this node may only join, and waits for a cluster; " +
 				"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"the only seed, join-only", roleOf(member.Seeking, 0), member.State{},
 			func(s *Config) { s.JoinOnly, s.Seeds = true, addresses(1) },
-			"this node joins only, and is the only seed: there is nobody to ask"},
+			"this node may only join, but there is no other seed to join"},
 		{"provisional", roleOf(member.Provisional, 1, one), member.State{}, nil,
-			begin + "1 joined; waits for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
+			begin + "1 joined; waiting for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"provisional, all seeds there", roleOf(member.Provisional, 1, one, two, three), member.State{},
-			nil, begin + "3 joined, and no leader is chosen yet: 127.0.0.1:2 (knows no leader)"},
+			nil, begin + "3 joined, and no leader is elected yet: 127.0.0.1:2 (knows no leader)"},
 		{"following a provisional leader", roleOf(member.Following, 2, one, two), member.State{}, nil,
-			"follows 127.0.0.1:2, which " + begin + "2 joined; waits for 127.0.0.1:3"},
+			"follows 127.0.0.1:2, which " + begin + "2 joined; waiting for 127.0.0.1:3"},
 	} {
 		c.check(t, addresses(1, 2, 3))
 	}
@@ -76,7 +76,8 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 		{"leading", roleOf(member.Leading, 1, one), held, nil,
 			"leads version 3, but has no lease; " + voters + heard + "missing: " + rest},
 		{"following", roleOf(member.Following, 2, one, two), held, nil,
-			"follows 127.0.0.1:2, the leader of version 3, which does not say that 3 members follow it"},
+			"follows 127.0.0.1:2, the leader of version 3, which has not confirmed " +
+				"that 3 members follow it"},
 	} {
 		c.check(t, addresses(1, 2, 9))
 	}
@@ -97,10 +98,11 @@ func (c stateCase) check(t *testing.T, seeds []member.Address) {
 	}
 	o := New(cfg)
 	o.peers.setMembers(c.held.Roster)
-	o.Message(message.Message{From: at(2, 0).Identity, Body: message.LeaderResponse{}})
+	o.ObserveMessage(message.Message{From: at(2, 0).Identity, Body: message.LeaderResponse{}})
 	provisional := c.view.Role == member.Provisional || c.view.Role == member.Following &&
 		(c.held.Leader != c.view.Leader || c.held.Version != c.view.Version)
-	got := o.Read(time.Now(), State{View: c.view, Held: c.held, Provisional: provisional}).NoLeader
+	s := State{View: c.view, Held: c.held, Provisional: provisional}
+	got := o.ReadReport(time.Now(), s).NoLeader
 	if diff := cmp.Diff(c.want, got); diff != "" {
 		t.Errorf("%s: want - got +\n%s", c.name, diff)
 	}

@@ -13,8 +13,12 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// unhandledLog remembers the events without a handler that were warned of. The zero value
-// is ready.
+// MaxUnhandled bounds how many pairs of sender and name an unhandledLog remembers, because peers
+// choose the names. Events beyond it are counted without a warning.
+const MaxUnhandled = 256
+
+// unhandledLog remembers the events without a handler that were warned about. The zero value is
+// ready for use.
 type unhandledLog struct {
 	mu     sync.Mutex
 	warned map[unhandled]bool
@@ -26,11 +30,7 @@ type unhandled struct {
 	name string
 }
 
-// MaxUnhandled bounds the memory of events without a handler, whose names the peers choose.
-// Above it they are counted without a warning.
-const MaxUnhandled = 256
-
-// mayWarn reports whether to warn of an event: once for each name and sender.
+// mayWarn reports whether to warn about an event: once for each name and sender.
 func (u *unhandledLog) mayWarn(from member.Address, name string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,22 +45,8 @@ func (u *unhandledLog) mayWarn(from member.Address, name string) bool {
 	return true
 }
 
-// unhandledLine returns the line for the first event of a name that no handler gets, and
-// false for an event that is only counted.
-func unhandledLine(err error) (line, bool) {
-	switch {
-	case errors.Is(err, receiver.ErrUnknown):
-		return line{slog.LevelWarn, "no handler here for this event: it is dropped; " +
-			"more of this name from this peer are only counted"}, true
-	case errors.Is(err, receiver.ErrMalformed):
-		return line{slog.LevelWarn, "this event does not decode into its type here: " +
-			"it is dropped; more of this name from this peer are only counted"}, true
-	}
-	return line{}, false
-}
-
-// Drop counts and logs a frame that is not used. A nil error is not logged.
-func (o *Observer) Drop(from member.Identity, reason string, err error) {
+// DropFrame counts and logs a frame that is not used. A nil error is not logged.
+func (o *Observer) DropFrame(from member.Identity, reason string, err error) {
 	o.Metrics.addDrop(reason)
 	if err != nil && o.log.Enabled(context.Background(), slog.LevelDebug) {
 		o.log.Debug("dropped a frame", slog.String("peer", addressText(from.Address)),
@@ -68,14 +54,21 @@ func (o *Observer) Drop(from member.Identity, reason string, err error) {
 	}
 }
 
-// DropEvent counts and logs an event that its handlers did not take. senderTold reports
-// whether the sender gets err.
+// DropEvent counts and logs an event that its handlers did not take. senderTold reports whether
+// the sender gets err.
 func (o *Observer) DropEvent(
 	from member.Identity, name, reason string, senderTold bool, err error,
 ) {
-	l, warns := unhandledLine(err)
-	if !warns || !o.unhandled.mayWarn(from.Address, name) {
-		o.Drop(from, reason, err)
+	l := line{slog.LevelWarn, "no handler here for this event: it is dropped; " +
+		"more of this name from this peer are only counted"}
+	malformed := errors.Is(err, receiver.ErrMalformed)
+	if malformed {
+		l = line{slog.LevelWarn, "this event does not decode into its type here: " +
+			"it is dropped; more of this name from this peer are only counted"}
+	}
+	unhandled := malformed || errors.Is(err, receiver.ErrUnknown)
+	if !unhandled || !o.unhandled.mayWarn(from.Address, name) {
+		o.DropFrame(from, reason, err)
 		return
 	}
 	o.Metrics.addDrop(reason)

@@ -12,17 +12,17 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// electionTrace gathers from the traces of the machine what is reported of a change of
-// leader: its cause, its steps, and who voted.
+// electionTrace collects from the traces of the machine what is reported about a change of
+// leader: its cause, its steps, and the voters.
 type electionTrace struct {
 	self    member.Address
-	cause   Cause // the first since there was a leader with authority; empty while there is one
+	cause   Cause // why the last leader was lost; empty while there is one with authority
 	rule    string
 	before  member.Address // the last leader with authority
 	version uint64         // of that leader
 	marks   [stepCount]mark
-	counted votes // counted by this node
-	given   votes // by this node for the proposal of another
+	counted votes // for the proposal of this node
+	given   votes // of this node for the proposal of another
 }
 
 // votes are votes for one leader of one version.
@@ -32,7 +32,7 @@ type votes struct {
 	from    []member.Address
 }
 
-// step is the index of a mark. Steps of the same time are reported in this order.
+// step is the index of a mark. Steps at the same time are reported in this order.
 type step uint8
 
 const (
@@ -49,7 +49,7 @@ const (
 	stepCount
 )
 
-// stepNames are described at cluster.Step.
+// stepNames are documented at cluster.Step.
 var stepNames = [stepCount]string{
 	"started", "heard", "lost", "asked", "proposed", "promised", "formal", "voted", "elected",
 	"followed",
@@ -58,10 +58,10 @@ var stepNames = [stepCount]string{
 // stepQuorate is the last step of each election.
 const stepQuorate = "quorate"
 
-// mark is when a step was last taken.
+// mark is when a step last occurred.
 type mark struct {
 	at      time.Time
-	version uint64 // of the proposal; 0 for the steps before there is one
+	version uint64 // of the proposal; 0 for the steps before it
 }
 
 func (e *electionTrace) noteStart(self member.Address, now time.Time) {
@@ -69,7 +69,7 @@ func (e *electionTrace) noteStart(self member.Address, now time.Time) {
 	e.marks[stepStarted] = mark{at: now}
 }
 
-// addTraces takes the traces of one turn.
+// addTraces adds the traces of one turn.
 func (e *electionTrace) addTraces(now time.Time, traces []statemachine.Trace) {
 	for _, t := range traces {
 		switch t.Kind {
@@ -92,7 +92,12 @@ func (e *electionTrace) addTraces(now time.Time, traces []statemachine.Trace) {
 				e.counted.from = append(e.counted.from, t.Peer)
 			}
 		case statemachine.Voted:
-			e.noteVote(now, t)
+			if t.Stage == message.Pre {
+				e.marks[stepPromised] = mark{now, t.Version}
+				break
+			}
+			e.marks[stepVoted] = mark{now, t.Version}
+			e.given = votes{t.Version, t.Peer, []member.Address{e.self}}
 		case statemachine.Elected:
 			e.marks[stepElected] = mark{now, t.Version}
 		case statemachine.Follows, statemachine.BecameLeader:
@@ -102,8 +107,8 @@ func (e *electionTrace) addTraces(now time.Time, traces []statemachine.Trace) {
 	}
 }
 
-// noteLoss notes that the leader was lost. Only the first cause counts: those after it
-// follow from it.
+// noteLoss notes that the leader was lost. Only the first cause counts, since later ones follow
+// from it.
 func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard time.Time) {
 	if e.cause != "" {
 		return
@@ -113,8 +118,8 @@ func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard 
 	e.marks[stepHeard], e.marks[stepLost] = mark{at: heard}, mark{at: now}
 }
 
-// noteLeaderless notes that the leader of a view has no authority, if no trace has shown
-// it before: the leader itself reports it, or had itself elected to a later version.
+// noteLeaderless notes that the leader of a view has no authority. If no trace has given a
+// cause, the leader itself reported this, or it was elected again with a later version.
 func (e *electionTrace) noteLeaderless(now time.Time, view member.View) {
 	switch {
 	case e.cause != "":
@@ -130,16 +135,7 @@ func (e *electionTrace) noteQuorate(view member.View) {
 	e.cause, e.rule, e.before, e.version = "", "", view.Leader, view.Version
 }
 
-func (e *electionTrace) noteVote(now time.Time, t statemachine.Trace) {
-	if t.Stage == message.Pre {
-		e.marks[stepPromised] = mark{now, t.Version}
-		return
-	}
-	e.marks[stepVoted] = mark{now, t.Version}
-	e.given = votes{t.Version, t.Peer, []member.Address{e.self}}
-}
-
-// finishElection returns the change that ends with a leader, and forgets what it was gathered from.
+// finishElection returns the change of leader that ends now, and clears the trace.
 func (e *electionTrace) finishElection(now time.Time, l Leader) Election {
 	end := Election{
 		Cause: e.cause, Rule: e.rule, Version: l.Version, Leader: l.Address, Before: e.before,
@@ -148,7 +144,7 @@ func (e *electionTrace) finishElection(now time.Time, l Leader) Election {
 	if end.Before == end.Leader && (end.Cause == "" || end.Cause == CauseOutvoted) {
 		end.Cause = CauseRaised
 	}
-	end.Cause = cmp.Or(end.Cause, CauseOutvoted) // this node was never without a leader
+	end.Cause = cmp.Or(end.Cause, CauseOutvoted) // this node never missed the leader
 	for _, v := range []votes{e.counted, e.given} {
 		if v.version == end.Version && v.leader == end.Leader {
 			end.Voters = append(end.Voters, v.from...)
@@ -161,7 +157,7 @@ func (e *electionTrace) finishElection(now time.Time, l Leader) Election {
 	return end
 }
 
-// listSteps lists the steps of the election of a version, which ends now.
+// listSteps returns the steps of the election of a version, which ends now.
 func (e *electionTrace) listSteps(now time.Time, version uint64) []Step {
 	first := now
 	var seen []Step

@@ -23,7 +23,7 @@ func TestElectionsAreBounded(t *testing.T) {
 			Now: time.Unix(int64(v), 0), State: State{View: view}, NewTerm: Leader{leader, v + 1},
 		})
 	}
-	r := o.Read(time.Unix(100, 0), State{})
+	r := o.ReadReport(time.Unix(100, 0), State{})
 	if n := len(r.Elections); n != maxElections || r.Elections[0].Version != 4 ||
 		r.Elections[n-1].Version != maxElections+3 {
 		t.Errorf("got %d elections, %+v first", n, r.Elections[0])

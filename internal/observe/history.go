@@ -10,11 +10,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// maxElections is how many changes of leader a node remembers.
+// maxElections is the number of changes of leader that a node remembers.
 const maxElections = 32
 
-// Election is a change of leader as one node saw it; cluster.Election describes the fields.
-// The zero Election is none.
+// Election is a change of leader as one node saw it; cluster.Election documents the fields.
+// The zero Election means none.
 type Election struct {
 	Cause   Cause
 	Rule    string
@@ -36,24 +36,18 @@ type Step struct {
 // IsZero reports whether e is the zero Election.
 func (e Election) IsZero() bool { return e.Version == 0 }
 
-func (e Election) copyLists() Election {
-	e.Voters, e.Steps = slices.Clone(e.Voters), slices.Clone(e.Steps)
-	return e
-}
-
-// history remembers the changes of leader of one run, and counts them.
+// history remembers and counts the changes of leader of one run.
 type history struct {
 	mu        sync.Mutex
-	elections []Election // the last maxElections, the oldest first
-	// leaderlessSince is when the node last had no leader with authority; zero while it
-	// has one.
+	elections []Election // the last maxElections, oldest first
+	// leaderlessSince is when the leader with authority was lost; zero if there is one.
 	leaderlessSince time.Time
-	leaderless      time.Duration // in all, before leaderlessSince
+	leaderless      time.Duration // in total, without the time since leaderlessSince
 	changes         map[Cause]uint64
 }
 
-// updateLeader follows whether there is a leader with authority. It returns why the last one was
-// lost, and the change of leader that ended in this turn, zero for none.
+// updateLeader follows the view of a turn. It returns why the last leader was lost, and the
+// change of leader that ended in this turn, zero for none.
 func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,13 +58,21 @@ func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	}
 	cause := trace.cause
 	var ended Election
-	if t.NewTerm.Version > h.lastElection().Version {
+	var last Election
+	if len(h.elections) > 0 {
+		last = h.elections[len(h.elections)-1]
+	}
+	if t.NewTerm.Version > last.Version {
 		ended = trace.finishElection(t.Now, t.NewTerm)
 		if !h.leaderlessSince.IsZero() {
 			ended.Took = t.Now.Sub(h.leaderlessSince)
 		}
 		cause = ended.Cause
-		h.addElection(ended)
+		if len(h.elections) == maxElections {
+			h.elections = slices.Delete(h.elections, 0, 1)
+		}
+		h.elections = append(h.elections, ended)
+		incrementCount(&h.changes, ended.Cause)
 	}
 	if view.Quorate {
 		if !h.leaderlessSince.IsZero() {
@@ -82,40 +84,24 @@ func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	return cause, ended
 }
 
-// addElection remembers an election. h.mu must be held.
-func (h *history) addElection(e Election) {
-	if len(h.elections) == maxElections {
-		h.elections = slices.Delete(h.elections, 0, 1)
-	}
-	h.elections = append(h.elections, e)
-	increment(&h.changes, e.Cause)
-}
-
-// lastElection is the newest election, zero before the first. h.mu must be held.
-func (h *history) lastElection() Election {
-	if len(h.elections) == 0 {
-		return Election{}
-	}
-	return h.elections[len(h.elections)-1]
-}
-
-// fillReport fills in the part of a Report about elections; leads reports whether there is a
+// fillReport sets the fields of a Report about elections. hasLeader reports whether there is a
 // leader with authority now.
-func (h *history) fillReport(now time.Time, leads bool, r *Report) {
+func (h *history) fillReport(now time.Time, hasLeader bool, r *Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.elections {
-		r.Elections = append(r.Elections, e.copyLists())
+		e.Voters, e.Steps = slices.Clone(e.Voters), slices.Clone(e.Steps)
+		r.Elections = append(r.Elections, e)
 	}
 	r.Leaderless = h.leaderless
 	if !h.leaderlessSince.IsZero() {
 		r.Leaderless += now.Sub(h.leaderlessSince)
 	}
-	if !leads {
+	if !hasLeader {
 		r.LeaderlessSince = h.leaderlessSince
-		if h.leaderlessSince.IsZero() { // the term has ended, and the lease is about to
+		if h.leaderlessSince.IsZero() { // the term has just ended, and its lease will
 			r.LeaderlessSince = now
 		}
 	}
-	r.LeaderChanges = withZeros(h.changes, everyCause...)
+	r.LeaderChanges = copyWithZeros(h.changes, everyCause...)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// line is the level and the text of a log line. Every line has its row in docs/logs.md.
+// line is the level and the text of a log line. docs/logs.md has a row for each line.
 type line struct {
 	level slog.Level
 	text  string
 }
 
-// traceLines has the line of each decision of the machine. Refusals are the protocol at
-// work, and matter only in the search for a fault.
+// traceLines has the line of each trace of the machine. Refusals are normal in the protocol and
+// matter only for debugging.
 var traceLines = map[statemachine.TraceKind]line{
 	statemachine.Dropped:           {slog.LevelDebug, "dropped a message"},
 	statemachine.Refused:           {slog.LevelDebug, "refused"},
@@ -52,7 +52,7 @@ var traceLines = map[statemachine.TraceKind]line{
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }
 
-// aboutLeaders has the decisions whose Peer is a leader, or a candidate for it.
+// aboutLeaders has the traces whose Peer is a leader or a candidate.
 var aboutLeaders = map[statemachine.TraceKind]bool{
 	statemachine.Joining: true, statemachine.Follows: true, statemachine.Suspected: true,
 	statemachine.Overruled: true, statemachine.Proposing: true, statemachine.ProposingFormal: true,
@@ -61,8 +61,7 @@ var aboutLeaders = map[statemachine.TraceKind]bool{
 	statemachine.LostAuthority: true, statemachine.SteppedDown: true,
 }
 
-// lineOf returns the line of a decision.
-func lineOf(t statemachine.Trace) line {
+func traceLine(t statemachine.Trace) line {
 	switch {
 	case t.Kind == statemachine.Follows && !t.Chosen:
 		return line{slog.LevelInfo, "following a provisional leader"}
@@ -73,10 +72,9 @@ func lineOf(t statemachine.Trace) line {
 	}
 }
 
-// logTraces logs the decisions of one turn. If a change of leader ends with the turn, its
-// own line covers "leading with authority". A leader that is told to leave, to hand over or
-// to drain steps down first, and loses its authority by that: nothing is wrong then, and
-// "stepped down" covers both.
+// logTraces logs the traces of one turn. It omits "leading with authority" if a change of leader
+// ended in the turn, whose line reports it. It omits "lost authority", a warning, after a leader
+// has stepped down to leave, hand over or drain.
 func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected bool) {
 	handedOver := false
 	for _, t := range traces {
@@ -89,13 +87,13 @@ func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected b
 	}
 }
 
-// maxTraceAttrs is the number of attributes that the line of a trace has at most.
+// maxTraceAttrs is the largest number of attributes of a trace.
 const maxTraceAttrs = 8
 
 func (o *Observer) logTrace(t statemachine.Trace) {
-	l := lineOf(t)
+	l := traceLine(t)
 	if !o.log.Enabled(context.Background(), l.level) {
-		return // most decisions are logged at debug level, and cost nothing above it
+		return // most traces are logged at debug level
 	}
 	attrs := make([]slog.Attr, 0, maxTraceAttrs)
 	attrs = append(attrs, slog.Uint64("version", t.Version))
@@ -124,7 +122,7 @@ func (o *Observer) logTrace(t statemachine.Trace) {
 	switch {
 	case t.Kind != statemachine.MemberMoved:
 	case t.Status == member.None:
-		attrs = append(attrs, slog.String("status", "gone")) // it is not a member
+		attrs = append(attrs, slog.String("status", "gone"))
 	default:
 		attrs = append(attrs, slog.String("status", t.Status.String()))
 	}
@@ -159,19 +157,12 @@ func stepAttrs(e Election) []slog.Attr {
 	return steps
 }
 
-// logRosterLost logs once that the operators must act.
-func (o *Observer) logRosterLost() {
-	o.log.Error("nobody can be elected any more; "+
-		"bring the lost stores back, or let every node forget this cluster (athena recover)",
-		ErrAttr(o.cfg.RosterLost))
-}
-
-// HandlerFailed logs an error or a panic of a handler.
-func (o *Observer) HandlerFailed(f receiver.Failure) {
+// LogHandlerFailure logs an error or a panic of a handler.
+func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
 	l := line{slog.LevelWarn, "handler failed"}
 	if f.Told && !panicked {
-		// The handler may have returned the error on purpose.
+		// The error may be intended for the sender.
 		l = line{slog.LevelDebug, "handler failed, and the sender knows"}
 	}
 	if !o.log.Enabled(context.Background(), l.level) {
@@ -190,18 +181,18 @@ func (o *Observer) HandlerFailed(f receiver.Failure) {
 	o.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
 }
 
-// Milliseconds is a duration as the fields of a line have it.
+// Milliseconds returns a duration in the unit of log fields.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// addressText is an address as a line has it: a peer may have chosen it.
+// addressText returns an address for a log line. A peer may have chosen it.
 func addressText(a member.Address) string { return safetext.PeerText(a.String()) }
 
-// maxErrorBytes bounds a text that contains texts of peers, each of them cut by
-// safetext.PeerText, or an error of the application.
+// maxErrorBytes bounds the text of an error of the application, or of one that contains texts of
+// peers, each of which safetext.PeerText has cut.
 const maxErrorBytes = 1024
 
-// ErrAttr is the attribute "error" of a line, and no attribute if err is nil. The text of
-// the error is one line of at most maxErrorBytes.
+// ErrAttr returns the attribute "error" with one line of at most maxErrorBytes, and the zero Attr
+// if err is nil.
 func ErrAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

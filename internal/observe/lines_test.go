@@ -149,7 +149,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(o *Observer) {
 		o.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
-		o.Drop(member.Identity{}, "malformed frame", errors.New("boom"))
+		o.DropFrame(member.Identity{}, "malformed frame", errors.New("boom"))
 	})
 	if got != "" {
 		t.Errorf("got %q, want nothing", got)
@@ -186,12 +186,12 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 				Voters: []member.Address{peer.Address}})
 		},
 		"handler": func(o *Observer) {
-			o.HandlerFailed(receiver.Failure{Event: hostile, From: peer, Err: said})
+			o.LogHandlerFailure(receiver.Failure{Event: hostile, From: peer, Err: said})
 		},
 		"stream": func(o *Observer) {
-			o.HandlerFailed(receiver.Failure{Event: hostile, Stream: true, From: peer, Told: true})
+			o.LogHandlerFailure(receiver.Failure{Event: hostile, Stream: true, From: peer, Told: true})
 		},
-		"frame": func(o *Observer) { o.Drop(peer.Identity, "malformed frame", said) },
+		"frame": func(o *Observer) { o.DropFrame(peer.Identity, "malformed frame", said) },
 		"event": func(o *Observer) {
 			o.DropEvent(peer.Identity, hostile, "no handler", true, receiver.ErrUnknown)
 		},

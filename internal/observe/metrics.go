@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Counts are what a node counted since its start; cluster.Counts and cluster.Status describe
+// Counts are the counters of a node since its start; cluster.Counts and cluster.Status document
 // the fields.
 type Counts struct {
 	Elections   map[string]uint64
@@ -28,7 +28,7 @@ type Counts struct {
 	Refused     map[string]uint64
 }
 
-// Proposal is a proposal at a stage, and its result.
+// Proposal is a proposal at a stage and its result.
 type Proposal struct{ Stage, Result string }
 
 // Vote is an answer to a proposal at a stage.
@@ -49,30 +49,28 @@ const (
 	resultFailed    = "failed"
 )
 
-// Metrics counts what happens in a node. The zero Metrics is ready.
+// Metrics counts what happens in a node. The zero value is ready for use.
 type Metrics struct {
-	// Saved are the times that the store took to save.
-	Saved   histogram.Histogram
+	Saved   histogram.Histogram // durations of saves of the store
 	elected histogram.Histogram
 
 	mu     sync.Mutex
-	counts Counts        // but its histograms
-	open   message.Stage // of the own proposal under way; 0 for none
+	counts Counts        // without its histograms
+	open   message.Stage // of this node's current proposal; 0 for none
 }
 
-// increment adds one to the count of a key.
-func increment[K comparable](counts *map[K]uint64, key K) {
+func incrementCount[K comparable](counts *map[K]uint64, key K) {
 	if *counts == nil {
 		*counts = map[K]uint64{}
 	}
 	(*counts)[key]++
 }
 
-// addDrop counts a frame that the node dropped before the machine saw it.
+// addDrop counts a frame that was dropped before the machine got it.
 func (m *Metrics) addDrop(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	increment(&m.counts.Dropped, reason)
+	incrementCount(&m.counts.Dropped, reason)
 }
 
 // AddClockStep counts a forward step of the wall clock.
@@ -82,8 +80,8 @@ func (m *Metrics) AddClockStep() {
 	m.counts.ClockSteps++
 }
 
-// addTurn counts one turn of the loop; ended is the change of leader that ended in it, zero
-// for none.
+// addTurn counts one turn of the event loop. ended is the change of leader that ended in it,
+// zero for none.
 func (m *Metrics) addTurn(
 	traces []statemachine.Trace, members []MemberChange, ended Election, self member.Address,
 ) {
@@ -97,10 +95,10 @@ func (m *Metrics) addTurn(
 	}
 	for _, c := range members {
 		if c.Before.Status != c.After.Status {
-			increment(&m.counts.Transitions, Transition{c.Before.Status, c.After.Status})
+			incrementCount(&m.counts.Transitions, Transition{c.Before.Status, c.After.Status})
 		}
 		if c.After.Status == member.Removed {
-			delete(m.counts.Missed, c.After.Address) // or it would grow with every address
+			delete(m.counts.Missed, c.After.Address) // or the map would grow with each address
 		}
 	}
 	if ended.IsZero() {
@@ -113,27 +111,27 @@ func (m *Metrics) addTurn(
 	if ended.Leader == self {
 		result = resultWon
 	}
-	increment(&m.counts.Elections, result)
+	incrementCount(&m.counts.Elections, result)
 }
 
 // addTrace counts one decision of the machine. m.mu must be held.
 func (m *Metrics) addTrace(t statemachine.Trace) {
 	c := &m.counts
 	if rule := causes[t.Cause].rule; rule != "" {
-		increment(&c.Conflicts, rule)
+		incrementCount(&c.Conflicts, rule)
 	}
 	switch t.Kind {
 	case statemachine.Dropped:
-		increment(&c.Dropped, t.Reason.String())
+		incrementCount(&c.Dropped, t.Reason.String())
 	case statemachine.Refused:
-		increment(&c.Refused, t.Reason.String())
+		incrementCount(&c.Refused, t.Reason.String())
 		if t.Event == message.KindProposal {
-			increment(&c.Votes, Vote{t.Stage.String(), false})
+			incrementCount(&c.Votes, Vote{t.Stage.String(), false})
 		}
 	case statemachine.Voted:
-		increment(&c.Votes, Vote{t.Stage.String(), true})
+		incrementCount(&c.Votes, Vote{t.Stage.String(), true})
 	case statemachine.Missed:
-		increment(&c.Missed, t.Peer)
+		incrementCount(&c.Missed, t.Peer)
 	case statemachine.Proposing:
 		m.endProposal(resultOvertaken, message.Pre)
 	case statemachine.ProposingFormal:
@@ -142,24 +140,24 @@ func (m *Metrics) addTrace(t statemachine.Trace) {
 		m.endProposal(resultWon, 0)
 	case statemachine.GaveUpProposal:
 		m.endProposal(resultLost, 0)
-		increment(&c.Elections, resultFailed)
+		incrementCount(&c.Elections, resultFailed)
 	case statemachine.Follows:
 		m.endProposal(resultOvertaken, 0)
 	default:
 	}
 }
 
-// endProposal ends the own proposal under way, if there is one, and begins the next stage,
-// 0 for none. m.mu must be held.
+// endProposal counts the result of this node's current proposal, if there is one, and sets the
+// next stage, 0 for none. m.mu must be held.
 func (m *Metrics) endProposal(result string, next message.Stage) {
 	if m.open != 0 {
-		increment(&m.counts.Proposals, Proposal{m.open.String(), result})
+		incrementCount(&m.counts.Proposals, Proposal{m.open.String(), result})
 	}
 	m.open = next
 }
 
-// withZeros is a copy of m that has each of keys, with 0 where m has none.
-func withZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
+// copyWithZeros returns a copy of m in which missing keys are 0.
+func copyWithZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
 	out := make(map[K]uint64, len(keys))
 	for _, key := range keys {
 		out[key] = 0
@@ -168,7 +166,7 @@ func withZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
 	return out
 }
 
-// readCounts returns a copy of all counts.
+// readCounts returns a copy of all counters.
 func (m *Metrics) readCounts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,10 +180,10 @@ func (m *Metrics) readCounts() Counts {
 	}
 	c := m.counts
 	return Counts{
-		Elections:   withZeros(c.Elections, resultWon, resultFollowed, resultFailed),
-		Proposals:   withZeros(c.Proposals, proposals...),
-		Votes:       withZeros(c.Votes, votes...),
-		Conflicts:   withZeros(c.Conflicts, everyRule...),
+		Elections:   copyWithZeros(c.Elections, resultWon, resultFollowed, resultFailed),
+		Proposals:   copyWithZeros(c.Proposals, proposals...),
+		Votes:       copyWithZeros(c.Votes, votes...),
+		Conflicts:   copyWithZeros(c.Conflicts, everyRule...),
 		Missed:      maps.Clone(c.Missed),
 		Transitions: maps.Clone(c.Transitions),
 		ClockSteps:  c.ClockSteps,

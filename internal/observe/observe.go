@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Config is what an Observer knows of its node from the start.
+// Config configures an Observer. All fields are required.
 type Config struct {
-	Log      *slog.Logger // made by NewLogger
+	Log      *slog.Logger // of NewLogger
 	Self     member.Address
 	Seeds    []member.Address // sorted
 	Size     int
@@ -21,61 +21,58 @@ type Config struct {
 	RetryInterval    time.Duration
 	HeartbeatTimeout time.Duration
 
-	// RosterLost is the error for a roster that can never elect a leader again.
+	// RosterLost is the error of a roster that can never elect a leader again.
 	RosterLost error
 }
 
-// silentTimeout is the silence after which a peer counts as not reached. A node asks again
-// every RetryInterval, so that a peer misses two questions and the time to answer one.
+// silentTimeout is the silence after which a peer counts as not reached. A node sends a query
+// every RetryInterval, so that the peer has missed two queries and the time to answer one.
 func (c *Config) silentTimeout() time.Duration { return 2*c.RetryInterval + c.HeartbeatTimeout }
 
-// Observer observes one node. Start and Observe belong to the event loop, all other
+// Observer observes one node. Start and Observe must be called by the event loop. All other
 // methods may be called from any goroutine.
 type Observer struct {
-	// Metrics counts what happens outside of turns as well.
 	Metrics Metrics
 
-	cfg     Config
-	log     *slog.Logger
-	peers   *peerLog
-	history history
-	// unhandled are the events without a handler that were warned of.
+	cfg       Config
+	log       *slog.Logger
+	peers     *peerLog
+	history   history
 	unhandled unhandledLog
 
-	// Of the event loop alone.
+	// Used by the event loop only.
 	elections  electionTrace
 	warning    leaderlessWarning
 	rosterLost bool
 }
 
-// New returns an Observer. Start must follow before the first turn.
+// New returns an Observer. Start must be called before the first turn.
 func New(cfg Config) *Observer {
 	return &Observer{cfg: cfg, log: cfg.Log, peers: newPeerLog(cfg.Seeds, cfg.Self)}
 }
 
-// Start notes when the node started, without a leader.
+// Start notes when the node started.
 func (o *Observer) Start(now time.Time) {
 	o.history.leaderlessSince = now
 	o.elections.noteStart(o.cfg.Self, now)
 }
 
-// State is what a node sees at one time.
+// State is what a node knows at one moment.
 type State struct {
 	View member.View
 	Held member.State
-	// Provisional reports whether the leader of the view declared itself: no majority has
-	// chosen it.
+	// Provisional reports whether the leader of the view declared itself without being elected.
 	Provisional bool
-	// Leader has authority, as far as this node knows. It is zero while there is none.
+	// Leader is the leader with authority, as far as this node knows; zero for none.
 	Leader Leader
-	// Drained reports whether this node was told to let others lead, and HandingOver
-	// whether it gives leadership up because of that, or was told to leave or to transfer it.
+	// Drained reports whether the operator has drained this node. HandingOver reports whether
+	// it gives leadership up for that reason, or because it leaves or transfers leadership.
 	Drained, HandingOver bool
 	// RosterLost reports whether the held roster can never elect a leader again.
 	RosterLost bool
 }
 
-// Leader is a leader with authority. The zero Leader is none.
+// Leader is a leader with authority. The zero Leader means none.
 type Leader struct {
 	Address member.Address
 	Version uint64
@@ -85,8 +82,8 @@ func (l Leader) isZero() bool { return l == Leader{} }
 
 // Turn is one turn of the event loop.
 type Turn struct {
-	// Began is when the machine took its input, and Now is when its output was saved. A
-	// disk may take long in between.
+	// Began is when the machine got its input, and Now is when its output was saved, which may
+	// be much later.
 	Began, Now time.Time
 	Traces     []statemachine.Trace
 	// Changed reports whether the view may differ from Before.
@@ -97,11 +94,11 @@ type Turn struct {
 	NewTerm Leader
 }
 
-// Observe takes one turn, and returns what it changed in the view.
+// Observe processes one turn and returns what it changed in the view.
 func (o *Observer) Observe(t Turn) Changes {
 	var c Changes
 	if t.Changed {
-		c = Compare(t.Before, t.State.View)
+		c = CompareViews(t.Before, t.State.View)
 		o.peers.setMembers(t.State.View.Members, t.State.Held.Roster)
 	}
 	o.elections.addTraces(t.Began, t.Traces)
@@ -112,21 +109,20 @@ func (o *Observer) Observe(t Turn) Changes {
 	return c
 }
 
-// logTurn writes the lines of a turn. An election has a line of its own.
+// logTurn writes the lines of a turn.
 func (o *Observer) logTurn(t Turn, c Changes, election Election) {
 	ended := !election.IsZero()
 	o.logTraces(t.Traces, t.State.HandingOver, ended)
 	if ended {
 		o.logElection(election)
 	}
-	for _, m := range c.storeReplaced(t.Before, t.State.View) {
+	for _, m := range c.listReplacedStores(t.Before, t.State.View) {
 		o.warnAddressConflict(m.Address, m.Name, conflictStore)
 	}
-	if lost := t.State.RosterLost; lost != o.rosterLost {
-		o.rosterLost = lost
-		if lost {
-			o.logRosterLost()
-		}
+	if t.State.RosterLost && !o.rosterLost {
+		o.log.Error("no leader can be elected: too many data directories are lost; "+
+			"restore them, or run athena recover on every node", ErrAttr(o.cfg.RosterLost))
 	}
+	o.rosterLost = t.State.RosterLost
 	o.warnLeaderless(t.Now, t.State, ended)
 }

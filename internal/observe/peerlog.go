@@ -14,51 +14,48 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The faults of a peer before its first message.
+// The faults of a peer that has not sent a message.
 var (
 	errSilent    = errors.New("no answer")
-	errConnected = errors.New("connected, but nothing came yet")
+	errConnected = errors.New("connected, but no message yet")
 )
 
-// peerLog keeps what was last heard from each node that this one asks or needs. It serves
-// the error of a Start that gives up, and the reason why there is no leader.
+// peerLog keeps the last answer of each seed, member and leader, for the error of Start and for
+// the explanation why there is no leader.
 type peerLog struct {
 	self     member.Address
-	hopeless chan struct{} // closed when all seeds have refused
+	hopeless chan struct{} // closed when all other seeds have refused this node for good
 
 	mu     sync.Mutex
-	seeds  []*peer // the other seeds, in their order
-	others []*peer // members that are not seeds, in their order
-	named  *peer   // the leader last named, if it is neither; else nil
-	// byAddress has all of them.
+	seeds  []*peer // the other seeds, sorted
+	others []*peer // members that are not seeds, sorted
+	named  *peer   // the leader of the last claim if it is neither; may be nil
+	// byAddress has the peers of all three.
 	byAddress map[member.Address]*peer
-	// seedMismatches has the peers that greeted with other seeds than this node has, and
-	// when each was last heard.
+	// seedMismatches has the peers whose seeds differ from this node's, and the time of the
+	// last message of each.
 	seedMismatches map[member.Address]time.Time
-	// refused has the seeds that last answered that they cannot be in one cluster with
-	// this node.
+	// refused has the seeds whose last answer refused this node for good.
 	refused map[member.Address]bool
 	gaveUp  bool // hopeless is closed
 }
 
-// peer is what was last heard from one node.
+// peer is the last answer of one node.
 type peer struct {
 	address member.Address
-	fault   error // of the connection; nil once a message came on it
-	at      time.Time
-	claim   member.Claim  // in the header of the last message
-	held    member.Number // as the node last showed
-	// refusal is the reason of the last refused join or vote; zero for none.
+	fault   error         // of the connection; nil after a message
+	at      time.Time     // of the last message
+	claim   member.Claim  // of the last message
+	held    member.Number // the state that the node last reported
+	// refusal is why the node refused the last join or vote, whose kind and time follow.
 	refusal   message.Reason
 	refused   message.Kind
 	refusedAt time.Time
-	// run is the latest run that greeted, 0 before the first. warned is when the address
-	// was last warned of as one of two processes.
-	run    uint64
-	warned time.Time
+	run       uint64    // the latest run that greeted, 0 before the first
+	warned    time.Time // of the last warning about an address conflict
 }
 
-func newPeer(a member.Address) *peer { return &peer{address: a, fault: errSilent} }
+func newSilentPeer(a member.Address) *peer { return &peer{address: a, fault: errSilent} }
 
 func newPeerLog(seeds []member.Address, self member.Address) *peerLog {
 	p := &peerLog{
@@ -69,14 +66,14 @@ func newPeerLog(seeds []member.Address, self member.Address) *peerLog {
 	}
 	for _, a := range seeds {
 		if a != self {
-			p.seeds = append(p.seeds, newPeer(a))
+			p.seeds = append(p.seeds, newSilentPeer(a))
 		}
 	}
 	p.indexPeers()
 	return p
 }
 
-// indexPeers makes the peers known by address. p.mu must be held.
+// indexPeers rebuilds byAddress. p.mu must be held.
 func (p *peerLog) indexPeers() {
 	p.byAddress = make(map[member.Address]*peer, len(p.seeds)+len(p.others)+1)
 	for _, one := range p.allPeers() {
@@ -84,14 +81,14 @@ func (p *peerLog) indexPeers() {
 	}
 }
 
-// setMembers replaces the members that this node deals with besides the seeds.
+// setMembers replaces the members that are not seeds.
 func (p *peerLog) setMembers(rosters ...member.Roster) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var others []*peer
 	for _, r := range rosters {
 		for _, m := range r {
-			one := cmp.Or(p.byAddress[m.Address], newPeer(m.Address))
+			one := cmp.Or(p.byAddress[m.Address], newSilentPeer(m.Address))
 			if m.Address != p.self && !slices.Contains(p.seeds, one) {
 				others = append(others, one)
 				p.byAddress[m.Address] = one
@@ -106,8 +103,7 @@ func (p *peerLog) setMembers(rosters ...member.Roster) {
 	p.indexPeers()
 }
 
-// noteFault notes why there is no connection to a peer. Nodes that this one does not deal
-// with are ignored.
+// noteFault notes why there is no connection to a peer. Other nodes are ignored.
 func (p *peerLog) noteFault(from member.Address, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +112,7 @@ func (p *peerLog) noteFault(from member.Address, err error) {
 	}
 }
 
-// noteRefusal notes that a peer and this node can never be in one cluster.
+// noteRefusal notes that a peer refuses this node for good.
 func (p *peerLog) noteRefusal(from member.Address, err error) {
 	p.noteFault(from, err)
 	p.mu.Lock()
@@ -132,7 +128,7 @@ func (p *peerLog) noteRefusal(from member.Address, err error) {
 	}
 }
 
-// noteConnected notes that a greet was admitted, so that an earlier refusal does not count.
+// noteConnected notes that a greet was admitted, which cancels an earlier refusal.
 func (p *peerLog) noteConnected(from member.Address) {
 	p.noteFault(from, errConnected)
 	p.mu.Lock()
@@ -140,7 +136,7 @@ func (p *peerLog) noteConnected(from member.Address) {
 	delete(p.refused, from)
 }
 
-// noteMessage notes what a message shows of its sender.
+// noteMessage notes what a message reports about its sender.
 func (p *peerLog) noteMessage(m message.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +145,7 @@ func (p *peerLog) noteMessage(m message.Message) {
 	}
 	leader := m.Claim.Leader
 	if !leader.IsZero() && leader != p.self && p.byAddress[leader] == nil {
-		p.named = newPeer(leader)
+		p.named = newSilentPeer(leader)
 		p.indexPeers()
 	}
 	one := p.byAddress[m.From.Address]
@@ -171,12 +167,12 @@ func (p *peerLog) noteMessage(m message.Message) {
 	}
 }
 
-// noteRefusal notes the answer to a join or a proposal; the zero Reason is a yes.
+// noteRefusal notes the answer to a join or a proposal, whose Reason is zero if granted.
 func (p *peer) noteRefusal(why message.Reason, in message.Kind) {
 	p.refusal, p.refused, p.refusedAt = why, in, p.at
 }
 
-// allPeers lists the peers. p.mu must be held.
+// allPeers returns all peers. p.mu must be held.
 func (p *peerLog) allPeers() []*peer {
 	list := slices.Concat(p.seeds, p.others)
 	if p.named != nil {
@@ -185,13 +181,13 @@ func (p *peerLog) allPeers() []*peer {
 	return list
 }
 
-// Answer is the last that was heard from a node while joining.
+// Answer is the last answer of a node.
 type Answer struct {
 	From member.Address
 	Err  error
 }
 
-// listAnswers lists what was last heard from each peer.
+// listAnswers returns the last answer of each peer.
 func (p *peerLog) listAnswers() []Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,11 +205,11 @@ func (p *peerLog) listAnswers() []Answer {
 	return list
 }
 
-// peerStatus is a peer as a diagnosis shows it.
+// peerStatus describes a peer in a diagnosis.
 type peerStatus struct {
 	address member.Address
-	reached bool   // a message came from it within the timeout
-	text    string // its last answer, or why nothing comes
+	reached bool   // a message arrived within the timeout
+	text    string // its last answer, or why there is none
 }
 
 // String is "address (text)".
@@ -221,7 +217,7 @@ func (s peerStatus) String() string {
 	return fmt.Sprintf("%s (%s)", addressText(s.address), s.text)
 }
 
-// listStatuses returns the status of each peer; held is what this node holds.
+// listStatuses returns the status of each peer; held is the state of this node.
 func (p *peerLog) listStatuses(
 	held member.State, timeout time.Duration,
 ) map[member.Address]peerStatus {
@@ -234,7 +230,7 @@ func (p *peerLog) listStatuses(
 		case one.fault != nil:
 			s.text = faultText(one.fault)
 		case time.Since(one.at) > timeout:
-			s.text = "does not answer any more"
+			s.text = "no longer answers"
 		default:
 			s.reached, s.text = true, one.describeLast(p.self, held)
 		}

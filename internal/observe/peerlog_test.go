@@ -61,7 +61,7 @@ func TestStrangersEndNoStart(t *testing.T) {
 		mesh.ReportCertificate: false, mesh.ReportUnreachable: true,
 	} {
 		o := New(Config{Log: slog.New(slog.DiscardHandler), Seeds: seed, Self: at(7001, 0).Address})
-		o.Report(mesh.Report{Kind: what, Peer: seed[0], Err: transport.ErrCertificate})
+		o.ObserveConnection(mesh.Report{Kind: what, Peer: seed[0], Err: transport.ErrCertificate})
 		if got := o.peers.isHopeless(); got != hopeless {
 			t.Errorf("%v of the only other seed: got hopeless %v, want %v", what, got, hopeless)
 		}
@@ -152,19 +152,19 @@ func TestWhatMessagesSay(t *testing.T) {
 			{member.Claim{Version: 1, Leader: two}, message.SeedKeepAlive{}, "leads provisionally"},
 			{member.Claim{Version: 1, Leader: three}, message.SeedKeepAlive{},
 				"follows 127.0.0.1:3, which leads provisionally"},
-			{chosen(4, two), message.LeaderResponse{}, "leads version 4, and this node holds " +
-				"version 5.0 of 127.0.0.1:3: is its store of another cluster?"},
-			{chosen(5, two), message.LeaderResponse{}, "leads version 5, and this node holds " +
-				"version 5.0 of 127.0.0.1:3: is its store of another cluster?"},
+			{chosen(4, two), message.LeaderResponse{}, "leads version 4, but this node holds " +
+				"version 5.0 of 127.0.0.1:3: does its store belong to another cluster?"},
+			{chosen(5, two), message.LeaderResponse{}, "leads version 5, but this node holds " +
+				"version 5.0 of 127.0.0.1:3: does its store belong to another cluster?"},
 			{chosen(5, three), message.LeaderResponse{}, "follows 127.0.0.1:3, which leads version 5"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
-				"join refused: holds state, this node holds the members of an earlier cluster, " +
-					"and that leader holds none yet"},
+				"join refused: holds state, this node holds the state of an earlier cluster, " +
+					"and that leader has none yet"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonClusterFull},
-				"join refused: cluster full, all its places are taken"},
+				"join refused: cluster full, all seats are taken"},
 			{member.Claim{Version: 1, Leader: two},
 				message.JoinClusterResponse{Reason: message.ReasonClusterFull},
-				"join refused: no place, all are taken or kept for seeds of its list"},
+				"join refused: cluster full: the free seats are reserved for seeds"},
 			{chosen(7, two), message.JoinClusterResponse{Accepted: true}, "leads version 7"},
 			{member.Claim{}, message.Vote{Reason: message.ReasonOtherSeeds}, "votes no: other seeds"},
 			{member.Claim{}, message.Vote{Granted: true}, "knows no leader"},
@@ -178,7 +178,7 @@ func TestWhatMessagesSay(t *testing.T) {
 			}
 			time.Sleep(time.Second + 1)
 			got = s.listStatuses(held, time.Second)[two]
-			if got.reached || got.text != "does not answer any more" {
+			if got.reached || got.text != "no longer answers" {
 				t.Errorf("%T a second ago: got %q, reached %t", c.body, got.text, got.reached)
 			}
 		}
@@ -225,7 +225,7 @@ func TestFaultText(t *testing.T) {
 			`differs in heartbeat interval (1s here, "\x1b[2J" there)`},
 		{remote(transport.CodeRefused, "no\nway"), `refuses this node: "no\nway"`},
 		{remote(transport.CodeEarlierRun, ""), "knows a later run of this address"},
-		{remote(transport.CodeClosed, "the node shuts down"), "is shutting down"},
+		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},
 		{remote(transport.CodeBusy, "too many"),
 			"quicnet: dial x: transport: the peer closed the connection (busy): too many"},
 	} {

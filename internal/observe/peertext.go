@@ -16,11 +16,10 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// refusalTimeout is how long a refusal counts as the last answer of a node, whatever other
-// messages come from it.
+// refusalTimeout is how long a refusal is shown, although the node has sent other messages since.
 const refusalTimeout = 10 * time.Second
 
-// describeLast describes the last messages of a peer.
+// describeLast describes the last answer of a peer.
 func (p *peer) describeLast(self member.Address, held member.State) string {
 	c := p.claim
 	fresh := p.refusal != message.ReasonNone && p.at.Sub(p.refusedAt) < refusalTimeout
@@ -28,8 +27,8 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 	case fresh && p.refused == message.KindVote:
 		return "votes no: " + p.refusal.String()
 	case fresh && p.refusal == message.ReasonClusterFull && !c.Chosen:
-		// A provisional leader keeps a place for each seed (protocol.md section 4).
-		return "join refused: no place, all are taken or kept for seeds of its list"
+		// A provisional leader reserves a seat for each seed (protocol.md section 4).
+		return "join refused: cluster full: the free seats are reserved for seeds"
 	case fresh:
 		text := "join refused: " + p.refusal.String()
 		if more, ok := refusalTexts[p.refusal]; ok {
@@ -52,8 +51,8 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 		return who + " provisionally"
 	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
 		// A node follows no leader below the state that it holds.
-		return fmt.Sprintf("%s version %d, and this node holds version %s of %s: "+
-			"is its store of another cluster?", who, c.Version, held.Number, addressText(held.Leader))
+		return fmt.Sprintf("%s version %d, but this node holds version %s of %s: does its store "+
+			"belong to another cluster?", who, c.Version, held.Number, addressText(held.Leader))
 	default:
 		return fmt.Sprintf("%s version %d", who, c.Version)
 	}
@@ -62,21 +61,21 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 // refusalTexts explains the reasons of refused joins.
 var refusalTexts = map[message.Reason]string{
 	message.ReasonNotLeader:   "it does not lead",
-	message.ReasonClusterFull: "all its places are taken",
-	message.ReasonNotSettled:  "it waits until another change of members is done",
-	message.ReasonHoldsState: "this node holds the members of an earlier cluster, " +
-		"and that leader holds none yet",
-	message.ReasonNotMember:      "it leads members of an earlier cluster, and this is none of them",
+	message.ReasonClusterFull: "all seats are taken",
+	message.ReasonNotSettled:  "another change of members is in progress",
+	message.ReasonHoldsState: "this node holds the state of an earlier cluster, " +
+		"and that leader has none yet",
+	message.ReasonNotMember:      "it leads an earlier cluster, and this node is not a member",
 	message.ReasonOldIncarnation: "a later run of this address is known",
-	message.ReasonQuorumAtStake: "this node lost its store, and the vote of that is needed " +
+	message.ReasonQuorumAtStake: "this node lost its store, whose vote cannot be replaced " +
 		"until more members are up",
 	message.ReasonLeaderBound: "a later leader is being elected",
 }
 
-// maxMismatches bounds the differences of one node that a line names.
+// maxMismatches bounds the differences of one node in a line.
 const maxMismatches = 3
 
-// faultText is why there is no connection, in a few words.
+// faultText explains in a few words why there is no connection.
 func faultText(err error) string {
 	if differ := listMismatches(err); len(differ) > 0 {
 		rest := ""
@@ -113,11 +112,11 @@ func faultText(err error) string {
 	return strings.TrimPrefix(safetext.OneLine(err.Error(), maxErrorBytes), "transport: ")
 }
 
-// listMismatches lists the differences of configuration in a tree of errors.
+// listMismatches describes each ConfigMismatchError in a tree of errors.
 func listMismatches(err error) []string {
 	//nolint:errorlint // it walks the tree of errors itself
 	if m, ok := err.(*transport.ConfigMismatchError); ok {
-		return []string{fmt.Sprintf("%s (%s here, %s there)", fieldWords(m.Field),
+		return []string{fmt.Sprintf("%s (%s here, %s there)", fieldInWords(m.Field),
 			safetext.QuotePeerText(m.Ours), safetext.QuotePeerText(m.Theirs))}
 	}
 	var list []string
@@ -132,8 +131,8 @@ func listMismatches(err error) []string {
 	return list
 }
 
-// fieldWords is the name of a field in words: "heartbeat interval", "TTL timeout".
-func fieldWords(field string) string {
+// fieldInWords returns the name of a field in words: "heartbeat interval", "TTL timeout".
+func fieldInWords(field string) string {
 	var b strings.Builder
 	runes := []rune(field)
 	for i, r := range runes {

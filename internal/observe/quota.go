@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	// MaxLines is the number of lines of one text that are logged in QuotaInterval: two
-	// about each member of the largest cluster.
+	// MaxLines bounds the lines with one text in each QuotaInterval: two for each member of the
+	// largest cluster.
 	MaxLines = 2 * member.MaxMembers
-	// QuotaInterval is the time after which MaxLines further lines of a text are logged.
+	// QuotaInterval is the time after which MaxLines more lines of a text are logged.
 	QuotaInterval = time.Minute
 )
 
-// NewLogger returns the logger of a node: its lines have the name of the node, and no peer
-// can bring about more lines of one text than the quota allows.
+// NewLogger returns the logger of a node, which adds the name of the node to each line and keeps
+// the quota of each text.
 func NewLogger(l *slog.Logger, node string) *slog.Logger {
 	return slog.New(newQuotaHandler(l.Handler())).With(slog.String("node", node))
 }
 
-// quotaHandler bounds the size of a log, whatever peers do: it leaves out the lines of one
-// text that are more than MaxLines in a QuotaInterval. The first line after them has their
-// number. The texts themselves are constants of this program.
+// quotaHandler bounds the size of a log whatever peers do. It drops the lines of one text that
+// exceed MaxLines in a QuotaInterval, and adds their number to the first line after them. The texts
+// are constants of this program, so their number is bounded too.
 type quotaHandler struct {
 	slog.Handler
 	quota *quota
 }
 
-func newQuotaHandler(h slog.Handler) quotaHandler { return quotaHandler{h, newQuota()} }
+func newQuotaHandler(h slog.Handler) quotaHandler {
+	return quotaHandler{h, &quota{used: map[string]usedQuota{}}}
+}
 
 // Handle implements slog.Handler.
 func (h quotaHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -66,13 +68,11 @@ type quota struct {
 // usedQuota counts the lines of one text.
 type usedQuota struct {
 	since time.Time // when its interval began
-	lines int       // in the interval, those left out included
+	lines int       // in the interval, including those left out
 }
 
-func newQuota() *quota { return &quota{used: map[string]usedQuota{}} }
-
-// takeLine counts a line, and reports whether to log it and how many lines were left out
-// before it.
+// takeLine counts a line. It reports whether to log it, and how many lines were left out before
+// it.
 func (q *quota) takeLine(text string, now time.Time) (within bool, leftOut int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

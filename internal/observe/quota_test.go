@@ -16,7 +16,7 @@ import (
 // TestQuotaIsOfOneText: what fills it for one leaves it to the others.
 func TestQuotaIsOfOneText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQuota()
+		q := newQuotaHandler(nil).quota
 		for range 2 * MaxLines {
 			q.takeLine("a", time.Now())
 		}

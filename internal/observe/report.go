@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Report is what monitoring asks of an Observer; cluster.Status describes the fields.
+// Report is the state of an Observer for monitoring; cluster.Status documents the fields.
 type Report struct {
 	NoLeader        string
 	OtherSeeds      []member.Address
@@ -21,11 +21,11 @@ type Report struct {
 	Counts          Counts
 }
 
-// Read returns the report of a node that sees s now.
-func (o *Observer) Read(now time.Time, s State) Report {
+// ReadReport returns the current report of a node in state s.
+func (o *Observer) ReadReport(now time.Time, s State) Report {
 	peers := o.peers.listStatuses(s.Held, o.cfg.silentTimeout())
 	r := Report{
-		NoLeader:   o.noLeader(s, peers),
+		NoLeader:   o.explainNoLeader(s, peers),
 		OtherSeeds: o.peers.otherSeeds(),
 		Counts:     o.Metrics.readCounts(),
 	}

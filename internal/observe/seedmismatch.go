@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxSeedMismatches bounds the peers noted as having other seeds. The seeds and the
-	// members of the largest cluster fit in, and come before all others.
+	// maxSeedMismatches bounds the noted peers with other seeds. It leaves room for the seeds
+	// and members of the largest cluster, which replace other peers.
 	maxSeedMismatches = 2 * member.MaxMembers
-	// seedMismatchTimeout is how long a peer that is neither a seed nor a member is named
-	// after its last message: it may never come back with the right list.
+	// seedMismatchTimeout is how long after its last message a peer is reported that is neither
+	// a seed nor a member, since it may never return with the right list.
 	seedMismatchTimeout = time.Minute
 )
 
-// noteSeeds notes whether a peer greets with the seeds of this node. One list that differs
-// keeps a whole cluster from being founded (protocol.md section 4). The nodes with the
-// right list must name the peer too, because nothing else shows it to their operators.
+// noteSeeds notes whether a peer has the same list of seeds as this node. One different list
+// can prevent the founding of a cluster (protocol.md section 4), so the nodes with the right
+// list report the peer too.
 func (p *peerLog) noteSeeds(from member.Address, same bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +43,7 @@ func (p *peerLog) noteSeeds(from member.Address, same bool) {
 	}
 }
 
-// otherSeeds lists the peers with other seeds than this node has, sorted.
+// otherSeeds returns the peers whose seeds differ from this node's, sorted.
 func (p *peerLog) otherSeeds() []member.Address {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *peerLog) otherSeeds() []member.Address {
 	return slices.SortedFunc(maps.Keys(p.seedMismatches), member.Address.Compare)
 }
 
-// seedMismatchText names the peers with other seeds; it is empty if there are none.
+// seedMismatchText names the peers with other seeds; it is empty without any.
 func seedMismatchText(peers []member.Address) string {
 	var names []string
 	for _, a := range peers {
@@ -70,7 +70,7 @@ func seedMismatchText(peers []member.Address) string {
 	}
 }
 
-// seedList is a list of seeds as it stands in a configuration.
+// seedList returns a list of seeds in the form of a configuration.
 func seedList(seeds []member.Address) string {
 	var names []string
 	for _, a := range seeds {

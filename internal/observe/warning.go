@@ -10,32 +10,32 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// leaderlessWarning decides when a node without a leader logs why: soon, since an operator
-// may be waiting for it, and then less and less often.
+// leaderlessWarning decides when a node without a leader logs why: soon, because an operator may
+// be waiting, and then at growing intervals.
 type leaderlessWarning struct {
-	since  time.Time // when the leader was lost; zero while there is one
-	at     time.Time // of the last line; zero before the first
-	next   time.Time // when to look for a reason again
+	since  time.Time // when the leader was lost; zero if there is one
+	at     time.Time // when the last line was logged; zero before the first
+	next   time.Time // when to check the reason again
 	repeat time.Duration
 	text   string // of the last line
 }
 
 const (
-	// The first line comes after warnRetries intervals of retries, and not before
-	// minWarnDelay: a cluster that only starts, or replaces its leader, is faster.
+	// The first line is logged after warnRetries x RetryInterval, and at least minWarnDelay: a
+	// normal start or change of leader takes less.
 	warnRetries  = 3
 	minWarnDelay = 3 * time.Second
-	// WarnInterval is the time between two looks for another reason.
+	// WarnInterval is the time between two checks for another reason.
 	WarnInterval = 5 * time.Second
-	// The same reason is logged again after minWarnRepeat, and then after twice the time
-	// before, up to maxWarnRepeat.
+	// The same reason is logged again after minWarnRepeat. The interval doubles each time, up
+	// to maxWarnRepeat.
 	minWarnRepeat = 10 * time.Second
 	maxWarnRepeat = time.Minute
 )
 
-// warnLeaderless logs why there is no leader, when it is time to, and that there is one
-// again, unless a change of leader has just ended and says so. The loop has a turn at least
-// at every attempt to join, keep-alive or question to the voters.
+// warnLeaderless logs why there is no leader if a line is due, and after such a line that there is
+// a leader, unless the line of a change of leader reports it. It runs in each turn, and there is
+// a turn at least for every attempt to join, heartbeat or query.
 func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	w := &o.warning
 	if !s.Leader.isZero() {
@@ -50,19 +50,19 @@ func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	if !w.isDue(now, o.cfg.RetryInterval) {
 		return
 	}
-	text := o.noLeader(s, o.peers.listStatuses(s.Held, o.cfg.silentTimeout()))
-	if !w.isNews(now, text) {
+	text := o.explainNoLeader(s, o.peers.listStatuses(s.Held, o.cfg.silentTimeout()))
+	if !w.shouldLog(now, text) {
 		return
 	}
 	l := line{slog.LevelWarn, "no leader with authority"}
 	if s.View.Role == member.Seeking && s.Held.IsZero() {
-		l = line{slog.LevelWarn, "not in a cluster yet"} // the cluster may have a leader
+		l = line{slog.LevelWarn, "not in a cluster yet"} // which may have a leader
 	}
 	o.log.LogAttrs(context.Background(), l.level, l.text,
 		slog.Float64("leaderless_ms", Milliseconds(now.Sub(w.since))), slog.String("why", text))
 }
 
-// isDue reports whether to look for the reason now.
+// isDue reports whether to check the reason now.
 func (w *leaderlessWarning) isDue(now time.Time, retryInterval time.Duration) bool {
 	if w.since.IsZero() {
 		*w = leaderlessWarning{
@@ -78,8 +78,8 @@ func (w *leaderlessWarning) isDue(now time.Time, retryInterval time.Duration) bo
 	return true
 }
 
-// isNews reports whether to log a reason: another one, or the same after a while.
-func (w *leaderlessWarning) isNews(now time.Time, text string) bool {
+// shouldLog reports whether to log a reason: if it is new, or after a while.
+func (w *leaderlessWarning) shouldLog(now time.Time, text string) bool {
 	switch {
 	case text != w.text:
 		w.repeat = minWarnRepeat

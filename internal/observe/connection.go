@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// reportLines has the line of each report of the transport, ReportFailed aside: it ends the
-// node, which logs that.
+// reportLines has the line of each report of the transport. ReportFailed has none here: it ends
+// the node, which logs it.
 var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportConnected:     {slog.LevelDebug, "connected"},
 	mesh.ReportLost:          {slog.LevelDebug, "connection lost"},
@@ -30,26 +30,26 @@ var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
 }
 
-// Report takes a report of the transport about a connection.
-func (o *Observer) Report(r mesh.Report) {
+// ObserveConnection processes a report of the transport.
+func (o *Observer) ObserveConnection(r mesh.Report) {
 	o.logReport(r)
 	switch {
 	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
 		r.Kind == mesh.ReportStreamRefused:
 		// The peer is connected.
 	case r.Kind == mesh.ReportCertificate || r.Peer.IsZero():
-		// Anyone can dial this node and claim the address of a seed. Only the dials of
-		// this node tell something about that seed.
-	case isFinal(r.Err):
+		// Anyone can dial this node and claim to be a seed. Only the dials of this node are
+		// evidence about a seed.
+	case isPermanent(r.Err):
 		o.peers.noteRefusal(r.Peer, r.Err)
 	default:
 		o.peers.noteFault(r.Peer, r.Err)
 	}
 }
 
-// isFinal reports whether a connection was refused for good: because of the secret or the
-// configuration, and not because a node was busy or runs twice.
-func isFinal(err error) bool {
+// isPermanent reports whether a connection was refused because of the secret or the
+// configuration, and not because a node is busy or runs twice.
+func isPermanent(err error) bool {
 	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, mesh.ErrSelf) {
 		return true
 	}
@@ -74,15 +74,14 @@ func (o *Observer) logReport(r mesh.Report) {
 			slog.String("seeds", safetext.OneLine(seedList(o.cfg.Seeds), maxErrorBytes)))
 	}
 	if differ := listMismatches(r.Err); len(differ) > 1 {
-		// One piece of advice for all differences.
 		r.Err = fmt.Errorf("differs in %s: configure the same on every node", strings.Join(differ, ", "))
 	}
 	o.log.LogAttrs(context.Background(), l.level, l.text, append(attrs, ErrAttr(r.Err))...)
 }
 
-// Admit takes a greet that was admitted; name is that of the member at the address, and
-// sameSeeds reports whether the peer has the seeds of this node.
-func (o *Observer) Admit(peer member.Identity, name string, sameSeeds bool) {
+// ObserveGreet processes a greet that was admitted. name is the name of the member at the
+// address, and sameSeeds reports whether the peer has the same list of seeds as this node.
+func (o *Observer) ObserveGreet(peer member.Identity, name string, sameSeeds bool) {
 	o.peers.noteSeeds(peer.Address, sameSeeds)
 	if o.peers.noteRun(peer) {
 		o.warnAddressConflict(peer.Address, name, conflictAlive)
@@ -90,11 +89,11 @@ func (o *Observer) Admit(peer member.Identity, name string, sameSeeds bool) {
 	o.peers.noteConnected(peer.Address)
 }
 
-// Message takes a message of another node, before the machine does.
-func (o *Observer) Message(m message.Message) { o.peers.noteMessage(m) }
+// ObserveMessage processes a message of another node before the machine gets it.
+func (o *Observer) ObserveMessage(m message.Message) { o.peers.noteMessage(m) }
 
-// Hopeless is closed when every other seed has refused to be in one cluster with this node.
+// Hopeless returns a channel that is closed when every other seed has refused this node for good.
 func (o *Observer) Hopeless() <-chan struct{} { return o.peers.hopeless }
 
-// Answers lists what was last heard from each seed and member.
-func (o *Observer) Answers() []Answer { return o.peers.listAnswers() }
+// ListAnswers returns the last answer of each seed and member.
+func (o *Observer) ListAnswers() []Answer { return o.peers.listAnswers() }

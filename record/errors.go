@@ -7,32 +7,30 @@ import (
 	"fmt"
 )
 
-// Errors of a Store and of its sessions, and causes of the contexts that they pass on.
+// Errors of a Store and of its sessions, and causes of their contexts.
 var (
-	// ErrAbsent says that there is no record under a key.
+	// ErrAbsent means that there is no record under the key.
 	ErrAbsent = errors.New("record: no record under this key")
-	// ErrConflict says that a condition of Commit is false: look at the records and decide
-	// again.
+	// ErrConflict means that a condition of Commit is false: read the records and decide again.
 	ErrConflict = errors.New("record: condition failed: the records have changed")
-	// ErrOwned says that Commit would set a record that another member owns: drop it, and
-	// set it when it is gone.
+	// ErrOwned means that Commit would set a record that another member owns: drop it first.
 	ErrOwned = errors.New("record: the record belongs to another member")
-	// ErrNotHeld says that a session may not act on a record: it does not own it, or not by
-	// that token, or the record was revoked or dropped.
+	// ErrNotHeld means that the session may not act on the record: it does not own it by that
+	// token, or the record was revoked or dropped.
 	ErrNotHeld = errors.New("record: the record is not held")
-	// ErrReleased says that this member asked to change a record that it held.
+	// ErrReleased means that this member changed a record that it held.
 	ErrReleased = errors.New("record: the record was released")
-	// ErrTooLarge says that a commit exceeds a limit of package member, or that the table is
-	// full.
+	// ErrTooLarge means that a commit exceeds a limit of package member or would overfill the
+	// table.
 	ErrTooLarge = errors.New("record: too large")
-	// ErrBusy says that too many commits are in flight: try again.
+	// ErrBusy means that too many commits are in flight: try again.
 	ErrBusy = errors.New("record: busy")
-	// ErrUnknownOutcome says that the changes may have been made: look at the records, and
-	// commit again under the same conditions.
+	// ErrUnknownOutcome means that the changes may have been made: read the records, and commit
+	// again under the same conditions.
 	ErrUnknownOutcome = errors.New("record: the outcome is not known")
-	// ErrNotActive says that this member is not an active member of its cluster.
+	// ErrNotActive means that this member is not active in its cluster.
 	ErrNotActive = errors.New("cluster: member is not active")
-	// ErrNoQuorum says that no majority could be asked.
+	// ErrNoQuorum means that no majority could be reached.
 	ErrNoQuorum = errors.New("cluster: no quorate leader")
 )
 

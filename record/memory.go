@@ -14,33 +14,32 @@ import (
 )
 
 // Memory is a table of records within one process, for tests and for programs without a
-// cluster. Its members are those that called Store.
+// cluster. Each id that was passed to Store is a member.
 type Memory struct {
 	mu       sync.Mutex
 	last     member.Token
 	sessions uint64
 	records  member.Records // replaced as a whole, never changed in place
 	members  map[string]*memoryMember
-	watchers map[chan struct{}]string // with their prefixes
-	healed   chan struct{}            // closed when a member is cut off no longer
+	watchers map[chan struct{}]string // and their prefixes
+	healed   chan struct{}            // closed by Heal
 }
 
 // memoryMember is a member of a Memory.
 type memoryMember struct {
-	cut bool
-	// stale is what it reads while it is cut off.
-	stale member.Records
-	// holds are what Hold returned, by key, some of them ended.
+	cut   bool
+	stale member.Records // what it reads while cut is true
+	// holds has the leases by key, some of which may have ended.
 	holds map[string]memoryHold
 }
 
-// memoryHold is a lease that a session got of Hold.
+// memoryHold is a lease of a session.
 type memoryHold struct {
 	*leader.Lease
 	session memorySession
 }
 
-// NewMemory returns a table without records and members.
+// NewMemory returns a table without records or members.
 func NewMemory() *Memory {
 	return &Memory{
 		last:     member.Token{Version: 1},
@@ -50,7 +49,7 @@ func NewMemory() *Memory {
 	}
 }
 
-// Store returns the table as a member sees it.
+// Store returns the table as the given member sees it.
 func (m *Memory) Store(member string) Store {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,16 +59,16 @@ func (m *Memory) Store(member string) Store {
 	return memoryStore{m, member}
 }
 
-// Expire ends the leases of a member with leader.ErrLeaseEnded and drops its records, as if the
-// member had been silent for too long. It stays a member and may set new records.
+// Expire ends the leases of a member with leader.ErrLeaseEnded and drops its records, as if it
+// had been silent for too long. It remains a member and may set new records.
 func (m *Memory) Expire(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expireMember(member)
 }
 
-// Cut does what Expire does, and cuts the member off until Heal: its commits wait, it reads
-// what it saw last, and the others do not list it.
+// Cut expires a member and disconnects it until Heal: its commits wait, it reads the records as
+// they were before, and the others do not list it.
 func (m *Memory) Cut(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,7 +209,7 @@ func (s memorySession) Commit(ctx context.Context, ops ...Op) (member.Token, err
 	}
 }
 
-// applyOps makes all changes or none. m.mu must be held.
+// applyOps makes all changes or none. s.mu must be held.
 func (s memorySession) applyOps(ops []Op) (member.Token, error) {
 	if err := s.checkOps(ops); err != nil {
 		return member.Token{}, err
@@ -240,7 +239,7 @@ func (s memorySession) applyOps(ops []Op) (member.Token, error) {
 	return next, nil
 }
 
-// checkOps returns why ops are refused, nil if they are not.
+// checkOps returns why ops are refused, nil if they can be applied.
 func (s memorySession) checkOps(ops []Op) error {
 	for _, op := range ops {
 		r, ok := s.records.Find(op.Key)
@@ -257,7 +256,7 @@ func (s memorySession) checkOps(ops []Op) error {
 	return nil
 }
 
-// endHolds ends the leases under a key, before another session may set it.
+// endHolds ends the leases under a key before another session may set it.
 func (s memorySession) endHolds(key string, now member.Records) {
 	for id, m := range s.members {
 		h, ok := m.holds[key]

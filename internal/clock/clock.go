@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock tells the time of a node, and whether its machine may have stood still.
+// Package clock provides the clock of a node, and detects that its machine may have stood still.
 package clock
 
 import "time"
 
-// New returns the clock of a node: it starts at the wall clock, and counts the time since
-// boot from then on. Setting the wall clock does not move it, and it counts the time for
-// which the machine was suspended. A lease depends on both (protocol.md section 5).
+// New returns the clock of a node. It starts at the wall clock and then counts the time since
+// boot, which includes the time for which the machine is suspended and does not change when the
+// wall clock is set. Leases depend on both (protocol.md section 5).
 func New() func() time.Time {
 	start, elapsed := time.Now().Round(0), stopwatch()
 	return func() time.Time { return start.Add(elapsed()) }
 }
 
-// slewDivisor bounds by how much a wall clock that is slewed may run faster than the
-// clock of a node: by a hundredth. On Linux both are slewed alike.
+// slewDivisor bounds how much faster than the clock of a node a slewed wall clock may run: by a
+// hundredth. On Linux both are slewed alike.
 const slewDivisor = 100
 
-// A StepWatch finds forward steps of the wall clock against the clock of a node. Such a
-// step can mean that a hypervisor stopped this machine together with its clocks: an agent
-// or NTP sets the wall clock right afterwards, and nothing else shows the missing time.
+// StepWatch detects forward steps of the wall clock relative to the clock of a node. Such a step
+// may mean that a hypervisor stopped this machine together with its clocks: an agent or NTP
+// corrects the wall clock afterwards, and nothing else shows the missing time.
 type StepWatch struct {
-	Wall  func() time.Time // reads the wall clock; with nil, no step is found
+	Wall  func() time.Time // reads the wall clock; if nil, no step is detected
 	Limit time.Duration    // smaller steps are ignored
 
-	ahead time.Duration // of the wall clock at the time at, at most
+	ahead time.Duration // by how much the wall clock was ahead at time at, at most
 	at    time.Time     // zero before the first reading
 }
 
-// Read returns the time by clock, and the forward step of the wall clock since the last
-// call, 0 for none.
+// Read returns the time of clock and the forward step of the wall clock since the last call, 0
+// for none.
 func (w *StepWatch) Read(clock func() time.Time) (now time.Time, step time.Duration) {
 	before := clock()
 	if w.Wall == nil {
 		return before, 0
 	}
 	wall := w.Wall()
-	// This process may stand still between two readings. How far the wall clock is ahead
-	// lies between what follows from the one before and the one after.
+	// The process may stand still between two readings, so the clock is read before and after
+	// the wall clock, which gives bounds for how far the wall clock is ahead.
 	now = clock()
 	least, most := wall.Sub(now), wall.Sub(before)
 	if w.at.IsZero() {

@@ -4,5 +4,5 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// bootClock is the continuous time of the system, which goes on during sleep.
+// bootClock is the continuous time of the system. It includes sleep.
 const bootClock = unix.CLOCK_MONOTONIC_RAW

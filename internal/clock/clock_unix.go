@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopwatch returns what tells the time since this call, suspend included.
+// stopwatch returns a function that returns the time since this call, including suspend.
 func stopwatch() func() time.Duration {
 	start := sinceBoot()
 	return func() time.Duration { return sinceBoot() - start }
@@ -20,9 +20,8 @@ func stopwatch() func() time.Duration {
 func sinceBoot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(bootClock, &t); err != nil {
-		// Without a clock there is no lease; every kernel that Go runs on has
-		// this one.
-		panic(fmt.Sprintf("cluster: the system has no clock since boot: %v", err))
+		// Leases need a clock, and every kernel that Go supports has this one.
+		panic(fmt.Sprintf("clock: cannot read the time since boot: %v", err))
 	}
 	return time.Duration(t.Nano())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fielderr holds faults of the fields of a configuration, which a program can show
-// under other names than those of the fields, such as its flags.
+// Package fielderr describes faults in the fields of a configuration. A program can show them
+// with other names for the fields, such as those of its flags.
 package fielderr
 
 import (
@@ -13,11 +13,11 @@ import (
 // Error is a fault of one field.
 type Error struct {
 	Field string
-	Index int   // of the element that the fault is about; -1 unless it is about one
-	Err   error // what is wrong; often a text that continues the name of the field
+	Index int   // of the element with the fault; -1 if the fault is not about one element
+	Err   error // what is wrong
 }
 
-// Error names the field and says what is wrong.
+// Error names the field and its fault.
 func (e *Error) Error() string {
 	subject := e.Field
 	if e.Index >= 0 {
@@ -29,8 +29,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Text is Error with other names: subject for the field itself, and name for each other
-// field that the text mentions.
+// Text is Error with other names: subject for the field itself, and name(f) for each other field
+// f that the text mentions.
 func (e *Error) Text(subject string, name func(field string) string) string {
 	if t, ok := e.Err.(*text); ok {
 		return subject + " " + t.render(name)
@@ -51,16 +51,16 @@ func (e *Error) Mentions() []string {
 	return fields
 }
 
-// Name is the name of another field among the arguments of Errorf, for %s.
+// Name is the name of another field among the arguments of Errorf; its verb is %s.
 type Name string
 
-// Errorf returns a fault of a field. The text, which is formatted as by fmt.Errorf,
-// continues the name of the field.
+// Errorf returns a fault of a field. The text is formatted as by fmt.Errorf and follows the name
+// of the field.
 func Errorf(field, format string, args ...any) *Error {
 	return &Error{Field: field, Index: -1, Err: &text{format, args}}
 }
 
-// text is a text that mentions fields.
+// text is an error that mentions fields.
 type text struct {
 	format string
 	args   []any
@@ -86,7 +86,7 @@ func (t *text) render(name func(field string) string) string {
 // List collects faults, each an *Error.
 type List []error
 
-// Check adds a fault unless ok; see Errorf.
+// Check adds a fault as by Errorf unless ok is true.
 func (l *List) Check(ok bool, field, format string, args ...any) {
 	if !ok {
 		*l = append(*l, Errorf(field, format, args...))
@@ -102,7 +102,7 @@ func (l *List) CheckElement(ok bool, field string, index int, format string, arg
 	}
 }
 
-// Add adds an error of a field, or each of those that errors.Join joined. Nil is none.
+// Add adds an error of a field, or each error in an errors.Join. It ignores nil.
 func (l *List) Add(field string, err error) {
 	if err == nil {
 		return

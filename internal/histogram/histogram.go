@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package histogram counts durations in fixed buckets, without a lock and without
-// memory beyond its own. It may change until version 1.
+// Package histogram counts durations in fixed buckets, without locks or allocations.
 package histogram
 
 import (
@@ -9,11 +8,11 @@ import (
 	"time"
 )
 
-// buckets counts the bounds.
+// buckets is the number of bounds.
 const buckets = 16
 
-// bounds are the upper ends of the buckets: from what a disk or a handler needs at
-// best to an election that somebody has to look at.
+// bounds are the upper ends of the buckets: from a fast disk or handler to an election that an
+// operator must investigate.
 var bounds = [buckets]time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
@@ -22,13 +21,13 @@ var bounds = [buckets]time.Duration{
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
 }
 
-// Histogram counts durations. The zero Histogram is ready; it must not be copied.
+// Histogram counts durations. The zero value is ready for use. It must not be copied.
 type Histogram struct {
 	counts [buckets + 1]atomic.Uint64
 	sum    atomic.Int64
 }
 
-// Observe counts d; less than nothing counts as nothing.
+// Observe counts d. A negative d counts as 0.
 func (h *Histogram) Observe(d time.Duration) {
 	d = max(d, 0)
 	i := 0
@@ -39,7 +38,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Read is what was counted. What is observed meanwhile may be in part of it.
+// Read returns the counts. A concurrent Observe may be included in only part of them.
 func (h *Histogram) Read() Durations {
 	var d Durations
 	for i := range h.counts {
@@ -49,14 +48,14 @@ func (h *Histogram) Read() Durations {
 	return d
 }
 
-// Durations is what a Histogram had counted at one time. receiver.Durations is the same
-// type for users.
+// Durations is the content of a Histogram at one moment. receiver.Durations is the same type for
+// users.
 type Durations struct {
 	Sum    time.Duration
-	Counts [buckets + 1]uint64 // by bucket; the last one is of those above all bounds
+	Counts [buckets + 1]uint64 // by bucket; the last one counts durations above all bounds
 }
 
-// Count is how many were counted.
+// Count returns how many durations were counted.
 func (d Durations) Count() uint64 {
 	var n uint64
 	for _, c := range d.Counts {
@@ -65,7 +64,7 @@ func (d Durations) Count() uint64 {
 	return n
 }
 
-// Buckets has for each upper bound, in seconds, how many were not above it.
+// Buckets returns, for each upper bound in seconds, how many durations did not exceed it.
 func (d Durations) Buckets() map[float64]uint64 {
 	m := make(map[float64]uint64, buckets)
 	var n uint64

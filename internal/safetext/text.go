@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safetext makes texts printable that a peer or a stranger chose, so that they cannot
-// forge a line of a log or move the cursor of a terminal.
+// Package safetext makes texts printable that come from peers, so that they cannot forge log
+// lines or control a terminal.
 package safetext
 
 import (
@@ -10,17 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPeerTextBytes bounds how much is shown of a text that a peer chose: a name, an address,
-// a reason.
+// MaxPeerTextBytes bounds how much of a peer's text is shown: a name, an address, a reason.
 const MaxPeerTextBytes = 128
 
-// PeerText returns one printable line of at most MaxPeerTextBytes of a text that a peer or a
-// stranger chose. Every line of a log and every error that holds such a text uses it, or
-// QuotePeerText.
+// PeerText returns a peer's text as one printable line of at most MaxPeerTextBytes. Every log line
+// and error with such a text must use PeerText or QuotePeerText.
 func PeerText(s string) string { return OneLine(s, MaxPeerTextBytes) }
 
-// QuotePeerText is PeerText for the middle of a sentence: it adds quotes unless the text is
-// one plain word, so that a peer cannot continue the sentence with words of its own.
+// QuotePeerText is PeerText for the middle of a sentence. It adds quotes unless the text is one
+// plain word, so that a peer cannot add words to the sentence.
 func QuotePeerText(s string) string {
 	text := PeerText(strings.ReplaceAll(s, "\n", `\n`))
 	if text != "" && !strings.ContainsAny(text, ` "\(),;`) {
@@ -29,12 +27,12 @@ func QuotePeerText(s string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 }
 
-// cutMark replaces what was cut off.
+// cutMark replaces the rest of a text that is too long.
 const cutMark = "..."
 
-// OneLine returns any text as one printable line of at most limit bytes. Line ends become
-// semicolons, unprintable characters are escaped as in Go, and quotes stay as they are, so
-// that a text is not escaped twice.
+// OneLine returns a text as one printable line of at most limit bytes. Line ends become
+// semicolons and unprintable characters are escaped as in Go. Quotes are not escaped, so that a
+// text is not escaped twice.
 func OneLine(s string, limit int) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -56,8 +54,7 @@ func OneLine(s string, limit int) string {
 	return b.String()
 }
 
-// cutTo cuts printable text between two characters, at the end of a word if there is one
-// nearby.
+// cutTo cuts printable text between two characters, if possible at the end of a word.
 func cutTo(s string, length int) string {
 	length = max(0, min(length, len(s)))
 	for length < len(s) && !utf8.RuneStart(s[length]) {

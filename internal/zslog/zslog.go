@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zslog lets log/slog write through zerolog.
+// Package zslog provides a slog.Handler that writes to a zerolog.Logger.
 package zslog
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Handler is a slog.Handler that writes each record as one line of a zerolog.Logger:
-// first the attributes of the handler, then those of the record, each in their order.
-// The time of a line is that of the logger (zerolog.Context.Timestamp), not of the record.
+// Handler writes each record as one line of a zerolog.Logger: first the attributes of the
+// handler, then those of the record. The time of a line comes from the logger
+// (zerolog.Context.Timestamp), not from the record.
 type Handler struct {
 	log   zerolog.Logger
 	attrs []slog.Attr
-	// group holds the attributes above and those of the record, within outer.
-	// It is empty unless WithGroup was called.
+	// group contains attrs and those of the record, and is part of outer. It is empty unless
+	// WithGroup was called.
 	group string
 	outer *Handler
 }
@@ -50,7 +50,7 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// appendGroups appends the attributes of a handler with groups, the outermost first.
+// appendGroups appends the attributes of a handler with groups, outermost first.
 func (h *Handler) appendGroups(line *zerolog.Event, r slog.Record) {
 	var inner []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {
@@ -125,8 +125,8 @@ func appendAny(line *zerolog.Event, key string, v any) {
 	}
 }
 
-// appendGroup appends a group as an object. slog ignores a group without attributes, and
-// takes the attributes of one without a key as if they stood in its place.
+// appendGroup appends a group as an object. As slog requires, an empty group is ignored, and a
+// group without a key is replaced by its attributes.
 func appendGroup(line *zerolog.Event, key string, attrs []slog.Attr) {
 	switch {
 	case len(attrs) == 0:
@@ -139,7 +139,7 @@ func appendGroup(line *zerolog.Event, key string, attrs []slog.Attr) {
 	}
 }
 
-// levelOf is the level of zerolog that a level of slog has reached.
+// levelOf returns the highest level of zerolog that is not above a level of slog.
 func levelOf(l slog.Level) zerolog.Level {
 	switch {
 	case l >= slog.LevelError:

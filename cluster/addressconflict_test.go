@@ -19,7 +19,7 @@ import (
 const conflictText = "another process joined under this address; " +
 	"unless it restarted, two processes advertise the same address"
 
-// watched forms three nodes with stores and gives the warnings of the first two.
+// watched forms three nodes with stores and returns the warnings of the first two.
 func watched(t *testing.T, w *world) (list []*journal) {
 	t.Helper()
 	w.durable()
@@ -36,9 +36,9 @@ func watched(t *testing.T, w *world) (list []*journal) {
 	return list[:2]
 }
 
-// TestASecondProcessOfOneAddressIsWarnedOf: it listens elsewhere and advertises the
-// address of a member. That member is pushed out and ends; the leader and, where
-// the member dials them, the others say what happened, not too often.
+// TestASecondProcessOfOneAddressIsWarnedOf: a process that listens elsewhere but advertises the
+// address of a member takes its seat. The member ends, and the leader and every node that the
+// member dials log a warning, at most once a minute.
 func TestASecondProcessOfOneAddressIsWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -59,7 +59,7 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	defer w.close()
 	warnings := watched(t, w)
 	victim := w.nodes[2]
-	if w.leader() == victim { // it shall be the others' leader that sees it pushed out
+	if w.leader() == victim { // the leader must see it lose its seat
 		if err := victim.Transfer(w.within(time.Minute), address(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	for i, j := range warnings {
 		lines, _ := j.about(conflictText)
 		if len(lines) > 1 {
-			t.Errorf("node %d says it %d times, want once: %q", i, len(lines), lines)
+			t.Errorf("node %d logs it %d times, want once: %q", i, len(lines), lines)
 		}
 		for _, line := range lines {
 			told++
@@ -95,21 +95,21 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 			}
 		}
 		if _, ok := w.nodes[i].Leader(); !ok {
-			t.Fatal("nobody leads")
+			t.Fatal("no node leads")
 		}
 		lines, _ = j.about(why)
 		if w.nodes[i] == w.leader() && len(lines) != 1 {
-			t.Errorf("the leader says %q, want one line with %q", lines, why)
+			t.Errorf("the leader logs %q, want one line with %q", lines, why)
 		}
 	}
 	if told == 0 {
-		t.Error("nobody warns")
+		t.Error("no node warns")
 	}
 }
 
-// TestARestartIsNoSecondProcess: with its store a node comes back without a
-// warning, be it at once after a crash, after an orderly end, or much later; and
-// also without one, where it had left in order.
+// TestARestartIsNoSecondProcess: a node that restarts with its store causes no warning, whether
+// immediately after a crash, after a regular end, or much later. A node without a store causes
+// none either if it left before.
 func TestARestartIsNoSecondProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -139,15 +139,15 @@ func TestARestartIsNoSecondProcess(t *testing.T) {
 			time.Sleep(time.Minute)
 			for i, j := range warnings {
 				if lines, _ := j.about(conflictText); len(lines) != 0 {
-					t.Errorf("%s: node %d says %q, want nothing", c.name, i, lines)
+					t.Errorf("%s: node %d logs %q, want nothing", c.name, i, lines)
 				}
 			}
 		}
 	})
 }
 
-// TestACrashIsNoSecondProcess, not even where the next run is faster than the
-// silence by which the others would notice: only who speaks is alive.
+// TestACrashIsNoSecondProcess: a crash causes no warning, even if the next run starts before
+// the others have noticed the silence: only a process that sends messages is alive.
 func TestACrashIsNoSecondProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -155,7 +155,7 @@ func TestACrashIsNoSecondProcess(t *testing.T) {
 		warnings := watched(t, w)
 		crashed := w.nodes[2]
 		w.cut(crashed)
-		// What it had under way is gone with it; its socket is free.
+		// Calls of the old run are lost with it, and its socket is free.
 		listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(9)) }
 		cfg := w.config(2, Config{})
 		copied := t.TempDir()
@@ -171,7 +171,7 @@ func TestACrashIsNoSecondProcess(t *testing.T) {
 		time.Sleep(time.Minute)
 		for i, j := range warnings {
 			if lines, _ := j.about(conflictText); len(lines) != 0 {
-				t.Errorf("node %d says %q, want nothing", i, lines)
+				t.Errorf("node %d logs %q, want nothing", i, lines)
 			}
 		}
 		w.end(crashed)

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// several are nodes of this process that are connected by UDP on loopback, with their
-// stores on disk.
+// several starts nodes of this process that are connected by UDP on loopback, with their stores
+// on disk.
 func several(b *testing.B, size int) []*Node {
 	b.Helper()
 	cfg := Config{Size: size, Secret: []byte(clusterSecret)}
@@ -24,7 +24,7 @@ func several(b *testing.B, size int) []*Node {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // so that the next is another
+		held = append(held, c) // so that the next port differs
 	}
 	nodes := make([]*Node, size)
 	started := make(chan error, size)
@@ -52,8 +52,8 @@ func several(b *testing.B, size int) []*Node {
 	return nodes
 }
 
-// BenchmarkRecords takes a record and drops it again, by its token, from all of five
-// nodes at once. One operation is both; each client of a node has a key of its own.
+// BenchmarkRecords sets a record and drops it by its token, from all of five nodes at the same
+// time. One operation is both; each client has its own key.
 func BenchmarkRecords(b *testing.B) {
 	for _, clients := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

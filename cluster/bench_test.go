@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// load is an event, and a request, of the benchmarks.
+// load is the event and the request of the benchmarks.
 type load struct{ Data []byte }
 
 type loadRequest struct{ Data []byte }
@@ -34,7 +34,7 @@ func (l *ownLoad) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// countdown closes done when all events were handled.
+// countdown closes done when all events are handled.
 type countdown struct {
 	left atomic.Int64
 	done chan struct{}
@@ -46,7 +46,7 @@ func (c *countdown) count() {
 	}
 }
 
-// pair is two nodes of this process that are connected by UDP on loopback.
+// pair starts two nodes of this process that are connected by UDP on loopback.
 func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	b.Helper()
 	var cfg Config
@@ -57,7 +57,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // so that the second is another
+		held = append(held, c) // so that the second port differs
 	}
 	for _, c := range held {
 		_ = c.Close()
@@ -98,7 +98,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	return nodes[0], nodes[1].cfg.self
 }
 
-// processorTime is what this process has used, both nodes and the benchmark.
+// processorTime returns the processor time of this process: both nodes and the benchmark.
 func processorTime(b *testing.B) time.Duration {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -107,7 +107,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkEvents is events of a type from one node to the handler of another.
+// BenchmarkEvents sends events from one node to the handler of another.
 func BenchmarkEvents(b *testing.B) {
 	events(b, func(data []byte) any { return load{data} })
 }
@@ -155,7 +155,7 @@ func events(b *testing.B, event func(data []byte) any) {
 	}
 }
 
-// BenchmarkRequest is a request to another node and its answer.
+// BenchmarkRequest sends a request to another node and waits for its answer.
 func BenchmarkRequest(b *testing.B) {
 	for _, inFlight := range []int{1, 64} {
 		b.Run(fmt.Sprint(inFlight), func(b *testing.B) {

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// notesInto handles notes of each node: a text of "wait" takes a minute.
+// notesInto registers handlers of notes on each node. A note "wait" takes a minute.
 func notesInto(box *mailbox, opts ...receiver.Option) func(*testing.T, int, *receiver.Mux) {
 	return func(_ *testing.T, i int, mux *receiver.Mux) {
 		receiver.Handle(mux, func(ctx context.Context, from member.Member, m note) error {
@@ -60,8 +60,8 @@ func TestBestEffortArrives(t *testing.T) {
 	})
 }
 
-// TestBestEffortIsRefused where it is too large, or something else is wanted that it
-// cannot give.
+// TestBestEffortIsRefused: BestEffort is an error for an event that is too large, and with
+// options that it cannot honor.
 func TestBestEffortIsRefused(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
@@ -117,8 +117,8 @@ func TestBestEffortIsRefused(t *testing.T) {
 	})
 }
 
-// TestBestEffortNeverWaits for a handler, whatever its queue does when it is full,
-// there or here; what comes then is dropped and counted.
+// TestBestEffortNeverWaits: BestEffort never waits for a handler, whatever the policy of its
+// full queue, on either node. Events that do not fit are dropped and counted.
 func TestBestEffortNeverWaits(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box, receiver.Queue(2, receiver.Block)),
@@ -152,7 +152,8 @@ func TestBestEffortNeverWaits(t *testing.T) {
 		})
 }
 
-// TestBestEffortWithoutAConnection is lost at once.
+// TestBestEffortWithoutAConnection: an event to a member without a connection is lost
+// immediately.
 func TestBestEffortWithoutAConnection(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
@@ -161,7 +162,7 @@ func TestBestEffortWithoutAConnection(t *testing.T) {
 		begin := time.Now()
 		err := w.nodes[0].Send(t.Context(), address(1), note{Text: "lost"}, BestEffort())
 		if err != nil || time.Since(begin) > 0 {
-			t.Errorf("got %v after %v, want nil at once", err, time.Since(begin))
+			t.Errorf("got %v after %v, want nil immediately", err, time.Since(begin))
 		}
 		if got := w.nodes[0].Status().Transport.Dropped[mesh.DropUnconnected.String()]; got != 1 {
 			t.Errorf("counted %d lost without a connection, want 1", got)
@@ -174,7 +175,8 @@ func TestBestEffortWithoutAConnection(t *testing.T) {
 	})
 }
 
-// TestBadDatagramsAreDroppedAndCounted, and change nothing else.
+// TestBadDatagramsAreDroppedAndCounted: bad datagrams are dropped and counted, and change
+// nothing else.
 func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
@@ -193,7 +195,7 @@ func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			frame []byte
-			want  string // reason; "" when it is taken
+			want  string // reason; "" if it is accepted
 		}{
 			{"sound", sound, ""},
 			{"empty", nil, messaging.DropMalformed},
@@ -204,7 +206,7 @@ func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 			{"of a later version", later, messaging.DropUnknownKind},
 			{"no event of its type", encode(wire.Event{Name: "note", Payload: []byte{0xc3}}),
 				messaging.DropBadEvent},
-			{"nobody's", encode(wire.Event{Name: "nobody"}), messaging.DropNoHandler},
+			{"without a handler", encode(wire.Event{Name: "nobody"}), messaging.DropNoHandler},
 		} {
 			before := n.Status().Dropped[c.want]
 			in.Datagram(peer, c.frame)

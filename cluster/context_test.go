@@ -56,8 +56,8 @@ func (s *nodesSeen) register(t *testing.T, i int, mux *receiver.Mux) {
 	})
 }
 
-// TestFromContext: handlers of every kind have their own node, from the first event on,
-// while Start has not returned it yet.
+// TestFromContext: handlers of every kind get their own node from the context, from the first
+// event on, even before Start has returned it.
 func TestFromContext(t *testing.T) {
 	s := &nodesSeen{by: map[string][]*Node{}, open: true}
 	withReceivers(t, 2, s.register, func(t *testing.T, w *world) {

@@ -16,10 +16,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// saveTime is how long a slowStore takes: more than any way through the network.
+// saveTime is how long a slowStore takes: longer than any message on the network.
 const saveTime = 30 * time.Millisecond
 
-// slowStore saves slowly. From a call of Save on, counted from 1, it fails.
+// slowStore saves slowly. It fails from the given call of Save on, counted from 1.
 type slowStore struct {
 	*store.Memory
 	fails int // 0 for never
@@ -41,10 +41,10 @@ func (s *slowStore) Save(c store.Content) error {
 	return nil
 }
 
-// bears reports whether what is saved bears a message out.
+// bears reports whether the saved state supports a message.
 func bears(saved *paxos.Durable, m message.Message) bool {
 	if saved == nil {
-		return false // not even who says it is saved
+		return false // not even the sender's identity is saved
 	}
 	promised := func(id paxos.ID) bool {
 		return id.Compare(saved.Promised) <= 0 || id.Version <= saved.Held.Version
@@ -73,7 +73,7 @@ func bears(saved *paxos.Durable, m message.Message) bool {
 	return true
 }
 
-// runLooking is run for a node that looks at each message before it takes it.
+// runLooking is runLoop with a function that sees each message first.
 func (n *Node) runLooking(look func(message.Message)) {
 	defer n.shutdown()
 	timer := time.NewTimer(0)
@@ -102,7 +102,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 	}
 }
 
-// said counts what a test of the order of saving and sending has seen.
+// said counts the messages that a test of the order of saving and sending has seen.
 type said struct{ votes, proposals, states int }
 
 func (s *said) count(m message.Message) {
@@ -119,8 +119,8 @@ func (s *said) count(m message.Message) {
 	}
 }
 
-// saveAndSay lets two of three nodes elect one another in turn. One of them has the
-// store; the other looks at all that it says. It returns why the one ended, if it did.
+// saveAndSay lets two of three nodes be elected in turn. One of them has the store; the other
+// checks every message from it. It returns why the first one ended, if it did.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 			w.nodes = append(w.nodes, n)
 			for range 2 {
 				for _, n := range w.nodes {
-					// It may have ended, or not lead.
+					// It may have ended or may not lead.
 					_ = n.WaitActive(w.within(time.Second), 2)
 					_ = n.Transfer(w.within(time.Second), member.Address{})
 				}
@@ -156,15 +156,14 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 		} else {
 			ended = err
 		}
-		time.Sleep(5 * time.Second) // what was held back would be said by now
+		time.Sleep(5 * time.Second) // a delayed message would have arrived by then
 		w.close()
 	})
 	return seen, ended
 }
 
-// TestSavesBeforeItSends: what depends on what is saved reaches nobody while Save
-// runs, and never where it failed, after which the node says nothing at all
-// (protocol.md section 6, Durable).
+// TestSavesBeforeItSends: a message that depends on saved state never leaves while Save runs,
+// nor after Save has failed: the node then sends nothing more (protocol.md section 6, Durable).
 func TestSavesBeforeItSends(t *testing.T) {
 	slow := &slowStore{Memory: store.NewMemory([32]byte{})}
 	seen, ended := saveAndSay(t, slow)

@@ -14,13 +14,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestEachLossHasItsCause: what the new leader, the one before and a third node say of
-// a change of leader.
+// TestEachLossHasItsCause: the new leader, the previous one and a third node report the right
+// cause of each change of leader.
 func TestEachLossHasItsCause(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		lose          func(*testing.T, *world, *Node)
-		before, other Cause // as the leader before, and the two others, name it
+		before, other Cause // reported by the previous leader and by the two others
 	}{
 		{"closed", func(_ *testing.T, w *world, n *Node) { w.end(n) }, "", CauseSilence},
 		{"cut off", func(_ *testing.T, w *world, n *Node) { w.cut(n) }, CauseLeaseLost, CauseSilence},
@@ -59,14 +59,14 @@ func TestEachLossHasItsCause(t *testing.T) {
 	}
 }
 
-// checkElection holds the last election of n, in which was lost its leadership,
-// against what the node can know.
+// checkElection compares the last election of n, in which was lost its leadership, with what
+// the node can know.
 func checkElection(t *testing.T, n, was *Node, cause Cause) {
 	t.Helper()
 	synctest.Wait()
 	s := n.Status()
 	e := s.LastElection
-	// Who is told of the next leader before the word of the old one says so too.
+	// A node may learn of the next leader before the message of the old one arrives.
 	if cause == CauseHandOver && e.Cause == CauseOutvoted && e.Leader != n.cfg.self {
 		cause = CauseOutvoted
 	}
@@ -105,8 +105,8 @@ func names(steps []Step) []string {
 	return list
 }
 
-// TestVotersOfAHandOver: the leader before proposed, so it knows the votes; the new
-// one knows its own.
+// TestVotersOfAHandOver: the previous leader proposed the new one, so it knows all votes. The
+// new leader knows its own vote.
 func TestVotersOfAHandOver(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		was := w.leader()
@@ -130,7 +130,8 @@ func TestVotersOfAHandOver(t *testing.T) {
 	})
 }
 
-// TestLeaderChangedHasACause: the loss and the new leader name the same one.
+// TestLeaderChangedHasACause: the loss of a leader and the new leader are reported with the
+// same cause.
 func TestLeaderChangedHasACause(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		was := w.leader()
@@ -162,7 +163,7 @@ func TestLeaderChangedHasACause(t *testing.T) {
 	})
 }
 
-// TestEveryCauseIsNamed: the causes that package observe knows are the constants here.
+// TestEveryCauseIsNamed: the causes of package observe are the constants of this package.
 func TestEveryCauseIsNamed(t *testing.T) {
 	o := observe.New(observe.Config{})
 	var s Status

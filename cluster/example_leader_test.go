@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// ledger stands for what the leader changes outside of the cluster. It keeps the
-// highest token beside its rows, and refuses a lower one: that is of a leader that
-// does not know yet that it was replaced.
+// ledger stands for data outside of the cluster that the leader changes. It stores the highest
+// token with its rows and refuses lower ones, which come from a leader that does not yet know
+// that it was replaced.
 type ledger struct {
 	token member.Token
 	rows  []string
@@ -31,13 +31,13 @@ func (l *ledger) write(token member.Token, row string) error {
 	return nil
 }
 
-// Work that must not be done twice: WhileLeader runs it on one member, and the
-// token guards what it changes.
+// Work that must not run twice: WhileLeader runs it on one member, and the token guards what it
+// changes.
 func ExampleNode_WhileLeader() {
 	ctx, enough := context.WithCancel(context.Background())
 	node, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		// In memory, for the example alone: leave it out.
+		// For the example only: nodes in memory.
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))
@@ -50,8 +50,8 @@ func ExampleNode_WhileLeader() {
 			return err
 		}
 		fmt.Println("wrote", l.rows, "with token", term.Token())
-		enough()     // a program works on,
-		<-ctx.Done() // until another member is to lead
+		enough()     // a program keeps working
+		<-ctx.Done() // until another member leads
 		return context.Cause(ctx)
 	})
 	fmt.Println(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// One node of many does some work: the one that sets the record first.
+// One of many nodes does some work: the one that sets the record first.
 func ExampleNode_Records() {
 	ctx := context.Background()
 	node, err := cluster.Start(ctx, cluster.Config{

@@ -15,13 +15,13 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// Question is answered with an Answer.
+// Question is answered by an Answer.
 type Question struct{ Number int }
 
-// Answer goes back to who asked.
+// Answer is sent to the node that asked.
 type Answer struct{ Square int }
 
-// A handler replies to the sender of an event by the node that it runs on.
+// A handler replies to the sender of an event through its own node.
 func ExampleFromContext() {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(ctx context.Context, from member.Member, q Question) error {
@@ -36,7 +36,7 @@ func ExampleFromContext() {
 	ctx := context.Background()
 	n, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		// In memory, for the example alone: leave it out.
+		// For the example only: nodes in memory.
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))

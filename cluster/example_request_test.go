@@ -17,14 +17,14 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// Reserve asks for an item, and Reserved is the answer.
+// Reserve requests an item; the answer is Reserved.
 type Reserve struct{ Item string }
 
-// Reserved says how many are left.
+// Reserved has the number of items left.
 type Reserved struct{ Left int }
 
-// A request has a deadline, and its error says whether the handler ran. This node
-// asks itself here; another member is asked in the same way.
+// A request has a deadline, and its error shows whether the handler ran. This node sends the
+// request to itself; requests to other members look the same.
 func ExampleRequest() {
 	rx := receiver.NewMux()
 	receiver.HandleRequest(rx, func(_ context.Context, _ member.Member, r Reserve) (Reserved, error) {
@@ -36,7 +36,7 @@ func ExampleRequest() {
 	n, err := cluster.Start(context.Background(),
 		cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		// In memory, for the example alone: leave it out.
+		// For the example only: nodes in memory.
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))
@@ -54,7 +54,7 @@ func ExampleRequest() {
 		case err == nil:
 			fmt.Println(item, "is reserved,", got.Left, "are left")
 		case errors.As(err, &failed):
-			fmt.Println(item, "is not:", failed.Text) // it ran and said no
+			fmt.Println(item, "is not:", failed.Text) // it ran and returned an error
 		case errors.Is(err, cluster.ErrUnknownOutcome), errors.Is(err, cluster.ErrBadAnswer):
 			log.Print("it may have run, so it is not simply repeated: ", err)
 		default:

@@ -54,10 +54,10 @@ func openShop(name, addr string, network cluster.Option) *shop {
 	return s
 }
 
-// A handler that answers takes its node from FromContext: an event may arrive before
+// A handler that answers gets its node from FromContext, because an event may arrive before
 // Start returns the node.
 func ExampleNode_Send() {
-	network := memnet.New() // in memory, for the example alone: leave it out
+	network := memnet.New() // for the example only: nodes in memory
 	at := func(port uint16) cluster.Option {
 		return cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return network.Listen(member.Address{Host: "127.0.0.1", Port: port})

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// takeFile is a handler of streams. What it returns tells the sender whether it has
-// all: nil ends the stream in order.
+// takeFile is a stream handler. The sender learns from its result whether it has the whole
+// file: nil ends the stream regularly.
 func takeFile(ctx context.Context, _ member.Member, s receiver.Stream) error {
 	size, err := io.Copy(io.Discard, s)
 	if err != nil {
@@ -29,7 +29,7 @@ func takeFile(ctx context.Context, _ member.Member, s receiver.Stream) error {
 	return err
 }
 
-// sendFile returns what the handler says once it has the whole file.
+// sendFile returns the answer of the handler after it has received the whole file.
 func sendFile(
 	ctx context.Context, n *cluster.Node, to member.Address, name string, file io.Reader,
 ) (string, error) {
@@ -48,14 +48,14 @@ func sendFile(
 	return string(answer), err
 }
 
-// A file goes to a member, which says when it has all of it.
+// A file is sent to a member, which confirms that it has received everything.
 func ExampleNode_OpenStream() {
 	rx := receiver.NewMux()
 	receiver.HandleStream(rx, "file", takeFile)
 	ctx := context.Background()
 	node, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		// In memory, for the example alone: leave it out.
+		// For the example only: nodes in memory.
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))

@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// TestFieldErrors wants each fault of Validate as a FieldError: with its field, the element of
-// a list, the other fields that it mentions, and under other names.
+// TestFieldErrors: each fault that Validate finds is a FieldError with its field, the element
+// of a list, the other fields that it mentions, and a text with other names.
 func TestFieldErrors(t *testing.T) {
 	rx := receiver.NewMux()
 	receiver.Handle[int](rx, nil)
@@ -55,7 +55,7 @@ func TestFieldErrors(t *testing.T) {
 	}
 }
 
-// fieldErrorsOf returns the FieldErrors that an error of Validate has joined.
+// fieldErrorsOf returns the FieldErrors in an error of Validate.
 func fieldErrorsOf(t *testing.T, err error) (all []*FieldError) {
 	t.Helper()
 	joined, ok := errors.Unwrap(err).(interface{ Unwrap() []error })
@@ -75,7 +75,7 @@ func fieldErrorsOf(t *testing.T, err error) (all []*FieldError) {
 	return all
 }
 
-// TestFieldErrorWraps wants the cause of a fault to be found by errors.Is and errors.As.
+// TestFieldErrorWraps: errors.Is and errors.As find the cause of a fault.
 func TestFieldErrorWraps(t *testing.T) {
 	err := with(func(c *Config) { c.TLSCA, c.TLSCert, c.TLSKey = "none", "none", "none" }).Validate()
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// leaderWords is what only a leader may say, as one that does not lead makes it up:
-// the next state of the cluster, in which the other follower leaves.
+// leaderWords are messages that only a leader may send, with the next state of the cluster, in
+// which the other follower leaves.
 func leaderWords(leader *Node, gone member.Address) []message.Body {
 	held := leader.currentSnapshot().held
 	out, _ := held.Roster.Find(gone)
@@ -40,9 +40,9 @@ func claimOf(s member.State) member.Claim {
 	return member.Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
 }
 
-// TestForgedLeaderMessages: a follower says what only the leader may say, in its own
-// name and in the leader's. Nobody changes its view; who speaks in another's name
-// loses its connection.
+// TestForgedLeaderMessages: a follower sends messages that only the leader may send, in its own
+// name and in the leader's. No node changes its view, and a connection with a forged sender is
+// closed.
 func TestForgedLeaderMessages(t *testing.T) {
 	for _, asLeader := range []bool{false, true} {
 		inWorld(t, 3, func(t *testing.T, w *world) {
@@ -86,7 +86,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 					}
 					forger.net.Notify(to.cfg.self, frame)
 				}
-				time.Sleep(time.Second) // a connection that was closed is there again
+				time.Sleep(time.Second) // a closed connection has been restored
 			}
 			synctest.Wait()
 			if got := dropped() - counted; got < uint64(2*len(words)) {
@@ -103,8 +103,8 @@ func TestForgedLeaderMessages(t *testing.T) {
 	}
 }
 
-// TestHostileFramesCloseTheConnection sends bodies that hurt decoders, as a member
-// can: each is refused before it is decoded, and costs its sender the connection.
+// TestHostileFramesCloseTheConnection: a member sends bodies that are expensive to decode. Each
+// is refused before it is decoded and closes the connection.
 func TestHostileFramesCloseTheConnection(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n, hostile := w.nodes[0], w.nodes[1]
@@ -114,7 +114,7 @@ func TestHostileFramesCloseTheConnection(t *testing.T) {
 		bodies := [][]byte{
 			length(0xdd, 1<<32-1), // an array of four billion
 			append([]byte{0x92}, length(0xc6, 2e9)...),
-			bytes.Repeat([]byte{0x91}, mesh.MaxSystemBytes-3), // as deep as a frame is long
+			bytes.Repeat([]byte{0x91}, mesh.MaxSystemBytes-3), // nested as deeply as a frame allows
 			append([]byte{0x93, 0x90, 0x90}, bytes.Repeat([]byte{0x91}, 100_000)...),
 		}
 		for i, body := range bodies {

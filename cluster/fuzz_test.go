@@ -19,9 +19,9 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// FuzzConfig validates any configuration. Each line of an error names a field of
-// Config. What passes has defaults that pass as they are, and starts: alone in its
-// cluster it leads provisionally or says whom it asked.
+// FuzzConfig validates any configuration. Each line of an error names a field of Config. A
+// valid configuration has valid defaults and starts: alone in its cluster the node leads
+// provisionally or returns a JoinError.
 func FuzzConfig(f *testing.F) {
 	ms := int64(time.Millisecond)
 	f.Add("127.0.0.1:7001", "", "", "", 3, "127.0.0.1:7001,127.0.0.1:7002", uint8(0),
@@ -54,8 +54,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// checkFaults wants each line to name a field, and the whole to be no longer than
-// what was wrong explains.
+// checkFaults checks that each line names a field, and that the text is not longer than the
+// faults justify.
 func checkFaults(t *testing.T, c Config, err error) {
 	t.Helper()
 	head, rest, _ := strings.Cut(err.Error(), "\n")
@@ -94,7 +94,7 @@ func checkSettings(t *testing.T, c Config) {
 	}
 }
 
-// startAlone starts a node that nobody else answers.
+// startAlone starts a node without any other.
 func startAlone(t *testing.T, c Config) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func startAlone(t *testing.T, c Config) {
 		n, err := Start(ctx, c, WithTransport(listen), WithClock(time.Now),
 			WithLogger(slog.New(slog.DiscardHandler)))
 		if _, refused := errors.AsType[*JoinError](err); err != nil && !refused {
-			t.Fatalf("%+v passes, and Start says %v", c, err)
+			t.Fatalf("%+v passes, and Start returns %v", c, err)
 		}
 		if err == nil && n.Close() != nil {
 			t.Fatalf("%+v: it does not close", c)

@@ -32,7 +32,7 @@ func viewOf(version uint64, leader uint16, quorate bool, members ...member.Membe
 	return v
 }
 
-// TestChangesBetweenViews: the event of each difference, and none without one.
+// TestChangesBetweenViews: each difference between two views has its event.
 func TestChangesBetweenViews(t *testing.T) {
 	one, two := at(1, member.Active), at(2, member.Active)
 	again := one
@@ -78,8 +78,8 @@ func TestChangesBetweenViews(t *testing.T) {
 	}
 }
 
-// TestEventsBeginWithTheView and go on with what happens next, nothing left out
-// and nothing twice.
+// TestEventsBeginWithTheView: events begin with the view and continue without gaps or
+// duplicates.
 func TestEventsBeginWithTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{view: viewOf(1, 0, false), size: 3}
@@ -111,8 +111,8 @@ func TestEventsBeginWithTheView(t *testing.T) {
 	})
 }
 
-// TestSlowReaderLags: it learns how many events it missed, then the view as of
-// now, and then all that follows. Whoever publishes never waits.
+// TestSlowReaderLags: a slow reader learns how many events it missed, and gets the current view
+// and all later events. Publishing never blocks.
 func TestSlowReaderLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{}
@@ -157,7 +157,7 @@ func TestReaderMayStop(t *testing.T) {
 	}
 }
 
-// TestSnapshotCountsTheFullCluster: a node alone is one of three, not one of one.
+// TestSnapshotCountsTheFullCluster: a single node is one of three members, not one of one.
 func TestSnapshotCountsTheFullCluster(t *testing.T) {
 	e := Snapshot{View: viewOf(1, 1, false, at(1, member.Active)), Size: 3}
 	want := "1 of 3 members active, leader of version 1 is n1 at 127.0.0.1:1, without quorum"

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Two clusters of three share one network, one name and one secret. A node of the first
-// is restarted with a seed of the second in its list: it comes back to its own, neither
-// cluster changes its leader, and both nodes log why they refuse each other.
+// TestAMistakenSeedIsRefusedByName: two clusters of three share a network, a name and a secret.
+// A node of the first restarts with a seed of the second in its list. It rejoins its own
+// cluster, neither cluster changes its leader, and both nodes log why they refuse each other.
 func TestAMistakenSeedIsRefusedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, other := newWorld(t, 3), newWorld(t, 3)

@@ -19,7 +19,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// TestBadFramesAreDroppedAndCounted, and change nothing else.
+// TestBadFramesAreDroppedAndCounted: bad frames are dropped and counted, and change nothing
+// else.
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -45,7 +46,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			name    string
 			deliver func(member.Identity, []byte) error
 			frame   []byte
-			want    string // reason; "" when it is taken
+			want    string // reason; "" if it is accepted
 		}{
 			{"sound", in.System, encode(sound), ""},
 			{"empty", in.System, nil, messaging.DropMalformed},
@@ -83,8 +84,8 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// TestFewLargeEventsWaitForTheLoop, while small ones do not wait for them; that they are
-// refused, or taken, makes room for more.
+// TestFewLargeEventsWaitForTheLoop: few large messages wait for the loop, and small ones do not
+// wait for them. A large message makes room when it is refused or processed.
 func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -146,8 +147,9 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	})
 }
 
-// TestAnEventThatNobodyHandlesIsWarnedOf, where it came to, once for each name and
-// sender, also where the sender makes up names; its sender is not told.
+// TestAnEventThatNobodyHandlesIsWarnedOf: the receiving node warns about an event without a
+// handler, once for each name and sender, even if the sender invents names. The sender is not
+// notified.
 func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

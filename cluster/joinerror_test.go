@@ -23,7 +23,7 @@ func addresses(ports ...uint16) []member.Address {
 	return list
 }
 
-// TestJoinErrorSaysWhomAndWhat: each other seed with the last that was heard.
+// TestJoinErrorSaysWhomAndWhat: a JoinError lists the last answer of each other seed.
 func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	o := observe.New(observe.Config{
 		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),
@@ -37,7 +37,7 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 		})
 	}
 	report(3, errBoom)
-	report(9, errors.New("a stranger")) // not asked
+	report(9, errors.New("a stranger")) // not a seed
 	err := error((&Node{observer: o}).joinError(errHopeless))
 	want := `cluster: could not join: every other seed refused the connection
 	127.0.0.1:2: join refused: cluster full, all seats are taken; it has other seeds

@@ -20,7 +20,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// journal keeps the lines of a log of one level, each with when it came.
+// journal keeps the lines of one level of a log, and when each was written.
 type journal struct {
 	level zerolog.Level
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (j *journal) WriteLevel(level zerolog.Level, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// about lists the lines that hold a text, and when they came.
+// about returns the lines that contain a text, and when they were written.
 func (j *journal) about(text string) (lines []string, times []time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -53,7 +53,7 @@ func (j *journal) about(text string) (lines []string, times []time.Duration) {
 	return lines, times
 }
 
-// keep gives a node a log whose lines of one level are kept.
+// keep returns a log that keeps the lines of one level.
 func keep(level zerolog.Level) (*journal, Option) {
 	j := &journal{level: level, begin: time.Now()}
 	return j, WithLogger(logTo(zerolog.New(j)))
@@ -61,8 +61,8 @@ func keep(level zerolog.Level) (*journal, Option) {
 
 const complaintText = `"message":"no leader with authority"`
 
-// TestANodeWithoutALeaderSaysWhy: soon, then less and less often while nothing
-// changes; at once again when the reason is another one; and when it is over.
+// TestANodeWithoutALeaderSaysWhy: a node without a leader logs why: soon, then at growing
+// intervals while the reason stays the same, again when it changes, and at the end.
 func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -88,7 +88,7 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 		}
 
 		for more := lines; len(more) == len(lines); more, _ = warnings.about(complaintText) {
-			time.Sleep(time.Second) // now the same would not be said for a minute
+			time.Sleep(time.Second) // the same reason would now not be logged for a minute
 		}
 		wrong := w.config(1, Config{})
 		wrong.Size = 5
@@ -108,7 +108,7 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 	})
 }
 
-// testResolved lets a second node come, and wants one line that says so.
+// testResolved starts a second node and checks that one line reports the leader.
 func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 	t.Helper()
 	infos, logger := keep(zerolog.InfoLevel)
@@ -128,14 +128,14 @@ func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 	if s := n.Status(); s.NoLeader != "" || s.Provisional {
 		t.Errorf("with a leader: got %q, provisional %t, want none", s.NoLeader, s.Provisional)
 	}
-	// The second node never complained, so it has nothing to take back.
+	// The second node has logged no warning, so it reports no end.
 	if got, _ := infos.about("there is a leader"); len(got) != 0 {
-		t.Errorf("a node that had a leader soon says %q, want nothing", got)
+		t.Errorf("a node that had a leader soon logs %q, want nothing", got)
 	}
 }
 
-// TestTheEndOfAComplaintIsTold, once: by the change of leader that ends it, and where
-// there is none, since a node is back with the leader that it had, by a line of its own.
+// TestTheEndOfAComplaintIsTold: the end of a warning is logged once: by the line of a change of
+// leader, or, if a node has its old leader again, by a separate line.
 func TestTheEndOfAComplaintIsTold(t *testing.T) {
 	const back = "there is a leader with authority"
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,8 @@ func TestTheEndOfAComplaintIsTold(t *testing.T) {
 	})
 }
 
-// TestAFailoverIsNoReasonToComplain: it is over before anybody could help.
+// TestAFailoverIsNoReasonToComplain: a fail-over causes no warning, since it ends before an
+// operator could act.
 func TestAFailoverIsNoReasonToComplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -190,8 +191,8 @@ func TestAFailoverIsNoReasonToComplain(t *testing.T) {
 	})
 }
 
-// TestOtherSecretIsSaidOnBothSides, in the words of the fault, where each node
-// waits for the other.
+// TestOtherSecretIsSaidOnBothSides: if two nodes have different secrets, each one's reason
+// names the fault.
 func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -222,14 +223,14 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 				}
 			}
 			if len(refused) != 1 {
-				t.Errorf("node %d says %q of the handshakes with the other, want one line", i+1, refused)
+				t.Errorf("node %d logs %q of the handshakes with the other, want one line", i+1, refused)
 			}
 		}
 	})
 }
 
-// TestARestartedNodeShowsWhatItHolds: while it waits for others it is no member
-// yet, and its store is not lost.
+// TestARestartedNodeShowsWhatItHolds: a restarted node that waits for others is not yet a
+// member, but its store is not lost.
 func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -260,8 +261,8 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	})
 }
 
-// TestANodeOutsideSaysThatItIsNotIn: where it is not let in, there may be a leader
-// all the same.
+// TestANodeOutsideSaysThatItIsNotIn: a node that is not admitted logs that it is not in the
+// cluster, which may have a leader.
 func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		warnings, logger := keep(zerolog.WarnLevel)
@@ -272,7 +273,7 @@ func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
 		lines, _ := warnings.about(`"message":"not in a cluster yet"`)
 		if len(lines) != 1 || !strings.Contains(lines[0], `"why":"asked `) ||
 			!strings.Contains(lines[0], "cluster full, all seats are taken") {
-			t.Errorf("got %q, want one line that says that the cluster is full", lines)
+			t.Errorf("got %q, want one line about the full cluster", lines)
 		}
 	})
 }

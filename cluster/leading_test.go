@@ -30,8 +30,7 @@ type shifts struct {
 	list []shift
 }
 
-// work is for WhileLeader: it works until its context ends, and looks all the
-// time that its term is valid.
+// work is for WhileLeader: it works until its context ends, and checks that its term is valid.
 func (s *shifts) work(t *testing.T, n *Node) func(context.Context, leader.Term) error {
 	return func(ctx context.Context, term leader.Term) error {
 		begin := time.Now()
@@ -46,8 +45,8 @@ func (s *shifts) work(t *testing.T, n *Node) func(context.Context, leader.Term) 
 	}
 }
 
-// TestOneWorkerAtATime: leaders are cut off one after the other. The work of
-// the old one ends before that of the next begins, and tokens grow.
+// TestOneWorkerAtATime: leaders are cut off one after the other. The work of each ends before
+// that of the next begins, and tokens grow.
 func TestOneWorkerAtATime(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var s shifts
@@ -89,7 +88,8 @@ func TestOneWorkerAtATime(t *testing.T) {
 	})
 }
 
-// TestWorkEndsTheGuardBeforeTheLease, measured on the leader itself.
+// TestWorkEndsTheGuardBeforeTheLease: work ends the guard before the lease, as measured on the
+// leader.
 func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -105,7 +105,8 @@ func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	})
 }
 
-// TestDoneWorkIsNotRepeated within the same term; the next one does it again.
+// TestDoneWorkIsNotRepeated: finished work is not repeated in the same term, but runs again in
+// the next.
 func TestDoneWorkIsNotRepeated(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		runs := make(chan member.Token, 100)
@@ -132,7 +133,7 @@ func TestDoneWorkIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestFailedWorkYields: the error of one leader makes another one lead.
+// TestFailedWorkYields: if the work of a leader fails, another member leads.
 func TestFailedWorkYields(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		first := w.leader()
@@ -147,7 +148,7 @@ func TestFailedWorkYields(t *testing.T) {
 		if next == first {
 			t.Errorf("%v after the error: %s still leads", time.Since(begin), first.cfg.Name)
 		}
-		// The others keep what they got: nobody yields without a reason.
+		// The others keep their leadership: none yields without a reason.
 		time.Sleep(10 * time.Second)
 		if w.leader() != next {
 			t.Errorf("10s later: %s leads, want %s", w.leader().cfg.Name, next.cfg.Name)
@@ -158,7 +159,8 @@ func TestFailedWorkYields(t *testing.T) {
 	})
 }
 
-// TestFailedWorkRunsAgainIfNoOtherCanLead, after pauses that grow.
+// TestFailedWorkRunsAgainIfNoOtherCanLead: failed work runs again after growing pauses if no
+// other member can lead.
 func TestFailedWorkRunsAgainIfNoOtherCanLead(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -201,7 +203,7 @@ func TestTransferToTheMemberNamed(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		leader := w.leader()
 		for _, to := range w.others(leader) {
-			time.Sleep(time.Second) // the leader hears its members
+			time.Sleep(time.Second) // the leader gets messages of its members
 			if err := w.leader().Transfer(t.Context(), to.cfg.self); err != nil {
 				t.Fatalf("Transfer to %s: %v", to.cfg.Name, err)
 			}
@@ -232,7 +234,7 @@ func TestTransferIsRefused(t *testing.T) {
 	})
 }
 
-// TestDrainedNodeNeverLeads, also when it is the last to be asked.
+// TestDrainedNodeNeverLeads: a drained node never leads, even if it is the last candidate.
 func TestDrainedNodeNeverLeads(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		drained := w.leader()
@@ -247,7 +249,7 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 			if leader == drained {
 				t.Fatal("the drained node leads")
 			}
-			time.Sleep(time.Second) // the leader hears its members
+			time.Sleep(time.Second) // the leader gets messages of its members
 			if err := leader.Transfer(t.Context(), member.Address{}); err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +263,8 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 	})
 }
 
-// TestTheLastNodeThatIsDrainedLeadsOn, and Drain says why.
+// TestTheLastNodeThatIsDrainedLeadsOn: the last node that is drained keeps leading, and Drain
+// returns why.
 func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		last := w.leader()
@@ -270,7 +273,7 @@ func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Second) // the leader hears of it
+		time.Sleep(time.Second) // the leader learns of it
 		err := last.Drain(w.within(10 * time.Second))
 		if !errors.Is(err, ErrNotActive) || errors.Is(err, ErrNoQuorum) {
 			t.Errorf("Drain: got %v, want ErrNotActive", err)
@@ -281,8 +284,7 @@ func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 	})
 }
 
-// TestTermsYieldTheLatest: a slow reader misses terms in between, and has the
-// last one in the end.
+// TestTermsYieldTheLatest: a slow reader of Terms misses terms, but gets the last one.
 func TestTermsYieldTheLatest(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -328,8 +330,8 @@ func TestWaitLeaderSaysThatThereIsNone(t *testing.T) {
 	})
 }
 
-// TestTokensNameOneLeader: whatever node is asked, a token belongs to one
-// leader, and each node sees them grow.
+// TestTokensNameOneLeader: a token belongs to one leader on every node, and tokens grow on each
+// node.
 func TestTokensNameOneLeader(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		var mu sync.Mutex

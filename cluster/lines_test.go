@@ -24,7 +24,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// book keeps all that the nodes of a world log, and holds each line against its row of
+// book keeps all lines that the nodes of a world log, and compares each with its row in
 // docs/logs.md.
 type book struct {
 	t     *testing.T
@@ -38,7 +38,7 @@ type bookRow struct {
 	fields []string
 }
 
-// ofEveryLine are the fields that any line may have.
+// ofEveryLine are the fields that every line may have.
 var ofEveryLine = []string{"level", "message", "node", "left_out"}
 
 var (
@@ -91,7 +91,7 @@ func (b *book) count(text string) int {
 	return len(b.lines[text])
 }
 
-// wants looks how often a line was written so far, and returns those.
+// wants checks how often a line was written so far, and returns these lines.
 func (b *book) wants(text string, count int) []map[string]any {
 	b.t.Helper()
 	b.mu.Lock()
@@ -102,8 +102,8 @@ func (b *book) wants(text string, count int) []map[string]any {
 	return b.lines[text]
 }
 
-// once wants no fact of a line to be told twice, and some to be told. fields tell one
-// fact of a node from another.
+// once checks that each fact of a line is logged exactly once. fields distinguish the facts of
+// one node.
 func (b *book) once(text string, fields ...string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -115,7 +115,7 @@ func (b *book) once(text string, fields ...string) {
 			fact += fmt.Sprint(" ", f, "=", line[f])
 		}
 		if told[fact] {
-			b.t.Errorf("%q is told twice of %s", text, fact)
+			b.t.Errorf("%q is logged twice about %s", text, fact)
 		}
 		told[fact] = true
 	}
@@ -124,7 +124,8 @@ func (b *book) once(text string, fields ...string) {
 	}
 }
 
-// TestMemoryStoreIsWarnedOf, unless the configuration confirms it or names another store.
+// TestMemoryStoreIsWarnedOf: a memory store causes a warning unless the configuration confirms
+// it or the context has another store.
 func TestMemoryStoreIsWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -152,8 +153,8 @@ func TestMemoryStoreIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestFactsAreToldOnce, by each node that knows: of the founding of a cluster, a leader
-// that is cut off, one that hands over, and one that leaves.
+// TestFactsAreToldOnce: each node logs a fact that it knows once: the founding of a cluster,
+// and a leader that is cut off, hands over, or leaves.
 func TestFactsAreToldOnce(t *testing.T) {
 	for _, size := range []int{3, 7} {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,13 +195,14 @@ func TestFactsAreToldOnce(t *testing.T) {
 			w.book.once("member changed", "version", "peer", "status")
 			w.book.once("voted", "version", "peer", "stage")
 			w.book.once("counted a vote", "version", "peer", "stage")
-			w.book.wants("leading with authority", 0)           // as the change of leader says
-			w.book.wants("there is a leader with authority", 0) // the same
+			w.book.wants("leading with authority", 0)           // the change of leader reports it
+			w.book.wants("there is a leader with authority", 0) // likewise
 		})
 	}
 }
 
-// TestAFaultIsToldOnce, with its cause, by the line that says that the node has ended.
+// TestAFaultIsToldOnce: a failure is logged once, with its cause, by the line of the node's
+// end.
 func TestAFaultIsToldOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -214,7 +216,8 @@ func TestAFaultIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestAMessageThatCannotBeSaidIsToldOf: it is as one that was lost.
+// TestAMessageThatCannotBeSaidIsToldOf: a message that cannot be encoded counts as lost and is
+// logged.
 func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		odd := message.Greet{Name: "\n"}
@@ -231,8 +234,8 @@ func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
 	})
 }
 
-// TestFailuresOfHandlersAreToldOnce: as a warning where the sender is not told, or where
-// the handler panicked.
+// TestFailuresOfHandlersAreToldOnce: a failure of a handler is logged once: as a warning if the
+// sender does not get it or the handler panicked.
 func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		for _, from := range w.nodes[1:] {
@@ -257,7 +260,8 @@ func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
 	})
 }
 
-// TestEventsOfAnotherTypeAreWarnedOfOnce, and not told as a dropped frame besides.
+// TestEventsOfAnotherTypeAreWarnedOfOnce: an event of another type causes one warning, and no
+// line for a dropped frame.
 func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		for range 3 {
@@ -276,8 +280,8 @@ func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
 	})
 }
 
-// TestNoPeerFillsTheLog: of what a peer can bring about as often as it likes, so many
-// lines are told in a minute, and then how many were not.
+// TestNoPeerFillsTheLog: no peer can fill the log: a minute has a limited number of lines with
+// one text, and the next line has the number of those left out.
 func TestNoPeerFillsTheLog(t *testing.T) {
 	const often = 3 * observe.MaxLines
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {

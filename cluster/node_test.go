@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestNodesFormOneCluster: all see the same leader and members, and only the
-// leader's term is valid.
+// TestNodesFormOneCluster: all nodes see the same leader and members, and only the leader's
+// term is valid.
 func TestNodesFormOneCluster(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leading := w.leader()
@@ -47,8 +47,8 @@ func TestNodesFormOneCluster(t *testing.T) {
 	})
 }
 
-// TestVoteWait is what is left of a LeaseTimeout after the start of a run that may have
-// supported another leader in the run before, and no longer.
+// TestVoteWait: VoteWait is the rest of a LeaseTimeout after the start of a run whose previous
+// run may have supported a leader.
 func TestVoteWait(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) { testVoteWait(t, durable) })
@@ -90,7 +90,7 @@ func testVoteWait(t *testing.T, durable bool) {
 	}
 }
 
-// TestViewIsACopy: who changes what it was given changes nothing in the node.
+// TestViewIsACopy: changes to a returned view do not change the node.
 func TestViewIsACopy(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -109,7 +109,7 @@ func TestViewIsACopy(t *testing.T) {
 	})
 }
 
-// TestOneNodeIsACluster: with Size 1 no message is needed.
+// TestOneNodeIsACluster: with Size 1 a node needs no message to lead.
 func TestOneNodeIsACluster(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -131,7 +131,7 @@ func TestOneNodeIsACluster(t *testing.T) {
 	})
 }
 
-// TestEventsLeadToTheView: who applies them to the first Snapshot has the view.
+// TestEventsLeadToTheView: the events applied to the first Snapshot give the view.
 func TestEventsLeadToTheView(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		watched, leader := w.others(w.leader())[0], w.leader()
@@ -152,7 +152,7 @@ func TestEventsLeadToTheView(t *testing.T) {
 					statuses[e.Member.Address] = e.Member.Status
 				case LeaderChanged:
 					led = e
-					led.Cause = "" // the view has none
+					led.Cause = "" // a view has no cause
 					if !e.Quorate {
 						lost++
 					}
@@ -163,7 +163,7 @@ func TestEventsLeadToTheView(t *testing.T) {
 		}()
 		synctest.Wait()
 		w.end(leader)
-		time.Sleep(20 * time.Second) // fail-over, and the dead member is removed
+		time.Sleep(20 * time.Second) // fail-over, and removal of the dead member
 		synctest.Wait()
 		for _, m := range watched.Members() {
 			if statuses[m.Address] != m.Status {
@@ -210,7 +210,8 @@ func TestLeaveTellsTheOthers(t *testing.T) {
 	})
 }
 
-// TestLeavingLeaderHandsOver long before the others would miss it.
+// TestLeavingLeaderHandsOver: a leader that leaves hands over long before the others would miss
+// it.
 func TestLeavingLeaderHandsOver(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -246,7 +247,7 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestCloseEndsEverything: waiting calls return, later ones fail at once.
+// TestCloseEndsEverything: after Close waiting calls return, and later ones fail immediately.
 func TestCloseEndsEverything(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -301,8 +302,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// TestStatusIsOneSnapshot: authority, token, lease and the reason why there is no leader
-// agree in each status, also in the moment between the end of a term and that of its lease.
+// TestStatusIsOneSnapshot: authority, token, lease and the reason for a missing leader agree in
+// each status, even between the end of a term and the end of its lease.
 func TestStatusIsOneSnapshot(t *testing.T) {
 	for name, end := range map[string]func(*world, *Node){
 		"cut off": func(w *world, n *Node) { w.cut(n) },
@@ -337,8 +338,8 @@ func TestStatusIsOneSnapshot(t *testing.T) {
 	}
 }
 
-// wantSilence wants a node that was cut off for three seconds to report all others as
-// silent, and since when it has no leader, and the others to report it alone.
+// wantSilence checks that a node that was cut off for three seconds reports all others as
+// silent and how long it has had no leader, and that the others report only that node.
 func wantSilence(t *testing.T, w *world, cut *Node) {
 	t.Helper()
 	for _, n := range w.nodes {

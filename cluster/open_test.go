@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// TestCheckAddr says what Start says, and takes no port.
+// TestCheckAddr: CheckAddr returns the error of Start and occupies no port.
 func TestCheckAddr(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1:7001":    "Addr 192.0.2.1:7001: not an address of this machine: listen on 0.0.0.0 and",
@@ -24,12 +24,12 @@ func TestCheckAddr(t *testing.T) {
 		c := Config{Addr: addr, Size: 1, InsecureAnywhere: true}
 		checked := c.CheckAddr()
 		if checked == nil || !strings.Contains(checked.Error(), want) {
-			t.Errorf("CheckAddr says %v, want %q in it", checked, want)
+			t.Errorf("CheckAddr returns %v, want %q in it", checked, want)
 			continue
 		}
 		_, err := Start(t.Context(), c, WithLogger(slog.New(slog.DiscardHandler)))
 		if err == nil || err.Error() != checked.Error() {
-			t.Errorf("Start says %v, CheckAddr %v", err, checked)
+			t.Errorf("Start returns %v, CheckAddr %v", err, checked)
 		}
 	}
 	taken, err := quicnet.Listen("127.0.0.1:0")
@@ -45,8 +45,8 @@ func TestCheckAddr(t *testing.T) {
 	}
 }
 
-// TestForbiddenPort says what to do about a port that the system keeps, and leaves
-// other errors as they are.
+// TestForbiddenPort: the error of a privileged port says what to do; other errors stay
+// unchanged.
 func TestForbiddenPort(t *testing.T) {
 	c := Config{Addr: "127.0.0.1:80"}
 	kept := &net.OpError{Op: "listen", Net: "udp", Err: os.NewSyscallError("bind", syscall.EACCES)}

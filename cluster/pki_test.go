@@ -25,7 +25,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// pkiConfig is that of quicConfig with certificates in the place of the secret.
+// pkiConfig is quicConfig with certificates instead of the secret.
 func pkiConfig(t *testing.T, i int, pki *transporttest.Authority) Config {
 	t.Helper()
 	c := quicConfig(i, "")
@@ -100,8 +100,8 @@ func TestValidateReadsCertificates(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: what begins and cannot be read is no comment, or the second of two
-// authorities would be missing, and nothing would be said.
+// TestDamagedFiles: damaged content is not ignored as a comment; otherwise the second of two
+// authorities could be missing unnoticed.
 func TestDamagedFiles(t *testing.T) {
 	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
 	read := func(path string) string {
@@ -149,7 +149,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestCertificatesAreRenewed, and new ones that are wrong are told once and not used.
+// TestCertificatesAreRenewed: certificates are renewed. A faulty new one is reported once and
+// not used.
 func TestCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
@@ -183,7 +184,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
 			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
 			func() { _ = os.Remove(c.TLSCert) },
-			func() { // mended in part: what is wrong now is told too
+			func() { // partly repaired: the new fault is reported too
 				transporttest.Write(t, next, c.TLSCert, c.TLSKey)
 				_ = os.Chmod(c.TLSKey, 0o644)
 			},
@@ -205,8 +206,8 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	})
 }
 
-// TestCertificateThatBeginsLater is used from then on: the clock of who made it may
-// be ahead.
+// TestCertificateThatBeginsLater: a certificate that is not yet valid is used from its
+// beginning on, since the clock of its issuer may be ahead.
 func TestCertificateThatBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
@@ -234,8 +235,8 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 	})
 }
 
-// TestCertificateThatNobodyRenews is warned of before it ends and when it has ended,
-// once each; so is an authority that ends before it.
+// TestCertificateThatNobodyRenews: a certificate that is not renewed, or an authority that ends
+// before it, causes one warning before its end and one after it.
 func TestCertificateThatNobodyRenews(t *testing.T) {
 	for name, life := range map[string]time.Duration{
 		"certificate": 100 * time.Hour, "authority": 20 * 365 * 24 * time.Hour,
@@ -290,7 +291,7 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 	}
 }
 
-// TestCertificateOfManyNames: the largest that is accepted goes through a handshake.
+// TestCertificateOfManyNames: the largest accepted certificate passes a handshake.
 func TestCertificateOfManyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -330,8 +331,8 @@ func TestCertificateOfManyNames(t *testing.T) {
 	})
 }
 
-// TestImpostorsEndNoStart: who claims the address of a seed, with a certificate of its
-// own, says nothing of the seed that a start waits for.
+// TestImpostorsEndNoStart: a process that claims the address of a seed, with its own
+// certificate, is no evidence about the seed that Start waits for.
 func TestImpostorsEndNoStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -345,7 +346,7 @@ func TestImpostorsEndNoStart(t *testing.T) {
 			tls := quicnet.CertificateTLS(func() quicnet.Credentials { return have }, time.Now)
 			return quicnet.New(quicnet.Config{Config: c, Conn: socket, TLS: tls, Named: true})
 		}
-		impostor := quicConfig(2, clusterSecret) // which elsewhere does not use
+		impostor := quicConfig(2, clusterSecret) // accepted only without certificates
 		impostor.Seeds = impostor.Seeds[:2]
 		x, err := Start(t.Context(), impostor, WithTransport(elsewhere), WithClock(time.Now))
 		if err != nil {
@@ -363,13 +364,13 @@ func TestImpostorsEndNoStart(t *testing.T) {
 		}
 		const want = "it is for 10.0.0.9, not for 10.0.0.2:7000"
 		if lines, _ := warnings.about(want); len(lines) != 1 {
-			t.Errorf("%q says %q, want one line with %q", c.Addr, lines, want)
+			t.Errorf("%q logs %q, want one line with %q", c.Addr, lines, want)
 		}
 	})
 }
 
-// TestWholeStackWithCertificates: formation, certificates that are renewed, and that
-// nobody renews.
+// TestWholeStackWithCertificates: a cluster forms over TLS, renews its certificates, and stops
+// when they are not renewed.
 func TestWholeStackWithCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -402,7 +403,7 @@ func TestWholeStackWithCertificates(t *testing.T) {
 		}
 		active()
 		token := nodes[0].Status().Token
-		// Beyond its life each certificate is renewed in time: nobody notices.
+		// Each certificate is renewed before its end, without any effect.
 		for range 4 {
 			time.Sleep(life / 2)
 			for i := range nodes {
@@ -418,7 +419,7 @@ func TestWholeStackWithCertificates(t *testing.T) {
 		if left < life-2*tlsfiles.ReadInterval || left > life {
 			t.Errorf("the certificate ends in %v, want %v", left, life)
 		}
-		time.Sleep(life) // nobody renews any more
+		time.Sleep(life) // no more renewals
 		for i, n := range nodes {
 			if got := n.Status().Transport.Connections; got != 0 {
 				t.Errorf("node %d: %d connections with certificates that ended", i+1, got)

@@ -14,8 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// logging forms nodes that share one log, of which the lines of one level are kept
-// from then on.
+// logging forms nodes that share one log, which keeps the lines of one level from then on.
 func logging(w *world, level zerolog.Level) *journal {
 	w.t.Helper()
 	j, logger := keep(level)
@@ -34,8 +33,8 @@ func logging(w *world, level zerolog.Level) *journal {
 	return j
 }
 
-// TestWhatIsAskedForIsNoWarning, on any node: to leave, as the leader or not, to
-// hand over, to drain, and to close. Who ends because it was told to names no cause.
+// TestWhatIsAskedForIsNoWarning: planned operations log no warning on any node: leave, hand
+// over, drain and close. A node that ends as planned logs no cause.
 func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 	transfer := func(n *Node) error { return n.Transfer(context.Background(), member.Address{}) }
 	drain := func(n *Node) error { return n.Drain(context.Background()) }
@@ -43,7 +42,7 @@ func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		size  int
-		steps []func(*Node) error // each of whom leads
+		steps []func(*Node) error // each for the current leader
 		ended int
 	}{
 		{"transfer", 3, []func(*Node) error{transfer}, 0},
@@ -57,7 +56,7 @@ func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 				w := newWorld(t, c.size)
 				j := logging(w, level)
 				for _, step := range c.steps {
-					time.Sleep(time.Second) // the leader hears its members
+					time.Sleep(time.Second) // the leader gets messages of its members
 					if err := step(w.leader()); err != nil {
 						t.Fatalf("%s: %v", c.name, err)
 					}
@@ -79,7 +78,7 @@ func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 	}
 }
 
-// TestAFollowerThatLeavesIsNoWarning, neither here nor there.
+// TestAFollowerThatLeavesIsNoWarning: a follower that leaves causes no warning on any node.
 func TestAFollowerThatLeavesIsNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -95,8 +94,8 @@ func TestAFollowerThatLeavesIsNoWarning(t *testing.T) {
 	})
 }
 
-// TestWhatNobodyAskedForIsAWarning: a leader that is gone, and one that finds
-// itself alone, also where it was told to drain and could not.
+// TestWhatNobodyAskedForIsAWarning: unplanned events log a warning: a lost leader, and a leader
+// that is alone, even if it was drained before and could not hand over.
 func TestWhatNobodyAskedForIsAWarning(t *testing.T) {
 	for _, drained := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

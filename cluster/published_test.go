@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// verb is what a test does with the machine of a node, on its loop.
+// verb is an operation of a test on the machine of a node, in its loop.
 type verb = func(now time.Time) statemachine.Output
 
 func (w *world) do(n *Node, v verb) {
@@ -28,9 +28,9 @@ func (w *world) do(n *Node, v verb) {
 	}
 }
 
-// rejoining makes a member ask its leader for its place again, and returns what makes it
-// join above its own number: a late answer to what its earlier run asked. The leader does
-// not reach the member from then on.
+// rejoining makes a member ask its leader to join again, and returns a verb that makes it join
+// under a greater number: a late answer to a request of its earlier run. The leader does not
+// reach the member from then on.
 func (w *world) rejoining(leader, n *Node) verb {
 	w.t.Helper()
 	claim, from := claimOf(leader.currentSnapshot().held), leader.Self().Identity
@@ -53,8 +53,9 @@ func (w *world) rejoining(leader, n *Node) verb {
 	}
 }
 
-// TestARunThatJoinsAgainIsPublished: a run that joins again above its number is another
-// owner from that step on (protocol.md section 10), and that is what all of the node shows.
+// TestARunThatJoinsAgainIsPublished: a run that joins again under a greater number is another
+// owner from that step on (protocol.md section 10), and everything that the node shows agrees
+// with that.
 func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -79,7 +80,7 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 		if h.Valid() {
 			t.Errorf("the holding of the run before is valid as %v", want)
 		}
-		// The leader drops the record at once, and another may have it.
+		// The leader drops the record immediately, and another member may set it.
 		other := acquire(t, session(b), "k")
 		if h.Valid() || !other.Valid() {
 			t.Errorf("held by %v: %t, by %v: %t; want the later one alone (I10)",
@@ -98,12 +99,12 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	})
 }
 
-// TestTrustEndsBeforeMessagesLeave: a message may free others to act, so what this node
-// may do has ended when the messages of that step leave.
+// TestTrustEndsBeforeMessagesLeave: a message may let other nodes act. What this node may do
+// must therefore have ended before the messages of the same step leave.
 func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// begin returns a node, its term or that of a record, and the step that ends that.
+		// begin returns a node, a term of it or of a record, and the step that ends the term.
 		begin func(t *testing.T, w *world) (*Node, leader.Term, verb)
 	}{
 		{"a leader that hands over", func(t *testing.T, w *world) (*Node, leader.Term, verb) {
@@ -134,7 +135,7 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
-				time.Sleep(time.Second) // the leader hears its members
+				time.Sleep(time.Second) // the leader gets messages of its members
 				n, held, step := c.begin(t, w)
 				endsBeforeMessagesLeave(t, w, n, held, step)
 			})
@@ -159,12 +160,12 @@ func (h hookedContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// endsBeforeMessagesLeave holds the loop up where it ends the trust, for as long as a
-// message takes to be written, and wants none of them to have left by then.
+// endsBeforeMessagesLeave blocks the loop where it ends the term, for as long as a message
+// takes to be written, and checks that no message has left by then.
 func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, step verb) {
 	t.Helper()
 	written := func() uint64 {
-		time.Sleep(time.Millisecond) // virtual: what was handed over is written
+		time.Sleep(time.Millisecond) // virtual time: queued messages are written
 		return n.net.Stats().Sent[transport.System].Messages
 	}
 	var before, atTheEnd uint64
@@ -188,10 +189,10 @@ func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, 
 	}
 }
 
-// TestTheClockIsReadAfterTheWait: the loop may wait for an input for longer than a lease,
-// and a lease that is counted from before the wait may be over. A node alone extends its
-// own with each step. A turn of the timer shows no difference: with the time of before it
-// does nothing, and comes again at once.
+// TestTheClockIsReadAfterTheWait: the loop may wait for an input longer than a lease lasts, so
+// a lease that is counted from before the wait could already be over. A single node extends its
+// own lease with each step. A turn of the timer makes no difference: with an earlier time it
+// does nothing and is repeated immediately.
 func TestTheClockIsReadAfterTheWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

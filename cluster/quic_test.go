@@ -30,14 +30,14 @@ func quicConfig(i int, secret string) Config {
 	return c
 }
 
-// Secrets as NewSecret makes them.
+// Secrets in the form of NewSecret.
 const (
 	clusterSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 	otherSecret   = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
 )
 
-// TestWholeStackOverQUIC: formation, events, a leader that is cut off silently,
-// and a stranger with another secret.
+// TestWholeStackOverQUIC: a cluster forms over QUIC, delivers events, replaces a leader that is
+// cut off, and refuses a node with another secret.
 func TestWholeStackOverQUIC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)

@@ -37,7 +37,7 @@ func setOwned(key string, value []byte) record.Op {
 
 func dropped(key string) record.Op { return record.Op{Kind: record.Drop, Key: key} }
 
-// list returns the records that a node that runs sees under a prefix.
+// list returns the records that a running node sees under a prefix.
 func list(t *testing.T, n *Node, prefix string) []member.Record {
 	t.Helper()
 	records, err := n.Records().List(t.Context(), prefix)
@@ -47,7 +47,7 @@ func list(t *testing.T, n *Node, prefix string) []member.Record {
 	return records
 }
 
-// acquire sets a record that is absent, and holds it.
+// acquire sets an absent record and holds it.
 func acquire(t *testing.T, s record.Session, key string) leader.Term {
 	t.Helper()
 	token, err := s.Commit(t.Context(), absent(key), setOwned(key, []byte("v")))
@@ -61,7 +61,7 @@ func acquire(t *testing.T, s record.Session, key string) leader.Term {
 	return l.Term()
 }
 
-// followers are the nodes that do not lead.
+// followers returns the nodes that do not lead.
 func (w *world) followers() []*Node { return w.others(w.leader()) }
 
 func TestCommitIsSeenByAll(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCommitIsSeenByAll(t *testing.T) {
 				}
 			}
 			if session(w.nodes[(i+1)%3]).Owns(member.Record{Key: key}) {
-				t.Error("a session owns what is nobody's")
+				t.Error("a session owns a record without an owner")
 			}
 		}
 		_, err := record.Get(t.Context(), w.nodes[0].Records(), "jobs/9")
@@ -116,14 +116,14 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 		if got := list(t, b, ""); len(got) != 1 || !h.Valid() {
 			t.Errorf("got %+v, valid %v, want one record that is held", got, h.Valid())
 		}
-		// A fenced write: the record that guards it is a condition.
+		// A fenced write: the guarding record is a condition.
 		if _, err := session(a).Commit(t.Context(), held("k", h.Token()), set("other", nil)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// Who holds a record again and again gets the same holding.
+// TestHoldAgain: repeated calls of Hold return the same lease.
 func TestHoldAgain(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		n := w.followers()[0]
@@ -144,7 +144,8 @@ func TestHoldAgain(t *testing.T) {
 	})
 }
 
-// What another node drops is held until its owner knows, and free soon.
+// TestAHoldingEndsBeforeAnotherBegins: a record that another node drops is held until its owner
+// knows, and can be set soon afterwards.
 func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
@@ -177,7 +178,8 @@ func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	})
 }
 
-// A node that is cut off may act until its own deadline, and no longer.
+// TestAHoldingOfACutOffNodeEnds: a node that is cut off may act until its own deadline, and no
+// longer.
 func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
@@ -188,7 +190,7 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 		}
 		cut := time.Now()
 		w.cut(a)
-		synctest.Wait() // for what is under way
+		synctest.Wait() // for messages in flight
 		left := a.HoldRemaining()
 		<-h.Done()
 		if took := time.Since(cut); took != left || a.HoldRemaining() != 0 {
@@ -209,7 +211,8 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 	})
 }
 
-// Another leader changes nothing for those that hold, the one that led among them.
+// TestAHoldingOutlivesTheLeader: a change of leader does not affect held records, not even
+// those of the previous leader.
 func TestAHoldingOutlivesTheLeader(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader, a := w.leader(), w.followers()[0]
@@ -259,8 +262,8 @@ func TestReleaseAndLeave(t *testing.T) {
 	})
 }
 
-// Nothing is granted without a majority: Commit waits, and says so when it may wait no
-// more.
+// TestCommitWithoutALeader: without a majority nothing is granted: Commit waits, and its error
+// names the reason.
 func TestCommitWithoutALeader(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a := w.followers()[0]
@@ -285,11 +288,11 @@ func TestCommitWithoutALeader(t *testing.T) {
 	})
 }
 
-// A request that the leader took to its end may have been taken.
+// TestCommitOfUnknownOutcome: a request that was lost with the leader may have been applied.
 func TestCommitOfUnknownOutcome(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, leader := w.followers()[0], w.leader()
-		w.cut(leader) // it is not noticed yet
+		w.cut(leader) // not noticed yet
 		_, err := session(a).Commit(t.Context(), set("k", nil))
 		if !errors.Is(err, record.ErrUnknownOutcome) {
 			t.Errorf("got %v, want ErrUnknownOutcome", err)
@@ -305,11 +308,12 @@ func TestCommitOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// More requests than may be under way wait, and those that wait for too long ask nothing.
+// TestCommitWaitsForItsTurn: commits beyond the limit wait, and those that wait too long send
+// nothing.
 func TestCommitWaitsForItsTurn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, leader := w.followers()[0], w.leader()
-		w.cut(leader) // it is not noticed yet
+		w.cut(leader) // not noticed yet
 		short, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
 		failed := make(chan error, 3*records.MaxCommits)
@@ -346,7 +350,8 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-// A watcher gets what is there first, and is woken by its own keys alone.
+// TestWatchRecords: a watcher first gets the current records, and is woken only by keys under
+// its prefix.
 func TestWatchRecords(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a := w.followers()[0]

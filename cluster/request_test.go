@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// sum is a request whose handler does what the text says.
+// sum is a request whose handler does what the text names.
 type sum struct {
 	A, B int
 	Text string
@@ -26,10 +26,10 @@ type sum struct {
 
 type total struct{ Sum int }
 
-// bulk is a request whose answer has so many bytes.
+// bulk is a request for an answer of so many bytes.
 type bulk struct{ Bytes int }
 
-// desk counts the requests that run, and why those ended that waited.
+// desk counts the requests that run, and why the waiting ones ended.
 type desk struct {
 	mu    sync.Mutex
 	ran   int
@@ -138,13 +138,13 @@ func TestRequestSaysWhatHappened(t *testing.T) {
 		w.end(w.nodes[2])
 		_, err := Request[total](w.within(time.Second/10), n, address(2), sum{})
 		if !errors.Is(err, ErrNotDelivered) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("asking who is gone: got %v, want ErrNotDelivered by the deadline", err)
+			t.Errorf("a request to a closed node: got %v, want ErrNotDelivered by the deadline", err)
 		}
 	})
 }
 
-// TestEndOfARequestCrossesTheWire: the handler's context ends with that of the
-// asking side, by deadline and by cancellation.
+// TestEndOfARequestCrossesTheWire: the handler's context ends with that of the caller, by
+// deadline and by cancellation.
 func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		for i, to := range []member.Address{address(0), address(1), address(0), address(1)} {
@@ -159,7 +159,7 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 			if i >= 2 {
 				want, after = errBoom, time.Second/2
 			}
-			// In one process both see the deadline at the same moment.
+			// In one process both nodes see the deadline at the same moment.
 			_, failed := errors.AsType[*HandlerError](err)
 			if (!errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, want)) && (i >= 2 || !failed) {
 				t.Errorf("%d: got %v, want ErrUnknownOutcome and %v", i, err, want)
@@ -167,7 +167,7 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 			if took := time.Since(begin); took != after {
 				t.Errorf("%d: took %v, want %v", i, took, after)
 			}
-			time.Sleep(50 * time.Millisecond) // less than what is left of the deadline
+			time.Sleep(50 * time.Millisecond) // less than the rest of the deadline
 			synctest.Wait()
 			if _, ended := d.seen(); len(ended) != i+1 {
 				t.Errorf("%d: %d handlers ended, want %d: %v", i, len(ended), i+1, ended)
@@ -179,7 +179,8 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	})
 }
 
-// TestNodeThatClosesTakesItsRequestsBack, each of them, before its connections end.
+// TestNodeThatClosesTakesItsRequestsBack: a node that closes cancels each of its requests
+// before its connections end.
 func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		const requests = receiver.RequestConcurrency
@@ -212,7 +213,7 @@ func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
 	})
 }
 
-// TestLostConnectionEndsItsRequests on both sides.
+// TestLostConnectionEndsItsRequests: a lost connection ends its requests on both sides.
 func TestLostConnectionEndsItsRequests(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		leader := w.leader()
@@ -225,14 +226,14 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		w.net.Kill(asker.cfg.self) // it cannot take back what it asked
+		w.net.Kill(asker.cfg.self) // it cannot cancel its requests
 		if err := asker.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("asker that dies: got %v, want ErrUnknownOutcome", err)
 		}
-		time.Sleep(2 * time.Second) // by then no other connection has come
+		time.Sleep(2 * time.Second) // no other connection was made by then
 		if _, ended := d.seen(); len(ended) != 1 ||
 			!matchesError(ended[0], textError("connection to the asking member was lost")) {
 			t.Errorf("the handler's context: got %v, want the asker lost", ended)
@@ -247,7 +248,7 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderFollows a change of leader, and asks nobody else.
+// TestRequestLeaderFollows: RequestLeader follows a change of leader, and asks no other member.
 func TestRequestLeaderFollows(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		old := w.leader()
@@ -257,8 +258,8 @@ func TestRequestLeaderFollows(t *testing.T) {
 			}
 		}
 		asker := w.others(old)[0]
-		// A leader without authority does not answer, although the others do not
-		// know of another one yet.
+		// A leader without authority does not answer, although the others know of no new leader
+		// yet.
 		w.cut(old)
 		time.Sleep(old.cfg.LeaseTimeout)
 		answered := make(chan error, 1)
@@ -289,13 +290,13 @@ func TestRequestLeaderFollows(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderLeavesALostLeader: it does not wait for a connection to one that
-// leads no more.
+// TestRequestLeaderLeavesALostLeader: RequestLeader does not wait for a connection to a leader
+// that no longer leads.
 func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		old := w.leader()
 		asker := w.others(old)[0]
-		w.end(old) // without a word to the others
+		w.end(old) // without notice to the others
 		begin := time.Now()
 		if _, err := RequestLeader[total](w.within(time.Minute), asker, sum{}); err != nil {
 			t.Errorf("got %v, want the answer of the next leader", err)
@@ -306,7 +307,8 @@ func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	})
 }
 
-// TestRequestToARemovedMember ends with its membership, where nothing else tells.
+// TestRequestToARemovedMember: a request to a removed member ends with its membership, if
+// nothing else ends it.
 func TestRequestToARemovedMember(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		asker := w.leader()
@@ -327,7 +329,7 @@ func TestRequestToARemovedMember(t *testing.T) {
 	})
 }
 
-// TestOutcomesAreTold: one for each member that took the event.
+// TestOutcomesAreTold: there is one outcome for each member that took the event.
 func TestOutcomesAreTold(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		var box mailbox
@@ -363,8 +365,8 @@ func TestOutcomesAreTold(t *testing.T) {
 	})
 }
 
-// TestEachLostEventIsTold: the member dies while events are on their way and wait
-// for its handler. Each is told once, and those told nil were handled.
+// TestEachLostEventIsTold: a member dies while events are in flight and wait for its handler.
+// Each has one outcome, and those with a nil outcome were handled.
 func TestEachLostEventIsTold(t *testing.T) {
 	handled := map[int]bool{}
 	var mu sync.Mutex
@@ -415,12 +417,12 @@ func TestEachLostEventIsTold(t *testing.T) {
 	})
 }
 
-// TestLaterRunGetsNoAnswerOfAnEarlierOne: a handler goes on while the node that
-// asked starts again, and asks something else.
+// TestLaterRunGetsNoAnswerOfAnEarlierOne: a handler runs while the calling node restarts and
+// sends another request.
 func TestLaterRunGetsNoAnswerOfAnEarlierOne(t *testing.T) {
 	withReceivers(t, 3, func(t *testing.T, _ int, mux *receiver.Mux) {
 		receiver.HandleRequest(mux, func(_ context.Context, _ member.Member, s sum) (total, error) {
-			time.Sleep(time.Duration(s.A) * time.Second) // whatever becomes of the context
+			time.Sleep(time.Duration(s.A) * time.Second) // ignores the context
 			return total{s.A}, nil
 		})
 	}, func(t *testing.T, w *world) {
@@ -450,7 +452,8 @@ func TestLaterRunGetsNoAnswerOfAnEarlierOne(t *testing.T) {
 	})
 }
 
-// TestMetadataIsTheCallersAgain once Send has returned, also to the node itself.
+// TestMetadataIsTheCallersAgain: the caller may reuse the metadata after Send has returned,
+// even for an event to itself.
 func TestMetadataIsTheCallersAgain(t *testing.T) {
 	var seen chan map[string]string
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {

@@ -34,7 +34,8 @@ func (p *page) String() string {
 	return p.all.String()
 }
 
-// TestLogsHoldNoSecret, at any level, and nothing of an event but its name.
+// TestLogsHoldNoSecret: at no level the log holds a secret, or anything of an event except its
+// name.
 func TestLogsHoldNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -90,7 +91,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 	})
 }
 
-// TestInsecureIsWarnedOf, and said by the status.
+// TestInsecureIsWarnedOf: Insecure causes a warning and is shown by the status.
 func TestInsecureIsWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -16,9 +16,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestOneMistypedListIsSaidByAll: node 2 has one seed wrong, so that it cannot
-// found a cluster with node 0. Both say whose list is another. Once nodes 0 and 1
-// have a leader, the status says it, until the list is mended.
+// TestOneMistypedListIsSaidByAll: node 2 has one wrong seed, so that it cannot found a cluster
+// with node 0. Both report whose list differs. After nodes 0 and 1 have a leader, the status
+// reports it until the list is corrected.
 func TestOneMistypedListIsSaidByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

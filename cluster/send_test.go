@@ -27,7 +27,7 @@ type note struct {
 
 type flags []bool
 
-// mailbox collects what handlers saw.
+// mailbox collects what handlers received.
 type mailbox struct {
 	mu    sync.Mutex
 	lines []string
@@ -58,7 +58,7 @@ func matchesError(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// withReceivers is inWorld with what register adds to the receiver of node i.
+// withReceivers is inWorld with the handlers that register adds for node i.
 func withReceivers(
 	t *testing.T, size int, register func(t *testing.T, i int, mux *receiver.Mux),
 	test func(*testing.T, *world),
@@ -141,7 +141,8 @@ func TestSendIsRefused(t *testing.T) {
 	})
 }
 
-// TestBroadcastNamesWhoGotNothing: the others have it.
+// TestBroadcastNamesWhoGotNothing: Broadcast names the members that did not get the event; the
+// others have it.
 func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
@@ -160,7 +161,7 @@ func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 		}
 		var all []Result
 		_ = leader.Broadcast(w.within(100*time.Millisecond), note{Text: "again"}, WithSelf(),
-			WithResults(&all)) // as before
+			WithResults(&all)) // likewise
 		if len(all) != 3 || !slices.IsSortedFunc(all, func(a, b Result) int {
 			return a.To.Address.Compare(b.To.Address)
 		}) {
@@ -180,8 +181,8 @@ func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 	})
 }
 
-// TestSlowHandlerSlowsItsSenders and nobody else: 5,000 events to a handler
-// that takes 50 ms each change no member and no leader, and none is lost.
+// TestSlowHandlerSlowsItsSenders: a slow handler slows only its senders: 5,000 events to a
+// handler that takes 50 ms each change no member and no leader, and none is lost.
 func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 	const events, each = 5000, 50 * time.Millisecond
 	var seen []int
@@ -209,7 +210,7 @@ func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 			}
 		}
 		took := time.Since(begin)
-		// What waits is bounded: the lane, and what the connection buffers.
+		// The backlog is bounded: the queue, and the buffers of the connection.
 		if took < events*each*3/4 {
 			t.Errorf("the sends took %v: no backpressure", took)
 		}
@@ -222,7 +223,7 @@ func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 	})
 }
 
-// TestHandlerPanicHarmsNobody: it is counted, and the next event is handled.
+// TestHandlerPanicHarmsNobody: a panic of a handler is counted, and the next event is handled.
 func TestHandlerPanicHarmsNobody(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, func(t *testing.T, i int, mux *receiver.Mux) {
@@ -251,7 +252,8 @@ func TestHandlerPanicHarmsNobody(t *testing.T) {
 	})
 }
 
-// TestReceiversHearOfMembersAndLeaders as typed events of the node itself.
+// TestReceiversHearOfMembersAndLeaders: receivers get changes of members and leaders as typed
+// events of their own node.
 func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
@@ -279,7 +281,7 @@ func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s %s leader", n.cfg.Name, n.cfg.Name),
 				fmt.Sprintf("%s %s %s removed", n.cfg.Name, n.cfg.Name, leader.cfg.Name))
 		}
-		// The one that left may have seen the next leader or not.
+		// The node that left may or may not have seen the next leader.
 		got := slices.DeleteFunc(box.sorted(), func(line string) bool {
 			return strings.HasPrefix(line, leader.cfg.Name)
 		})
@@ -289,7 +291,8 @@ func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
 	})
 }
 
-// TestUnknownEventIsCounted by the receiving node, and nothing else happens.
+// TestUnknownEventIsCounted: the receiving node counts an unknown event, and nothing else
+// happens.
 func TestUnknownEventIsCounted(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		for _, raw := range []receiver.Raw{
@@ -307,7 +310,7 @@ func TestUnknownEventIsCounted(t *testing.T) {
 	})
 }
 
-// TestCloseNamesAStuckHandler and does not wait for it.
+// TestCloseNamesAStuckHandler: Close names a stuck handler and does not wait for it.
 func TestCloseNamesAStuckHandler(t *testing.T) {
 	withReceivers(t, 2, func(t *testing.T, i int, mux *receiver.Mux) {
 		receiver.Handle(mux, func(context.Context, member.Member, note) error {
@@ -327,6 +330,6 @@ func TestCloseNamesAStuckHandler(t *testing.T) {
 			t.Errorf("Close took %v, want about %v", took, closeTimeout)
 		}
 		w.nodes = w.nodes[:1]
-		time.Sleep(time.Minute) // the handler returns at last
+		time.Sleep(time.Minute) // the handler returns
 	})
 }

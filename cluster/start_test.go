@@ -20,8 +20,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestFirstSeedStartsProvisionally: it does not wait for the others, and has no
-// authority before it hears them.
+// TestFirstSeedStartsProvisionally: the first seed starts without the others, and has no
+// authority before it reaches them.
 func TestFirstSeedStartsProvisionally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -37,7 +37,7 @@ func TestFirstSeedStartsProvisionally(t *testing.T) {
 	})
 }
 
-// TestListeningMoreThanOnce: who adds an option to those of others takes nothing away.
+// TestListeningMoreThanOnce: WithListening adds to earlier options instead of replacing them.
 func TestListeningMoreThanOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []int
@@ -53,9 +53,10 @@ func TestListeningMoreThanOnce(t *testing.T) {
 	})
 }
 
-// TestAProvisionalLeaderHasNothingToHandOver, and does not send the caller to
-// itself: neither where it is the whole cluster and about to be chosen, nor where
-// it waits for others; nor does who follows it send anybody there.
+// TestAProvisionalLeaderHasNothingToHandOver: a provisional leader has no leadership to hand
+// over, and its error does not refer the caller to the node itself or to its provisional
+// leader: neither if the node is the whole cluster and about to be elected, nor while it waits
+// for others.
 func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	for _, c := range []struct {
 		size     int
@@ -77,13 +78,13 @@ func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 			e, ok := errors.AsType[*NotLeaderError](err)
 			if !ok || !e.Provisional || e.Leader != n.cfg.self || strings.Contains(err.Error(), "ask") ||
 				!strings.Contains(err.Error(), "127.0.0.1:7001 leads provisionally") {
-				t.Errorf("%d: Transfer: got %v, want a NotLeaderError that says so", c.size, err)
+				t.Errorf("%d: Transfer: got %v, want a NotLeaderError", c.size, err)
 			}
 		})
 	}
 }
 
-// TestStartSaysWhomItAsked: a node that is no seed finds none.
+// TestStartSaysWhomItAsked: the error of a node that reaches no seed lists the answers.
 func TestStartSaysWhomItAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -101,8 +102,8 @@ func TestStartSaysWhomItAsked(t *testing.T) {
 	})
 }
 
-// TestStartFailsSoonWhenItCannotBelong: the context has no end, and the error
-// has field and values.
+// TestStartFailsSoonWhenItCannotBelong: Start fails soon if the node cannot belong to the
+// cluster, although the context has no deadline. The error has field and values.
 func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	for _, c := range []struct {
 		field  string
@@ -122,7 +123,7 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 			if !ok || mismatch.Field != c.field || mismatch.Theirs != c.theirs {
 				t.Errorf("%s: got %v, want a ConfigMismatchError with theirs %q", c.field, err, c.theirs)
 			}
-			// All three seeds have to refuse it. It asks one, and another each half.
+			// All three seeds must refuse it. It dials one, and another each half second.
 			if took := time.Since(begin); took > 2*cfg.WithDefaults().RetryInterval {
 				t.Errorf("%s: Start took %v, want at most two retry intervals", c.field, took)
 			}
@@ -130,7 +131,8 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	}
 }
 
-// TestOneOddSeedIsNoReasonToGiveUp: the other one may be right.
+// TestOneOddSeedIsNoReasonToGiveUp: one refusing seed does not end Start, since the other one
+// may accept the node.
 func TestOneOddSeedIsNoReasonToGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -165,7 +167,7 @@ func TestAddressInUse(t *testing.T) {
 	})
 }
 
-// brokenStore fails to load, or to save from some time on.
+// brokenStore fails to load, or to save from some call on.
 type brokenStore struct {
 	*store.Memory
 	loadErr error
@@ -189,7 +191,7 @@ func (s *brokenStore) Close() error {
 	return nil
 }
 
-// TestStoreThatFails stops the node, with an error that names the store.
+// TestStoreThatFails: a store that fails stops the node, with an error that names the store.
 func TestStoreThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -209,7 +211,7 @@ func TestStoreThatFails(t *testing.T) {
 			if c.store.closed != 1 {
 				t.Errorf("%s: closed %d times, want once", c.name, c.store.closed)
 			}
-			// Its address is free again.
+			// Its address is free.
 			n, err := w.start(0, Config{})
 			if err != nil {
 				t.Fatalf("%s: then Start: %v", c.name, err)
@@ -219,8 +221,8 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestNodeEndsWithItsStore: a Save that fails ends a running node before it says
-// anything that depends on it.
+// TestNodeEndsWithItsStore: a Save that fails ends a running node before it sends a message
+// that depends on it.
 func TestNodeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -254,8 +256,8 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsStoreAndRaisesIncarnation, and the token grows with the
-// leader.
+// TestRestartKeepsStoreAndRaisesIncarnation: a restart keeps the store and raises the
+// incarnation, and the token grows with the leader.
 func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -284,7 +286,8 @@ func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 	})
 }
 
-// TestIncarnationGrows with the wall clock, and over one that was set back.
+// TestIncarnationGrows: the incarnation grows with the wall clock, and even if that was set
+// back.
 func TestIncarnationGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := uint64(time.Now().UnixMilli())
@@ -307,8 +310,8 @@ func TestIncarnationGrows(t *testing.T) {
 	})
 }
 
-// TestStartWaitsForThisRun: the state that the store held shows the run before
-// as an active member, and that is not enough.
+// TestStartWaitsForThisRun: Start waits for this run: the loaded state shows the previous run
+// as an active member, which does not suffice.
 func TestStartWaitsForThisRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -331,8 +334,8 @@ func TestStartWaitsForThisRun(t *testing.T) {
 	})
 }
 
-// TestRosterLostIsSaid: two of three lose their disks. The third one may elect
-// nobody ever again, and says so.
+// TestRosterLostIsSaid: two of three nodes lose their disks. The third one can never elect a
+// leader, and reports it.
 func TestRosterLostIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

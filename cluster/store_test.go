@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// elsewhere are the ways to start the node at address(1) of a cluster of three
-// on the store that it had, and be wrong.
+// elsewhere are configurations that do not match the store of the node at address(1) of a
+// cluster of three.
 var elsewhere = []struct {
 	name   string
 	change func(c *Config)
@@ -63,8 +63,8 @@ var elsewhere = []struct {
 			"joined)"},
 }
 
-// TestStoreOfSomethingElseIsRefused before the node listens, and the store stays
-// as it is. With what it was made for, the node goes on.
+// TestStoreOfSomethingElseIsRefused: a store that was made for another configuration is refused
+// before the node listens and stays unchanged. With the old configuration the node starts.
 func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -91,7 +91,7 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 				t.Errorf("%s: got %v\nwant a StoreMismatchError: %s", c.name, err, want)
 			}
 			if err := cfg.CheckStore(); err == nil || err.Error() != want {
-				t.Errorf("%s: CheckStore says %v, want %s", c.name, err, want)
+				t.Errorf("%s: CheckStore returns %v, want %s", c.name, err, want)
 			}
 			if after, err := os.ReadFile(state); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("%s: the state file changed, %v:\n%s", c.name, err, after)
@@ -106,8 +106,8 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 	})
 }
 
-// TestRestartAsClustersOfOne is what the origin of a store is there for: two of
-// three nodes that were told that their cluster has one member would both lead.
+// TestRestartAsClustersOfOne: the origin of a store prevents this: two of three nodes that are
+// configured as clusters of one would both lead.
 func TestRestartAsClustersOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -128,8 +128,8 @@ func TestRestartAsClustersOfOne(t *testing.T) {
 	})
 }
 
-// TestNodeMovesWithAnEmptyDirectory, as the error above says: the others give it
-// the seat of the address that it left.
+// TestNodeMovesWithAnEmptyDirectory: a node moves with an empty directory, as the error above
+// advises: the others give it the seat of its old address.
 func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -155,8 +155,8 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	})
 }
 
-// TestShorterLeaseWaitsForTheLonger: two of three nodes restart with another
-// profile, and cannot talk to the third, which leads. Its authority ends first.
+// TestShorterLeaseWaitsForTheLonger: two of three nodes restart with shorter timings and cannot
+// reach the third, which leads. Its authority ends first.
 func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -175,7 +175,7 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 				continue
 			}
 			starts.Go(func() {
-				// Whoever gives up meanwhile owes as much at the next start.
+				// A node that gives up the wait must wait as long at the next start.
 				cfg := w.config(i, LocalConfig())
 				hasty, err := Start(w.within(time.Second), cfg, w.options(i)...)
 				if err == nil {
@@ -205,9 +205,9 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	})
 }
 
-// TestShorterHoldWaitsForTheLonger: two of three nodes restart with a shorter
-// LeaderTimeout, and cannot talk to the third, which holds a record. It holds that no
-// more when one of them does.
+// TestShorterHoldWaitsForTheLonger: two of three nodes restart with a shorter LeaderTimeout and
+// cannot reach the third, which holds a record. Its lease has ended when one of them holds the
+// record.
 func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -250,9 +250,9 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	})
 }
 
-// TestShorterTimingsWaitForBoth: three of five nodes restart with shorter timings, and
-// cannot talk to the others. The leader among those keeps its authority for a while, by
-// what the three acknowledged, and extends what the other holds until then.
+// TestShorterTimingsWaitForBoth: three of five nodes restart with shorter timings and cannot
+// reach the others. The leader among those keeps its authority for a while, because the three
+// have acknowledged it, and extends what the other holds until then.
 func TestShorterTimingsWaitForBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5)
@@ -294,8 +294,8 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 	})
 }
 
-// TestWaitOfShorterTimings: each of the two timings that became shorter is waited for by
-// itself, and one that became longer makes up for nothing.
+// TestWaitOfShorterTimings: each of the two timings that became shorter has its own wait, and
+// one that became longer does not shorten the other's.
 func TestWaitOfShorterTimings(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,
@@ -310,7 +310,7 @@ func TestWaitOfShorterTimings(t *testing.T) {
 		{3, 500, 20_000, 17_000},
 		{3, 8000, 20_000, 24_000},
 		{3, 1500, 2500, 500},
-		{3, 4000, 0, 4000}, // a store of before there was a HoldTimeout
+		{3, 4000, 0, 4000}, // a store from before HoldTimeout
 		{1, 8000, 20_000, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -329,8 +329,8 @@ func TestWaitOfShorterTimings(t *testing.T) {
 	}
 }
 
-// TestWaitForALeaseGoesOn: a node that is started again and again, each time for a
-// few seconds, has waited in the end. A cluster of one waits for nobody.
+// TestWaitForALeaseGoesOn: a node that is restarted again and again, each time for a few
+// seconds, completes the wait. A cluster of one does not wait.
 func TestWaitForALeaseGoesOn(t *testing.T) {
 	for _, tc := range []struct{ size, starts int }{{3, 17}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -364,9 +364,8 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnusedStoreIsMadeAnew: who started a node with a wrong name at first, and
-// was told so by the others, starts it with the right one and is done. It is
-// another store then.
+// TestUnusedStoreIsMadeAnew: a node that was first started with a wrong name, and refused by
+// the others, can be started with the right one. Its unused store is then initialized again.
 func TestUnusedStoreIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -397,8 +396,8 @@ func TestUnusedStoreIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestUnusedStoreKeepsItsName: a founding by the votes of others makes a voter of
-// a member that has saved nothing but who it is. It must come back as that voter.
+// TestUnusedStoreKeepsItsName: a founding by the votes of others makes a voter of a member that
+// has saved only its identity. It must restart as that voter.
 func TestUnusedStoreKeepsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -423,7 +422,7 @@ func TestUnusedStoreKeepsItsName(t *testing.T) {
 	})
 }
 
-// loadStore reads the store of a node that is closed.
+// loadStore loads the store of a closed node.
 func loadStore(t *testing.T, dir string) store.Content {
 	t.Helper()
 	s, err := store.OpenFile(dir)
@@ -438,8 +437,7 @@ func loadStore(t *testing.T, dir string) store.Content {
 	return c
 }
 
-// TestStoreOfTheCallerIsCompared: a Store that has nowhere to keep its Content
-// but memory is told as one of a directory is.
+// TestStoreOfTheCallerIsCompared: a store of the context is checked like one in a directory.
 func TestStoreOfTheCallerIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -463,8 +461,8 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 	})
 }
 
-// TestRestartWithMemoryIsNoticed at once by the peers: the reset key of a memory
-// store is that of the run before, although nothing else is.
+// TestRestartWithMemoryIsNoticed: the peers notice immediately that a node with a memory store
+// has restarted, because the store has the reset key of the previous run.
 func TestRestartWithMemoryIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const oneWay = time.Millisecond
@@ -499,7 +497,7 @@ func TestRestartWithMemoryIsNoticed(t *testing.T) {
 		for peer.net.Stats().Dials == dials && time.Since(begin) < time.Minute {
 			time.Sleep(time.Millisecond)
 		}
-		// The third heartbeat has to get there, and the reset back.
+		// The third heartbeat and the reset must arrive.
 		if took, most := time.Since(begin), 3*peer.cfg.HeartbeatInterval+2*oneWay; took > most {
 			t.Errorf("a peer dialed the new run after %v, want at most %v", took, most)
 		}

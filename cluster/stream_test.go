@@ -21,8 +21,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// withStreams is inWorld with two nodes whose streams named "do" are handled as
-// their metadata says, one at once; box collects how handlers ended.
+// withStreams is inWorld with two nodes that handle streams "do" as their metadata names, one
+// at a time. box collects how the handlers ended.
 func withStreams(t *testing.T, test func(*testing.T, *world, *mailbox)) {
 	t.Helper()
 	var box mailbox
@@ -52,7 +52,7 @@ func withStreams(t *testing.T, test func(*testing.T, *world, *mailbox)) {
 	}, func(t *testing.T, w *world) { test(t, w, &box) })
 }
 
-// what is metadata for the handler of "do".
+// what returns metadata for the handler of "do".
 func what(do string) SendOption { return WithMetadata(map[string]string{"what": do}) }
 
 // mustOpen opens a stream from node 0.
@@ -65,8 +65,8 @@ func (w *world) mustOpen(to int, name string, opts ...SendOption) receiver.Strea
 	return s
 }
 
-// TestStreamEchoes a MiB, to another member and to oneself, then each direction
-// ends in order.
+// TestStreamEchoes: a stream echoes a MiB to another member and to the node itself, then each
+// direction ends regularly.
 func TestStreamEchoes(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		sent := make([]byte, 1<<20)
@@ -100,8 +100,8 @@ func TestStreamEchoes(t *testing.T) {
 	})
 }
 
-// TestStreamEndsAsItsHandlerDoes: in order with nil, also where the other side
-// still writes, else as given up.
+// TestStreamEndsAsItsHandlerDoes: a stream ends regularly if its handler returns nil, even
+// while the other side writes. Otherwise it is reset.
 func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		for to := range 2 {
@@ -134,8 +134,8 @@ func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 	})
 }
 
-// TestStreamIsRefused by who has no handler or too many streams, and says so to
-// whoever reads or writes first; to itself at once.
+// TestStreamIsRefused: a member without a handler or with too many streams refuses a stream.
+// The first Read or Write returns the error; for a stream to itself OpenStream does.
 func TestStreamIsRefused(t *testing.T) {
 	read := func(s receiver.Stream) error {
 		_, err := s.Read(make([]byte, 10))
@@ -182,7 +182,7 @@ func TestStreamIsRefused(t *testing.T) {
 	})
 }
 
-// TestOpenStreamIsRefused where there is nothing to open, before anything travels.
+// TestOpenStreamIsRefused: OpenStream fails before anything is sent if no stream can be opened.
 func TestOpenStreamIsRefused(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		long := map[string]string{}
@@ -239,8 +239,8 @@ func TestOpenStreamIsRefused(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithItsNodes: with the one that opened it, the one that handles it,
-// or the connection; each end knows which.
+// TestStreamEndsWithItsNodes: a stream ends with the node that opened it, the node that handles
+// it, or the connection, and each end gets the right error.
 func TestStreamEndsWithItsNodes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -284,7 +284,8 @@ func TestStreamEndsWithItsNodes(t *testing.T) {
 	}
 }
 
-// TestStreamFailureIsLogged with the name of the stream.
+// TestStreamFailureIsLogged: the failure of a stream handler is logged with the name of the
+// stream.
 func TestStreamFailureIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -312,7 +313,8 @@ func TestStreamFailureIsLogged(t *testing.T) {
 	})
 }
 
-// TestStreamHandlerThatGoesOn does not keep its node from closing: Close names it.
+// TestStreamHandlerThatGoesOn: a stream handler that does not return does not block Close,
+// which names it.
 func TestStreamHandlerThatGoesOn(t *testing.T) {
 	release := make(chan struct{})
 	withReceivers(t, 2, func(t *testing.T, _ int, mux *receiver.Mux) {
@@ -335,7 +337,7 @@ func TestStreamHandlerThatGoesOn(t *testing.T) {
 				t.Errorf("got %v, want an error that names the stream", err)
 			}
 		case <-time.After(time.Minute):
-			t.Error("Close waits for a handler of streams that goes on")
+			t.Error("Close waits for a stream handler that does not return")
 		}
 		close(release)
 		w.nodes = w.nodes[:1]

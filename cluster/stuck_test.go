@@ -14,8 +14,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// withGate is withReceivers, with a channel of the bubble for handlers to wait on.
-// It is closed in the end.
+// withGate is withReceivers with a channel for handlers to wait on, which is closed at the end.
 func withGate(
 	t *testing.T, size int,
 	register func(i int, mux *receiver.Mux, gate <-chan struct{}),
@@ -31,7 +30,7 @@ func withGate(
 	})
 }
 
-// fill sends events of a size to a member until it takes no more.
+// fill sends events of a size to a member until it accepts no more.
 func fill(t *testing.T, w *world, from *Node, to member.Address, size int) {
 	t.Helper()
 	for {
@@ -47,7 +46,8 @@ func fill(t *testing.T, w *world, from *Node, to member.Address, size int) {
 	}
 }
 
-// TestWhoTakesNothingHoldsUpNoCancels: those of calls to other members.
+// TestWhoTakesNothingHoldsUpNoCancels: a member that reads nothing does not delay cancels of
+// calls to other members.
 func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
 	ended := make(chan time.Time, 1)
 	withGate(t, 3, func(i int, mux *receiver.Mux, gate <-chan struct{}) {
@@ -66,7 +66,7 @@ func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
 		})
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		for range receiver.QueueLength + 4 { // the requests shall wait behind these
+		for range receiver.QueueLength + 4 { // the requests must wait behind these
 			if err := n.Send(t.Context(), address(1), note{}); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,8 @@ func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
 	})
 }
 
-// TestOwnNodeThatTakesNothing says so as others do.
+// TestOwnNodeThatTakesNothing: a node with full queues returns the same errors for itself as
+// for others.
 func TestOwnNodeThatTakesNothing(t *testing.T) {
 	withGate(t, 1, func(_ int, mux *receiver.Mux, gate <-chan struct{}) {
 		receiver.Handle(mux, func(context.Context, member.Member, note) error { <-gate; return nil },
@@ -124,8 +125,8 @@ func TestOwnNodeThatTakesNothing(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderLeavesItsOwnNode: the leader asks itself, and loses authority
-// before its own queue has room.
+// TestRequestLeaderLeavesItsOwnNode: RequestLeader moves on when this node, as the leader,
+// loses its authority before its own queue has room.
 func TestRequestLeaderLeavesItsOwnNode(t *testing.T) {
 	var stuck member.Address
 	withGate(t, 3, func(i int, mux *receiver.Mux, gate <-chan struct{}) {
@@ -153,7 +154,7 @@ func TestRequestLeaderLeavesItsOwnNode(t *testing.T) {
 		}()
 		synctest.Wait()
 		w.cut(old)
-		time.Sleep(5 * time.Second) // the others elect
+		time.Sleep(5 * time.Second) // the others elect a leader
 		w.heal(old)
 		if err := <-done; err != nil || got.Sum != 3 {
 			t.Errorf("got %+v, %v, want the answer of the next leader", got, err)

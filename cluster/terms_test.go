@@ -17,7 +17,7 @@ const testGuard = 50 * time.Millisecond
 
 func newTerms() *terms { return &terms{clock: time.Now, guard: testGuard} }
 
-// leading is the view of a leader, at port 1, in its own eyes.
+// leading is the view of a leader at port 1.
 func leading(version uint64) member.View {
 	v := viewOf(version, 1, true, at(1, member.Active), at(2, member.Active))
 	v.Self, v.Role = at(1, 0).Identity, member.Leading
@@ -57,9 +57,9 @@ func workUnder(t *testing.T, term leader.Term) (ctx context.Context, returned fu
 	return <-began, func() { close(over); <-done }
 }
 
-// TestLapsedTermNeverComesBack: the process or the machine stood still for longer
-// than the lease. Before the timer runs the loop takes an echo, by which the machine
-// has authority again: that is of another term, whether a caller has looked or not.
+// TestLapsedTermNeverComesBack: the process or the machine stood still for longer than the
+// lease. Before the timer runs, the loop processes an echo that gives the machine authority
+// again. This must begin another term, whether a caller has checked the old one or not.
 func TestLapsedTermNeverComesBack(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		var now atomic.Int64
@@ -107,7 +107,7 @@ func TestExtendedTermGoesOn(t *testing.T) {
 	})
 }
 
-// TestTermsFollowTheView: when a term ends and another begins.
+// TestTermsFollowTheView: a term ends and another begins as the view changes.
 func TestTermsFollowTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lead := func(version uint64) func(*terms) *clusterTerm {
@@ -121,7 +121,7 @@ func TestTermsFollowTheView(t *testing.T) {
 		for _, c := range []struct {
 			name        string
 			first, next func(*terms) *clusterTerm
-			cause       error // of the first; nil when it goes on
+			cause       error // of the first; nil if it continues
 			begins      bool  // another
 		}{
 			{"still leading", lead(1), lead(1), nil, false},
@@ -151,7 +151,8 @@ func TestTermsFollowTheView(t *testing.T) {
 	})
 }
 
-// TestFollowersTermIsNeverValid, although it has token and leader.
+// TestFollowersTermIsNeverValid: a follower's term is never valid, although it has a token and
+// a leader.
 func TestFollowersTermIsNeverValid(t *testing.T) {
 	ts := newTerms()
 	cur := ts.updateTerm(time.Now(), following(5), 0, time.Time{})
@@ -163,14 +164,14 @@ func TestFollowersTermIsNeverValid(t *testing.T) {
 	}
 }
 
-// TestShortLeaseIsNoTerm: what would end at once does not begin.
+// TestShortLeaseIsNoTerm: a lease that would end immediately begins no term.
 func TestShortLeaseIsNoTerm(t *testing.T) {
 	if got := newTerms().lease(leading(1), testGuard); got != nil {
 		t.Errorf("a lease as long as the guard: got the term %+v, want none", got)
 	}
 }
 
-// TestHandOverWaitsForTheWork: it ends first, and has the guard's time to
+// TestHandOverWaitsForTheWork: a hand-over ends the term and gives the work the guard's time to
 // return. No term of this node begins meanwhile.
 func TestHandOverWaitsForTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +208,8 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 	})
 }
 
-// TestNoTermBeginsAfterClose, and the present one ends by its cause.
+// TestNoTermBeginsAfterClose: no term begins after close, and the current one ends with its
+// cause.
 func TestNoTermBeginsAfterClose(t *testing.T) {
 	ts := newTerms()
 	cur := ts.lease(leading(1), time.Minute)
@@ -220,7 +222,8 @@ func TestNoTermBeginsAfterClose(t *testing.T) {
 	}
 }
 
-// TestGiveUpIsOfOneTerm: it has no effect on a later term, nor twice.
+// TestGiveUpIsOfOneTerm: resigning one term does not affect a later term, and has no effect a
+// second time.
 func TestGiveUpIsOfOneTerm(t *testing.T) {
 	ts := newTerms()
 	defer ts.closeTerms(ErrClosed)

@@ -29,11 +29,10 @@ var testSecret = []byte(clusterSecret)
 type configCase struct {
 	name   string
 	config Config
-	want   string // what the one fault says; "" for no fault
+	want   string // a part of the text of the fault; "" for no fault
 }
 
-// check wants each case to have the one fault that was planted: it names what
-// to look at, and no other field is blamed for it.
+// check checks that a case has exactly the planted fault, which names the right field.
 func (c configCase) check(t *testing.T) {
 	t.Helper()
 	err := c.config.Validate()
@@ -41,11 +40,11 @@ func (c configCase) check(t *testing.T) {
 	case c.want == "" && err != nil:
 		t.Errorf("%s: got %v, want no fault", c.name, err)
 	case c.want != "" && err == nil:
-		t.Errorf("%s: got no fault, want one that says %q", c.name, c.want)
+		t.Errorf("%s: got no fault, want one with %q", c.name, c.want)
 	case c.want != "":
 		lines := strings.Split(err.Error(), "\n")[1:]
 		if len(lines) != 1 || !strings.Contains(lines[0], c.want) {
-			t.Errorf("%s: got %q, want one fault that says %q", c.name, lines, c.want)
+			t.Errorf("%s: got %q, want one fault with %q", c.name, lines, c.want)
 		}
 	}
 }
@@ -58,7 +57,7 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"no port", with(func(c *Config) { c.Addr = "127.0.0.1" }), `Addr "127.0.0.1"`},
 		{"port 0", with(func(c *Config) { c.Addr = "127.0.0.1:0" }), `Addr "127.0.0.1:0"`},
 		{"port too large", with(func(c *Config) { c.Addr = "127.0.0.1:65536" }), "Addr"},
-		{"a host that is none", with(func(c *Config) { c.Addr = "127.0.0.1 :7001" }),
+		{"invalid host", with(func(c *Config) { c.Addr = "127.0.0.1 :7001" }),
 			`Addr "127.0.0.1 :7001": member: invalid address`},
 		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", testSecret }),
 			`Addr ":7001": means every address`},
@@ -171,7 +170,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestProfiles holds the table of protocol.md section 1.
+// TestProfiles compares the profiles with the table of protocol.md section 1.
 func TestProfiles(t *testing.T) {
 	ms := func(n time.Duration) time.Duration { return n * time.Millisecond }
 	for _, p := range []struct {
@@ -205,7 +204,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestStartRefusesBeforeItOpens: nothing is made for a faulty configuration.
+// TestStartRefusesBeforeItOpens: Start creates nothing for a faulty configuration.
 func TestStartRefusesBeforeItOpens(t *testing.T) {
 	dir := t.TempDir() + "/data"
 	_, err := Start(context.Background(), Config{Addr: "nowhere", DataDir: dir, Size: 1})

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// What a peer can make of one event, by types that a receiver may have.
+// What a peer can make of one event, by the types that a receiver may have.
 type (
 	wide     struct{ Fields [16]string } // 256 bytes
 	wides    struct{ List []wide }
@@ -24,9 +24,9 @@ type (
 	tables   struct{ List []map[string]string }
 )
 
-// TestDecodingOfManyValuesIsBounded: the bytes of an event that would be decoded
-// into 320 times as many are refused, and what is not refused stays within the
-// bound that MaxEventValues states for elements of 256 bytes.
+// TestDecodingOfManyValuesIsBounded: an event that would be decoded into 320 times its bytes is
+// refused. Any other stays within the bound that MaxEventValues documents for elements of 256
+// bytes.
 func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 	const bound = MaxEventValues*2*256 + MaxEventBytes
 	mux := receiver.NewMux()
@@ -43,7 +43,7 @@ func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 		name    string
 		count   int
 		element []byte
-		scanned bool // it passes the scan; whether it is an event of the type is another thing
+		scanned bool // it passes the scan, but may not decode
 	}{
 		{"wides", most, []byte{0xc0}, true},
 		{"wides", most, []byte{0x80}, true},

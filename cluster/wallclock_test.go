@@ -13,10 +13,10 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// guest is the clocks of a machine that a hypervisor can stop.
+// guest has the clocks of a virtual machine that can be stopped.
 type guest struct {
 	mu      sync.Mutex
-	stopped time.Time // since when the clocks stand still; zero while they go
+	stopped time.Time // since when the clocks stand still; zero while they run
 	clock   time.Duration
 	wall    time.Duration
 }
@@ -44,7 +44,7 @@ func (g *guest) resume() {
 	g.clock, g.wall, g.stopped = g.clock+lost, g.wall+lost, time.Time{}
 }
 
-// setForward sets the wall clock right.
+// setForward corrects the wall clock.
 func (g *guest) setForward() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,7 +58,7 @@ func (g *guest) option() Option {
 	}
 }
 
-// inGuests runs a test with three nodes that have formed a cluster, each in a guest.
+// inGuests runs a test with three nodes that have formed a cluster, each in its own guest.
 func inGuests(t *testing.T, test func(t *testing.T, w *world, of func(*Node) *guest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,8 +74,8 @@ func inGuests(t *testing.T, test func(t *testing.T, w *world, of func(*Node) *gu
 const clockStepped = "the wall clock was set forward: " +
 	"lease and records end until they are confirmed"
 
-// TestStoppedGuest: a leader whose clocks stood still believes in its lease, and in its
-// records, until its wall clock is set forward (protocol.md section 5).
+// TestStoppedGuest: a leader whose clocks stood still relies on its lease and its records until
+// its wall clock is set forward (protocol.md section 5).
 func TestStoppedGuest(t *testing.T) {
 	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
 		old := w.leader()
@@ -110,7 +110,8 @@ func TestStoppedGuest(t *testing.T) {
 	})
 }
 
-// TestStepOfTheWallClock costs a leader that was not stopped an interval, and not its place.
+// TestStepOfTheWallClock: a step of the wall clock costs a leader that was not stopped an
+// interval, but not its leadership.
 func TestStepOfTheWallClock(t *testing.T) {
 	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
 		time.Sleep(time.Minute)

@@ -25,21 +25,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster within one bubble: node i is at port 7001+i, all nodes are
-// seeds, and time is virtual.
+// world is a cluster in one bubble, in virtual time. Node i is at port 7001+i, and all nodes
+// are seeds.
 type world struct {
 	t     *testing.T
 	net   *memnet.Network
 	size  int
-	first int // number of node 0, where two clusters share a network
+	first int // number of node 0, if two clusters share a network
 	nodes []*Node
-	// receivers makes the receiver of node i.
+	// receivers returns the receiver of node i.
 	receivers func(i int) *receiver.Mux
-	// dir is where the store of node i is; nil for memory.
+	// dir returns the data directory of node i; nil for memory.
 	dir func(i int) string
-	// own are options of node i beside the usual; nil for none.
+	// own returns more options of node i; may be nil.
 	own func(i int) Option
-	// profile has the timings with which form starts nodes.
+	// profile has the timings of the nodes that form starts.
 	profile Config
 	book    *book // what the nodes log
 }
@@ -65,7 +65,7 @@ func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	})
 }
 
-// form starts all nodes at once and waits until one leads and all are active.
+// form starts all nodes and waits until one leads and all are active.
 func (w *world) form() {
 	w.t.Helper()
 	w.nodes = make([]*Node, w.size)
@@ -89,12 +89,12 @@ func (w *world) form() {
 	}
 }
 
-// start starts node i, with what cfg has beyond the usual.
+// start starts node i with the fields of cfg and the usual ones.
 func (w *world) start(i int, cfg Config, opts ...Option) (*Node, error) {
 	return Start(w.t.Context(), w.config(i, cfg), append(w.options(i), opts...)...)
 }
 
-// startOn is start on a store.
+// startOn is start with a store.
 func (w *world) startOn(s store.Store, i int, cfg Config) (*Node, error) {
 	return Start(store.NewContext(w.t.Context(), s), w.config(i, cfg), w.options(i)...)
 }
@@ -118,7 +118,7 @@ func (w *world) end(n *Node) {
 	}
 }
 
-// durable gives each node a data directory of its own.
+// durable gives each node its own data directory.
 func (w *world) durable() {
 	dir := w.t.TempDir()
 	w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
@@ -149,14 +149,14 @@ func (w *world) options(i int) []Option {
 	return opts
 }
 
-// logTo gives a node the logger that writes lines of JSON to l.
+// logTo returns a logger that writes lines of JSON to l.
 func logTo(l zerolog.Logger) *slog.Logger { return slog.New(zslog.NewHandler(l)) }
 
 func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
 }
 
-// leader is the node that leads, in its own eyes.
+// leader returns the node that leads in its own view.
 func (w *world) leader() *Node {
 	w.t.Helper()
 	for _, n := range w.nodes {
@@ -164,16 +164,16 @@ func (w *world) leader() *Node {
 			return n
 		}
 	}
-	w.t.Fatal("nobody leads")
+	w.t.Fatal("no node leads")
 	return nil
 }
 
-// others lists the nodes but one.
+// others returns the nodes except for one.
 func (w *world) others(but *Node) []*Node {
 	return slices.DeleteFunc(slices.Clone(w.nodes), func(n *Node) bool { return n == but })
 }
 
-// cut separates a node from all others, silently; heal undoes it.
+// cut separates a node silently from all others; heal undoes it.
 func (w *world) cut(n *Node)  { w.eachLink(n, w.net.Cut) }
 func (w *world) heal(n *Node) { w.eachLink(n, w.net.Heal) }
 
@@ -184,7 +184,7 @@ func (w *world) eachLink(n *Node, change func(from, to member.Address)) {
 	}
 }
 
-// close ends all nodes and looks that each of them ended well.
+// close ends all nodes and checks that each ended without an error.
 func (w *world) close() {
 	for i, n := range w.nodes {
 		if n == nil {
@@ -196,7 +196,7 @@ func (w *world) close() {
 	}
 }
 
-// within gives a context that ends after d.
+// within returns a context that ends after d.
 func (w *world) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	w.t.Cleanup(cancel)

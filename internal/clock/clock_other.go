@@ -8,7 +8,7 @@ import "time"
 
 // stopwatch returns a function that returns the time since this call by the monotonic clock of
 // the Go runtime. On some systems that clock stops during suspend. A leader that wakes up there
-// relies on its lease for as long as it had left; fencing tokens still protect storage.
+// relies on the rest of its lease; fencing tokens still protect storage.
 func stopwatch() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestClockGoesOnFromTheWallClock, and readings never fall.
+// TestClockGoesOnFromTheWallClock: the clock starts at the wall clock and never goes backwards.
 func TestClockGoesOnFromTheWallClock(t *testing.T) {
 	before := time.Now()
 	clock := New()

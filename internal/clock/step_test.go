@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestStepWatch: a step of the wall clock differs from its slewing, and from a process that
-// stands still between two readings.
+// TestStepWatch: a step of the wall clock differs from slewing, and from a process that stands
+// still between two readings.
 func TestStepWatch(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	var clock, wall time.Time
@@ -23,7 +23,7 @@ func TestStepWatch(t *testing.T) {
 		Limit: limit,
 	}
 	for i, c := range []struct {
-		clock, wall time.Duration // by which they go on before the readings
+		clock, wall time.Duration // by which they advance before the readings
 		pauses      [3]time.Duration
 		want        time.Duration
 	}{
@@ -33,7 +33,7 @@ func TestStepWatch(t *testing.T) {
 		{clock: time.Second, wall: time.Second, pauses: [3]time.Duration{0, 0, time.Minute}},
 		{clock: time.Second, wall: time.Second},
 		{clock: time.Second, wall: 2 * time.Second, want: 990 * time.Millisecond},
-		{clock: time.Second, wall: time.Second}, // told once
+		{clock: time.Second, wall: time.Second}, // reported once
 		{clock: time.Hour, wall: time.Hour + 30*time.Second},
 		{wall: limit},
 		{wall: 1, want: limit + 1},

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestEachDurationIsInItsBucket: on a bound, beside it, below all and above all.
+// TestEachDurationIsInItsBucket: durations on a bound, beside it, below all bounds and above
+// all fall into the right bucket.
 func TestEachDurationIsInItsBucket(t *testing.T) {
 	if !slices.IsSorted(bounds[:]) {
 		t.Fatalf("bounds are not in order: %v", bounds)

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// stateCase is a node in some state, and what it says that it waits for.
+// stateCase is a node in some state and the expected explanation.
 type stateCase struct {
 	name string
 	view member.View
@@ -23,8 +23,8 @@ type stateCase struct {
 	want string
 }
 
-// TestNoLeaderWhileJoining: what a node waits for that holds nothing yet. Node 1
-// has heard of node 2 that it knows no leader, and nothing of the others.
+// TestNoLeaderWhileJoining: what a node without a state waits for. Node 1 has learned that node
+// 2 knows no leader, and has no answer of the others.
 func TestNoLeaderWhileJoining(t *testing.T) {
 	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
 	const begin = "leads provisionally until 3 of 5 members, including 2 of the 3 seeds, are up: "
@@ -48,7 +48,7 @@ func TestNoLeaderWhileJoining(t *testing.T) {
 	}
 }
 
-// TestNoLeaderAmongMembers: what a node waits for that holds a state.
+// TestNoLeaderAmongMembers: what a node with a state waits for.
 func TestNoLeaderAmongMembers(t *testing.T) {
 	one, two := at(1, member.Active), at(2, member.Active)
 	held := member.State{
@@ -83,7 +83,7 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 	}
 }
 
-// roleOf is a view of version 3 as node 1 sees it.
+// roleOf returns a view of version 3 of node 1.
 func roleOf(role member.Role, leader uint16, members ...member.Member) member.View {
 	v := viewOf(3, leader, false, members...)
 	v.Role, v.Self = role, at(1, 0).Identity
@@ -108,7 +108,7 @@ func (c stateCase) check(t *testing.T, seeds []member.Address) {
 	}
 }
 
-// TestManyAreNotAllNamed: a line stays one that can be read.
+// TestManyAreNotAllNamed: a line names a limited number of nodes.
 func TestManyAreNotAllNamed(t *testing.T) {
 	var names []string
 	for i := range 20 {

@@ -33,7 +33,7 @@ func TestElectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAConflictNamesItsRule, and the first cause is the one that is told.
+// TestAConflictNamesItsRule: a conflict has its rule, and the first cause is reported.
 func TestAConflictNamesItsRule(t *testing.T) {
 	var w electionTrace
 	now := time.Unix(5, 0)
@@ -56,7 +56,7 @@ func TestAConflictNamesItsRule(t *testing.T) {
 	}
 }
 
-// TestEveryCauseOfTheMachineHasAName here.
+// TestEveryCauseOfTheMachineHasAName: every cause of the machine has a name.
 func TestEveryCauseOfTheMachineHasAName(t *testing.T) {
 	for c := statemachine.CauseNone + 1; c < statemachine.Causes; c++ {
 		if !slices.Contains(everyCause, causes[c].cause) ||

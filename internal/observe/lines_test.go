@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// logged returns what f makes an Observer log at a level.
+// logged returns what f logs at a level.
 func logged(level zerolog.Level, f func(*Observer)) string {
 	var out bytes.Buffer
 	log := slog.New(zslog.NewHandler(zerolog.New(&out).Level(level)))
@@ -31,7 +31,7 @@ func logged(level zerolog.Level, f func(*Observer)) string {
 	return out.String()
 }
 
-// TestTraceLines: one line a fact, with stable names and only what there is.
+// TestTraceLines: each trace has one line, with stable names and only the fields that apply.
 func TestTraceLines(t *testing.T) {
 	peer := at(2, 0).Address
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestTraceLines(t *testing.T) {
 	}
 }
 
-// TestReportLines: the same of what the transport has to tell.
+// TestReportLines: each report of the transport has one line.
 func TestReportLines(t *testing.T) {
 	for what, want := range map[mesh.ReportKind]string{
 		mesh.ReportConnected: `{"level":"debug","peer":"127.0.0.1:2","message":"connected"}`,
@@ -107,7 +107,7 @@ func TestReportLines(t *testing.T) {
 	}
 }
 
-// TestEveryReportHasALine, but the one that ends the node.
+// TestEveryReportHasALine: every report has a line, except for the one that ends the node.
 func TestEveryReportHasALine(t *testing.T) {
 	for what := range mesh.ReportKinds {
 		if l := reportLines[what]; (l.text == "") != (what == mesh.ReportFailed) {
@@ -116,7 +116,7 @@ func TestEveryReportHasALine(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionHasALine holds the table against the kinds of traces.
+// TestEveryDecisionHasALine: every kind of trace has a line.
 func TestEveryDecisionHasALine(t *testing.T) {
 	texts := map[string]statemachine.TraceKind{}
 	for what := statemachine.Dropped; what < statemachine.TraceKinds; what++ {
@@ -131,7 +131,8 @@ func TestEveryDecisionHasALine(t *testing.T) {
 	}
 }
 
-// TestAMemberThatLeftIsGone, and none that is shown has this status.
+// TestAMemberThatLeftIsGone: a member that has left is "gone", which is no status that is
+// shown.
 func TestAMemberThatLeftIsGone(t *testing.T) {
 	for status, want := range map[member.Status]string{
 		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
@@ -145,7 +146,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreQuiet: at info level a node tells what changes, no more.
+// TestRefusalsAreQuiet: at info level a node logs changes, but no refusals.
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(o *Observer) {
 		o.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
@@ -156,8 +157,8 @@ func TestRefusalsAreQuiet(t *testing.T) {
 	}
 }
 
-// TestForeignTextIsPrintableAndCut in every line that prints words of a peer: it cannot
-// write lines of its own, and not much into one of ours.
+// TestForeignTextIsPrintableAndCut: every line with a peer's text makes it printable and cuts
+// it, so that a peer cannot forge lines or fill one.
 func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	hostile := "\x1b[2J\n" + strings.Repeat("x", 4000)
 	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}
@@ -171,7 +172,7 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	trace := func(what statemachine.TraceKind) func(*Observer) {
 		return func(o *Observer) { o.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
 	}
-	said := errors.New(safetext.PeerText(hostile)) // as an error of a peer shows it
+	said := errors.New(safetext.PeerText(hostile)) // as an error of a peer contains it
 	view := viewOf(3, 2, false, peer)
 	for name, log := range map[string]func(*Observer){
 		"a member":   trace(statemachine.MemberMoved),
@@ -222,8 +223,8 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	}
 }
 
-// TestNothingIsEscapedTwice: an error of several lines is one line that can be
-// read, with its quotes as they are in the field of a log.
+// TestNothingIsEscapedTwice: an error of several lines becomes one readable line, whose quotes
+// are not escaped again.
 func TestNothingIsEscapedTwice(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}

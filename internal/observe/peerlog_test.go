@@ -53,8 +53,8 @@ func (s *peerLog) isHopeless() bool {
 	}
 }
 
-// TestStrangersEndNoStart: a handshake that failed here says nothing of the seed
-// whose address it came from. One packet with a forged source is enough for it.
+// TestStrangersEndNoStart: a failed handshake of an incoming connection is no evidence about
+// the seed whose address it claims: one packet with a forged source suffices for it.
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)
 	for what, hopeless := range map[mesh.ReportKind]bool{
@@ -68,8 +68,8 @@ func TestStrangersEndNoStart(t *testing.T) {
 	}
 }
 
-// TestHopelessWhenEverySeedRefused, and not before; a seed that refuses twice
-// counts once, and an accepted join response is no refusal.
+// TestHopelessWhenEverySeedRefused: Start is hopeless when every seed has refused, and not
+// before. A seed that refuses twice counts once, and an accepted join is no refusal.
 func TestHopelessWhenEverySeedRefused(t *testing.T) {
 	seeds := addresses(1, 2, 3)
 	s := newPeerLog(seeds, seeds[0])
@@ -94,8 +94,8 @@ func TestALoneSeedIsNeverHopeless(t *testing.T) {
 	}
 }
 
-// TestPeersAreSeedsMembersAndLeader: the members of the state and the leader last named
-// are kept beside the seeds, once each, and what was heard of them stays.
+// TestPeersAreSeedsMembersAndLeader: the members of the state and the leader of the last claim
+// are kept with the seeds, once each, with their last answers.
 func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 	s := newPeerLog(addresses(1, 2), addresses(1)[0])
 	names := func() (ports []uint16) {
@@ -129,7 +129,7 @@ func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 	}
 }
 
-// TestWhatMessagesSay: the words for each thing that a node can show of itself.
+// TestWhatMessagesSay: each thing that a node can report about itself has its description.
 func TestWhatMessagesSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		self, two, three := addresses(1)[0], addresses(2)[0], addresses(3)[0]
@@ -185,7 +185,7 @@ func TestWhatMessagesSay(t *testing.T) {
 	})
 }
 
-// TestEveryRefusalOfAJoinHasWords holds the table against misspelt reasons.
+// TestEveryRefusalOfAJoinHasWords: every refusal of a join has an explanation.
 func TestEveryRefusalOfAJoinHasWords(t *testing.T) {
 	for reason := message.ReasonNotLeader; reason <= message.ReasonQuorumAtStake; reason++ {
 		if refusalTexts[reason] == "" {
@@ -194,8 +194,7 @@ func TestEveryRefusalOfAJoinHasWords(t *testing.T) {
 	}
 }
 
-// TestFaultText: why there is no connection, in a few words that are the same each
-// time.
+// TestFaultText: the reason of a missing connection is short and the same each time.
 func TestFaultText(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}

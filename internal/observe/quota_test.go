@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestQuotaIsOfOneText: what fills it for one leaves it to the others.
+// TestQuotaIsOfOneText: a text that exceeds its quota does not affect other texts.
 func TestQuotaIsOfOneText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuotaHandler(nil).quota
@@ -36,8 +36,8 @@ func TestQuotaIsOfOneText(t *testing.T) {
 	})
 }
 
-// TestALoggerGetsLevelTextAndFields: the handler of any logger gets the records of a node,
-// each with the name of the node, in the order in which docs/logs.md has the fields.
+// TestALoggerGetsLevelTextAndFields: the handler of any logger gets the records of a node, each
+// with the name of the node and with the fields in the order of docs/logs.md.
 func TestALoggerGetsLevelTextAndFields(t *testing.T) {
 	var out bytes.Buffer
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{

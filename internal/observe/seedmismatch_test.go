@@ -12,9 +12,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestWhoHasOtherSeedsIsBounded: a seed stays named however long it is silent, a
-// stranger for a minute after its last word, and any number of them is no more
-// than there is room for.
+// TestWhoHasOtherSeedsIsBounded: a seed with another list stays listed however long it is
+// silent, and any other peer for a minute after its last message. Their number is bounded.
 func TestWhoHasOtherSeedsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPeerLog(addresses(1, 2), addresses(1)[0])

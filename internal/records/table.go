@@ -37,7 +37,7 @@ type Verb func(now time.Time, m *statemachine.Machine) (statemachine.Output, err
 type Config struct {
 	Node  Node
 	Self  string          // the id of this member
-	Life  context.Context // ends with the node, and its cause says why
+	Life  context.Context // done when the node ends; its cause is why
 	Clock func() time.Time
 	// HoldTimeout bounds how long Hold waits.
 	HoldTimeout time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestBytesAreThoseOfZerolog: a record is the line that zerolog itself would write, with
+// TestBytesAreThoseOfZerolog: a record becomes the line that zerolog itself would write, with
 // the same keys in the same order.
 func TestBytesAreThoseOfZerolog(t *testing.T) {
 	at := time.Unix(12, 34).UTC()
@@ -47,7 +47,7 @@ func TestBytesAreThoseOfZerolog(t *testing.T) {
 	}
 }
 
-// TestGroups: attributes stand within the groups that were open when they were added.
+// TestGroups: attributes are in the groups that were open when they were added.
 func TestGroups(t *testing.T) {
 	var got bytes.Buffer
 	log := slog.New(NewHandler(zerolog.New(&got)))
@@ -59,7 +59,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestLevels: a level between two of zerolog is the lower one.
+// TestLevels: a level between two levels of zerolog becomes the lower one.
 func TestLevels(t *testing.T) {
 	for level, want := range map[slog.Level]zerolog.Level{
 		slog.LevelDebug - 1: zerolog.TraceLevel, slog.LevelDebug: zerolog.DebugLevel,
@@ -76,8 +76,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// The cost of one line that is written and of one that is not, with zerolog itself and
-// through slog: what a heartbeat that is late or a vote that is counted takes.
+// BenchmarkLine compares zerolog itself with slog, for a line that is written and for one below
+// the level.
 func BenchmarkLine(b *testing.B) {
 	for name, level := range map[string]zerolog.Level{
 		"enabled": zerolog.DebugLevel, "disabled": zerolog.WarnLevel,
@@ -101,7 +101,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// discard is not io.Discard, for which zerolog writes nothing at all.
+// discard replaces io.Discard, for which zerolog writes nothing.
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
+)
+
+var errEnded = errors.New("ended")
+
+// countValues returns how many values a channel delivers before it is closed.
+func countValues(changed <-chan struct{}) (n int) {
+	for range changed {
+		n++
+	}
+	return n
+}
+
+// TestWatchEndsWithItsNode: the channels of Watch are closed when the node ends, those of a
+// later Watch immediately, and List then returns ErrClosed with the cause.
+func TestWatchEndsWithItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life, end := context.WithCancelCause(t.Context())
+		table := New(Config{Life: life})
+		before := table.Watch(t.Context(), "")
+		end(errEnded)
+		if n := countValues(before); n != 1 {
+			t.Errorf("a watch from before the end: got %d values, want 1", n)
+		}
+		if n := countValues(table.Watch(t.Context(), "")); n != 1 {
+			t.Errorf("a watch from after the end: got %d values, want 1", n)
+		}
+		_, err := table.List(t.Context(), "")
+		if !errors.Is(err, leader.ErrClosed) || !errors.Is(err, errEnded) {
+			t.Errorf("List: got %v, want ErrClosed and the cause", err)
+		}
+	})
+}
+
+// TestWatchEndsWithItsContext: the channel of Watch is closed when its context is done, and the
+// table forgets it.
+func TestWatchEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := New(Config{Life: t.Context()})
+		ctx, cancel := context.WithCancel(t.Context())
+		changed := table.Watch(ctx, "")
+		cancel()
+		if n := countValues(changed); n != 1 {
+			t.Errorf("got %d values, want 1", n)
+		}
+		if n := len(table.watchers); n != 0 {
+			t.Errorf("%d watchers are left", n)
+		}
+	})
+}
+
+func TestRecordsUnder(t *testing.T) {
+	table := member.Records{{Key: "a"}, {Key: "b/1"}, {Key: "b/2"}, {Key: "c"}}
+	for prefix, want := range map[string]int{"": 4, "b/": 2, "b/2": 1, "bb": 0, "d": 0} {
+		if got := recordsUnder(table, prefix); len(got) != want {
+			t.Errorf("prefix %q: got %v, want %d records", prefix, got, want)
+		}
+	}
+}

@@ -208,8 +208,8 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		for i := range 2 {
 			want := fmt.Sprintf("10.0.0.%d:7000 "+
-				"(certificate refused: that of the other node comes from another authority: "+
-				"another secret, cluster name or file of authorities)", 2-i)
+				"(certificate refused: the certificate of the other node is from another authority: "+
+				"another secret, cluster name or CA file)", 2-i)
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}

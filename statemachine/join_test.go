@@ -577,6 +577,28 @@ func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 	}
 }
 
+// A chosen leader that removes this node leaves it without a chosen leader from then on: after
+// TTLTimeout it hears every node (protocol.md 3), because the addresses that it knew may have
+// been replaced.
+func TestARemovedMemberHearsEveryNodeAfterTTLTimeout(t *testing.T) {
+	b := aFollower(t, 3)
+	s := state(3, 3, 2, 1)
+	s.Roster = s.Roster.Without(addr(0))
+	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: s}))
+	if got, want := kinds(out.Send), []string{"n2: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	moved := event(8, chosen(4, 8), message.SeedKeepAlive{})
+	b.run(b.timings.TTLTimeout - 1)
+	if out := b.hand(moved); slices.Contains(kinds(out.Send), "n9: JoinClusterRequest") {
+		t.Error("the claim of an unknown address counts before TTLTimeout")
+	}
+	b.run(1)
+	if out := b.hand(moved); !slices.Contains(kinds(out.Send), "n9: JoinClusterRequest") {
+		t.Errorf("after TTLTimeout got %q, want a request to n9\n%s", kinds(out.Send), b)
+	}
+}
+
 // An asker learns of one leader only, and once, in answer to its last query.
 func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	b := aVoter(t, 3)

@@ -40,6 +40,9 @@ func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Ro
 // provisional leader is kept until another leader is followed: a node that returns to the same
 // leader has missed nothing.
 func (m *Machine) becomeJoiner(c member.Claim) {
+	if m.leader.Chosen {
+		m.isolation.noChosenSince = m.now // it leaves that leader
+	}
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
 	m.lead = leaderState{}

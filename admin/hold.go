@@ -261,7 +261,7 @@ func (c *contender) findHolder(ctx context.Context) *adminapi.Holder {
 	if err != nil {
 		return nil // the node has closed, and the stream ends
 	}
-	r, ok := member.Records(records).Find(c.key)
+	r, ok := jobrecord.Find(records, c.key)
 	if !ok || r.Revoked {
 		return nil
 	}

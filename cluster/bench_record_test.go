@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/record"
 )
 
 // several starts nodes of this process that are connected by UDP on loopback, with their stores
@@ -81,6 +82,38 @@ func BenchmarkRecords(b *testing.B) {
 			after := nodes[0].View()
 			b.ReportMetric(float64(after.Version-before.Version), "elections")
 			b.ReportMetric(float64(after.Revision-before.Revision)/float64(b.N), "revisions/op")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+		})
+	}
+}
+
+// BenchmarkRecordsOfFullTable is BenchmarkRecords with one client, of tables that hold other
+// records already.
+func BenchmarkRecordsOfFullTable(b *testing.B) {
+	for _, table := range []int{0, 250, 1900} {
+		b.Run(fmt.Sprintf("records=%d", table), func(b *testing.B) {
+			nodes := several(b, 3)
+			fill := session(nodes[0])
+			for i := 0; i < table; i += 50 {
+				var ops []record.Op
+				for j := i; j < min(i+50, table); j++ {
+					ops = append(ops, setOwned(fmt.Sprintf("full/%06d", j), nil))
+				}
+				if _, err := fill.Commit(b.Context(), ops...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			s := session(nodes[1])
+			b.ResetTimer()
+			for range b.N {
+				token, err := s.Commit(b.Context(), absent("k"), setOwned("k", nil))
+				if err == nil {
+					_, err = s.Commit(b.Context(), held("k", token), dropped("k"))
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
 		})
 	}

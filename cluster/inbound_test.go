@@ -101,7 +101,7 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 			s := member.State{Number: member.Number{Version: 1}}
 			for i := range records {
 				key := fmt.Sprintf("%04d", i)
-				s.Records = append(s.Records, member.Record{Key: key, Value: make([]byte, 4000)})
+				s.Records = s.Records.Put(member.Record{Key: key, Value: make([]byte, 4000)})
 			}
 			m.Body = message.ClusterAlignment{State: s}
 			b, err := wire.Encode(m)
@@ -128,7 +128,7 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 		}
 		taken := 0
 		go n.runLooking(func(m message.Message) {
-			if b, ok := m.Body.(message.ClusterAlignment); ok && len(b.State.Records) > 0 {
+			if b, ok := m.Body.(message.ClusterAlignment); ok && b.State.Records.Len() > 0 {
 				taken++
 			}
 		})

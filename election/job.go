@@ -10,7 +10,6 @@ import (
 
 	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
@@ -131,16 +130,16 @@ func toggleOps(
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.List(ctx, prefix)
+	records, err := s.List(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
-	records := member.Records(list)
-	if r, is := records.Find(key); is {
+
+	if r, is := jobrecord.Find(records, key); is {
 		return []record.Op{{Kind: record.Held, Key: key, Token: r.Token}}, nil
 	}
 	lead := prefix + "leader"
-	r, taken := records.Find(lead)
+	r, taken := jobrecord.Find(records, lead)
 	if !taken {
 		return []record.Op{
 			{Kind: record.Absent, Key: lead}, {Kind: record.Set, Key: key},

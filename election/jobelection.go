@@ -35,7 +35,7 @@ func (j *jobSource) runElection() {
 		j.mu.Lock()
 		records, changed, notBefore := j.records, j.changed, j.notBefore
 		j.mu.Unlock()
-		r, taken := records.Find(j.slot.Key)
+		r, taken := jobrecord.Find(records, j.slot.Key)
 		if taken {
 			turn, former = turnInterval, string(r.Value)
 		}
@@ -106,7 +106,7 @@ func (q *jobQueue) turnDelay(line []string, self string, turn time.Duration) tim
 
 // candidateOrder returns the enabled members in the order in which they try. The order differs
 // between jobs and is the same on every member that sees the same members.
-func (j *jobSource) candidateOrder(records member.Records) []string {
+func (j *jobSource) candidateOrder(records []member.Record) []string {
 	may := slices.DeleteFunc(slices.Clone(j.store.Members()), func(id string) bool {
 		return !j.isEnabled(records, id)
 	})

@@ -15,7 +15,7 @@ import (
 
 // TestJobs reads jobs from records and ignores other records.
 func TestJobs(t *testing.T) {
-	var records member.Records
+	var table member.Records
 	for i, r := range []member.Record{
 		{Key: "latch/a/leader", Value: []byte("n1")},
 		{Key: "latch/a/disabled/10.0.0.1:1"},
@@ -30,7 +30,7 @@ func TestJobs(t *testing.T) {
 		{Key: "other/a/leader", Value: []byte("n1")},
 	} {
 		r.Token = member.Token{Version: 1, Revision: uint64(i)}
-		records.Put(r)
+		table = table.Put(r)
 	}
 	want := []JobInfo{
 		{Name: "a!"},
@@ -43,25 +43,25 @@ func TestJobs(t *testing.T) {
 		},
 		{Name: "b"},
 	}
-	if diff := cmp.Diff(want, Jobs(records)); diff != "" {
+	if diff := cmp.Diff(want, Jobs(slices.Collect(table.All()))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
 // TestJobKeys: Jobs reads these keys, and an invalid name has no key.
 func TestJobKeys(t *testing.T) {
-	var records member.Records
+	var table member.Records
 	for _, job := range []string{"a", "b c"} {
 		lead, errLead := JobKey(job)
 		held, errHeld := jobrecord.LockKey(job, "d/e")
 		if errLead != nil || errHeld != nil {
 			t.Fatal(errLead, errHeld)
 		}
-		records.Put(member.Record{Key: lead, Value: []byte("n1")})
-		records.Put(member.Record{Key: held, Value: []byte("n2")})
+		table = table.Put(member.Record{Key: lead, Value: []byte("n1")})
+		table = table.Put(member.Record{Key: held, Value: []byte("n2")})
 	}
 	var got []string
-	for _, i := range Jobs(records) {
+	for _, i := range Jobs(slices.Collect(table.All())) {
 		got = append(got, i.Name, i.Leader.ID, i.Locks[0].Name, i.Locks[0].Holder.ID)
 	}
 	if want := []string{"a", "n1", "d/e", "n2", "b c", "n1", "d/e", "n2"}; !slices.Equal(got, want) {

@@ -33,10 +33,10 @@ type jobSource struct {
 
 	mu      sync.Mutex
 	closed  bool
-	records member.Records // as of the last look
-	term    *jobTerm       // nil while this member does not lead
-	lease   *leader.Lease  // the newest, of this member or another; nil before the first
-	refused error          // of the last attempt to lead or to give up leadership
+	records []member.Record // as of the last look
+	term    *jobTerm        // nil while this member does not lead
+	lease   *leader.Lease   // the newest, of this member or another; nil before the first
+	refused error           // of the last attempt to lead or to give up leadership
 	// notBefore is the end of the pause after failed work.
 	notBefore time.Time
 	changed   chan struct{} // closed when one of these fields changes
@@ -71,8 +71,8 @@ func (j *jobSource) whyLost(_ string, now []member.Record) error {
 }
 
 // isEnabled reports whether a member may lead.
-func (j *jobSource) isEnabled(records member.Records, id string) bool {
-	_, disabled := records.Find(j.prefix + "disabled/" + id)
+func (j *jobSource) isEnabled(records []member.Record, id string) bool {
+	_, disabled := jobrecord.Find(records, j.prefix+"disabled/"+id)
 	return !disabled
 }
 
@@ -190,7 +190,7 @@ func (j *jobSource) updateLease() {
 		return
 	}
 	var now leader.Holder
-	if r, ok := j.records.Find(j.slot.Key); ok && !r.Revoked && !j.session.Owns(r) {
+	if r, ok := jobrecord.Find(j.records, j.slot.Key); ok && !r.Revoked && !j.session.Owns(r) {
 		now = leader.Holder{ID: string(r.Value), Token: r.Token}
 	}
 	if j.lease != nil && !j.lease.Ended() {

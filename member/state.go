@@ -4,10 +4,8 @@ package member
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 )
 
 // MaxCount is the maximum of versions, revisions, rounds and incarnations. No cluster
@@ -57,7 +55,7 @@ type State struct {
 	Number
 	Leader  Address
 	Roster  Roster
-	Records Records `json:",omitempty"`
+	Records Records `json:",omitzero"`
 	// Cluster is drawn at the founding and never changes. It is zero in the state of a
 	// provisional leader that holds nothing.
 	Cluster ClusterID
@@ -83,39 +81,83 @@ func (s State) Next(r Roster) State {
 	return s
 }
 
-// Digest returns the FNV-1a hash of the whole state. It detects faults, not attacks.
+// Digest returns a hash of the whole state. It detects faults, not attacks. Its cost does not
+// depend on the number of records.
 func (s State) Digest() uint64 {
-	h := fnv.New64a()
-	var b []byte
-	put := func(v uint64) { b = binary.BigEndian.AppendUint64(b, v) }
-	text := func(t string) { put(uint64(len(t))); b = append(b, t...) }
-	put(s.Version)
-	put(s.Revision)
-	b = append(b, s.Cluster[:]...)
-	text(s.Leader.Host)
-	put(uint64(s.Leader.Port))
-	run := func(i Identity) {
-		text(i.Address.Host)
-		put(uint64(i.Address.Port))
-		b = append(b, i.StoreID[:]...)
-		put(i.Incarnation)
-	}
+	h := fnvOffset
+	h.number(s.Version)
+	h.number(s.Revision)
+	h.raw(s.Cluster[:])
+	h.text(s.Leader.Host)
+	h.number(uint64(s.Leader.Port))
 	for _, m := range s.Roster {
-		run(m.Identity)
-		text(m.Name)
-		b = append(b, flag(m.Seed), byte(m.Status), flag(m.Gone), flag(m.Resigned))
+		h.run(m.Identity)
+		h.text(m.Name)
+		h.raw([]byte{flag(m.Seed), byte(m.Status), flag(m.Gone), flag(m.Resigned)})
 	}
-	for _, r := range s.Records {
-		text(r.Key)
-		text(string(r.Value))
-		run(r.Owner)
-		put(r.Session)
-		put(r.Token.Version)
-		put(r.Token.Revision)
-		b = append(b, flag(r.Revoked))
+	h.number(uint64(s.Records.Len()))
+	h.number(s.Records.Digest())
+	return h.sum()
+}
+
+// digest returns a hash of the record.
+func (r Record) digest() uint64 {
+	h := fnvOffset
+	h.text(r.Key)
+	h.number(uint64(len(r.Value)))
+	h.raw(r.Value)
+	h.run(r.Owner)
+	h.number(r.Session)
+	h.number(r.Token.Version)
+	h.number(r.Token.Revision)
+	h.byte(flag(r.Revoked))
+	return h.sum()
+}
+
+// hasher computes an FNV-1a hash. Numbers and lengths have a fixed size, so two different lists
+// of parts are different bytes.
+type hasher uint64
+
+const (
+	fnvOffset hasher = 14695981039346656037
+	fnvPrime  hasher = 1099511628211
+)
+
+func (h *hasher) byte(b byte) { *h = (*h ^ hasher(b)) * fnvPrime }
+
+func (h *hasher) number(v uint64) {
+	for shift := 56; shift >= 0; shift -= 8 {
+		h.byte(byte(v >> shift))
 	}
-	h.Write(b)
-	return h.Sum64()
+}
+
+func (h *hasher) text(t string) {
+	h.number(uint64(len(t)))
+	for i := range len(t) {
+		h.byte(t[i])
+	}
+}
+
+func (h *hasher) raw(b []byte) {
+	for _, c := range b {
+		h.byte(c)
+	}
+}
+
+func (h *hasher) run(i Identity) {
+	h.text(i.Address.Host)
+	h.number(uint64(i.Address.Port))
+	h.raw(i.StoreID[:])
+	h.number(i.Incarnation)
+}
+
+// sum returns the hash, mixed (the finalizer of MurmurHash3) so that the sums of the hashes of
+// similar records differ in all bits.
+func (h *hasher) sum() uint64 {
+	v := uint64(*h)
+	v = (v ^ v>>33) * 0xff51afd7ed558ccd
+	v = (v ^ v>>33) * 0xc4ceb9fe1a85ec53
+	return v ^ v>>33
 }
 
 func flag(b bool) byte {

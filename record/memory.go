@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,7 +20,7 @@ type Memory struct {
 	mu       sync.Mutex
 	last     member.Token
 	sessions uint64
-	records  member.Records // replaced as a whole, never changed in place
+	records  member.Records
 	members  map[string]*memoryMember
 	watchers map[chan struct{}]string // and their prefixes
 	healed   chan struct{}            // closed by Heal
@@ -95,32 +96,24 @@ func (m *Memory) expireMember(id string) {
 		h.End(leader.ErrLeaseEnded)
 	}
 	clear(expired.holds)
-	kept := m.records.Clone()
-	for _, r := range m.records {
+	kept := m.records
+	for r := range m.records.All() {
 		if r.Owner.Address.Host == id {
-			kept.Drop(r.Key)
+			kept = kept.Drop(r.Key)
 		}
 	}
 	m.replaceRecords(kept)
 }
 
 func (m *Memory) replaceRecords(records member.Records) {
-	old := m.records
+	for before, after := range records.Changes(m.records) {
+		for w, prefix := range m.watchers {
+			if strings.HasPrefix(cmp.Or(before.Key, after.Key), prefix) {
+				sendHint(w)
+			}
+		}
+	}
 	m.records = records
-	for w, prefix := range m.watchers {
-		if !withPrefix(old, prefix).Equal(withPrefix(records, prefix)) {
-			sendHint(w)
-		}
-	}
-}
-
-func withPrefix(records member.Records, prefix string) (found member.Records) {
-	for _, r := range records {
-		if strings.HasPrefix(r.Key, prefix) {
-			found = append(found, r)
-		}
-	}
-	return found
 }
 
 func sendHint(changed chan<- struct{}) {
@@ -154,7 +147,7 @@ func (m memoryStore) List(_ context.Context, prefix string) ([]member.Record, er
 	if self := m.members[m.id]; self.cut {
 		records = self.stale
 	}
-	return withPrefix(records, prefix), nil
+	return slices.Collect(records.Under(prefix)), nil
 }
 
 func (m memoryStore) Watch(ctx context.Context, prefix string) <-chan struct{} {
@@ -216,17 +209,17 @@ func (s memorySession) applyOps(ops []Op) (member.Token, error) {
 	}
 	s.last.Revision++
 	next := s.last
-	records := s.records.Clone()
+	records := s.records
 	for _, op := range ops {
 		r := member.Record{Key: op.Key, Value: op.Value, Token: next}
 		switch op.Kind {
 		case SetOwned:
 			r.Owner.Address.Host, r.Session = s.id, s.session
-			records.Put(r)
+			records = records.Put(r)
 		case Set:
-			records.Put(r)
+			records = records.Put(r)
 		case Drop:
-			records.Drop(op.Key)
+			records = records.Drop(op.Key)
 		case Absent, Held:
 		}
 	}
@@ -266,7 +259,7 @@ func (s memorySession) endHolds(key string, now member.Records) {
 		case id == s.id:
 			h.End(ErrReleased)
 		case h.session.lost != nil:
-			h.End(cmp.Or(h.session.lost(key, now), ErrNotHeld))
+			h.End(cmp.Or(h.session.lost(key, slices.Collect(now.All())), ErrNotHeld))
 		default:
 			h.End(ErrNotHeld)
 		}

@@ -97,11 +97,10 @@ func Get(ctx context.Context, s Store, key string) (member.Record, error) {
 	if err != nil {
 		return member.Record{}, err
 	}
-	r, ok := member.Records(records).Find(key)
-	if !ok {
+	if len(records) == 0 || records[0].Key != key { // the first key with this prefix
 		return member.Record{}, absentError(key)
 	}
-	return r, nil
+	return records[0], nil
 }
 
 // Watch yields the records whose keys begin with prefix, sorted by key, and again after each

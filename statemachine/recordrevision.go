@@ -13,26 +13,17 @@ import (
 type draft struct {
 	number  member.Number
 	records member.Records
-	bytes   int
 	touched map[string]bool // keys that were changed
 	keys    []string        // the same, in order
 }
 
 func (d *draft) put(e member.Record) {
-	old, _ := d.records.Find(e.Key)
-	d.open()
-	d.bytes += e.Bytes()
-	if old.Key != "" {
-		d.bytes -= old.Bytes()
-	}
-	d.records.Put(e)
+	d.records = d.records.Put(e)
 	d.touch(e.Key)
 }
 
 func (d *draft) drop(e member.Record) {
-	d.open()
-	d.bytes -= e.Bytes()
-	d.records.Drop(e.Key)
+	d.records = d.records.Drop(e.Key)
 	d.touch(e.Key)
 }
 
@@ -43,24 +34,17 @@ func (d *draft) touch(key string) {
 	}
 }
 
-// open copies the records before their first change.
-func (d *draft) open() {
-	if d.touched == nil {
-		d.touched = map[string]bool{}
-		d.records = d.records.Clone()
-	}
-}
-
 // reviseRecords makes the next revision of the records and reports whether anything changed.
 func (m *Machine) reviseRecords() bool {
 	s := m.durable.Held
-	d := &draft{number: nextRevision(s, nil).Number, records: s.Records}
-	m.endRecords(d)
-	if len(m.lead.requests) > 0 {
-		d.bytes = d.records.Bytes()
-		m.takeRequests(d)
+	d := &draft{
+		number:  nextRevision(s, s.Records).Number,
+		records: s.Records,
+		touched: map[string]bool{},
 	}
-	if d.touched == nil {
+	m.endRecords(d)
+	m.takeRequests(d)
+	if len(d.keys) == 0 {
 		d.number = s.Number // nothing changes
 	}
 	for i := range m.lead.answers {
@@ -68,7 +52,7 @@ func (m *Machine) reviseRecords() bool {
 			a.Number = d.number
 		}
 	}
-	if d.touched == nil {
+	if len(d.keys) == 0 {
 		m.answerAll()
 		return false
 	}
@@ -106,7 +90,7 @@ func (m *Machine) endRecords(d *draft) {
 		if !silent && !(o.revoked && m.knowsRevocations(o.id)) {
 			continue
 		}
-		for _, e := range m.durable.Held.Records {
+		for e := range m.durable.Held.Records.All() {
 			if e.Owner == o.id && (silent || e.Revoked) {
 				d.drop(e)
 			}
@@ -172,7 +156,7 @@ func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 			return message.ReasonConflict
 		}
 	}
-	count, bytes := len(d.records), d.bytes
+	count, bytes := d.records.Len(), d.records.Bytes()
 	for i, c := range r.Changes {
 		if slices.ContainsFunc(r.Changes[:i], func(o message.Change) bool { return o.Key == c.Key }) {
 			return message.ReasonConflict // only one change per key

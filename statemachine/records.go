@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type recordState struct {
 type ownRecord struct {
 	key   string
 	token member.Token
+	// unseen is set until a held state has shown the record as it is owned.
+	unseen bool
 }
 
 // openRequest is a request of this run that was not answered yet.
@@ -119,7 +122,7 @@ func (m *Machine) noteOwned(key string, token member.Token) {
 	if !ok {
 		m.records.own = slices.Insert(m.records.own, i, ownRecord{})
 	}
-	m.records.own[i] = ownRecord{key, token}
+	m.records.own[i] = ownRecord{key: key, token: token, unseen: true}
 }
 
 // Holds returns the token of the record under key if this run owns it and may act on it, and
@@ -150,7 +153,7 @@ func (m *Machine) Owns(key string) member.Token {
 // TrustsUntil returns when this run stops trusting its records unless that is extended.
 func (m *Machine) TrustsUntil() time.Time { return m.records.until }
 
-// Records returns the newest table that is known to be committed. The caller must not modify it.
+// Records returns the newest table that is known to be committed.
 func (m *Machine) Records() member.Records { return m.records.shown }
 
 // onRecordResponse handles the response to a request of this node.
@@ -227,20 +230,35 @@ func (m *Machine) noteCommitted(n member.Number) {
 
 // showRecords publishes the table of the held state once that is committed.
 func (m *Machine) showRecords() {
-	if m.records.committed.Less(m.heldNumber()) || m.records.shown.Same(m.durable.Held.Records) {
+	if m.records.committed.Less(m.heldNumber()) || m.records.shown == m.durable.Held.Records {
 		return
 	}
 	m.records.shown = m.durable.Held.Records
 	m.shown.changed = true
 }
 
-// dropLostRecords updates own for a state that was just held: records that were dropped, changed
-// or revoked are no longer owned.
-func (m *Machine) dropLostRecords(s member.State) {
-	m.records.own = slices.DeleteFunc(m.records.own, func(o ownRecord) bool {
-		e, _ := s.Records.Find(o.key)
-		return !member.Token(s.Number).Less(o.token) && (e.Token != o.token || e.Revoked)
-	})
+// dropLostRecords updates own for a state that was just held after before: records that were
+// dropped, changed or revoked are no longer owned. It looks at what differs, and at what no
+// state has shown yet.
+func (m *Machine) dropLostRecords(before, s member.State) {
+	for old, now := range s.Records.Changes(before.Records) {
+		if i, ok := m.ownIndex(cmp.Or(old.Key, now.Key)); ok {
+			m.records.own[i].unseen = true
+		}
+	}
+	kept := m.records.own[:0]
+	for _, o := range m.records.own {
+		if o.unseen && !member.Token(s.Number).Less(o.token) {
+			e, _ := s.Records.Find(o.key)
+			if e.Token != o.token || e.Revoked {
+				continue
+			}
+			o.unseen = false
+		}
+		kept = append(kept, o)
+	}
+	clear(m.records.own[len(kept):])
+	m.records.own = kept
 	m.showRecords()
 }
 
@@ -252,14 +270,14 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	s := m.shownState()
 	// A leader changes records only once its present state is committed.
 	m.noteCommitted(s.Number)
-	r := s.Records.Clone()
+	r := s.Records
 	for _, key := range b.Dropped {
-		r.Drop(key)
+		r = r.Drop(key)
 	}
 	for _, e := range b.Set {
-		r.Put(e)
+		r = r.Put(e)
 	}
-	if len(r) > member.MaxRecords || r.Bytes() > member.MaxRecordsBytes {
+	if r.Len() > member.MaxRecords || r.Bytes() > member.MaxRecordsBytes {
 		m.drop(in, message.ReasonTooLarge) // no frame and no store could hold it
 		return
 	}

@@ -137,7 +137,7 @@ func TestARequestIsTakenWholeOrNotAtAll(t *testing.T) {
 	b.wants(message.ReasonConflict, c, other, owned("b"))
 	b.wants(message.ReasonConflict, c, nil, owned("b"), drop("b")) // only one change per key
 	b.run(b.timings.HeartbeatInterval)
-	if got := b.nodes[a].Records(); len(got) != 1 || b.holds(a, "a") != token {
+	if got := b.nodes[a].Records(); got.Len() != 1 || b.holds(a, "a") != token {
 		t.Errorf("got %+v, want the first record alone", got)
 	}
 	after := b.wants(message.ReasonNone, a, []message.Condition{{Key: "a", Token: token}},
@@ -490,7 +490,7 @@ func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
 				From: held.LeaderIdentity(), To: addr(i), Claim: b.claim(l), Body: u,
 			}))
 		}
-		if got := len(b.nodes[i].durable.Held.Records); got != c.want {
+		if got := b.nodes[i].durable.Held.Records.Len(); got != c.want {
 			t.Errorf("values of %d bytes: n%d holds %d records, want %d", c.size, i+1, got, c.want)
 		}
 	}

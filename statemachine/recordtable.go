@@ -214,16 +214,13 @@ func (m *Machine) updateOwners(before, s member.State) {
 	t.recheckCommit = true
 	old := t.owners
 	t.owners = nil
-	for _, e := range s.Records {
-		if !e.IsOwned() {
-			continue
-		}
-		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == e.Owner })
+	for id, revoked := range s.Records.Owners() {
+		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == id })
 		if i < 0 {
 			i = len(t.owners)
-			t.owners = append(t.owners, m.ownerOf(old, before, s, e.Owner))
+			t.owners = append(t.owners, m.ownerOf(old, before, s, id))
 		}
-		t.owners[i].revoked = t.owners[i].revoked || e.Revoked
+		t.owners[i].revoked = t.owners[i].revoked || revoked
 	}
 	t.requesters = slices.DeleteFunc(t.requesters, func(a requester) bool {
 		e, _ := s.Roster.Find(a.run.Address)
@@ -247,13 +244,13 @@ func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identit
 
 // noteRevokedByRoster records what a change of the roster took from owners.
 func (m *Machine) noteRevokedByRoster(before, s member.State) {
-	if before.Records.Same(s.Records) {
+	if before.Records == s.Records {
 		return
 	}
 	m.lead.commitUnannounced = true
-	for _, e := range before.Records {
-		if now, ok := s.Records.Find(e.Key); !ok || now.Revoked && !e.Revoked {
-			m.noteRevoked(e.Owner, s.Number)
+	for old, now := range s.Records.Changes(before.Records) {
+		if old.Key != "" && (now.Key == "" || now.Revoked && !old.Revoked) {
+			m.noteRevoked(old.Owner, s.Number)
 		}
 	}
 }

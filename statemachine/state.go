@@ -194,7 +194,7 @@ func (m *Machine) setHeld(s member.State) {
 	m.persist(d)
 	m.digest = s.Digest()
 	m.shown.changed = true
-	m.dropLostRecords(s)
+	m.dropLostRecords(before, s)
 	if m.role == member.Leading {
 		m.updateOwners(before, s)
 	}

@@ -30,7 +30,7 @@ func TestDiagramRecords(t *testing.T) {
 			s.lead(1)
 			s.roll("")
 			take(c, 0)
-			s.cut("owner", func() bool { return !c.Holds(0, "k").IsZero() && len(c.Records(2)) > 0 })
+			s.cut("owner", func() bool { return !c.Holds(0, "k").IsZero() && c.Records(2).Len() > 0 })
 		},
 	}, {
 		part: "another member drops it",
@@ -39,7 +39,7 @@ func TestDiagramRecords(t *testing.T) {
 			c := owned(s)
 			s.roll("")
 			c.Commit(2, message.RecordRequest{Changes: []message.Change{{Key: "k", Drop: true}}})
-			s.cut("end of the record", func() bool { return len(c.Records(2)) == 0 })
+			s.cut("end of the record", func() bool { return c.Records(2).Len() == 0 })
 		},
 	}, {
 		part: "its owner is silent",
@@ -49,7 +49,7 @@ func TestDiagramRecords(t *testing.T) {
 			s.dead = "owner"
 			c.Crash(0)
 			s.roll("RecordUpdate(k is gone)")
-			s.cut("end of the record", func() bool { return len(c.Records(2)) == 0 })
+			s.cut("end of the record", func() bool { return c.Records(2).Len() == 0 })
 		},
 	}})
 }

@@ -51,7 +51,7 @@ func TestTokenText(t *testing.T) {
 // recording is a fake node with records.
 type recording struct {
 	fake
-	records member.Records
+	records []member.Record
 }
 
 func (r recording) Records() record.Store { return listing{records: r.records} }
@@ -59,7 +59,7 @@ func (r recording) Records() record.Store { return listing{records: r.records} }
 // listing is a Store that implements only List.
 type listing struct {
 	record.Store
-	records member.Records
+	records []member.Record
 }
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
@@ -76,7 +76,7 @@ func TestJobs(t *testing.T) {
 		{Key: "other"},
 	} {
 		r.Token = member.Token{Version: 4, Revision: uint64(i)}
-		node.records.Put(r)
+		node.records = append(node.records, r) // in the order of their keys
 	}
 	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))
 	want := "" +

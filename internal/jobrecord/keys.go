@@ -7,6 +7,7 @@ package jobrecord
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/athena-go/athena/member"
@@ -49,4 +50,15 @@ func namedKey(job, kind, name string) (string, error) {
 			member.MaxKeyBytes-len(prefix)-len(kind))
 	}
 	return key, nil
+}
+
+// Find returns the record under key in a list that is sorted by key, as record.Store lists it.
+func Find(list []member.Record, key string) (member.Record, bool) {
+	i, ok := slices.BinarySearchFunc(list, key, func(e member.Record, key string) int {
+		return strings.Compare(e.Key, key)
+	})
+	if !ok {
+		return member.Record{}, false
+	}
+	return list[i], true
 }

@@ -109,7 +109,7 @@ func (l lease) endCause(m *statemachine.Machine) error {
 	switch {
 	case !ok || r.Token != l.token || r.Revoked:
 		if l.session.lost != nil {
-			return cmp.Or(l.session.lost(l.key, records), record.ErrNotHeld)
+			return cmp.Or(l.session.lost(l.key, slices.Collect(records.All())), record.ErrNotHeld)
 		}
 		return record.ErrNotHeld
 	case m.Owns(l.key) != l.token:

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +92,7 @@ func (t *Table) List(_ context.Context, prefix string) ([]member.Record, error) 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(recordsUnder(t.records, prefix)), nil
+	return slices.Collect(t.records.Under(prefix)), nil
 }
 
 // closedError returns an error that wraps both the cause of a node's end and ErrClosed.
@@ -102,15 +101,6 @@ func closedError(cause error) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", leader.ErrClosed, cause)
-}
-
-// recordsUnder returns the part of a table whose keys begin with prefix.
-func recordsUnder(r member.Records, prefix string) member.Records {
-	from := sort.Search(len(r), func(i int) bool { return r[i].Key >= prefix })
-	n := sort.Search(len(r)-from, func(i int) bool {
-		return !strings.HasPrefix(r[from+i].Key, prefix)
-	})
-	return r[from : from+n]
 }
 
 // Watch implements record.Store.
@@ -150,25 +140,20 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.leases.update(now, m, changed)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.records
-	if t.records = m.Records(); before.Same(t.records) {
-		return
-	}
-	for changed, prefix := range t.watchers {
-		if !sameRevisions(recordsUnder(before, prefix), recordsUnder(t.records, prefix)) {
-			select {
-			case changed <- struct{}{}:
-			default:
+	for before, after := range m.Records().Changes(t.records) {
+		if before.Token == after.Token && before.Revoked == after.Revoked {
+			continue // the same revision of the record
+		}
+		for changed, prefix := range t.watchers {
+			if strings.HasPrefix(cmp.Or(before.Key, after.Key), prefix) {
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}
-}
-
-// sameRevisions reports whether two tables hold the same revisions of the same records.
-func sameRevisions(a, b member.Records) bool {
-	return slices.EqualFunc(a, b, func(a, b member.Record) bool {
-		return a.Key == b.Key && a.Token == b.Token && a.Revoked == b.Revoked
-	})
+	t.records = m.Records()
 }
 
 // wait blocks until changed is closed. It returns why the node has ended, or else the cause

@@ -127,7 +127,7 @@ func (c *Cluster) Holds(i int, key string) member.Token {
 func (c *Cluster) Records(i int) member.Records {
 	p := c.procs[i]
 	if !p.isUp() {
-		return nil
+		return member.Records{}
 	}
 	return p.machine.Records()
 }
@@ -172,7 +172,7 @@ func (j *judge) checkRecords() {
 	if c.check.first != nil || c.Leader() < 0 {
 		return
 	}
-	for _, e := range c.procs[c.Leader()].machine.Records() {
+	for e := range c.procs[c.Leader()].machine.Records().All() {
 		lives := slices.ContainsFunc(c.procs, func(p *process) bool {
 			return p.isUp() && p.identity() == e.Owner
 		})

@@ -28,7 +28,7 @@ type changes struct {
 }
 
 // savedRecords is a table in the format of the file, which writes a token as two numbers.
-type savedRecords member.Records
+type savedRecords []member.Record
 
 // savedRecord has the fields of member.Record in their order on disk.
 type savedRecord struct {
@@ -75,7 +75,7 @@ func encodeEntry(before, c Content) ([]byte, error) {
 	if err := checkContent(c, e.HeldRecords.setRecords(), e.AcceptedRecords.setRecords()); err != nil {
 		return nil, err
 	}
-	e.Held.Records, e.Accepted.State.Records = nil, nil
+	e.Held.Records, e.Accepted.State.Records = member.Records{}, member.Records{}
 	return json.Marshal(e)
 }
 
@@ -85,7 +85,7 @@ func (c Content) nextContent(payload []byte) (Content, error) {
 	if err := decodeStrict(payload, &e); err != nil {
 		return Content{}, err
 	}
-	if e.Held.Records != nil || e.Accepted.State.Records != nil {
+	if e.Held.Records.Len() > 0 || e.Accepted.State.Records.Len() > 0 {
 		return Content{}, errors.New("a state contains records")
 	}
 	e.Held.Records = e.HeldRecords.applyTo(c.Held.Records)
@@ -96,55 +96,39 @@ func (c Content) nextContent(payload []byte) (Content, error) {
 
 // changesSince returns the changes that turn from into to.
 func changesSince(from, to member.Records) *changes {
-	if len(to) == 0 {
+	if to.Len() == 0 {
 		return nil
 	}
 	c := &changes{}
-	if from.Same(to) {
-		return c
-	}
-	for i, r := range to {
-		for len(from) > 0 && from[0].Key < r.Key {
-			c.Dropped = append(c.Dropped, from[0].Key)
-			from = from[1:]
+	for old, now := range to.Changes(from) {
+		if now.Key == "" {
+			c.Dropped = append(c.Dropped, old.Key)
+		} else {
+			c.Set = append(c.Set, now)
 		}
-		if len(from) > 0 && from[0].Key == r.Key {
-			old := from[:1]
-			if from = from[1:]; old.Equal(to[i : i+1]) {
-				continue
-			}
-		}
-		c.Set = append(c.Set, r)
-	}
-	for _, r := range from {
-		c.Dropped = append(c.Dropped, r.Key)
 	}
 	return c
 }
 
 // setRecords returns the records to set; c may be nil.
-func (c *changes) setRecords() member.Records {
+func (c *changes) setRecords() []member.Record {
 	if c == nil {
 		return nil
 	}
-	return member.Records(c.Set)
+	return c.Set
 }
 
 func (c *changes) applyTo(to member.Records) member.Records {
 	if c == nil {
-		return nil
+		return member.Records{}
 	}
-	if len(c.Set) == 0 && len(c.Dropped) == 0 {
-		return to
-	}
-	r := to.Clone()
 	for _, key := range c.Dropped {
-		r.Drop(key)
+		to = to.Drop(key)
 	}
 	for _, e := range c.Set {
-		r.Put(e)
+		to = to.Put(e)
 	}
-	return r
+	return to
 }
 
 // decodeStrict decodes exactly one JSON value and rejects unknown fields.
@@ -162,7 +146,7 @@ func decodeStrict(payload []byte, v any) error {
 
 // checkContent returns every fault of c, each with the name of its field. It checks only the
 // given held and accepted records one by one: the others were checked before.
-func checkContent(c Content, held, accepted member.Records) error {
+func checkContent(c Content, held, accepted []member.Record) error {
 	var faults []error
 	fault := func(where string, err error) {
 		if err != nil {
@@ -188,7 +172,7 @@ func checkContent(c Content, held, accepted member.Records) error {
 	return errors.Join(faults...)
 }
 
-func checkState(s member.State, records member.Records) error {
+func checkState(s member.State, records []member.Record) error {
 	if err := checkAddress(s.Leader); err != nil {
 		return err
 	}
@@ -241,14 +225,14 @@ func checkRecord(r member.Record) error {
 
 // checkTable checks the table as a whole.
 func checkTable(records member.Records) error {
-	if len(records) > member.MaxRecords {
-		return fmt.Errorf("%d records, the limit is %d", len(records), member.MaxRecords)
+	if r, ok := records.Find(""); ok { // Records.Changes takes it for none
+		return checkRecord(r)
+	}
+	if records.Len() > member.MaxRecords {
+		return fmt.Errorf("%d records, the limit is %d", records.Len(), member.MaxRecords)
 	}
 	if n := records.Bytes(); n > member.MaxRecordsBytes {
 		return fmt.Errorf("records of %d bytes, the limit is %d", n, member.MaxRecordsBytes)
-	}
-	if !records.IsSorted() {
-		return errors.New("records are not sorted by key")
 	}
 	return nil
 }

@@ -667,8 +667,9 @@ func TestSavesFillTheRoom(t *testing.T) {
 		for n := range saves {
 			c.Held.Revision++
 			if records > 0 {
-				c.Held.Records = c.Held.Records.Clone()
-				c.Held.Records[n*7%records].Token = member.Token(c.Held.Number)
+				e := manyRecords(records)[n*7%records]
+				e.Token = member.Token(c.Held.Number)
+				c.Held.Records = c.Held.Records.Put(e)
 			}
 			save(t, s, c)
 			if now := identityOf(t, dir); !os.SameFile(file, now) {
@@ -791,13 +792,15 @@ func BenchmarkSave(b *testing.B) {
 			load(b, s)
 			c := typical()
 			c.Accepted = paxos.Accepted{}
-			c.Held.Records = many(n)
+			list := manyRecords(n)
+			c.Held.Records = table(list...)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c.Held.Revision++
 				if n > 0 {
-					c.Held.Records = c.Held.Records.Clone()
-					c.Held.Records[i%n].Token = member.Token(c.Held.Number)
+					e := list[i%n]
+					e.Token = member.Token(c.Held.Number)
+					c.Held.Records = c.Held.Records.Put(e)
 				}
 				save(b, s, c)
 			}

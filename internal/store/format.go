@@ -134,7 +134,8 @@ func parseContent(content []byte) (Content, error) {
 	}
 	c, err := parseEntries(content, len(first)+1)
 	if err == nil {
-		err = checkContent(c, c.Held.Records, c.Accepted.State.Records)
+		err = checkContent(c, slices.Collect(c.Held.Records.All()),
+			slices.Collect(c.Accepted.State.Records.All()))
 	}
 	if err != nil {
 		return Content{}, corruptError("%v", err)

@@ -38,9 +38,20 @@ func state(size int) member.State {
 }
 
 // records are an owned record, a revoked one, and one without an owner.
-func records() member.Records {
+func records() member.Records { return table(threeRecords()...) }
+
+// table returns a table of records in the order of their keys.
+func table(list ...member.Record) member.Records {
+	r, err := member.NewRecords(list)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func threeRecords() []member.Record {
 	owner := member.Identity{Address: address(2), StoreID: storeID(2), Incarnation: 4}
-	return member.Records{
+	return []member.Record{
 		{
 			Key: "jobs/leader", Value: []byte("n2"), Owner: owner, Session: 3,
 			Token: member.Token(state(0).Number),
@@ -51,8 +62,10 @@ func records() member.Records {
 }
 
 // many returns n records with values of 64 bytes.
-func many(n int) member.Records {
-	r := make(member.Records, n)
+func many(n int) member.Records { return table(manyRecords(n)...) }
+
+func manyRecords(n int) []member.Record {
+	r := make([]member.Record, n)
 	for i := range r {
 		r[i] = member.Record{
 			Key: fmt.Sprintf("services/orders/%04d", i), Value: bytes.Repeat([]byte{byte(i)}, 64),
@@ -71,7 +84,7 @@ func typical() Content {
 	next := state(3)
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
 	held := state(3)
-	held.Records, next.Records = records(), records()[1:]
+	held.Records, next.Records = records(), table(threeRecords()[1:]...)
 	return Content{Origin: origin(), LeaseTimeout: time.Second, Durable: paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
@@ -122,13 +135,14 @@ func largest() Content {
 func full(of byte) member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
-		r = append(r, member.Record{
+		next := r.Put(member.Record{
 			Key:     fmt.Sprintf("%04d%s", n, strings.Repeat(string(of), member.MaxKeyBytes-4)),
 			Session: math.MaxUint64,
 		})
-		if r.Bytes() > member.MaxRecordsBytes {
-			return r[:n]
+		if next.Bytes() > member.MaxRecordsBytes {
+			return r
 		}
+		r = next
 	}
 }
 
@@ -171,12 +185,11 @@ func three() []Content {
 	first := typical()
 	second := typical()
 	second.Held.Revision++
-	second.Held.Records = append(records()[:1], many(3)...)
+	second.Held.Records = table(append(threeRecords()[:1], manyRecords(3)...)...)
 	third := second
 	third.Promised.Version++
 	third.Held.Revision++
-	third.Held.Records = records()[2:].Clone()
-	third.Held.Records.Put(many(1)[0])
+	third.Held.Records = table(threeRecords()[2:]...).Put(manyRecords(1)[0])
 	third.Accepted = paxos.Accepted{}
 	return []Content{first, second, third}
 }

@@ -119,7 +119,7 @@ func (c *codec) recordResponse(m *message.RecordResponse) {
 
 func (c *codec) recordUpdate(m *message.RecordUpdate) {
 	c.number(&m.Number)
-	c.records((*member.Records)(&m.Set))
+	c.recordList(&m.Set)
 	list(c, "a list of keys", &m.Dropped, member.MaxRecords, minDroppedBytes, c.dropped)
 	if c.err == nil && !isSorted(m.Dropped) {
 		c.fail("keys that are not sorted")

@@ -55,7 +55,7 @@ func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got := len(frame) - none; got > r.Bytes() {
-			t.Fatalf("%s: %d records take %d bytes, Bytes returns %d", name, len(r), got, r.Bytes())
+			t.Fatalf("%s: %d records take %d bytes, Bytes returns %d", name, r.Len(), got, r.Bytes())
 		}
 	}
 	for name, r := range map[string]member.Records{"fewest": fewest(), "most": most()} {
@@ -63,8 +63,8 @@ func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
 			t.Errorf("%s: %d bytes are not full", name, r.Bytes())
 		}
 		check(t, name, r)
-		for n := range r {
-			check(t, name, r[n:n+1])
+		for e := range r.All() {
+			check(t, name, table(e))
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { check(t, "drawn", drawRecords(t)) })
@@ -280,7 +280,7 @@ func drawRecords(t *rapid.T) member.Records {
 		if rapid.Bool().Draw(t, "owned") {
 			e.Owner = drawIdentity(t)
 		}
-		r = append(r, e)
+		r = r.Put(e)
 	}
 	return r
 }
@@ -392,7 +392,7 @@ func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
 		}
 	case message.KindRecordUpdate:
 		return message.RecordUpdate{
-			Number: drawNumber(t), Set: drawRecords(t), Dropped: drawKeys(t),
+			Number: drawNumber(t), Set: slices.Collect(drawRecords(t).All()), Dropped: drawKeys(t),
 		}
 	default:
 		t.Fatalf("no generator for %s", kind)

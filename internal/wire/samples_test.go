@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,11 +70,24 @@ func roster(size int) member.Roster {
 // records returns a record with an owner, a revoked one, and one without owner and value.
 func records() member.Records {
 	token := member.Token{Version: 6, Revision: 41}
-	return member.Records{
-		{Key: "jobs/leader", Value: []byte("n2"), Owner: identity(2), Session: 300, Token: token},
-		{Key: "jobs/next", Value: []byte{0, 0xff}, Owner: identity(3), Token: token, Revoked: true},
-		{Key: "limit", Token: member.Token(number())},
+	return table(
+		member.Record{
+			Key: "jobs/leader", Value: []byte("n2"), Owner: identity(2), Session: 300, Token: token,
+		},
+		member.Record{
+			Key: "jobs/next", Value: []byte{0, 0xff}, Owner: identity(3), Token: token, Revoked: true,
+		},
+		member.Record{Key: "limit", Token: member.Token(number())},
+	)
+}
+
+// table returns a table of records in the order of their keys.
+func table(list ...member.Record) member.Records {
+	r, err := member.NewRecords(list)
+	if err != nil {
+		panic(err)
 	}
+	return r
 }
 
 func state(size int) member.State {
@@ -154,7 +168,7 @@ func typical() []message.Message {
 			},
 		},
 		message.RecordResponse{ID: 70_000, Reason: message.ReasonConflict, Number: number()},
-		message.RecordUpdate{Number: number(), Set: records(), Dropped: []string{"jobs/old", "länge"}},
+		message.RecordUpdate{Number: number(), Set: slices.Collect(records().All()), Dropped: []string{"jobs/old", "länge"}},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
@@ -248,20 +262,20 @@ func fewest() member.Records {
 			return r
 		}
 		e.Value = bytes.Repeat([]byte{0xff}, min(left, member.MaxValueBytes))
-		r = append(r, e)
+		r = r.Put(e)
 	}
 }
 
 // most returns a full table of the most records.
 func most() member.Records {
-	r := make(member.Records, member.MaxRecords)
+	r := make([]member.Record, member.MaxRecords)
 	for n := range r {
 		r[n] = largestRecord(n, 8)
 		r[n].Owner.Address.Host = "host"
 		left := member.MaxRecordsBytes/member.MaxRecords - r[n].Bytes()
 		r[n].Value = bytes.Repeat([]byte{0xff}, left)
 	}
-	return r
+	return table(r...)
 }
 
 func largestRecord(n, key int) member.Record {
@@ -288,7 +302,8 @@ func largestRequest() message.RecordRequest {
 }
 
 func largestUpdate() message.RecordUpdate {
-	u := message.RecordUpdate{Number: member.Number(fewest()[0].Token), Set: fewest()}
+	all := slices.Collect(fewest().All())
+	u := message.RecordUpdate{Number: member.Number(all[0].Token), Set: all}
 	for n := range member.MaxRecords {
 		u.Dropped = append(u.Dropped, largestRecord(n, member.MaxKeyBytes).Key)
 	}

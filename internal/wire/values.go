@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"slices"
+
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
@@ -103,11 +105,27 @@ func (c *codec) state(s *member.State) {
 
 // records codes a table, which must be sorted and within its limits.
 func (c *codec) records(r *member.Records) {
-	list(c, "a table", (*[]member.Record)(r), member.MaxRecords, minRecordBytes, c.record)
-	if c.err == nil && !r.IsSorted() {
-		c.fail("records that are not sorted by key")
+	var all []member.Record
+	if c.writing {
+		all = slices.AppendSeq(make([]member.Record, 0, r.Len()), r.All())
 	}
-	if n := r.Bytes(); n > member.MaxRecordsBytes {
+	c.recordList(&all)
+	if !c.writing && c.err == nil {
+		*r, _ = member.NewRecords(all) // recordList has checked the order
+	}
+}
+
+// recordList is a list of records, sorted by key and within the limits of a table.
+func (c *codec) recordList(r *[]member.Record) {
+	list(c, "a table", r, member.MaxRecords, minRecordBytes, c.record)
+	n := 0
+	for i, e := range *r {
+		n += e.Bytes()
+		if c.err == nil && i > 0 && (*r)[i-1].Key >= e.Key {
+			c.fail("records that are not sorted by key")
+		}
+	}
+	if n > member.MaxRecordsBytes {
 		c.fail("records of %d bytes, the limit is %d", n, member.MaxRecordsBytes)
 	}
 }

@@ -3,7 +3,6 @@
 package member
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -360,11 +359,6 @@ func (r Records) In(roster Roster) Records {
 		}
 	}
 	return out
-}
-
-// MarshalJSON writes a list.
-func (r Records) MarshalJSON() ([]byte, error) {
-	return json.Marshal(slices.AppendSeq(make([]Record, 0, r.Len()), r.All()))
 }
 
 // String lists the records.

@@ -168,7 +168,10 @@ func typical() []message.Message {
 			},
 		},
 		message.RecordResponse{ID: 70_000, Reason: message.ReasonConflict, Number: number()},
-		message.RecordUpdate{Number: number(), Set: slices.Collect(records().All()), Dropped: []string{"jobs/old", "länge"}},
+		message.RecordUpdate{
+			Number: number(), Set: slices.Collect(records().All()),
+			Dropped: []string{"jobs/old", "länge"},
+		},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {

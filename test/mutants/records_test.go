@@ -172,8 +172,8 @@ var records = []Mutant{
 			New:  "!ok || e.Token != t ||",
 		}, {
 			File: "statemachine/records.go",
-			Old:  "(e.Token != o.token || e.Revoked)\n",
-			New:  "e.Token != o.token\n",
+			Old:  "if e.Token != o.token || e.Revoked {",
+			New:  "if e.Token != o.token {",
 		}},
 	},
 	{
@@ -190,9 +190,9 @@ var records = []Mutant{
 		Name: "other-store-takes-records",
 		Rule: "10: if another store gets the seat of a run, its records are revoked, not dropped",
 		Edits: []Edit{{
-			File: "member/record.go",
-			Old:  "\t\t\treturn false, true\n",
-			New:  "\t\t\treturn true, true\n",
+			File: "member/records.go",
+			Old:  "\t\t\t\te.Revoked = true\n\t\t\t\tout = out.Put(e)\n",
+			New:  "\t\t\t\tout = out.Drop(e.Key)\n",
 		}},
 	},
 	{

@@ -126,6 +126,18 @@ func TestNewRecordsRefusesDisorder(t *testing.T) {
 	}
 }
 
+func TestUnder(t *testing.T) {
+	var r member.Records
+	for _, key := range []string{"a", "b/1", "b/2", "c"} {
+		r = r.Put(member.Record{Key: key})
+	}
+	for prefix, want := range map[string]int{"": 4, "b/": 2, "b/2": 1, "bb": 0, "d": 0} {
+		if got := slices.Collect(r.Under(prefix)); len(got) != want {
+			t.Errorf("prefix %q: got %v, want %d records", prefix, got, want)
+		}
+	}
+}
+
 // BenchmarkPut changes one record of a table, and hashes the table.
 func BenchmarkPut(b *testing.B) {
 	for _, n := range []int{1, 250, member.MaxRecords} {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/member"
 )
 
 var errEnded = errors.New("ended")
@@ -58,13 +57,4 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 			t.Errorf("%d watchers are left", n)
 		}
 	})
-}
-
-func TestRecordsUnder(t *testing.T) {
-	table := member.Records{{Key: "a"}, {Key: "b/1"}, {Key: "b/2"}, {Key: "c"}}
-	for prefix, want := range map[string]int{"": 4, "b/": 2, "b/2": 1, "bb": 0, "d": 0} {
-		if got := recordsUnder(table, prefix); len(got) != want {
-			t.Errorf("prefix %q: got %v, want %d records", prefix, got, want)
-		}
-	}
 }

@@ -57,7 +57,7 @@ func TestLeaderWork(t *testing.T) {
 				// process is paused.
 				late := ledger.Refused()
 				if len(late) > 0 && s.Name != "leader pause" {
-					t.Errorf("leaders of the past went on: %v", late)
+					t.Errorf("former leaders continued: %v", late)
 				}
 			})
 		})

@@ -75,7 +75,7 @@ func TestRequestsThroughFailOver(t *testing.T) {
 			case err == nil && written[item] != 1:
 				t.Errorf("%s: answered, and %d times in the book", item, written[item])
 			case err != nil && !errors.Is(err, cluster.ErrUnknownOutcome) && written[item] > 0:
-				t.Errorf("%s: in the book, and the client was told %v", item, err)
+				t.Errorf("%s: in the book, but the client got %v", item, err)
 			case err != nil:
 				failed++
 			}

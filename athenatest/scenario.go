@@ -10,8 +10,8 @@ import (
 // Scenario is a series of faults while the program under test works.
 type Scenario struct {
 	Name string
-	// Play runs the scenario on a cluster of three or more, of which a majority and one more
-	// node run, and returns when the cluster is settled again.
+	// Play runs the scenario on a cluster of three or more nodes, while a majority
+	// and one more node run. It returns when the cluster is settled again.
 	Play func(c *Cluster)
 }
 

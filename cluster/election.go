@@ -22,7 +22,7 @@ const (
 	CauseCrash Cause = "crash"
 	// CauseSilence means that no message of the leader arrived for LeaderTimeout.
 	CauseSilence Cause = "silence"
-	// CauseHandOver means that the leader was told to leave, to hand over or to drain.
+	// CauseHandOver means that the leader was asked to leave, to hand over or to drain.
 	CauseHandOver Cause = "hand-over"
 	// CauseLeaseLost means that a majority did not answer the leader within its lease, or
 	// that its process stood still for that time.

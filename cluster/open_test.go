@@ -45,7 +45,7 @@ func TestCheckAddr(t *testing.T) {
 	}
 }
 
-// TestForbiddenPort: the error of a privileged port says what to do; other errors stay
+// TestForbiddenPort: the error of a privileged port names the remedy; other errors stay
 // unchanged.
 func TestForbiddenPort(t *testing.T) {
 	c := Config{Addr: "127.0.0.1:80"}

@@ -160,8 +160,8 @@ func (h hookedContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// endsBeforeMessagesLeave blocks the loop where it ends the term, for as long as a message
-// takes to be written, and checks that no message has left by then.
+// endsBeforeMessagesLeave blocks the loop where it ends the term, long enough for a message to be
+// written, and checks that no message has left.
 func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, step verb) {
 	t.Helper()
 	written := func() uint64 {

@@ -244,7 +244,7 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 			return statemachine.Output{Persist: &d, Send: []message.Message{hasty}}, nil
 		})
 		if !errors.Is(err, errBoom) {
-			t.Errorf("the caller was told %v, want the error of the store", err)
+			t.Errorf("the caller got %v, want the error of the store", err)
 		}
 		<-n.Done()
 		if got := n.net.Stats(); got.Dials != before.Dials {

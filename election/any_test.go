@@ -272,7 +272,7 @@ func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 			pause(t, alive/2)
 		}
 		if <-resigned == nil {
-			t.Error("it has resigned while the context of its work went on")
+			t.Error("it has resigned, but the context of its work has not ended")
 		}
 		first.ends(t, leader.ErrSuperseded)
 		if err := e.Close(t.Context()); err != nil {

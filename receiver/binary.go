@@ -45,7 +45,7 @@ func appendBinary(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
 }
 
 // encodesItself reports whether values of a type are sent by AppendBinary and UnmarshalBinary:
-// the type has both, and no method that msgpack would prefer. The error says what is wrong with
+// the type has both, and no method that msgpack would prefer. The error describes a fault of
 // these methods.
 func encodesItself(t reflect.Type) (bool, error) {
 	var (

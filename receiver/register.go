@@ -89,7 +89,7 @@ const (
 	// heartbeats still pass. Prefer another policy for types that may pile up in front of
 	// requests.
 	Block Policy = iota
-	// Drop drops the oldest waiting events, for types of which only the newest matter. A
+	// Drop drops the oldest waiting events, for types whose newest event matters alone. A
 	// sender that waits for the outcome of a dropped event gets ErrBusy. Like Reject, it
 	// is counted in Stats and not logged.
 	Drop

@@ -14,11 +14,11 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// nobody is a user without files.
-const nobody = 65534
+// unprivileged is the id of a user that owns no files.
+const unprivileged = 65534
 
-// asNobody calls do as an unprivileged user, since permissions do not apply to root.
-func (s scene) asNobody(do func()) {
+// asUnprivileged calls do as an unprivileged user, since permissions do not apply to root.
+func (s scene) asUnprivileged(do func()) {
 	s.t.Helper()
 	if os.Geteuid() != 0 {
 		do()
@@ -28,13 +28,13 @@ func (s scene) asNobody(do func()) {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, nobody, nobody)
+		return os.Lchown(path, unprivileged, unprivileged)
 	}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // the thread exits with the goroutine
-		if err := unix.Setfsuid(nobody); err != nil {
+		if err := unix.Setfsuid(unprivileged); err != nil {
 			s.t.Errorf("act as another user: %v", err)
 			return
 		}
@@ -91,7 +91,7 @@ func TestRunAndCheckAgreeOnPermissions(t *testing.T) {
 			path := s.file(r)
 			r.harm(s)
 			before := s.tree()
-			s.asNobody(func() { s.wantRefusal(r, path) })
+			s.asUnprivileged(func() { s.wantRefusal(r, path) })
 			s.wantUnchanged(before)
 		})
 	}

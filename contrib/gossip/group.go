@@ -42,7 +42,7 @@ type mark struct{ run, seq uint64 }
 // isAfter reports whether a is newer than b.
 func (a mark) isAfter(b mark) bool { return a.run > b.run || a.run == b.run && a.seq > b.seq }
 
-// proposal is a proposal and the time when it was made. The zero value is none.
+// proposal is a proposal and the time when it was made. The zero value means no proposal.
 type proposal struct {
 	member string
 	said   time.Time
@@ -142,7 +142,7 @@ func (g *group) queueMessage(now time.Time, l groupMessage) {
 }
 
 // sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It uses packets of
-// its own: memberlist would send the messages after its own, of which there are most when a
+// its own: memberlist would send these messages after its own, which are most numerous when the
 // network is partitioned and leaders are needed.
 func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	defer n.running.Done()

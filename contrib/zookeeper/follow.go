@@ -80,7 +80,7 @@ func (b *backend) isWatched(path string) bool {
 	return b.watches[path] != nil
 }
 
-// addWatch stores a new watch of the client; a nil event is none.
+// addWatch stores a new watch of the client; a nil event adds no watch.
 func (b *backend) addWatch(path string, event <-chan zk.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 const blockInterval = 200 * time.Millisecond
 
 // orderer stands for the ordering service: it makes a block every blockInterval, and sends the
-// blocks from a given number on to whoever connects.
+// blocks from a given number on to each client that connects.
 type orderer struct {
 	say   func(format string, args ...any)
 	began time.Time

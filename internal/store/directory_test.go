@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// serviceUser is the user to whom root gives a directory in these tests.
+// serviceUser is the user that owns the directories of these tests, which run as root.
 const serviceUser = 65534
 
 // giveDir gives a directory and its files to the user of a service. It reports whether the test

@@ -80,7 +80,7 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		a.Notify(addrB, make([]byte, wire.MinKeepAliveBytes))
 		err := a.nextReport(t, mesh.ReportLost)
 		if took := time.Since(start); took != 2*delay {
-			t.Errorf("the end of the connection was told after %v, want %v: %v", took, 2*delay, err)
+			t.Errorf("the end of the connection was reported after %v, want %v: %v", took, 2*delay, err)
 		}
 		start = time.Now()
 		a.Notify(addrB, []byte("again"))

@@ -290,7 +290,7 @@ func (c *conn) released(id uint32) error {
 	return nil
 }
 
-// forgetIfDone forgets a bulk stream of which both directions have ended.
+// forgetIfDone forgets a bulk stream once both directions have ended.
 func (c *conn) forgetIfDone(s *stream) {
 	if s.id < uint32(transport.Kinds) || !s.done() {
 		return
@@ -424,8 +424,8 @@ func (c *conn) cause() error {
 	return c.err
 }
 
-// checkAlive sends a sign of life, and ends a connection of which one lane hears nothing: a
-// firewall can lose the state of one of them.
+// checkAlive sends a sign of life, and ends the connection if one of its lanes hears nothing: a
+// firewall can lose the state of a single lane.
 func (c *conn) checkAlive() {
 	c.mu.Lock()
 	if c.err == nil {

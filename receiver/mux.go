@@ -109,8 +109,6 @@ type HandlerError struct {
 	Text   string         // of the handler's error; the member may send any text
 }
 
-// Error returns one short line of printable text. Text has the whole text.
-
 // Error returns one short line. Text has the whole text.
 func (e *HandlerError) Error() string {
 	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, safetext.PeerText(e.Text))

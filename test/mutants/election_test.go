@@ -38,7 +38,7 @@ var election = []Mutant{
 			Old:  "case m.followsHealthy() && from.Address != m.leader.Leader:\n",
 			New:  "case false:\n",
 		}, {
-			File: "statemachine/inquiry.go",
+			File: "statemachine/electionstart.go",
 			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {",
 			New:  "if !m.shouldElect() {",
 		}},
@@ -123,7 +123,7 @@ var election = []Mutant{
 			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
 			New:  "\tcase m.role == member.Leading:\n",
 		}, {
-			File: "statemachine/inquiry.go",
+			File: "statemachine/electionstart.go",
 			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {",
 			New:  "if !m.shouldElect() {",
 		}},
@@ -152,7 +152,7 @@ var election = []Mutant{
 		Name: "asked-follower-leaves",
 		Rule: "6, 2: a query about the health of a leader does not disturb its followers",
 		Edits: []Edit{{
-			File: "statemachine/inquiry.go",
+			File: "statemachine/electionstart.go",
 			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
 			New: "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n" +
 				"\tif m.role == member.Following && m.leader.Chosen {\n" +
@@ -289,7 +289,7 @@ var election = []Mutant{
 		Name: "stands-while-it-hands-over",
 		Rule: "6, leaving leader: a leader does not stand again before its hand-over has ended",
 		Edits: []Edit{{
-			File: "statemachine/inquiry.go",
+			File: "statemachine/electionstart.go",
 			Old:  "\t\tm.operator.handOverUntil.IsZero() && !m.followsHealthy() &&",
 			New:  "\t\t!m.followsHealthy() &&",
 		}},
@@ -298,7 +298,7 @@ var election = []Mutant{
 		Name: "drained-never-stands",
 		Rule: "6, drained: a drained voter stands if no other voter does",
 		Edits: []Edit{{
-			File: "statemachine/inquiry.go",
+			File: "statemachine/electionstart.go",
 			Old:  "return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())",
 			New:  "return m.now.Add(m.timing.drainedTimeout() + m.turnDelay())",
 		}},

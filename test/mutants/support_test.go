@@ -197,7 +197,7 @@ var support = []Mutant{
 			Old:  "\tm.records.until = time.Time{}\n",
 			New:  "",
 		}, {
-			File: "statemachine/records.go",
+			File: "statemachine/ownrecords.go",
 			Old:  " || e.Clock <= m.trustFrom {",
 			New:  " {",
 		}},

@@ -146,8 +146,8 @@ func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	}
 }
 
-// A follower that another node bound while it was cut off returns to its former leader in a version
-// above its bound.
+// A follower that was cut off, and that another node bound to a later version meanwhile, returns to
+// its former leader, which then leads a version above the bound.
 func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -173,8 +173,7 @@ func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
 	}
 }
 
-// "Nothing of this expires", "a claim that is heard drops nothing", and a restart loses
-// nothing.
+// A promise never expires, and neither a claim nor a restart drops it.
 func TestAPromiseNeverExpires(t *testing.T) {
 	b := aVoter(t, 3)
 	p := pre(2, 9)
@@ -209,7 +208,7 @@ func TestAnAcceptedValueIsShownAfterARestart(t *testing.T) {
 	}
 }
 
-// "Held state (a leader's own too)": each revision is in the output that sends it.
+// A leader saves each revision in the output that sends it.
 func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
@@ -219,8 +218,8 @@ func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// A leader that proposes above a bound member may have to adopt another leader, which it then
-// follows.
+// A leader that proposes itself above a bound member may have to adopt the value of another
+// candidate, which it then follows.
 func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 	b := aLeader(t, 3)
 	b.hand(event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}))
@@ -255,7 +254,8 @@ func TestABoundLeaderReactivatesNoMember(t *testing.T) {
 	}
 }
 
-// A follower that accepted another leader leaves its own, whose acks it will not believe.
+// A follower that accepted another candidate leaves its leader, because it will ignore that
+// leader's acks.
 func TestAFollowerThatAcceptedAnotherLeavesItsLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// BenchmarkSteady measures a virtual second of five nodes at rest, all messages included, with a
+// BenchmarkSteady measures one virtual second of five idle nodes, including all messages, with a
 // heartbeat of 100 ms.
 func BenchmarkSteady(b *testing.B) {
 	bus := newBus(&testing.T{}, 5, 5)

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// bus is a cluster of machines with a virtual clock. Every message takes one latency, unless its
-// link is cut. Package sim adds faults; here each test controls the steps.
+// bus is a cluster of machines with a virtual clock. A message takes one latency, or is lost if its
+// link is cut. Package sim adds random faults; here each test controls the steps.
 type bus struct {
 	t       *testing.T
 	now     time.Time
@@ -60,7 +60,7 @@ var lan = message.Timings{
 	RetryInterval:     500 * time.Millisecond,
 }
 
-// newBus makes a cluster of size nodes n1, n2, ...; the first are seeds. No node is started.
+// newBus returns a bus of size nodes n1, n2, ...; the first ones are seeds. It starts none of them.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := &bus{t: t, now: epoch, latency: time.Millisecond, size: size, timings: lan}
@@ -84,7 +84,7 @@ func addr(i int) member.Address {
 	return member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
 }
 
-// start starts nodes, each in a new run on its store.
+// start starts a new run of each node on its store.
 func (b *bus) start(ids ...int) {
 	b.t.Helper()
 	for _, i := range ids {
@@ -225,8 +225,7 @@ func (b *bus) quorate() int {
 	return found
 }
 
-// settled reports whether a quorate leader exists, and every running node
-// follows it with n active members.
+// settled reports whether all running nodes follow one quorate leader and it has n active members.
 func (b *bus) settled(active int) bool {
 	b.t.Helper()
 	l := b.quorate()

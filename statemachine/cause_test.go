@@ -24,7 +24,7 @@ func lost(t *testing.T, traces []statemachine.Trace) statemachine.Trace {
 	return traces[i]
 }
 
-// TestEachLossHasACause checks the causes at a follower of n2.
+// TestEachLossHasACause checks the cause that a follower of n2 traces for each way to lose it.
 func TestEachLossHasACause(t *testing.T) {
 	voted := state(3, 4, 0, 2)
 	for _, tc := range []struct {
@@ -79,7 +79,7 @@ func TestEachLossHasACause(t *testing.T) {
 	}
 }
 
-// TestEachStepDownHasACause includes the rules of a conflict.
+// TestEachStepDownHasACause checks the cause of each step-down, including those of a conflict.
 func TestEachStepDownHasACause(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -149,8 +149,8 @@ func TestCausesHaveNames(t *testing.T) {
 	}
 }
 
-// TestALateHeartbeatIsTraced checks that a late heartbeat of a leader or member is traced once per
-// interval and a half.
+// TestALateHeartbeatIsTraced checks that a late heartbeat of a leader or a member is traced once
+// per one and a half intervals.
 func TestALateHeartbeatIsTraced(t *testing.T) {
 	late := func(b *bus) (n int) {
 		for end := b.now.Add(b.timings.HeartbeatInterval * 2); b.now.Before(end); {

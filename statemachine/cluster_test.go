@@ -22,8 +22,8 @@ func (b *bus) seededBy(seeds []int, nodes ...int) {
 	}
 }
 
-// twoClusters returns n1 to n3 and n4 to n6, two clusters of three that each have a leader, with
-// the same number of members, name and version.
+// twoClusters returns a bus with two clusters, n1 to n3 and n4 to n6. Each has a leader, and both
+// have the same number of members, name and version.
 func twoClusters(t *testing.T) *bus {
 	t.Helper()
 	b := newBus(t, 3, 3)
@@ -48,8 +48,8 @@ func (b *bus) follow(nodes ...int) bool {
 	}) && slices.ContainsFunc(nodes, func(i int) bool { return addr(i) == leader })
 }
 
-// The founding creates the cluster id, which each state carries through elections, restarts and new
-// members. Another founding creates another id.
+// The founding creates the cluster id. Every later state keeps it, across elections, restarts and
+// new members. Another founding creates another id.
 func TestAClusterKeepsTheIDOfItsFounding(t *testing.T) {
 	b := twoClusters(t)
 	id := b.nodes[0].durable.Held.Cluster
@@ -70,15 +70,15 @@ func TestAClusterKeepsTheIDOfItsFounding(t *testing.T) {
 	}
 }
 
-// Two clusters have the same secret, the default name and equal sizes. A node of the first is
-// restarted with a seed of the second in its list. No node stops, the second cluster keeps its
-// leader and version, and the node returns to its own cluster.
+// Two clusters have the same secret, the default name and equal sizes. A node of the first restarts
+// with a seed of the second in its list. No node stops, the second cluster keeps its leader and
+// version, and the node returns to its own cluster.
 func TestASeedOfAnotherClusterChangesNothing(t *testing.T) {
 	for _, i := range []int{0, 1, 2} {
 		b := twoClusters(t)
 		before := b.view(3)
 		b.crash(i)
-		b.seededBy([]int{0, 1, 2, 3}, i) // more seeds than members, which no cluster allows
+		b.seededBy([]int{0, 1, 2, 3}, i) // more seeds than members: invalid for a cluster
 		b.start(i)
 		b.until(2*b.timings.TTLTimeout, "both clusters as before", func() bool {
 			return b.follow(0, 1, 2) && b.follow(3, 4, 5)
@@ -99,8 +99,8 @@ func TestASeedOfAnotherClusterChangesNothing(t *testing.T) {
 	}
 }
 
-// hostile lists messages of a process that knows the secret but is no member. Each once did lasting
-// harm.
+// hostile lists messages from a process that knows the secret but is not a member. Each of them
+// once did lasting harm.
 func hostile() map[string]message.Message {
 	forged := event(7, chosen(4, 7), message.SeedKeepAlive{})
 	relieve := event(7, member.Claim{}, message.LeaderRelieve{Winner: chosen(5, 7)})
@@ -129,8 +129,8 @@ func hostile() map[string]message.Message {
 	return all
 }
 
-// One message of a process that is no member does no lasting harm: the leader keeps leading,
-// followers keep their state, and so does the version of the next election.
+// One message from a process that is not a member does no lasting harm: the leader keeps leading, a
+// follower keeps its state, and a voter proposes the next version.
 func TestOneFrameOfAStrangerDoesNoHarm(t *testing.T) {
 	for name, in := range hostile() {
 		b := aQuorateLeader(t, 5) // not full
@@ -157,8 +157,8 @@ func TestOneFrameOfAStrangerDoesNoHarm(t *testing.T) {
 	}
 }
 
-// A voter was away while others held more elections than a proposal may skip versions. It votes
-// with them again, because it believes another voter about what was chosen.
+// A voter misses more elections than the number of versions that a proposal may skip. It still
+// votes afterwards, because it trusts the state that another voter shows.
 func TestAVoterThatWasAwayForLongVotes(t *testing.T) {
 	b := aVoter(t, 3)
 	p := pre(2, 1<<20)
@@ -169,8 +169,8 @@ func TestAVoterThatWasAwayForLongVotes(t *testing.T) {
 	}
 }
 
-// A node with a memory store holds a state of a cluster that the others have founded again. It
-// learns that from the answers to its queries, and starts a new run.
+// A node with a memory store holds the state of an old cluster that the others have replaced by
+// founding a new one. The answers to its queries show this, and it starts a new run.
 func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	b := formed(t, 3, 3)
 	for _, n := range b.nodes {
@@ -191,8 +191,8 @@ func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	}
 }
 
-// A seed that holds nothing hears the leaders of two clusters that list it. What it reports about
-// them deposes no leader that holds a state.
+// A seed that holds nothing is listed by two clusters and hears both of their leaders. The claims
+// that it passes on depose no leader that holds a state.
 func TestAClaimFromASeedWithoutAStateDoesNotCount(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for _, body := range []message.Body{

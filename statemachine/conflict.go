@@ -9,15 +9,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// handleClaimFrom handles a claim that came with a message if the sender is trusted.
+// handleClaimFrom handles the claim in a message if the sender is trusted.
 func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
 	if m.isTrustedSender(in) {
 		m.handleClaim(c, in.From.Address)
 	}
 }
 
-// handleClaim compares a claim with the leader of this node and joins the better one (protocol.md
-// 7). from is the sender.
+// handleClaim compares a claim sent by from with the leader of this node and joins the better one
+// (protocol.md 7).
 func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped,
@@ -27,7 +27,8 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 		c == m.join.unresponsive:
 		return
 	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
-		// Other nodes notice the loss later. Their claims do not bring the leader back.
+		// Nodes that have not noticed the loss yet still send this claim, which must not bring the
+		// leader back.
 		return
 	case m.role == member.Seeking && (c == m.join.refused || m.awaitsAnswer(c, from)):
 		return
@@ -47,9 +48,9 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	}
 }
 
-// awaitsAnswer reports whether a leader at least as good as c was asked for a place and may still
-// answer. If that leader repeats its claim HeartbeatInterval after the request, the request or
-// the answer was lost, unless it answered that this node has to wait.
+// awaitsAnswer reports whether this node asked a leader at least as good as c for a place and may
+// still get an answer. If that leader repeats its claim HeartbeatInterval after the request, the
+// request or the answer was lost, unless it answered that this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.join
 	if s.target.IsZero() || c.BetterThan(s.target) {
@@ -70,8 +71,8 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 	m.send(in.From.Address, message.SeedKeepAliveAck{})
 }
 
-// stepDown gives up leadership. All members get ReJoinCluster, joining ones too (case4 of the
-// original design). This run never leads this version again.
+// stepDown gives up leadership and sends ReJoinCluster to all members, including joining ones
+// (case4 of the original design). This run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader
 	members := addresses(m.shownState().Roster)
@@ -80,8 +81,8 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
-	// Sent after the leadership ended, so that the headers carry no claim and the receivers do
-	// not join again.
+	// Sent after the leadership has ended, so the headers carry no claim, and the receivers do not
+	// ask this node for a place.
 	for _, to := range m.targets(members) {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
@@ -93,8 +94,8 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	m.askForPlace(winner)
 }
 
-// onReJoin leaves a leader that gave up. It ends this node's support for exactly that leadership
-// of that run.
+// onReJoin leaves a leader that gave up its leadership, and joins the winner if there is one. It
+// ends this node's support for exactly that leadership of that run.
 func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	cause := CauseLease // or the leader voted for another one
 	if !b.Winner.IsZero() {
@@ -109,8 +110,8 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	m.handleClaimFrom(in, b.Winner)
 }
 
-// leaveGivenUp ends this node's support for a leadership that the sender gave up, and leaves it. It
-// drops the message and returns false if the leadership was not the sender's.
+// leaveGivenUp leaves a leadership that the sender gave up, and ends this node's support for it. If
+// the leadership was not the sender's, it drops the message and returns false.
 func (m *Machine) leaveGivenUp(
 	in message.Message, given member.Claim, cause Cause, pause time.Duration,
 ) bool {

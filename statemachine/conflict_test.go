@@ -21,7 +21,7 @@ import (
 func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		own  member.Claim // of n2, which is followed
+		own  member.Claim // the claim of n2, which n1 follows
 		at   func(*testing.T) *bus
 		in   member.Claim
 		wins bool
@@ -69,9 +69,9 @@ func softFollower(t *testing.T) *bus {
 	return b
 }
 
-// "[...] or steps down, with ReJoinCluster to all its members in every status,
-// and joins the better one." Case4 of the original: joining ones too, and those
-// that wait for a place.
+// A leader that steps down sends ReJoinCluster to all members in every status (case4 of the
+// original design), including joining ones and nodes that wait for a place, and joins the better
+// leader.
 func TestCase4ALosingLeaderTellsMembersInEveryStatus(t *testing.T) {
 	s := state(5, 4, 0, 0)
 	s.Roster[2].Status = member.Unreachable
@@ -100,7 +100,8 @@ func TestCase4ALosingLeaderTellsMembersInEveryStatus(t *testing.T) {
 	}
 }
 
-// A member that gets ReJoinCluster joins the winner immediately; without a winner it has no leader.
+// A member that receives ReJoinCluster joins the winner immediately; without a winner it has no
+// leader.
 func TestReJoinClusterLeadsToTheWinner(t *testing.T) {
 	b := supporter(t)
 	rejoin := message.ReJoinCluster{GivenUp: chosen(3, 1), Winner: chosen(5, 2)}
@@ -136,8 +137,8 @@ func TestABetterClaimIsTheAnswer(t *testing.T) {
 	}
 }
 
-// "Claims are old when they arrive": a claim below the held version is ignored, and later
-// claims of others do not bring back a lost leader.
+// "Claims are old when they arrive": a claim below the held version is ignored, and later claims by
+// other nodes do not bring back a lost leader.
 func TestOldClaimsAreIgnored(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"below what is held":        event(2, chosen(2, 2), message.SeedKeepAliveAck{}),
@@ -202,8 +203,8 @@ func TestTwoProvisionalGroupsBecomeOne(t *testing.T) {
 	}
 }
 
-// A provisional leader with an inflated version that returns does not disturb a chosen leader
-// (section 12).
+// A returning provisional leader with an inflated version does not disturb a chosen leader (section
+// 12).
 func TestAProvisionalLeaderDisturbsNoMember(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

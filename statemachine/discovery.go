@@ -13,26 +13,26 @@ import (
 // joinState is the search for a leader (protocol.md 4). It proceeds in rounds of about
 // RetryInterval.
 type joinState struct {
-	id         uint64    // of the present round
+	id         uint64    // of the current round
 	roundStart time.Time // when the round began
 	nextAt     time.Time // when the next round begins
 	since      time.Time // when the first round began; zero while there is a leader
-	widenAt    time.Time // when further seeds are asked in this round; zero for never
-	widened    int       // number of seeds asked besides the greatest
+	widenAt    time.Time // when to ask further seeds in this round; zero if never
+	widened    int       // number of seeds asked in addition to the greatest
 	widenBy    int       // number of further seeds to ask at a time
 	// newCluster is set if another node that holds no state answered in this round.
 	newCluster bool
-	// turnAt is when this seed may ask all others; zero once it did.
+	// turnAt is when this seed may ask all others; zero once it has.
 	turnAt time.Time
-	// askedAllAt is since when all seeds are asked; zero if they are not.
+	// askedAllAt is when this seed began to ask all others; zero if it has not.
 	askedAllAt time.Time
-	answers    []answer // the newest of each seed
-	// target is the claim of the leader that was asked for a place; zero for none.
+	answers    []answer // the newest answer of each seed
+	// target is the claim of the leader that this node asked for a place; zero if none.
 	target member.Claim
 	// suspected is the leader that was just lost. Claims of other nodes do not bring it back.
 	suspected member.Claim
-	// refused is the leader that refused a place in this round. It is not asked again before the
-	// next round, even if other nodes name it.
+	// refused is the leader that refused this node a place in this round. It is not asked again
+	// before the next round, even if other nodes name it.
 	refused member.Claim
 	// unresponsive is a provisional leader whose messages arrive but which does not answer. Its
 	// claims are ignored.
@@ -45,7 +45,7 @@ type joinState struct {
 	askers        []asker
 }
 
-// answer is what another seed last showed in a query or a response.
+// answer is what another seed showed in its last query or response.
 type answer struct {
 	seed  member.Address
 	at    time.Time
@@ -94,7 +94,7 @@ func (m *Machine) tickJoin() {
 	}
 }
 
-// tickWiden asks further seeds if the round has brought no answer yet.
+// tickWiden asks further seeds if this round has brought no answer yet.
 func (m *Machine) tickWiden() {
 	if m.role != member.Seeking {
 		return
@@ -114,9 +114,9 @@ func (m *Machine) tickWiden() {
 	}
 }
 
-// mayAskAll reports whether this node asks all known nodes immediately. Of many seeds, one lets
-// those with greater addresses go first: on a busy machine no answer arrives in time, and all of
-// them would declare themselves together.
+// mayAskAll reports whether this node may ask all known nodes now. If there are many seeds, each
+// lets those with greater addresses go first. Otherwise, on a machine that is too busy to answer in
+// time, all of them would declare themselves together.
 func (m *Machine) mayAskAll() bool {
 	if !m.heldNumber().IsZero() || len(m.targets(m.cfg.Seeds)) == 0 {
 		return true
@@ -133,7 +133,8 @@ func (m *Machine) takesTurns() bool {
 	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.heldNumber().IsZero()
 }
 
-// askAllDelay returns how long this seed, one of many, lets greater ones go first.
+// askAllDelay returns how long this seed, one of many, waits for seeds with greater addresses
+// before it asks all others.
 func (m *Machine) askAllDelay() time.Duration {
 	greater := 0
 	for _, s := range m.cfg.Seeds {
@@ -159,10 +160,10 @@ func (m *Machine) askAll() {
 	}
 }
 
-// widenRound asks seeds besides the greatest, different ones each time: one at first, and twice
-// as many after each round without an answer. A seed that may declare itself keeps asking one at
-// a time: all seeds that start together ask, and on a busy machine each further query costs a
-// connection and gets no answer in time.
+// widenRound asks further seeds, different ones each time: one in the first round, and twice as
+// many after each round without an answer. A seed that may declare itself asks only one at a time.
+// All seeds that start together ask, and on a busy machine each further query costs a connection
+// but brings no answer in time.
 func (m *Machine) widenRound() {
 	others := m.seedsByRank()[1:]
 	if m.join.widenBy >= len(others) {
@@ -200,8 +201,8 @@ func (m *Machine) joinDeadline(d *deadline) {
 	}
 }
 
-// onLeaderQuery answers with the present leader. If this node has none, it answers again when it
-// finds one within the asker's round.
+// onLeaderQuery answers with the current leader. If there is none, it answers again once there is
+// one, provided that the asker's round is still open.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
 	m.learnIfEmpty(b.Held)
@@ -214,8 +215,8 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 		func(o asker) bool { return o.addr == a.addr })
 }
 
-// replaceOrAppend returns list with e in the place of the element that is the same, or appended if
-// there are fewer than limit.
+// replaceOrAppend replaces the element of list for which isSame returns true by e. If there is
+// none, it appends e, unless list already has limit elements.
 func replaceOrAppend[E any](list []E, e E, limit int, isSame func(E) bool) []E {
 	if i := slices.IndexFunc(list, isSame); i >= 0 {
 		list[i] = e
@@ -225,7 +226,8 @@ func replaceOrAppend[E any](list []E, e E, limit int, isSame func(E) bool) []E {
 	return list
 }
 
-// answerAskers answers the nodes that asked in vain and whose rounds are still open.
+// answerAskers answers the nodes that asked before there was a leader and whose rounds are still
+// open.
 func (m *Machine) answerAskers() {
 	for _, a := range m.join.askers {
 		if m.isRoundOpen(a) {
@@ -235,27 +237,27 @@ func (m *Machine) answerAskers() {
 	m.join.askers = nil
 }
 
-// isRoundOpen reports whether the round of a may still be open.
+// isRoundOpen reports whether a's round may still be open.
 func (m *Machine) isRoundOpen(a asker) bool {
 	return m.now.Sub(a.at) < m.timing.longestRound()
 }
 
-// onLeaderResponse records that a node has no leader. A claim is handled with the header.
+// onLeaderResponse records that a node has no leader. A claim, if any, is handled with the header.
 func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
 	if m.role != member.Seeking || b.ID != m.join.id {
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
 	if in.Claim.IsZero() && b.Held.IsZero() {
-		// The cluster is new, and the sender answers again as soon as there is a leader. A node
-		// that holds a state may be cut off from the leader, so its answer does not end the
+		// The cluster is new, and the sender will answer again as soon as there is a leader. A
+		// sender that holds a state may be cut off from its leader, so its answer does not end the
 		// round.
 		m.join.widenAt, m.join.newCluster = time.Time{}, true
 	}
 	m.noteSeedAnswer(in, b.Held)
 }
 
-// noteSeedAnswer records what a seed showed in a query or a response.
+// noteSeedAnswer records what a seed showed in a query or response.
 func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 	if !in.Claim.IsZero() {
 		if in.Claim.Leader != m.self.Address && in.Claim != m.join.suspected &&
@@ -283,7 +285,7 @@ func (m *Machine) tickUnresponsive() {
 	}
 }
 
-// noteResponse accepts an unresponsive leader again when it answers.
+// noteResponse accepts an unresponsive leader again once it answers.
 func (m *Machine) noteResponse(in message.Message) {
 	switch in.Body.(type) {
 	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for starts without the seeds of the greatest addresses: protocol.md 4, 5 and 11, L2.
+// Tests for starts without the seeds with the greatest addresses (protocol.md 4, 5 and 11, L2).
 
 // byRank returns the seeds by descending address.
 func (b *bus) byRank() []int {
@@ -27,7 +27,8 @@ func (b *bus) byRank() []int {
 	return out
 }
 
-// ledByOne reports whether there is a quorate leader that all running nodes but some follow.
+// ledByOne reports whether there is a quorate leader that all running nodes follow, except those in
+// but.
 func (b *bus) ledByOne(but []int) bool {
 	b.t.Helper()
 	l := b.quorate()
@@ -46,14 +47,14 @@ func (b *bus) dice(trial uint64) {
 	}
 }
 
-// mute drops all messages of some nodes.
+// mute drops all messages sent by the given nodes.
 func (b *bus) mute(which []int) {
 	b.cut = func(m message.Message) bool {
 		return slices.ContainsFunc(which, func(i int) bool { return addr(i) == m.From.Address })
 	}
 }
 
-// withoutGreatest returns the bound of L2 for a fresh cluster without its d greatest seeds.
+// withoutGreatest returns the bound of L2 for a new cluster whose d greatest seeds are missing.
 func (b *bus) withoutGreatest(d int) time.Duration {
 	retry, beat := b.timings.RetryInterval, b.timings.HeartbeatInterval
 	if len(b.seeds) <= 5 {
@@ -87,7 +88,7 @@ func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// As above, with seeds that start one after the other and have different jitter.
+// The same with seeds that start one after another and have different jitter.
 func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for trial := range uint64(100) {
 		draw := rand.New(rand.NewPCG(trial, 1))
@@ -96,7 +97,7 @@ func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 		dead := 1 + draw.IntN(max((seeds-1)/2, 1))
 		b := newBus(t, size, seeds)
 		if seeds-dead < member.Quorum(seeds) || size-dead < member.Quorum(size) {
-			continue // no node may found
+			continue // no founding is possible
 		}
 		b.dice(trial)
 		gone := b.byRank()[:dead]
@@ -118,8 +119,8 @@ func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// A machine takes 8 ms for each connection, one after the other; the greatest seed alone gets 50 of
-// them. A node without an answer must not increase the load.
+// A machine handles connections one at a time, 8 ms each, and the greatest seed alone gets 50 of
+// them. A node that gets no answer must not add to the load.
 func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	b := newBus(t, 50, 50)
 	b.dice(1)
@@ -189,8 +190,8 @@ func TestNewNodeJoinsWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// A provisional leader sends its claim to more nodes each time (5), so that two of them learn of
-// each other even if the greatest is dead.
+// A provisional leader sends its claim to more nodes each time (section 5), so two provisional
+// leaders learn of each other even if the greatest seed is dead.
 func TestIslandsWithoutTheGreatestSeedFindEachOther(t *testing.T) {
 	b := newBus(t, 100, 100)
 	alive := b.byRank()[40:]
@@ -209,8 +210,8 @@ func TestIslandsWithoutTheGreatestSeedFindEachOther(t *testing.T) {
 	b.until(2*b.timings.HeartbeatInterval, "leader of all", func() bool { return b.ledByOne(nil) })
 }
 
-// "A provisional leader that [...] does not answer": the greatest seed can send but not receive, so
-// that it declares itself and admits no node.
+// A provisional leader that does not answer is given up: the greatest seed can send but not
+// receive, so it declares itself and admits no node.
 func TestFormationWithoutASeedThatIsDeaf(t *testing.T) {
 	for _, tc := range []struct {
 		size, seeds int
@@ -235,7 +236,7 @@ func TestFormationWithoutASeedThatIsDeaf(t *testing.T) {
 	}
 }
 
-// "[...] until it answers": then it is a provisional leader like any other.
+// An unresponsive leader that answers again is a provisional leader like any other.
 func TestAProvisionalLeaderThatAnswersAgainIsJoined(t *testing.T) {
 	b := newBus(t, 5, 3)
 	b.cut = func(m message.Message) bool { return m.To == addr(2) }

@@ -61,8 +61,8 @@ func (m *Machine) dispatch(in message.Message) {
 	}
 }
 
-// admit applies the receive rule that is common to all messages: the sender, its cluster and its
-// run. It reports whether the message is to be dispatched.
+// admit applies the part of the receive rule that is common to all messages: it checks the sender,
+// its cluster and its run. It reports whether to dispatch the message.
 func (m *Machine) admit(in message.Message) bool {
 	switch {
 	case in.To != m.self.Address:
@@ -85,7 +85,7 @@ func (m *Machine) admit(in message.Message) bool {
 		in.From.Incarnation < e.Incarnation {
 		m.drop(in, message.ReasonEarlierRun)
 		if in.Body.Kind() == message.KindJoinClusterRequest {
-			// That run was replaced while it was cut off, and must learn it.
+			// The sender's run was replaced while it was cut off, and the sender must learn that.
 			m.send(in.From.Address, message.JoinClusterResponse{
 				Reason: message.ReasonOldIncarnation, Known: e.Incarnation,
 			})
@@ -135,8 +135,8 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// isTrustedAddress reports whether states, claims and proposals from address a count: a seed, a
-// member of the held roster, or the leader that this node follows or asked for a place. A node
+// isTrustedAddress reports whether this node accepts states, claims and proposals from address a: a
+// seed, a member of the held roster, or the leader that it follows or asked for a place. A node
 // without a chosen leader for TTLTimeout trusts every address, because every address that it knew
 // may have been replaced.
 func (m *Machine) isTrustedAddress(a member.Address) bool {
@@ -153,9 +153,9 @@ func (m *Machine) outOfTouch() bool {
 	return !since.IsZero() && m.due(since.Add(m.timing.TTLTimeout))
 }
 
-// isTrustedSender reports whether claims sent with the message count. A node that holds no state
-// trusts every sender: a leader that is not a seed must reach a seed that lost its store before
-// that seed founds another cluster.
+// isTrustedSender reports whether this node accepts the claims in the message. A node that holds no
+// state trusts every sender: a leader that is not a seed must reach a seed that lost its store
+// before that seed founds another cluster.
 func (m *Machine) isTrustedSender(in message.Message) bool {
 	if m.clusterID().IsZero() {
 		return true

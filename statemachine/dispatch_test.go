@@ -12,18 +12,18 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A refusal is a message that a node must not act upon, and its response.
+// A refusal is a message that n1 must not act upon, and the response that it must send.
 type refusal struct {
 	name    string
 	reason  message.Reason
 	refused bool // answered with a refusal; otherwise dropped
 	at      func(*testing.T) *bus
 	event   func(*bus) message.Message
-	sends   []string // what is sent in answer; nil for nothing
+	sends   []string // what n1 sends in answer; nil if nothing
 }
 
-// An event based on an observation "is dropped if the receiver's own observation differs.
-// Each drop has a named reason" (protocol.md 2). Every reason is reached by a named test.
+// An event based on an observation "is dropped if the receiver's own observation differs. Each drop
+// has a named reason" (protocol.md 2). Some test must reach every reason.
 func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true
@@ -119,7 +119,7 @@ func refusalsOfHeaders() []refusal {
 	}}
 }
 
-// otherCluster differs from ourCluster.
+// otherCluster is the id of another cluster.
 var otherCluster = member.ClusterID{2}
 
 // ofCluster returns a message of a node that holds a state of another cluster.
@@ -213,7 +213,8 @@ func boundLeader(t *testing.T) *bus {
 	return b
 }
 
-// provisionalWithRoster returns n1, which holds a roster and gets no answer from its members.
+// provisionalWithRoster returns n1, a provisional leader that holds a roster and gets no answer
+// from its members.
 func provisionalWithRoster(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
@@ -243,7 +244,7 @@ func refusalsOfJoinAnswers() []refusal {
 		at: func(t *testing.T) *bus {
 			b := aVoter(t, 3)
 			b.hand(event(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))))
-			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // n1 asks, and shows its bound
+			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // n1 asks and shows its bound
 			return b
 		},
 		event: fixed(1, chosen(4, 1), accepted),
@@ -341,7 +342,7 @@ func refusalsByFollowers() []refusal {
 	}}
 }
 
-// refusalsOfStates lists refusals of whole states, which followers take.
+// refusalsOfStates lists whole states that a node must not take.
 func refusalsOfStates() []refusal {
 	return []refusal{{
 		name: "a state below the bound", reason: message.ReasonBound, at: boundFollower,
@@ -407,7 +408,7 @@ func withMember(s member.State, i int) member.State {
 	return s
 }
 
-// boundFollower returns aFollower of n2 that also accepted n2 for version 5.
+// boundFollower returns aFollower of n2 after it accepted n2 for version 5.
 func boundFollower(t *testing.T) *bus {
 	t.Helper()
 	b := aFollower(t, 3)
@@ -418,7 +419,7 @@ func boundFollower(t *testing.T) *bus {
 	return b
 }
 
-// pre and formal return the first proposals of node i for a version.
+// pre and formal return the first pre or formal proposal of node i for a version.
 func pre(i int, version uint64) message.Proposal {
 	return message.Proposal{Stage: message.Pre, ID: ballot(i, version, 1), Held: number(3, 1)}
 }
@@ -502,7 +503,7 @@ func refusalsByVoters() []refusal {
 	}}
 }
 
-// supporter returns aFollower that got a stamped ack of n2.
+// supporter returns aFollower after it got a stamped ack from n2.
 func supporter(t *testing.T) *bus {
 	t.Helper()
 	b := aFollower(t, 3)
@@ -567,7 +568,8 @@ func refusalsOfFormal() []refusal {
 	return cases
 }
 
-// formalOnOld proposes a version that all nodes hold, based on the version before.
+// formalOnOld returns a formal proposal for a version that all nodes hold already, based on the
+// version before it.
 func formalOnOld(version uint64) message.Proposal {
 	p := formal(2, version, state(3, version, 0, 2))
 	p.Base = number(version-1, 0)

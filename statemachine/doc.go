@@ -5,8 +5,9 @@
 // the specification.
 //
 // The owner of a [Machine] calls Step for each message, Advance when Deadline has passed, and the
-// operator's methods (Leave, Transfer, Drain). Each call returns an [Output], whose fields are
-// applied in their order. All calls are made from one goroutine, with a now that never decreases.
+// operator's methods (Leave, Transfer, Drain). Each call returns an [Output], whose fields the
+// owner applies in order. The owner makes all calls from one goroutine, with a now that never
+// decreases.
 //
-// The API may change until version 1 of the module. Programs use package cluster.
+// Programs use package cluster. This API may change until version 1 of the module.
 package statemachine

@@ -13,11 +13,11 @@ import (
 // proposerState is the proposer of this node and its timers (protocol.md 6).
 type proposerState struct {
 	paxos.Proposer
-	deadline time.Time // of the attempt in progress
+	deadline time.Time // of the current attempt
 	at       time.Time // earliest start of a founding, or of an election above this leader's version
 }
 
-// isProposing reports whether an attempt is in progress.
+// isProposing reports whether there is an attempt in progress.
 func (m *Machine) isProposing() bool { return !m.propose.Attempt.IsZero() }
 
 // startElection starts an election of one of the candidates.
@@ -26,8 +26,8 @@ func (m *Machine) startElection(candidates ...member.Address) {
 	m.sendProposal()
 }
 
-// sendProposal starts the present stage of the attempt: it votes itself and sends the proposal to
-// the voters, in the formal stage also to those of the proposed state.
+// sendProposal starts the current stage of the attempt. The node votes for its own proposal and
+// then sends it to the voters, in the formal stage also to those of the proposed state.
 func (m *Machine) sendProposal() {
 	a := m.propose.Attempt
 	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
@@ -92,8 +92,8 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	}
 }
 
-// countsVoteOf reports whether v has a vote that this node counts. Only such a node may raise the
-// numbers of its next proposal.
+// countsVoteOf reports whether v has a vote that this node counts. Only such a v may raise the
+// numbers of this node's next proposal.
 func (m *Machine) countsVoteOf(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || m.propose.Attempt.Base.Roster.IsVoter(v)
 }
@@ -114,7 +114,7 @@ func (m *Machine) learnState(s member.State) bool {
 	return true
 }
 
-// countVote counts one vote and takes the resulting step.
+// countVote counts one vote and acts on the result.
 func (m *Machine) countVote(v paxos.Vote) {
 	next, why := m.propose.Count(v)
 	m.propose.Proposer = next
@@ -155,7 +155,7 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 	to := m.targets(addresses(old), addresses(s.Roster), seeds)
 	m.dropAttempt()
 	if m.role == member.Provisional {
-		// The members learn their leader from LeaderElected.
+		// The members learn of their leader from LeaderElected.
 		m.endLeadership(m.leader)
 	}
 	m.setHeld(s)
@@ -220,8 +220,9 @@ func (m *Machine) electionDeadline(d *deadline) {
 	}
 }
 
-// failAttempt ends the attempt and waits before the next one: by rank in the roster, longer after
-// each failure, plus jitter, so that contenders do not keep interrupting each other.
+// failAttempt ends the attempt and schedules the next one. The pause grows with the node's rank in
+// the roster and with each failure, and includes jitter, so that contenders do not keep
+// interrupting each other.
 func (m *Machine) failAttempt() {
 	a := m.propose.Attempt
 	m.trace(Trace{

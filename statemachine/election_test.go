@@ -89,8 +89,8 @@ func TestVotersAskInTurn(t *testing.T) {
 	}
 }
 
-// 7. "A node that granted another's proposal holds back": later answers to its own inquiry
-// do not make it propose.
+// 7. "A node that granted another's proposal holds back": late answers to its own query do not make
+// it propose.
 func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	b := aVoter(t, 3)
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
@@ -103,7 +103,7 @@ func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 }
 
 // 2. "If fewer than M answer unhealthy (its own answer is one), it asks again after
-// HeartbeatInterval", with growing pauses, so that a long round trip only delays.
+// HeartbeatInterval". The pauses grow, so a long round trip only delays the election.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -145,8 +145,8 @@ func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	}
 }
 
-// 3. "case1: the version asked about must still be held." Of members that lost the same
-// leader one is elected; a slower one must not hold another election.
+// 3. "case1: the version asked about must still be held." Of the members that lost a leader one is
+// elected; a slower one must not start another election.
 func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
 	b := aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
@@ -216,7 +216,7 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 		out.Persist.Accepted.State.Digest() != value.Digest() {
 		t.Errorf("formal: got %+v to save, want ballot, base and state", out.Persist)
 	}
-	// "Its own too, before its Proposal."
+	// A node saves its own promise too before it sends the proposal.
 	b = aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
 	out = b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
@@ -328,12 +328,12 @@ func TestTheInitialState(t *testing.T) {
 	}
 }
 
-// A node bound above the newest held state among the votes cannot take it, but bases its proposal
-// on it: voters that hold it accept nothing older.
+// A node that is bound above the newest held state among the votes cannot take that state. It still
+// bases its proposal on it, because voters that hold it accept nothing older.
 func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		voter int // of three that hold 3.0, which excludes n4
+		voter int // index; the first three hold 3.0, which excludes n4
 		held  member.State
 		want  member.Number
 	}{
@@ -424,7 +424,7 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 			t.Errorf("got rounds %v, want them to grow", rounds)
 		}
 	}
-	// A round of any other proposal counts too.
+	// The rounds of other proposals count too.
 	higher := pre(2, 3)
 	higher.ID.Ballot.Round = 77
 	b.hand(event(2, member.Claim{}, higher))
@@ -463,8 +463,8 @@ func TestOneProposalUnderWayPerNode(t *testing.T) {
 	}
 }
 
-// Contenders do not duel: five members that lose their leader at the same instant elect one of them
-// within a few intervals.
+// Contenders do not block each other: five members lose their leader at the same instant and elect
+// one of them within a few intervals.
 func TestContendersDoNotDuel(t *testing.T) {
 	for seed := range 20 {
 		b := newBus(t, 5, 5)
@@ -500,7 +500,7 @@ func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
 	}
 }
 
-// A voter asks once it may vote: its support can outlast the health of its leader.
+// A voter asks as soon as it may vote. Its support can outlast the health of its leader.
 func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout / 2)
@@ -513,7 +513,7 @@ func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
 	}
 }
 
-// A node that would not vote for its own proposal does not make it.
+// A node that would refuse its own proposal does not make it.
 func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
 	b := supporter(t)
 	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
@@ -573,7 +573,7 @@ func TestANodeWithoutAVoteSearchesImmediately(t *testing.T) {
 	}
 }
 
-// A node that voted for another waits for a HeartbeatInterval before it proposes.
+// A node that voted for another proposer waits for a HeartbeatInterval before it proposes.
 func TestAVoterDoesNotContendWithItsCandidate(t *testing.T) {
 	for _, p := range []message.Proposal{pre(2, 4), formal(2, 4, state(3, 4, 0, 2))} {
 		b := aVoter(t, 3)
@@ -588,8 +588,8 @@ func TestAVoterDoesNotContendWithItsCandidate(t *testing.T) {
 }
 
 // 4. "A proposer that is bound above that state cannot take it, and builds on it all the same", if
-// the candidate is a voter of it: one that is joining or removed must not get a vote, or lead,
-// through an election.
+// the candidate is a voter of that state. An election must not give a vote or the lead to a joining
+// or removed node.
 func TestHandsOverOnlyToAVoterOfTheNewestState(t *testing.T) {
 	joins := state(3, 5, 1, 2)
 	e := joins.Roster[1]

@@ -21,21 +21,21 @@ type inquiryState struct {
 	nextAt    time.Time // when the next query is due
 }
 
-// shouldElect reports whether this node should ask and propose: it has a vote, may lead, and has
-// no healthy leader. A drained node must have no chosen leader at all. A leader that hands over
-// only proposes its successors until that has ended.
+// shouldElect reports whether this node should ask the voters and propose: it has a vote, may lead,
+// and has no healthy leader. A drained node must have no chosen leader at all. A leader that hands
+// over only proposes its successors until the hand-over has ended.
 func (m *Machine) shouldElect() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
 		m.operator.handOverUntil.IsZero() && !m.followsHealthy() &&
 		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
-// candidacyAt returns from when this node may ask and propose; zero for any time. A drained node
-// waits until it has had no chosen leader for drainedTimeout, and for its turn, so that every
-// other node goes first. Without this limit drained voters could leave a cluster without a leader
-// for ever (protocol.md 6, drained). Proposals of others do not extend the wait, or two drained
-// voters that propose at the same instant would both wait again; a voter lets a proposer that it
-// voted for go first in any case.
+// candidacyAt returns the time from which this node may ask and propose; zero for any time. A
+// drained node waits until it has had no chosen leader for drainedTimeout, and then for its turn,
+// so that every other node goes first. If it waited without limit, drained voters could leave a
+// cluster without a leader forever (protocol.md 6, drained). Proposals of other nodes do not extend
+// the wait, or two drained voters that propose at the same instant would both wait again. In any
+// case a voter lets a proposer that it voted for go first.
 func (m *Machine) candidacyAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
@@ -43,8 +43,8 @@ func (m *Machine) candidacyAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
 }
 
-// turnDelay returns how long this voter lets those before it in the roster ask first. The leader
-// just lost does not count.
+// turnDelay returns how long this voter waits so that those before it in the roster ask first. The
+// leader that was just lost does not count.
 func (m *Machine) turnDelay() time.Duration {
 	before := 0
 	for _, e := range m.durable.Held.Roster {
@@ -66,7 +66,7 @@ func (m *Machine) tickInquiry() {
 		m.inquiry.nextAt = at
 		return
 	}
-	// Its own vote would be refused until then.
+	// Until then this node would refuse its own vote.
 	if m.now.Before(m.startWaitEnd) && m.durable.Held.Leader != m.self.Address {
 		m.inquiry.nextAt = m.startWaitEnd
 		return
@@ -91,7 +91,7 @@ func (m *Machine) tickInquiry() {
 	m.countUnhealthy()
 }
 
-// onStatusQuery answers whether this node has a healthy leader.
+// onStatusQuery replies whether this node has a healthy leader.
 func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
 	m.send(in.From.Address, message.LeaderStatusQueryResponse{
 		ID:      b.ID,
@@ -100,8 +100,8 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 	})
 }
 
-// onStatusResponse counts the voters without a healthy leader. A healthy answer leads to that
-// leader; this node keeps asking until it has taken that leader's state.
+// onStatusResponse counts the voters without a healthy leader. If the sender has a healthy leader,
+// this node joins that leader, and keeps asking until it has taken the leader's state.
 func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
 	if b.ID != m.inquiry.id || m.inquiry.id == 0 || m.heldNumber().Version != m.inquiry.version {
 		m.drop(in, message.ReasonOtherQuery)
@@ -123,8 +123,8 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 	m.countUnhealthy()
 }
 
-// countUnhealthy proposes once M voters, including this one, have no healthy leader and the
-// version is still held (case1 of the original design).
+// countUnhealthy starts an election once M voters, including this one, have no healthy leader, if
+// the version asked about is still held (case1 of the original design).
 func (m *Machine) countUnhealthy() {
 	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {
 		return

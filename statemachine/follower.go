@@ -9,31 +9,31 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// followerState is what a follower knows of its leader. It is kept when the leader is lost, so
+// followerState is what a follower knows about its leader. It is kept after the leader is lost, so
 // that following the same version again restarts no timer.
 type followerState struct {
 	leader member.Identity
 	claim  member.Claim
 	since  time.Time // when following began
 	// healthyAt is when the last healthy ack or the first state of this version arrived; for a
-	// provisional leader, when any ack arrived.
+	// provisional leader, when the last ack arrived.
 	healthyAt time.Time
-	quorateAt time.Time // when the newest ack arrived, if its leader was quorate; otherwise zero
+	quorateAt time.Time // arrival of the newest ack if its leader was quorate; otherwise zero
 	heardAt   time.Time // when the newest ack arrived
 	probedAt  time.Time // when the newest probe since then was sent; zero for none
 	sentAt    time.Time // when the newest keep-alive was sent
 	echo      message.Stamp
 	// askedGap is the newest update that did not follow the held revision. Each gap triggers one
-	// keep-alive, which asks for alignment.
+	// keep-alive, which asks for the whole state.
 	askedGap member.Number
 }
 
-// unaskedAt returns when a keep-alive is due because no ack has triggered one.
+// unaskedAt returns when a keep-alive is due if no ack triggers one before.
 func (m *Machine) unaskedAt() time.Time {
 	return m.follow.sentAt.Add(m.timing.unaskedTimeout())
 }
 
-// tickFollow gives up a silent leader and sends the keep-alive and the probe that are due.
+// tickFollow gives up a silent leader, and sends a keep-alive and a probe when they are due.
 func (m *Machine) tickFollow() {
 	if m.role != member.Following {
 		return
@@ -41,7 +41,7 @@ func (m *Machine) tickFollow() {
 	if m.due(m.lostAt()) {
 		cause := CauseSilence
 		if m.follow.heardAt.After(m.follow.healthyAt) {
-			cause = CauseLease // its acks say that it has no majority
+			cause = CauseLease // its acks show that it has no majority
 		}
 		m.suspectLeader(Trace{Cause: cause}, 0)
 		return
@@ -70,7 +70,7 @@ func (m *Machine) followDeadline(d *deadline) {
 	}
 }
 
-// lostAt returns when the leader is considered lost (protocol.md 6, 1).
+// lostAt returns when this node considers the leader lost (protocol.md 6, 1).
 func (m *Machine) lostAt() time.Time {
 	last := m.follow.healthyAt
 	if m.follow.since.After(last) {
@@ -85,7 +85,7 @@ func (m *Machine) followsHealthy() bool {
 		m.now.Before(m.follow.healthyAt.Add(m.timing.LeaderTimeout))
 }
 
-// followsQuorate reports whether the leader is quorate according to its acks.
+// followsQuorate reports whether this node follows a leader that is quorate according to its acks.
 func (m *Machine) followsQuorate(now time.Time) bool {
 	return m.role == member.Following && m.shownState().Version == m.leader.Version &&
 		!m.follow.quorateAt.IsZero() &&
@@ -97,7 +97,7 @@ func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
 }
 
-// overruleLeader leaves a leader that is not suspected for a better one.
+// overruleLeader leaves a leader that is not suspected because there is a better one.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
 		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
@@ -106,8 +106,8 @@ func (m *Machine) overruleLeader(cause Cause) {
 	m.forgetLeader()
 }
 
-// suspectLeader leaves the leader because it is considered lost: the view shows none, and after
-// pause an election starts. t carries the cause and the message that led to it, if any.
+// suspectLeader considers the leader lost and leaves it. The view then shows no leader, and an
+// election starts after pause. t carries the cause and the message that led to it, if any.
 func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt
@@ -124,7 +124,7 @@ func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	}
 }
 
-// probeAt returns when the leader's host is probed next; zero for never. A host that refuses the
+// probeAt returns when to probe the leader's host next; zero for never. A host that refuses the
 // port proves that the process died (protocol.md 6, a process that died).
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
@@ -137,8 +137,8 @@ func (m *Machine) probeAt() time.Time {
 	return f.heardAt.Add(m.timing.probeTimeout())
 }
 
-// Refused handles the report that the host of p.Leader refused a probe. (S) It counts only for
-// that run and version. A view of that leadership ends; if refusals are trusted, so does support
+// Refused handles a report that the host of p.Leader refused a probe. (S) The report counts only
+// for that run and version. It ends a view of that leadership and, if refusals are trusted, support
 // for it.
 func (m *Machine) Refused(now time.Time, p Probe) Output {
 	m.beginCall(now)
@@ -152,7 +152,7 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
 		m.follow.leader == p.Leader {
-		// The other followers learn of it at about the same time.
+		// The other followers notice the refusal at about the same time.
 		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash},
 			m.timing.refusedTurn())
 	}

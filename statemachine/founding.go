@@ -38,7 +38,7 @@ func (m *Machine) declareAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.declareTimeout(!m.heldNumber().IsZero()))
 }
 
-// mayDeclare reports whether this seed should become provisional leader now.
+// mayDeclare reports whether this seed may become provisional leader now.
 func (m *Machine) mayDeclare() bool {
 	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operator.leaving ||
 		m.join.since.IsZero() || !m.join.target.IsZero() {
@@ -59,19 +59,18 @@ func (m *Machine) mayDeclare() bool {
 	if holds || !greatest {
 		return false // a cluster exists and will elect, or a greater seed declares itself
 	}
-	// A seed that was asked a RetryInterval ago and did not answer is not waited for.
+	// Do not wait for a seed that was asked a RetryInterval ago and did not answer.
 	return answered >= len(m.cfg.Seeds)-1 ||
 		!m.join.askedAllAt.IsZero() && m.due(m.join.askedAllAt.Add(m.timing.RetryInterval))
 }
 
-// isRecentAnswer reports whether the answer of a seed still counts.
+// isRecentAnswer reports whether a seed's answer is recent enough to count.
 func (m *Machine) isRecentAnswer(a answer) bool {
 	return m.now.Sub(a.at) <= m.timing.answerLifetime()
 }
 
 // heardSeeds counts the other seeds that recently showed that they have no leader. It reports
-// whether this node's address is greater than all of theirs, and whether one of them holds a
-// state.
+// whether this node's address is greater than all of theirs, and whether one of them holds a state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.join.answers {
@@ -85,7 +84,8 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	return answered, greatest, holds
 }
 
-// declareProvisional makes this seed a provisional leader, of the held roster if there is one.
+// declareProvisional makes this seed a provisional leader. It leads the held roster if there is
+// one.
 func (m *Machine) declareProvisional() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}
@@ -105,7 +105,7 @@ func (m *Machine) declareProvisional() {
 }
 
 // announceToSeeds sends the claim to the seeds that showed that they have no leader, except those
-// that get it as askers.
+// that get it in answer to their queries.
 func (m *Machine) announceToSeeds() {
 	for _, a := range m.join.answers {
 		if m.isRecentAnswer(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
@@ -117,8 +117,8 @@ func (m *Machine) announceToSeeds() {
 }
 
 // tickSoftSync sends a changed state to the members of a provisional leader, at most once per
-// softSyncInterval: many nodes join together, and each change would be sent to all. It does not
-// wait if the roster is full.
+// softSyncInterval: many nodes join together, and each change would be sent to all of them. If the
+// roster is full, it does not wait.
 func (m *Machine) tickSoftSync() {
 	full := len(m.soft.Roster) == m.cfg.Size
 	at := m.lead.softSyncAt
@@ -159,8 +159,8 @@ func (m *Machine) tickFounding() {
 }
 
 // gatheredAt returns when a founder stops waiting for more members. Processes that start together
-// join within moments, and each member that joins later costs two revisions that every node
-// stores.
+// join within moments of each other, and each member that joins later costs two revisions that
+// every node stores.
 func (m *Machine) gatheredAt() time.Time {
 	if len(m.soft.Roster) == m.cfg.Size {
 		return time.Time{}
@@ -172,8 +172,8 @@ func (m *Machine) gatheredAt() time.Time {
 	return quiet
 }
 
-// refuseFounding returns the reason to refuse a founding that the voter would otherwise grant
-// (protocol.md 4).
+// refuseFounding returns the reason to refuse a founding that the acceptor would grant (protocol.md
+// 4).
 func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Reason {
 	switch {
 	case m.cfg.JoinOnly:
@@ -186,7 +186,7 @@ func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Rea
 	return message.ReasonNone
 }
 
-// SeedDigest returns a digest of a sorted list of seeds, by which nodes compare their lists.
+// SeedDigest returns a digest of a sorted list of seeds. Nodes compare their lists by it.
 func SeedDigest(seeds []member.Address) uint64 {
 	h := fnv.New64a()
 	for _, s := range seeds {

@@ -73,9 +73,9 @@ func TestFounderWaitsForJoiners(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {
 		name    string
-		joiners int           // nodes that start after M, one per pause
-		pause   time.Duration // the pause precedes the first one too
-		want    time.Duration // counted from the last of M
+		joiners int // nodes that join after M, one after each pause
+		pause   time.Duration
+		want    time.Duration // since the last of M joined
 	}{
 		{"no joiner", 0, 0, 50 * time.Millisecond},
 		{"one joins", 1, 30 * time.Millisecond, 80 * time.Millisecond},
@@ -107,7 +107,8 @@ func TestFounderWaitsForJoiners(t *testing.T) {
 	}
 }
 
-// Of more than N processes two halves have M members each, but not both a majority of the seeds.
+// More than N processes can form two halves with M members each, but only one of them has a
+// majority of the seeds.
 func TestTwoHalvesCannotBothFound(t *testing.T) {
 	b := newBus(t, 5, 4)
 	for i := 5; i < 10; i++ {
@@ -152,8 +153,8 @@ func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 	}
 }
 
-// "The highest accepted value is always adopted", even if its candidate is gone: it may have been
-// chosen.
+// "The highest accepted value is always adopted", even if its candidate is gone, because the value
+// may have been chosen.
 func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.cut = func(m message.Message) bool {
@@ -224,13 +225,13 @@ func TestAHeldStateStopsTheFounding(t *testing.T) {
 	}
 }
 
-// "[...] and so does another seed digest."
+// A voter with another list of seeds stops the founding.
 func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.nodes[0].conf = func(c *statemachine.Config) { c.Seeds = c.Seeds[:2] }
 	b.start(0, 2)
 	b.run(2 * b.timings.TTLTimeout)
-	b.start(1) // M others would be enough, but a misconfigured seed is reported, not outvoted
+	b.start(1) // M nodes agree, but a misconfigured seed is reported, not outvoted
 	b.run(2 * b.timings.TTLTimeout)
 	refused := 0
 	for _, f := range b.mail(0, message.KindVote) {
@@ -247,7 +248,7 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 }
 
 // "A node that then holds nothing votes in foundings only": a pre proposal carries the state that
-// it is based on, and a node with a vote in that state takes it before it votes.
+// it is based on, and a voter of that state that holds nothing takes it before it votes.
 func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	s := state(3, 1, 2, 2)
 	others := s

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// script decodes bytes into decisions; after the end every decision is 0.
+// script decodes bytes into decisions. After the last byte every decision is 0.
 type script struct{ b []byte }
 
 func (s *script) byte() byte {
@@ -29,7 +29,7 @@ func (s *script) pick(n int) int { return int(s.byte()) % n }
 // seldom returns true once in 16.
 func (s *script) seldom() bool { return s.byte() >= 0xf0 }
 
-// near returns v or a number next to it; seldom, any number that the wire allows.
+// near returns v or a number next to it, and seldom any number that the wire format allows.
 func (s *script) near(v uint64) uint64 {
 	k := s.byte()
 	if k >= 0xfe {
@@ -64,7 +64,7 @@ func (p *pair) who() member.Identity {
 	return id
 }
 
-// known returns the run of node i that the held state lists, or its first one.
+// known returns the run of node i that the held state lists, or its first run.
 func (p *pair) known(a member.Address, i int) member.Identity {
 	if p.one != nil {
 		if e, ok := p.one.Durable().Held.Roster.Find(a); ok {
@@ -74,7 +74,7 @@ func (p *pair) known(a member.Address, i int) member.Identity {
 	return run(i, 1)
 }
 
-// runAt returns the run of the node at an address of addr.
+// runAt returns the run of the node at address a.
 func (p *pair) runAt(a member.Address) member.Identity {
 	for i := range p.cfg.Size + nodesBeyond {
 		if addr(i) == a {
@@ -95,7 +95,7 @@ func (p *pair) number(base member.Number) member.Number {
 	return member.Number{Version: p.in.near(base.Version), Revision: p.in.near(base.Revision)}
 }
 
-// state returns a state that a node could show: base, a successor of it, or another.
+// state returns a state that a node could show: base, a successor of base, or another state.
 func (p *pair) state(base member.State) member.State {
 	s, held := base, p.held()
 	kind := p.in.pick(8)
@@ -146,8 +146,8 @@ func (p *pair) entry(id member.Identity) member.Member {
 	return e
 }
 
-// claim returns no claim, that of the shown leader, that of the held state, or one of a node that
-// the roster may not contain.
+// claim returns no claim, the claim of the shown leader or of the held state, or the claim of a
+// node that may not be in the roster.
 func (p *pair) claim() member.Claim {
 	held := p.held()
 	v := p.one.View(p.now)
@@ -202,7 +202,7 @@ func (p *pair) arbitrary() message.Message {
 	return in
 }
 
-// body returns a body that a machine can get; Greet never reaches one.
+// body returns a body that a machine can receive; Greet never reaches one.
 func (p *pair) body(k message.Kind, in *message.Message) message.Body {
 	held := p.held()
 	switch k {
@@ -293,7 +293,7 @@ func (p *pair) accepted(from member.Identity) paxos.Accepted {
 	return p.at(a, a.ID.Version)
 }
 
-// at sets the version of a value, without which no node accepts it.
+// at sets the version of a value. Nodes accept only values that have one.
 func (p *pair) at(a paxos.Accepted, version uint64) paxos.Accepted {
 	a.ID.Version, a.State.Number = version, member.Number{Version: version}
 	return a

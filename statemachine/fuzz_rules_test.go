@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// checkSaved checks protocol.md 6, durable: saved values only grow, every change is in Persist, and
-// only a memory store forgets.
+// checkSaved checks what must be durable (protocol.md 6): saved values only grow, every change is
+// in Persist, and only a node with a memory store forgets.
 func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Output) {
 	p.t.Helper()
 	now := p.one.Durable()
@@ -51,11 +51,12 @@ func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Ou
 	}
 }
 
-// checkSent checks that messages are few, addressed to another node, sent by this run, and backed
-// by what is saved.
+// checkSent checks that an output has few messages, that each is addressed to another node and sent
+// by this run, and that what is saved supports it.
 func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Output) {
 	p.t.Helper()
-	// Each waiting joiner, member and asker may cause one message to all; little else is sent.
+	// Each waiting joiner, member and asker may cause one message to all nodes; few others are
+	// sent.
 	everybody := p.cfg.Size + len(p.cfg.Seeds) + 1
 	if most := 4 * everybody * everybody; len(out.Send) > most || len(out.Trace) > most {
 		p.t.Fatalf("%s: %d messages and %d traces", what, len(out.Send), len(out.Trace))

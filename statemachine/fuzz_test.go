@@ -16,11 +16,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// FuzzStep decodes a node, its store and a script from bytes: valid, nearly valid and arbitrary
-// messages, times, calls and restarts. Every input is valid. Package sim, which may import both,
-// feeds frames of the wire to a machine.
+// FuzzStep decodes a node, its store and a script from bytes. The script consists of valid, nearly
+// valid and arbitrary messages, times, calls and restarts. All inputs are valid. Package sim, which
+// may import both packages, feeds encoded frames to a machine.
 func FuzzStep(f *testing.F) {
-	// Random bytes reach every flow; the corpus has deeper inputs.
+	// Random bytes reach every flow; the corpus adds inputs that go deeper.
 	for seed := range uint64(64) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		b := make([]byte, 32<<(seed%6))
@@ -42,16 +42,16 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// maxScript limits the bytes of one run and so its time.
+// maxScript limits the length of a script, and so the time that it takes.
 const maxScript = 4096
 
-// pair runs one node twice: two machines with the same randomness get the same calls, and the first
-// is inspected in between. Both must produce the same output.
+// pair runs one node as two machines with the same randomness and the same calls. The first is also
+// inspected between the calls. Both must produce the same output.
 type pair struct {
 	t        *testing.T
 	in       *script
 	self     int
-	cfg      statemachine.Config // Rand is set for each run
+	cfg      statemachine.Config // Rand is set at the start of each run
 	one, two *statemachine.Machine
 	now      time.Time
 	saved    paxos.Durable
@@ -61,13 +61,13 @@ type pair struct {
 	given    []frozen
 }
 
-// frozen is a state that a machine was given or returned, and a copy from that time.
+// frozen is a state that a machine received or returned, with its digest at that time.
 type frozen struct {
 	state  member.State
 	digest uint64
 }
 
-// nodesBeyond is the number of nodes that send messages beyond the size of the cluster.
+// nodesBeyond is the number of nodes outside the cluster that also send messages.
 const nodesBeyond = 2
 
 // remembered is the number of sent messages that may still be answered.
@@ -96,7 +96,7 @@ func newPair(t *testing.T, in *script) *pair {
 	return p
 }
 
-// store returns what a node may find on its disk at the start.
+// store returns what a node may find in its store when it starts.
 func (p *pair) store() paxos.Durable {
 	d := paxos.Durable{StoreID: run(p.self, 0).StoreID}
 	if p.cfg.Volatile || p.in.pick(4) == 0 {
@@ -118,7 +118,7 @@ func (p *pair) store() paxos.Durable {
 	return d
 }
 
-// led returns a state that a node would have taken: its leader is an active member.
+// led returns a state that a node may have taken: its leader is an active member.
 func (p *pair) led(base member.State) member.State {
 	s := p.state(base)
 	e, ok := s.Roster.Find(s.Leader)
@@ -150,7 +150,7 @@ func (p *pair) start() {
 	p.advance(p.now)
 }
 
-// begin brings the node into the role that the script selects.
+// begin puts the node into the role that the script selects.
 func (p *pair) begin() {
 	p.t.Helper()
 	role, other := p.in.pick(4), p.who()
@@ -261,7 +261,7 @@ func (p *pair) target() member.Address {
 	return p.who().Address
 }
 
-// pass advances the clock by d. Before its deadline a machine has nothing to do.
+// pass advances the clock by d. A machine must have nothing to do before its deadline.
 func (p *pair) pass(d time.Duration) {
 	p.t.Helper()
 	p.advance(p.now.Add(d))
@@ -279,7 +279,7 @@ func (p *pair) advance(now time.Time) {
 	if now.After(p.now) {
 		p.now = now
 	}
-	// A clock that went back is passed on as it is.
+	// The machine gets now even if the clock went back.
 	p.call("Advance", func(m *statemachine.Machine) statemachine.Output { return m.Advance(now) })
 }
 
@@ -294,10 +294,10 @@ func (p *pair) step(in message.Message) {
 	}
 }
 
-// maxPasses limits the calls at one instant until a machine has nothing left to do.
+// maxPasses limits the calls at one instant before a machine must have nothing left to do.
 const maxPasses = 4
 
-// call makes the same call to both machines, compares the outputs, and advances them at that
+// call makes the same call to both machines, compares their outputs, and then advances both at that
 // instant.
 func (p *pair) call(
 	what string, f func(*statemachine.Machine) statemachine.Output,
@@ -355,8 +355,8 @@ func (p *pair) checkTimes(what string, out statemachine.Output, stopped bool) {
 	}
 }
 
-// look inspects the first machine only, which must change nothing. Its version of authority never
-// decreases and belongs to one run.
+// look inspects the first machine only, which must change nothing. The version in which a machine
+// has authority never decreases and belongs to one run.
 func (p *pair) look() {
 	p.t.Helper()
 	at := p.now.Add(p.cfg.Timings.HeartbeatInterval * time.Duration(p.in.pick(64)-16) / 4)
@@ -385,7 +385,7 @@ func (p *pair) look() {
 	p.token, p.leaders[version] = version, v.Self
 }
 
-// freeze copies the states of a message, which must not be modified afterwards.
+// freeze records the states in a message, which must not be modified afterwards.
 func (p *pair) freeze(b message.Body) {
 	var s member.State
 	switch b := b.(type) {

@@ -11,31 +11,31 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// operatorState is what an operator asked for: to leave, to hand over, or to stay and let others
-// lead (protocol.md 6, leaving leader and drained).
+// operatorState is what an operator asked the node to do: leave, hand over, or let others lead
+// (protocol.md 6, leaving leader and drained).
 type operatorState struct {
 	drained bool
 	leaving bool
 	until   time.Time // when a leaving node stops in any case
-	nextAt  time.Time // when MemberLeave is sent again
-	// successors are proposed instead of this node until handOverUntil, the preferred one first.
-	// While named is set, only the first is.
+	nextAt  time.Time // when to send MemberLeave again
+	// successors are proposed instead of this node until handOverUntil, in order of preference. If
+	// named is set, only the first one is proposed.
 	successors    []member.Address
 	named         bool
 	handOverUntil time.Time
-	handOverAt    time.Time // when a successor is proposed next
+	handOverAt    time.Time // when to propose a successor next
 }
 
 // Errors of Transfer.
 var (
 	// ErrNotLeader means that the node is not a chosen leader.
 	ErrNotLeader = errors.New("statemachine: not the leader")
-	// ErrNotActive means that the successor is drained or not an active member.
+	// ErrNotActive means that the successor is drained or is not an active member.
 	ErrNotActive = errors.New("statemachine: not an active member that may lead")
 )
 
-// Leave starts to leave the cluster in order. When that has completed, after LeaderTimeout at the
-// latest, Output.Stop is ErrLeft. A second call has no effect.
+// Leave starts to leave the cluster in an orderly way. Output.Stop is ErrLeft once that has
+// completed, after LeaderTimeout at the latest. A second call has no effect.
 func (m *Machine) Leave(now time.Time) Output {
 	m.beginCall(now)
 	if !m.stopped && !m.operator.leaving {
@@ -53,8 +53,8 @@ func (m *Machine) Leave(now time.Time) Output {
 	return m.endCall()
 }
 
-// Transfer hands leadership to the member at address to, or to any able member if to is zero. If
-// that member does not vote within HeartbeatInterval, another one is elected instead. Transfer
+// Transfer hands leadership to the member at address to, or to any suitable member if to is zero.
+// If that member does not vote within HeartbeatInterval, another one is elected instead. Transfer
 // returns ErrNotLeader or ErrNotActive.
 func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	m.beginCall(now)
@@ -85,7 +85,7 @@ func (m *Machine) Drain(now time.Time) Output {
 	return m.endCall()
 }
 
-// drainLeader hands over if the node is drained.
+// drainLeader hands leadership over if the node is drained.
 func (m *Machine) drainLeader() {
 	if m.operator.drained && m.role == member.Leading && m.isHealthy() {
 		if able := m.findSuccessors(); len(able) > 0 {
@@ -94,7 +94,7 @@ func (m *Machine) drainLeader() {
 	}
 }
 
-// findSuccessors returns the members that this leader can hand over to, those that showed the
+// findSuccessors returns the members to which this leader can hand over, with those that showed the
 // newest state first.
 func (m *Machine) findSuccessors() []member.Address {
 	var able []*peer
@@ -112,8 +112,8 @@ func (m *Machine) findSuccessors() []member.Address {
 	return out
 }
 
-// maySucceed reports whether a member of the held state is active, has shown a state of this
-// leadership, and is not drained.
+// maySucceed reports whether a member of the held state may succeed this leader: it is active, has
+// shown a state of this leadership, and is not drained.
 func (m *Machine) maySucceed(e member.Member) bool {
 	p := m.lead.peer(e.Address)
 	return e.Shown() == member.Active && p != nil && p.follows(e) && !p.drained
@@ -179,8 +179,8 @@ func (m *Machine) tickLeave() {
 }
 
 // hasChosenLeader reports whether this node leads or follows a chosen leader. Following a
-// provisional leader does not end a hand-over: nodes that were cut off may gather around one
-// while a successor is being proposed (protocol.md 6, leaving leader).
+// provisional leader does not end a hand-over: nodes that were cut off may gather around one while
+// a successor is being proposed (protocol.md 6, leaving leader).
 func (m *Machine) hasChosenLeader() bool {
 	if m.role == member.Following {
 		return m.leader.Chosen
@@ -201,8 +201,8 @@ func (m *Machine) leaveDeadline(d *deadline) {
 	}
 }
 
-// onMemberLeave handles the message of a member that leaves, or of a leader that hands over. The
-// latter frees the support of its followers, and its successor is about to be proposed.
+// onMemberLeave handles MemberLeave from a member that leaves or from a leader that hands over.
+// Such a leader frees the support of its followers and then proposes its successor.
 func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
 		m.markMemberLeaving(in)
@@ -211,7 +211,7 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	}
 }
 
-// markMemberLeaving changes the status of a member that leaves on purpose.
+// markMemberLeaving changes the status of a member that announced that it leaves.
 func (m *Machine) markMemberLeaving(in message.Message) {
 	e, ok := m.shownState().Roster.Find(in.From.Address)
 	switch {

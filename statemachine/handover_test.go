@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for a leaving leader and for the operator's calls (protocol.md 6). Members that leave are
-// tested in roster_test.go.
+// Tests for a leaving leader and for the operator's calls (protocol.md 6). Tests for members that
+// leave are in roster_test.go.
 
 // "It ends its authority, sends MemberLeave, which frees its followers, then proposes a successor",
 // the one that had shown the newest state.
@@ -41,11 +41,11 @@ func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	}
 }
 
-// A successor is active, heard, up to date and not drained.
+// The successor has the newest state and is active, recently heard and not drained.
 func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	b := aQuorateLeader(t, 5)
 	b.run(b.timings.HeartbeatTimeout - 1)
-	b.hand(event(1, chosen(4, 0), message.MemberLeave{})) // a revision made by n2
+	b.hand(event(1, chosen(4, 0), message.MemberLeave{})) // n2 makes a revision
 	held := b.nodes[0].durable.Held
 	for i := 2; i < 5; i++ {
 		k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest(), Drained: i == 2}
@@ -74,7 +74,8 @@ func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 			n := b.quorate()
 			return n >= 0 && n != l
 		})
-		// MemberLeave with the pre proposal, vote, formal, vote, elected, and two round trips.
+		// MemberLeave with the pre proposal, pre vote, formal proposal, formal vote, LeaderElected,
+		// and two round trips
 		if most := 9 * b.latency; took > most {
 			t.Errorf("N=%d: got the next leader after %v, want at most %v", size, took, most)
 		}
@@ -85,7 +86,7 @@ func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 	}
 }
 
-// A node stops after LeaderTimeout at the latest, whatever happened to its request.
+// A leaving node stops after LeaderTimeout at the latest, even if its request is lost.
 func TestALeavingNodeGoesAfterLeaderTimeout(t *testing.T) {
 	for name, at := range map[string]func(*testing.T) *bus{
 		"leader without answers": quorate, "follower without answers": follower,
@@ -151,7 +152,7 @@ func TestTransferHandsOverAndStays(t *testing.T) {
 	}
 }
 
-// Transfer is refused without a leadership to hand over or a member to take it.
+// Transfer is refused if this node has no leadership to hand over or no member can take it.
 func TestTransferIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -192,14 +193,15 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// "Then another successor is proposed in its place": a successor that died unnoticed costs nothing
-// if any successor will do, otherwise a HeartbeatInterval. No version is wasted.
+// "Then another successor is proposed in its place": a successor that died unnoticed causes no
+// delay if any member may succeed, and a delay of HeartbeatInterval otherwise. No version is
+// wasted.
 func TestADeadSuccessorIsNotElected(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		for _, named := range []bool{false, true} {
 			b := formed(t, size, size)
 			l := b.quorate()
-			dead := b.others(l)[0] // the first of those with the same state
+			dead := b.others(l)[0] // the first of the members with the same state
 			b.crash(dead)
 			to, most := member.Address{}, 20*time.Millisecond
 			if named {
@@ -223,7 +225,7 @@ func TestADeadSuccessorIsNotElected(t *testing.T) {
 	}
 }
 
-// A named successor is waited for even if it votes last.
+// The leader waits for a named successor even if it votes last.
 func TestANamedSuccessorMayVoteLast(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -250,7 +252,7 @@ func TestANamedSuccessorMayVoteLast(t *testing.T) {
 }
 
 // If no successor votes, the hand-over ends after LeaderTimeout, and the others elect one of
-// themselves: here the old leader, since the third may not lead.
+// themselves. Here that is the old leader, since the third node may not lead.
 func TestAHandOverThatFailsEndsInAnElection(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -267,8 +269,8 @@ func TestAHandOverThatFailsEndsInAnElection(t *testing.T) {
 		func() bool { return b.quorate() >= 0 })
 }
 
-// A drained leader hands over as soon as another member can lead, and a drained voter lets
-// the others stand.
+// A drained leader hands over as soon as another member can lead, and a drained voter lets the
+// others stand for election.
 func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -294,8 +296,8 @@ func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	}
 }
 
-// "Then it stands as any other voter", after 2 x LeaderTimeout without a chosen leader: all of the
-// M running voters are drained, and one of them leads until another can.
+// After 2 x LeaderTimeout without a chosen leader a drained voter "stands as any other voter": all
+// of the M running voters are drained, and one of them leads until another member can.
 func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		b := formed(t, size, size)
@@ -328,7 +330,7 @@ func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
 	}
 }
 
-// A drained voter does not ask while it follows a leader or waits for the state of a chosen one. A
+// A drained voter does not ask while it follows a leader or waits for a chosen leader's state. A
 // leaving node never asks.
 func TestADrainedVoterDoesNotStandBesideALeader(t *testing.T) {
 	for name, at := range map[string]func(*testing.T) *bus{
@@ -350,7 +352,7 @@ func TestADrainedVoterDoesNotStandBesideALeader(t *testing.T) {
 	}
 }
 
-// If all others are drained, the leader keeps leading when it is drained last.
+// A leader that is drained after all others keeps leading.
 func TestTheLastLeaderIsNotDrained(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -369,7 +371,7 @@ func TestTheLastLeaderIsNotDrained(t *testing.T) {
 	}
 }
 
-// The messages by which a leader gives up carry no claim: members would take it for a new
+// The messages by which a leader gives up carry no claim: members would take it for that of a new
 // leadership and ask for a place.
 func TestALeaderThatGaveUpClaimsNothing(t *testing.T) {
 	for name, giveUp := range map[string]func(b *bus) statemachine.Output{

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// freeze suspends a node: messages to it arrive when it continues.
+// freeze suspends a node for d. Messages to it arrive when it continues.
 func freeze(b *bus, i int, pause time.Duration) {
 	n := b.nodes[i]
 	n.up = false
@@ -32,8 +32,8 @@ func freeze(b *bus, i int, pause time.Duration) {
 	b.wire = append(kept, b.wire...)
 }
 
-// "The seed waits while an answer shows a held state", even if that answer is late: two
-// seeds lost their stores, and the third sometimes answers almost a RetryInterval later.
+// "The seed waits while an answer shows a held state", even if that answer is late: two seeds lost
+// their stores, and the third sometimes takes almost a RetryInterval to answer.
 func TestASlowAnswerWithAStateCounts(t *testing.T) {
 	for trial := range uint64(60) {
 		draw := rand.New(rand.NewPCG(trial, 0))

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Helpers besides those of the bus. A test of a single node uses n1, index 0; the others are not
-// started, and the test sends their messages.
+// More helpers, in addition to those of the bus. A test of a single node uses n1, index 0. The
+// others are not started, and the test sends their messages.
 
 // run returns the identity of a run of node i on the store that the bus gave it.
 func run(i int, incarnation uint64) member.Identity {
@@ -24,7 +24,7 @@ func run(i int, incarnation uint64) member.Identity {
 	}
 }
 
-// newStore returns the same node with another store.
+// newStore returns the identity of the same node with another store.
 func newStore(id member.Identity) member.Identity {
 	id.StoreID[1]++
 	return id
@@ -61,7 +61,7 @@ func event(from int, claim member.Claim, body message.Body) message.Message {
 	}
 }
 
-// hand delivers a message to n1 now, whatever its address, and applies the output.
+// hand delivers a message to n1 now, regardless of its address, and applies the output.
 func (b *bus) hand(in message.Message) statemachine.Output {
 	b.t.Helper()
 	return b.handTo(0, in)
@@ -75,7 +75,7 @@ func (b *bus) handTo(i int, in message.Message) statemachine.Output {
 	return out
 }
 
-// holding returns a bus whose nodes all hold s; none is started.
+// holding returns a bus whose nodes all hold s. It starts none of them.
 func holding(t *testing.T, size int, s member.State) *bus {
 	t.Helper()
 	b := newBus(t, size, size)
@@ -85,8 +85,8 @@ func holding(t *testing.T, size int, s member.State) *bus {
 	return b
 }
 
-// aVoter returns n1 of a cluster that holds 3.0 led by n2. It was restarted, its wait after the
-// start is over, and its queries get no answer.
+// aVoter returns node n1 of a cluster that holds 3.0, in which n2 leads. n1 has restarted, its wait
+// after the start is over, and its queries get no answer.
 func aVoter(t *testing.T, size int) *bus {
 	t.Helper()
 	b := holding(t, size, state(size, 3, 0, 1))
@@ -95,7 +95,8 @@ func aVoter(t *testing.T, size int) *bus {
 	return b
 }
 
-// aFollower returns n1 following n2 in version 3, with revision 1 taken. It has got no ack.
+// aFollower returns node n1, which follows n2 in version 3 and has taken revision 1. It has
+// received no ack.
 func aFollower(t *testing.T, size int) *bus {
 	t.Helper()
 	b := holding(t, size, state(size, 3, 0, 1))
@@ -116,7 +117,8 @@ func (b *bus) ack(clock int64) message.LeaderKeepAliveAck {
 	}
 }
 
-// aLeader returns n1, just chosen to lead version 4; no member has sent a keep-alive.
+// aLeader returns node n1, which was just chosen to lead version 4. No member has sent a
+// keep-alive.
 func aLeader(t *testing.T, size int) *bus {
 	t.Helper()
 	b := aVoter(t, size)
@@ -127,8 +129,8 @@ func aLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepAlive returns the keep-alive of a member of aLeader that has the leader's state and echoes a
-// stamp made at echo, if that is not zero.
+// keepAlive returns the keep-alive of a member of aLeader that has the leader's state. Unless echo
+// is zero, it echoes a stamp made at that time.
 func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	held := b.nodes[0].Durable().Held
 	k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest()}
@@ -138,7 +140,8 @@ func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	return event(from, chosen(4, 0), k)
 }
 
-// aQuorateLeader returns aLeader after all members showed its state and echoed now.
+// aQuorateLeader returns aLeader after all members have shown its state and echoed a stamp made
+// now.
 func aQuorateLeader(t *testing.T, size int) *bus {
 	t.Helper()
 	b := aLeader(t, size)
@@ -149,7 +152,7 @@ func aQuorateLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepQuorate makes n2 to n(size) show n1's state and echo now.
+// keepQuorate makes n2 to n(size) show n1's state and echo a stamp made now.
 func (b *bus) keepQuorate(size int) {
 	b.t.Helper()
 	for i := 1; i < size; i++ {
@@ -157,7 +160,8 @@ func (b *bus) keepQuorate(size int) {
 	}
 }
 
-// aFounder returns n1, one of up to five seeds, which declared itself because it got no answer.
+// aFounder returns node n1, one of up to five seeds, which has declared itself because it got no
+// answer.
 func aFounder(t *testing.T, size int) *bus {
 	t.Helper()
 	b := newBus(t, size, min(size, 5))
@@ -176,8 +180,8 @@ func aProposer(t *testing.T, size int) (*bus, message.Proposal) {
 	return b, b.proposes(size)
 }
 
-// proposes answers that enough members have no leader, and returns the pre proposal that n1 then
-// sends.
+// proposes answers the query of n1 for enough members that have no leader, and returns the pre
+// proposal that n1 then sends.
 func (b *bus) proposes(size int) message.Proposal {
 	b.t.Helper()
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
@@ -194,7 +198,7 @@ func (b *bus) proposes(size int) message.Proposal {
 	return ps[0]
 }
 
-// yes and no return votes on p.
+// yes and no return a vote that grants or refuses p.
 func yes(p message.Proposal) message.Vote {
 	return message.Vote{Stage: p.Stage, ID: p.ID, Granted: true, Promised: p.ID}
 }
@@ -213,7 +217,7 @@ func (b *bus) wins(p message.Proposal) statemachine.Output {
 	return out
 }
 
-// bodies returns the messages of one type.
+// bodies returns the bodies of the messages that have type T.
 func bodies[T message.Body](sent []message.Message) []T {
 	var out []T
 	for _, m := range sent {
@@ -224,7 +228,7 @@ func bodies[T message.Body](sent []message.Message) []T {
 	return out
 }
 
-// last returns the newest message of one type sent by any node.
+// last returns the newest body of one type that any node sent.
 func last[T message.Body](b *bus) T {
 	b.t.Helper()
 	for _, f := range slices.Backward(b.sent) {
@@ -237,14 +241,15 @@ func last[T message.Body](b *bus) T {
 	return none
 }
 
-// untilSent advances the clock until a message of a kind is sent, and returns how long that took.
+// untilSent advances the clock until a message of the given kind is sent, and returns how long that
+// took.
 func (b *bus) untilSent(limit time.Duration, kind message.Kind) time.Duration {
 	b.t.Helper()
 	mark := len(b.sent)
 	return b.until(limit, kind.String(), func() bool { return len(b.mail(mark, kind)) > 0 })
 }
 
-// mail returns the messages of one kind sent after the first mark messages.
+// mail returns the messages of the given kind sent after the first mark messages.
 func (b *bus) mail(mark int, kind message.Kind) []flight {
 	var out []flight
 	for _, f := range b.sent[mark:] {
@@ -263,7 +268,8 @@ func (b *bus) status(i, of int) member.Status {
 	return e.Status
 }
 
-// formed returns a cluster with all nodes running that has had authority for a second.
+// formed returns a cluster whose nodes are all running and whose leader has had authority for a
+// second.
 func formed(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := newBus(t, size, seeds)
@@ -282,7 +288,7 @@ func (b *bus) settle(active int) time.Duration {
 	return b.until(3*b.timings.TTLTimeout, "settled cluster", func() bool { return b.settled(active) })
 }
 
-// isolate cuts off each of ids from all other nodes.
+// isolate cuts each of ids off from all other nodes.
 func (b *bus) isolate(ids ...int) {
 	b.cut = func(m message.Message) bool {
 		return slices.ContainsFunc(ids, func(i int) bool {
@@ -301,7 +307,7 @@ func (b *bus) part(left ...int) {
 
 func (b *bus) heal() { b.cut = nil }
 
-// others returns the nodes of a bus except one.
+// others returns all nodes of the bus except one.
 func (b *bus) others(but int) []int {
 	var out []int
 	for i := range b.nodes {
@@ -312,7 +318,7 @@ func (b *bus) others(but int) []int {
 	return out
 }
 
-// kinds returns what was sent, and to which node.
+// kinds returns the kind and the receiver of each message.
 func kinds(sent []message.Message) []string {
 	out := make([]string, len(sent))
 	for i, m := range sent {
@@ -321,12 +327,12 @@ func kinds(sent []message.Message) []string {
 	return out
 }
 
-// traced reports whether an output has a trace of this kind.
+// traced reports whether an output has a trace of the given kind.
 func traced(out statemachine.Output, what statemachine.TraceKind) bool {
 	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.Kind == what })
 }
 
-// gave reports whether an output has a refusal with this reason.
+// gave reports whether an output has a refusal with the given reason.
 func gave(out statemachine.Output, why message.Reason) bool {
 	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.Reason == why })
 }

@@ -42,7 +42,7 @@ func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 }
 
 // "After 3 x TTLTimeout without a chosen leader a seed to which no answering seed names a leader
-// declares itself": a seed to which one is named waits.
+// declares itself." A seed to which one is named waits.
 func TestASeedThatLearnsOfALeaderDoesNotDeclareItself(t *testing.T) {
 	b := aVoter(t, 3)
 	for range 200 {
@@ -57,7 +57,7 @@ func TestASeedThatLearnsOfALeaderDoesNotDeclareItself(t *testing.T) {
 	}
 }
 
-// "[...] a non-seed joins again": it keeps asking, and joins any leader.
+// A node that is not a seed keeps asking, and joins any leader.
 func TestANonSeedJoinsAgain(t *testing.T) {
 	b := newBus(t, 3, 1)
 	b.nodes[2].durable.Held = state(3, 3, 0, 1)
@@ -70,8 +70,8 @@ func TestANonSeedJoinsAgain(t *testing.T) {
 	}
 }
 
-// lostStores returns a cluster without a leader, in which the last nodes came back with empty
-// stores after all nodes had stopped at the same instant.
+// lostStores returns a cluster without a leader. All nodes stopped at the same instant, and the
+// last ones came back with empty stores.
 func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	t.Helper()
 	b := formed(t, size, size)
@@ -90,9 +90,9 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	return b
 }
 
-// If so many voters of the held roster answer under another store id, holding nothing newer, that
-// fewer than M are left, "that roster can never elect again (ErrRosterLost) [...] A node with a
-// durable store waits."
+// If so many voters of the held roster return with another store id and nothing newer that fewer
+// than M are left, "that roster can never elect again (ErrRosterLost) [...] A node with a durable
+// store waits."
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int
@@ -131,7 +131,7 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	if !after.Held.IsZero() || !after.Promised.IsZero() {
 		t.Errorf("got held %v, promised %v, want nothing", after.Held.Number, after.Promised)
 	}
-	// It has forgotten which leader it supported.
+	// The new run does not know which leader it supported, so it must wait before it votes.
 	found := pre(1, 1)
 	found.Founding, found.Held = true, member.Number{}
 	votes := bodies[message.Vote](b.hand(event(1, member.Claim{}, found)).Send)
@@ -147,9 +147,9 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	}
 }
 
-// "A node that was left out of athena recover stays outside until it is recovered too": its state
-// is of a cluster that the others have forgotten. It must not spread at the next election, although
-// its numbers are higher and its leader has the same address.
+// "A node that was left out of athena recover stays outside until it is recovered too", because it
+// holds a state of the cluster that the others have replaced. That state must not spread at the
+// next election, although its numbers are higher and its leader has the same address.
 func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
 	b := newBus(t, 5, 3)
 	b.start(0, 1, 2, 3, 4)
@@ -191,7 +191,7 @@ func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
 	}
 }
 
-// A voter counts as lost only until it is seen with its old store again.
+// A voter counts as lost only until it answers with its old store again.
 func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	b := aVoter(t, 3)
 	for _, i := range []int{1, 2} {
@@ -210,7 +210,7 @@ func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	}
 }
 
-// The same for a voter that declared itself meanwhile and leads no member now.
+// The same for a voter that has declared itself and leads no member.
 func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = true }
@@ -235,8 +235,8 @@ func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	}
 }
 
-// A node's own lost store counts: two of three are gone when it and another one return without
-// theirs.
+// A node counts its own lost store: when it and another of three nodes return without their stores,
+// two are lost.
 func TestTheOwnLostStoreCounts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.StoreID = member.StoreID{77}
@@ -252,8 +252,8 @@ func TestTheOwnLostStoreCounts(t *testing.T) {
 	}
 }
 
-// A member that alone cannot reach the leader disturbs no other for any length of time (L3): others
-// name the leader, so it does not declare itself either.
+// A member that is the only one cut off from the leader never disturbs the others for long (L3).
+// They name the leader, so it does not declare itself either.
 func TestAMemberThatAloneCannotReachTheLeaderDisturbsNoOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

@@ -12,15 +12,15 @@ import (
 // roleFile is the only file that assigns the role of a machine.
 const roleFile = "statemachine/role.go"
 
-// timingFiles are the only files of the core that derive a duration from another. The time that
-// a proposer waits for votes is part of its algorithm.
+// timingFiles are the only files of the core that may compute one duration from another. The vote
+// timeout of a proposer is part of its algorithm.
 var timingFiles = []string{
 	"statemachine/timing.go", "internal/message/timings.go", "paxos/proposer.go",
 }
 
-// checkCore requires that one file changes the role of a machine, where each transition refuses
-// what is impossible, and that the timings of the core are derived where each has a name and a
-// reason.
+// checkCore requires that only roleFile assigns the role of a machine, because its functions refuse
+// impossible transitions, and that only timingFiles derive timings, because each has a name and a
+// reason there.
 func checkCore(t *sourceTree, report reporter) {
 	checker := newTypeChecker(t)
 	for _, name := range []string{"paxos", "internal/message", "statemachine"} {
@@ -89,7 +89,7 @@ func scales(op token.Token) bool {
 	}, op)
 }
 
-// isDuration reports whether an expression is a time.Duration but not a constant.
+// isDuration reports whether an expression is a non-constant time.Duration.
 func (p *typedPackage) isDuration(e ast.Expr) bool {
 	typ := p.info.TypeOf(e)
 	return typ != nil && typ.String() == "time.Duration" && p.info.Types[e].Value == nil

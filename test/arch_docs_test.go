@@ -10,8 +10,8 @@ import (
 
 const licenseLine = "// SPDX-License-Identifier: Apache-2.0"
 
-// checkDocumentation requires the license line at the top of each file, a comment for every
-// package, and for every exported name a comment that starts with the name.
+// checkDocumentation requires the license line at the top of each file, a comment on every package,
+// and on every exported name a comment that starts with the name.
 func checkDocumentation(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		documented := false
@@ -51,8 +51,8 @@ func checkDeclaration(t *sourceTree, d ast.Decl, report reporter) {
 	}
 }
 
-// exportedReceiver reports whether a function is visible to users: it is no method, or a method
-// of an exported type.
+// exportedReceiver reports whether a function is visible to users: it has no receiver, or one of an
+// exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -74,7 +74,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	}
 }
 
-// startsWith reports whether the first word of a comment, apart from an article, is the name.
+// startsWith reports whether the first word of a comment, after an optional article, is the name.
 func startsWith(doc *ast.CommentGroup, name string) bool {
 	words := strings.Fields(doc.Text())
 	if len(words) > 1 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
@@ -93,8 +93,7 @@ func checkType(t *sourceTree, d *ast.GenDecl, s *ast.TypeSpec, report reporter) 
 	}
 }
 
-// checkValue allows the names of a group to share the comment of the group, or to have one each
-// at the end of the line.
+// checkValue accepts one comment for a group of names, or one at the end of each line.
 func checkValue(t *sourceTree, d *ast.GenDecl, s *ast.ValueSpec, report reporter) {
 	exported := slices.IndexFunc(s.Names, (*ast.Ident).IsExported)
 	if exported < 0 {

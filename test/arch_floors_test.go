@@ -8,7 +8,7 @@ import (
 )
 
 // floors is the table of docs/architecture.md, lowest first. A package imports only packages of
-// lower floors. A new package is an error until it is placed here.
+// lower floors. A package that is missing here is an error.
 var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
@@ -35,14 +35,14 @@ var floors = [][]string{
 	{"cmd/...", "examples/...", "test/chaos", "test/browser", "test", "scripts/...", "contrib/..."},
 }
 
-// testKits are packages made for tests: they may import "testing", and only tests and other
-// kits may import them.
+// testKits are packages for tests only: they may import "testing", and only tests and other kits
+// may import them.
 var testKits = []string{
 	"internal/transporttest", "internal/leadertest", "athenatest", "internal/storetest",
 }
 
-// A dependency is a third-party module and the packages that may import it; none means only
-// tests. Each has a page of reasons in docs/decisions.
+// A dependency is a third-party module with the packages that may import it; if it lists none, only
+// tests may. docs/decisions has a page of reasons for each.
 type dependency struct {
 	module   string
 	packages []string
@@ -128,7 +128,7 @@ func checkDependencies(t *sourceTree, report reporter) {
 	}
 }
 
-// dependencyFault returns what is wrong with an import from outside the module, or "".
+// dependencyFault describes what is wrong with an import from outside the module, or returns "".
 func dependencyFault(t *sourceTree, pkg, target string, inTest bool) string {
 	first, _, _ := strings.Cut(target, "/")
 	switch {

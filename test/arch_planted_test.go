@@ -10,17 +10,17 @@ import (
 	"testing/fstest"
 )
 
-// A planted violation is a fault in a module that is otherwise sound, and how it must be found:
-// by which rule, and with which part of a message.
+// A planted violation is an error in an otherwise valid module, with the rule that must find it and
+// a part of the expected message.
 type planted struct {
 	name string
 	rule string
 	want string
-	path string // of the added or replaced file
+	path string // path of the added or replaced file
 	text string // without the license line
 }
 
-// TestPlanted shows that each rule finds what it forbids, and nothing else.
+// TestPlanted checks that each rule finds what it forbids, and nothing else.
 func TestPlanted(t *testing.T) {
 	var cases []planted
 	cases = append(cases, plantedFloors()...)
@@ -53,7 +53,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestSoundModule shows that the rules accept what they should accept.
+// TestSoundModule checks that the rules accept a valid module.
 func TestSoundModule(t *testing.T) {
 	if found := allViolations(t, soundModule()); len(found) != 0 {
 		t.Errorf("a module without faults: got %q, want none", found)
@@ -79,7 +79,7 @@ func allViolations(t *testing.T, files map[string]string) []string {
 	return found
 }
 
-// soundModule returns a small module that breaks no rule, although it is close to some.
+// soundModule returns a small module that breaks no rule but comes close to breaking some.
 func soundModule() map[string]string {
 	files := map[string]string{
 		"member/member.go": `// Package member is sound.
@@ -199,7 +199,7 @@ func plantedPurity() []planted {
 		{"clock in wire", "purity", "time.Now", "internal/wire/x.go",
 			"package wire\n\nimport \"time\"\n\nfunc f() time.Time { return time.Now() }\n"},
 	}
-	// Each body is that of a function in package statemachine.
+	// Each body is the body of a function in package statemachine.
 	for _, c := range []struct{ name, want, imports, body string }{
 		{"goroutine", "start a goroutine", "", "go f()"},
 		{"channel type", "use a channel", "", "var c chan int; _ = c"},
@@ -237,7 +237,7 @@ func plantedCore() []planted {
 		{"pointer to a role", "core", want, "statemachine/x.go",
 			header + "func f(m *Machine) *int { return &m.role }\n"},
 	}
-	// Each body is that of a function with timings t and a duration d.
+	// Each body is the body of a function with timings t and a duration d.
 	for _, c := range []struct{ name, body string }{
 		{"product", "d = 2 * t.Interval"},
 		{"quotient", "d = t.Interval / 4"},

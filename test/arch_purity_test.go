@@ -12,18 +12,18 @@ import (
 	"sync"
 )
 
-// purePackages are the node as a value: the same inputs give the same outputs, on every machine
-// and in every run. Only then does the simulator prove the code that ships. They are in the
-// order of their imports.
+// purePackages implement the node without side effects: the same inputs give the same outputs, on
+// every machine and in every run. Only then does the simulator prove the code that ships. They are
+// in the order of their imports.
 var purePackages = []string{
 	"member", "internal/fielderr", "paxos", "internal/message", "statemachine", "internal/lowest",
 }
 
-// clocklessPackages start no goroutine and read no clock, but may do everything else.
+// clocklessPackages must not start goroutines or read the clock, but may do everything else.
 var clocklessPackages = []string{"internal/wire"}
 
 // pureImports lists what a pure package may import and which names it may use; nil means all.
-// What is not listed does I/O, locks, logs, or has not been needed yet.
+// Anything not listed does I/O, locks or logs, or has not been needed yet.
 var pureImports = map[string][]string{
 	"bytes":           nil,
 	"cmp":             nil,
@@ -46,7 +46,7 @@ var pureImports = map[string][]string{
 	"time":            timeValues,
 }
 
-// timeValues is the part of package time that is arithmetic.
+// timeValues are the names of package time that only do arithmetic.
 var timeValues = []string{
 	"Duration", "Hour", "Microsecond", "Millisecond", "Minute", "Nanosecond", "Second", "Time",
 	"Unix",
@@ -90,7 +90,7 @@ func checkPure(t *sourceTree, p *sourcePackage, typed *typedPackage, report repo
 	}
 }
 
-// impurity returns what a piece of syntax does that a pure package must not do, or "".
+// impurity describes what a syntax node does that a pure package must not do, or returns "".
 func impurity(n ast.Node, typed *typedPackage) string {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -110,8 +110,8 @@ func impurity(n ast.Node, typed *typedPackage) string {
 	return ""
 }
 
-// sortedKeys finds the uses of maps.Keys that do not depend on the order of the map: as the
-// argument of slices.Sorted or slices.SortedFunc.
+// sortedKeys finds the uses of maps.Keys that do not depend on the order of the map: those that are
+// the argument of slices.Sorted or slices.SortedFunc.
 func sortedKeys(f *sourceFile, typed *typedPackage) map[*ast.Ident]bool {
 	sorted := make(map[*ast.Ident]bool)
 	for n := range ast.Preorder(f.syntax) {
@@ -130,7 +130,7 @@ func sortedKeys(f *sourceFile, typed *typedPackage) map[*ast.Ident]bool {
 	return sorted
 }
 
-// called returns the identifier after the dot of the called function, or nil.
+// called returns the identifier after the dot in a call, such as f in x.f(), or nil.
 func called(call *ast.CallExpr) *ast.Ident {
 	if fn, ok := call.Fun.(*ast.SelectorExpr); ok {
 		return fn.Sel
@@ -171,7 +171,7 @@ func (p *typedPackage) isMap(e ast.Expr) bool {
 	return ok
 }
 
-// global returns the package path and the name of a package-level object that an identifier
+// global returns the package path and the name of the package-level object that an identifier
 // denotes.
 func (p *typedPackage) global(id *ast.Ident) (pkg, name string) {
 	obj := p.info.Uses[id]
@@ -219,7 +219,7 @@ func (c *typeChecker) check(p *sourcePackage) *typedPackage {
 	for _, f := range p.code() {
 		syntax = append(syntax, f.syntax)
 	}
-	// The error is the first of those that config.Error received.
+	// config.Error has already received this error.
 	typed.pkg, _ = config.Check(c.tree.module+"/"+p.path, c.tree.fset, syntax, &typed.info)
 	return typed
 }

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// realTimePackages hold the tests of real processes, the only ones that may wait in real time.
+// realTimePackages contain the tests with real processes, the only tests that may wait in real
+// time.
 var realTimePackages = []string{"test"}
 
-// checkShape forbids init functions, and package variables other than errors and tables: their
-// effect is invisible where it happens.
+// checkShape forbids init functions, and package variables other than errors and tables, because
+// their effects are invisible to the code that depends on them.
 func checkShape(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		for _, f := range p.code() {
@@ -71,8 +72,8 @@ func isErrorOrTable(e ast.Expr) bool {
 	return false
 }
 
-// checkSleeps forbids tests that wait in real time. A file that imports testing/synctest sleeps
-// in a bubble with virtual time.
+// checkSleeps forbids tests that wait in real time. Files that import testing/synctest sleep in
+// virtual time.
 func checkSleeps(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		for _, f := range p.files {
@@ -96,7 +97,8 @@ var (
 	machinePath = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/(home|root|work|Users)/`)
 )
 
-// checkText forbids comments that promise work, and paths of a particular machine in any text.
+// checkText forbids comments that promise future work, and paths of a particular machine in any
+// text.
 func checkText(t *sourceTree, report reporter) {
 	for _, f := range t.texts {
 		for i, line := range f.lines {

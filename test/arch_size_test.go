@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of STYLE.md. A tab counts as one column. They have no exceptions: in every
-// consensus code base that we studied, the one bad file is where state machine, dispatch and
-// bookkeeping grew together.
+// The limits of STYLE.md. A tab counts as one column. There are no exceptions: in every consensus
+// code base that we studied, the one bad file mixes state machine, dispatch and bookkeeping.
 const (
 	maxFileLines     = 500
 	maxTestFileLines = 1000

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestArchitecture checks every rule of STYLE.md that a program can decide, over the whole
-// module. TestPlanted shows that the rules find violations.
+// TestArchitecture checks the whole module against every rule of STYLE.md that a program can
+// decide. TestPlanted checks that the rules find violations.
 func TestArchitecture(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -34,7 +34,7 @@ type archRule struct {
 	check func(*sourceTree, reporter)
 }
 
-// A reporter receives one violation: the place, as "file" or "file:line", and a description.
+// A reporter receives a violation: its place, as "file" or "file:line", and a description.
 type reporter func(where, format string, args ...any)
 
 func archRules() []archRule {

@@ -18,7 +18,7 @@ import (
 
 // A sourceTree is the source of the module.
 type sourceTree struct {
-	module   string // its path, from go.mod
+	module   string // the module path, from go.mod
 	fset     *token.FileSet
 	packages []*sourcePackage // sorted by path
 	texts    []*sourceFile    // all texts, Go or not
@@ -26,13 +26,13 @@ type sourceTree struct {
 
 // A sourcePackage is a folder with Go files, including tests.
 type sourcePackage struct {
-	path  string // from the root of the module: "transport/quicnet"
+	path  string // relative to the module: "transport/quicnet"
 	files []*sourceFile
 }
 
 // A sourceFile is a file. syntax is nil if it is not a Go file.
 type sourceFile struct {
-	path   string // from the root of the module, with slashes
+	path   string // relative to the module, with slashes
 	lines  []string
 	syntax *ast.File
 }
@@ -146,7 +146,7 @@ func (f *sourceFile) imports(name string) bool {
 	})
 }
 
-// matches reports whether a pattern names a package: by its path, or as "folder/..." for
+// matches reports whether a pattern names a package. A pattern is a path, or "folder/..." for
 // everything below a folder.
 func matches(pattern, pkg string) bool {
 	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {

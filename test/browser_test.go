@@ -18,7 +18,7 @@ import (
 
 // browserProgram builds the program of test/browser once for all tests.
 var browserProgram = sync.OnceValues(func() (string, error) {
-	athena, err := program() // in the same folder, which TestMain removes
+	athena, err := program() // TestMain removes its folder
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ type browser struct {
 	answers *bufio.Reader
 }
 
-// openBrowser opens a page of a site. Without a browser the test is skipped.
+// openBrowser opens a page of a site. It skips the test if there is no browser.
 func openBrowser(t *testing.T, site string) *browser {
 	t.Helper()
 	chromium := ""
@@ -77,7 +77,7 @@ func openBrowser(t *testing.T, site string) *browser {
 	return b
 }
 
-// command sends a command to the browser and stores the result in value, unless that is nil.
+// command sends a command to the browser and stores the result in value, unless value is nil.
 func (b *browser) command(value any, do, text string, width int) {
 	b.t.Helper()
 	err := b.send.Encode(struct {
@@ -114,7 +114,7 @@ func (b *browser) receive(value any) {
 	}
 }
 
-// typeKeys sends keys to the page, as a keyboard does.
+// typeKeys sends key presses to the page.
 func (b *browser) typeKeys(keys string) {
 	b.t.Helper()
 	b.command(nil, "keys", keys, 0)
@@ -126,7 +126,7 @@ func (b *browser) resize(width int) {
 	b.command(nil, "viewport", "", width)
 }
 
-// clean checks that the page reported no error.
+// clean checks that the page reported no errors.
 func (b *browser) clean() {
 	b.t.Helper()
 	var faults []string
@@ -149,7 +149,7 @@ func (b *browser) waitUntil(what, js string) {
 	eventually(b.t, what, func() bool { return evaluate[bool](b, "Boolean("+js+")") })
 }
 
-// waitForValue waits until an expression of the page has a value.
+// waitForValue waits until an expression of the page has the given value.
 func (b *browser) waitForValue(want, js string) {
 	b.t.Helper()
 	got := ""
@@ -164,13 +164,13 @@ func (b *browser) waitForValue(want, js string) {
 	})
 }
 
-// colours makes the page light or dark, as the system setting of a reader does.
+// colours makes the page light or dark, like the system setting of a reader.
 func (b *browser) colours(scheme string) {
 	b.t.Helper()
 	b.command(nil, "colors", scheme, 0)
 }
 
-// axeFault is an accessibility rule that the page breaks.
+// axeFault is a violation of an accessibility rule.
 type axeFault struct {
 	ID, Help string
 	Nodes    []struct{ HTML, FailureSummary string }

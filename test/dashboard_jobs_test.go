@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The texts of the page about jobs, as expressions of JavaScript.
+// JavaScript expressions for the texts about jobs on the page.
 const (
 	pageJobs = `[...document.querySelectorAll("#jobs table:first-of-type tbody tr")].map((tr) =>
 		[...tr.cells].map((c) => c.textContent.trim()).join("|")).join("\n")`
@@ -21,8 +21,8 @@ const (
 	pageSwitched = `document.querySelector("#switched").textContent`
 )
 
-// TestDashboardOfManyJobs: with a thousand jobs, one can be found and changed by keyboard
-// alone, on a phone and on a desktop, light and dark.
+// TestDashboardOfManyJobs checks that one of a thousand jobs can be found and changed with the
+// keyboard alone, on a phone and on a desktop, light and dark.
 func TestDashboardOfManyJobs(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {
@@ -74,8 +74,8 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardOfGreatNumbers: the page shows all digits of numbers that JavaScript would
-// round.
+// TestDashboardOfGreatNumbers checks that the page shows all digits of numbers that JavaScript
+// would round.
 func TestDashboardOfGreatNumbers(t *testing.T) {
 	p := &pretender{size: 3, version: 1<<53 + 1,
 		name: func(i int) string { return fmt.Sprint("n", i) }}
@@ -87,7 +87,7 @@ func TestDashboardOfGreatNumbers(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardOfJobs: the page shows and changes the leader of a job of a real cluster.
+// TestDashboardOfJobs checks that the page shows and changes the leader of a job of a real cluster.
 func TestDashboardOfJobs(t *testing.T) {
 	c := newNodes(t, 3)
 	writes := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
@@ -125,8 +125,8 @@ func TestDashboardOfJobs(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardWithoutQuorum: the page marks what it no longer knows: the leader of a job, and
-// the connected nodes.
+// TestDashboardWithoutQuorum checks that the page marks outdated information: the leader of a job,
+// and the connected nodes.
 func TestDashboardWithoutQuorum(t *testing.T) {
 	c := newNodes(t, 3)
 	one := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
@@ -142,7 +142,7 @@ func TestDashboardWithoutQuorum(t *testing.T) {
 		.map((l) => l.getAttribute("class"))`
 	b.waitUntil("connections", lines+`.some((c) => c === "both")`)
 	for _, p := range others {
-		p.signal(syscall.SIGSTOP) // their hosts do not refuse packets
+		p.signal(syscall.SIGSTOP) // their hosts still accept packets
 	}
 	began := time.Now()
 	b.waitUntil("an unknown leader",

@@ -13,8 +13,7 @@ import (
 )
 
 // TestDashboardOfMany checks the pages of small and large clusters on a phone and on a desktop,
-// light and dark: everything is readable, and a node that alone disagrees is visible among
-// fifty.
+// light and dark: everything is readable, and a single node that disagrees is visible among fifty.
 func TestDashboardOfMany(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {
@@ -62,11 +61,11 @@ func (b *browser) heap() (bytes float64) {
 	return bytes
 }
 
-// heapSlack is how much the heap of a page may grow over a long time.
+// heapSlack is the permitted growth of a page's heap over a long time.
 const heapSlack = 2 << 20
 
-// TestDashboardOfManyEvents: an endless stream of events neither prevents the page from polling
-// the nodes, nor makes it poll continuously, nor accumulates in it.
+// TestDashboardOfManyEvents checks that during an endless stream of events the page still polls the
+// nodes, does not poll continuously, and uses no more memory.
 func TestDashboardOfManyEvents(t *testing.T) {
 	const events = 200_000
 	type storm struct {
@@ -115,8 +114,8 @@ func TestDashboardOfManyEvents(t *testing.T) {
 	b.clean()
 }
 
-// TestDashboardForADay simulates 25,000 elections with a poll every 30 ms, more than a page
-// sees in a day: the panels hold as much as after a fifth of them.
+// TestDashboardForADay simulates 25,000 elections, more than a page sees in a day, with a poll
+// every 30 ms. After the first fifth of them the panels must not grow.
 func TestDashboardForADay(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/day.js")
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// pretender answers the page like the server of a cluster with many members. Most are well, and
-// there is one with each possible problem. Some disagree.
+// pretender answers the page like the server of a cluster with many members. Most are healthy, but
+// there is one with each possible problem, and some members disagree.
 type pretender struct {
 	size  int
 	name  func(i int) string
@@ -30,10 +30,10 @@ type pretender struct {
 	looks atomic.Int64 // number of requests for the nodes
 	jobs  int          // number of jobs, and of other records
 	write bool         // it accepts changes
-	// version is that of the view; 0 means 1.
+	// version is the version of the view; 0 means 1.
 	version uint64
 	acts    chan string // POSTs with their bodies; may be nil
-	// events answers v1/events; nil for a stream without events.
+	// events answers v1/events; if it is nil, the stream has no events.
 	events func(w http.ResponseWriter, r *http.Request)
 	began  time.Time
 }
@@ -169,7 +169,7 @@ func (p *pretender) status(i int) adminapi.Status {
 	return s
 }
 
-// jobList returns a job in every possible condition.
+// jobList returns jobs that cover every possible condition.
 func (p *pretender) jobList() []adminapi.Job {
 	all := []adminapi.Job{}
 	holder := func(i int) adminapi.Holder {

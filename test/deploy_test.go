@@ -25,9 +25,9 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// The files of docs/deployment.md cannot run here. These tests check what can be checked
-// without their platforms: that they are well-formed, and that the command lines and variables
-// that they give to a node are a valid configuration of this program.
+// The files of docs/deployment.md cannot run here. These tests check them without their platforms:
+// the files must be well-formed, and the command lines and variables in them must be a valid
+// configuration of this program.
 
 // checkConfig runs `athena config check` with these variables and arguments.
 func checkConfig(t *testing.T, env map[string]string, args ...string) {
@@ -45,7 +45,7 @@ func checkConfig(t *testing.T, env map[string]string, args ...string) {
 	}
 }
 
-// place puts the files that a platform would mount into the test's folder.
+// place writes the files that a platform would mount, and returns the variables with their paths.
 func place(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,8 +73,8 @@ func readExample(t *testing.T, name string) []byte {
 	return text
 }
 
-// TestDeployCompose: each service is one node of the cluster, at its own address, with its own
-// volume.
+// TestDeployCompose checks that each service is one node of the cluster, with its own address and
+// its own volume.
 func TestDeployCompose(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
@@ -161,7 +161,7 @@ type manifest struct {
 func kubernetesExample(t *testing.T) map[string]manifest {
 	t.Helper()
 	text := readExample(t, "examples/kubernetes/athena.yaml")
-	// Camel-case keys of one word, which the decoder would expect in lower case.
+	// The decoder expects lower-case keys, but these are in camel case.
 	camel := regexp.MustCompile(`(readiness|liveness|startup)Probe`)
 	text = camel.ReplaceAll(text, []byte("${1}probe"))
 	all := map[string]manifest{}
@@ -182,8 +182,8 @@ type labelSelector struct {
 	Labels map[string]string `yaml:"matchLabels"`
 }
 
-// TestDeployNetworkPolicy: each port of a pod accepts packets only from other nodes or from
-// pods with a label that nodes do not have.
+// TestDeployNetworkPolicy checks that each port of a pod accepts packets only from other nodes or
+// from pods with a label that no node has.
 func TestDeployNetworkPolicy(t *testing.T) {
 	all := kubernetesExample(t)
 	policy, pods := all["NetworkPolicy"].Spec, all["StatefulSet"].Spec.Template
@@ -212,8 +212,8 @@ func TestDeployNetworkPolicy(t *testing.T) {
 	}
 }
 
-// TestDeployKubernetes: each pod is one node of the cluster, at its address from the headless
-// service, and its probes use endpoints that a node has.
+// TestDeployKubernetes checks that each pod is one node of the cluster, at its address from the
+// headless service, and that its probes use endpoints of a node.
 func TestDeployKubernetes(t *testing.T) {
 	all := kubernetesExample(t)
 	service, set := all["Service"], all["StatefulSet"]
@@ -241,7 +241,7 @@ func TestDeployKubernetes(t *testing.T) {
 		env := map[string]string{}
 		for _, e := range c.Env {
 			value := e.Value + pod[e.ValueFrom.FieldRef.Path]
-			for name, known := range env { // expanded from earlier ones, as the platform does
+			for name, known := range env { // earlier variables are expanded, as on the platform
 				value = strings.ReplaceAll(value, "$("+name+")", known)
 			}
 			env[e.Name] = value
@@ -257,9 +257,9 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 }
 
-// checkMemory checks that the memory which hostile peers can occupy in a node
-// (docs/security.md) is below GOMEMLIMIT by a quarter for the node itself, and that GOMEMLIMIT
-// is below the limit of the pod by a fifth for what Go does not count.
+// checkMemory checks that hostile peers can occupy at most three quarters of GOMEMLIMIT
+// (docs/security.md), which leaves a quarter for the node itself, and that GOMEMLIMIT is at most
+// four fifths of the pod limit, which leaves a fifth for memory that Go does not count.
 func checkMemory(t *testing.T, limit string, size int, example []byte) {
 	t.Helper()
 	mebibytes := func(pattern, name string, text []byte) (of []int) {
@@ -286,8 +286,8 @@ func checkMemory(t *testing.T, limit string, size int, example []byte) {
 	}
 }
 
-// checkFileDecides checks that a command line overrides no value of a configuration file except
-// the secret.
+// checkFileDecides checks that a command line overrides nothing in a configuration file except the
+// secret.
 func checkFileDecides(t *testing.T, text string, args []string) {
 	t.Helper()
 	var file map[string]any
@@ -312,8 +312,8 @@ func checkFileDecides(t *testing.T, text string, args []string) {
 	}
 }
 
-// TestDeploySystemd: the unit is valid for systemd and its command line for this program, with
-// the configuration file in effect.
+// TestDeploySystemd checks that systemd accepts the unit, that this program accepts its command
+// line, and that the configuration file is in effect.
 func TestDeploySystemd(t *testing.T) {
 	unit := string(readExample(t, "examples/systemd/athena.service"))
 	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`)
@@ -324,7 +324,7 @@ func TestDeploySystemd(t *testing.T) {
 	dir := t.TempDir()
 	secret := place(t, map[string]string{"ATHENA_SECRET_FILE": "secret"})["ATHENA_SECRET_FILE"]
 	config := filepath.Join(dir, "athena.yaml")
-	// The file of the release, with paths that exist on this machine.
+	// The released unit, with paths that exist on this machine.
 	text := strings.NewReplacer("10.0.0.1:7000", "127.0.0.1:7001", "/var/lib/athena", dir+"/data",
 		"127.0.0.1:7070", "127.0.0.1:0").Replace(string(readExample(t, "examples/athena.yaml")))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -38,7 +38,7 @@ func (s *stage) formUnder(size int) *sim.Cluster {
 
 func playElected(_ *testing.T, s *stage) {
 	c := s.formUnder(3)
-	c.Drain(0) // It votes but does not stand, so that there is one candidate.
+	c.Drain(0) // It votes but does not stand for election, so that there is only one candidate.
 	s.rest()
 	c.Crash(2)
 	s.dead = "leader"
@@ -68,8 +68,8 @@ func playPreRefused(_ *testing.T, s *stage) {
 	s.cut("refusal", s.sent("Vote(pre, no: promised)", 1))
 }
 
-// playFormalRefused lets a rival, which the follower cannot reach, get promises between
-// the two proposals of the follower.
+// playFormalRefused lets a rival that the follower cannot reach get promises between the two
+// proposals of the follower.
 func playFormalRefused(_ *testing.T, s *stage) {
 	c := s.formUnder(5)
 	c.Crash(4)
@@ -85,14 +85,14 @@ func playFormalRefused(_ *testing.T, s *stage) {
 	s.cut("refusal", s.sent("Vote(formal, no: promised)", 1))
 }
 
-// holdFrom delays the messages of a process to the others by d.
+// holdFrom delays the messages from a process to all others by d.
 func (s *stage) holdFrom(from int, d time.Duration, to ...int) {
 	for _, i := range to {
 		s.c.Hold(from, i, d)
 	}
 }
 
-// playAdopted loses the votes for the follower, so that another voter proposes the same value.
+// playAdopted drops the votes for the follower, so that another voter proposes the same value.
 func playAdopted(_ *testing.T, s *stage) {
 	c := s.formUnder(3)
 	c.Crash(2)

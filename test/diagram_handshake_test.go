@@ -33,14 +33,14 @@ func TestDiagramHandshake(t *testing.T) {
 	})
 }
 
-// A greet is identified by its receiver and whether it is active.
+// A greet is identified by its receiver and by whether it is active.
 type greet struct {
 	to     int
 	active bool
 }
 
-// arrow returns the greet as the diagram draws it, in the colour of its connection: red was
-// dialed by member1, green by member2.
+// arrow returns the greet as the diagram draws it, in the colour of its connection: red if member1
+// dialed it, green if member2 did.
 func (g greet) arrow() string {
 	from := 1 - g.to
 	if g.active {
@@ -51,7 +51,7 @@ func (g greet) arrow() string {
 
 var colours = [2]string{"red", "green"}
 
-// greets returns a scene in which just these greets arrive, in this order.
+// greets returns a scene in which exactly these greets arrive, in this order.
 func greets(part string, order ...greet) scene {
 	return scene{part, []string{"member1", "member2"}, func(t *testing.T) (arrows []string) {
 		synctest.Test(t, func(t *testing.T) { arrows = shake(t, order) })
@@ -96,8 +96,8 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 	return arrows
 }
 
-// A handshake is two nodes that have dialed each other, in a bubble. Each greet waits until it
-// is opened.
+// A handshake is a pair of nodes in a bubble that have dialed each other. Each greet waits until
+// open delivers it.
 type handshake struct {
 	*door
 	nodes [2]*mesh.Mesh
@@ -177,7 +177,7 @@ func (shaker) Lost(member.Identity)                   {}
 func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                {}
 
-// A door holds back each greet until it is opened for it.
+// A door holds each greet back until it is opened for it.
 type door struct {
 	mu    sync.Mutex
 	come  map[greet]bool
@@ -201,7 +201,7 @@ func newDoor() *door {
 	return d
 }
 
-// decode returns the decoder of node i, which waits until the door is open for a greet.
+// decode returns the decoder of node i. It blocks on a greet until the door is open for it.
 func (d *door) decode(i int) func([]byte) (message.Message, error) {
 	return func(b []byte) (message.Message, error) {
 		m, err := wire.Decode(b)

@@ -68,7 +68,7 @@ func TestDiagramSeedJoining(t *testing.T) {
 		cast: []string{"seed1", "seed2", "leader"},
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(3, 0, 1)
-			// The other two founded the cluster while seed1 was down: its disk is lost.
+			// seed1 loses its disk, as if the other two had founded the cluster while it was down.
 			s.form(0, 1, 2)
 			s.lead(2)
 			c.Crash(0)
@@ -101,9 +101,8 @@ func TestDiagramSeedJoining(t *testing.T) {
 	}})
 }
 
-// TestDiagramLeaderConflict plays docs/plantuml/LEADER_CONFLICT_PROCESS.puml: protocol.md
-// section 7. The two leaders cannot communicate at first: they learn about each other only from
-// the seed.
+// TestDiagramLeaderConflict plays docs/plantuml/LEADER_CONFLICT_PROCESS.puml: protocol.md section
+// 7. The two leaders cannot communicate at first: they learn of each other only from the seed.
 func TestDiagramLeaderConflict(t *testing.T) {
 	checkStories(t, "LEADER_CONFLICT_PROCESS.puml", []story{{
 		part: "the seed follows the loser",
@@ -150,7 +149,7 @@ func TestDiagramLeaderConflict(t *testing.T) {
 			s.memory = []int{1, 2}
 			c := s.build(3, 0, 1, 2)
 			s.form(0, 1, 2)
-			// The other two lose the cluster and found another one without the seed.
+			// The other two lose their stores and found a new cluster without the seed.
 			for i := range 3 {
 				c.Crash(i)
 			}
@@ -163,8 +162,8 @@ func TestDiagramLeaderConflict(t *testing.T) {
 	}})
 }
 
-// meet heals the network between the seed and both leaders only, just after leader2 has queried
-// its voters, as it does continuously.
+// meet heals the network only between the seed and both leaders, just after leader2 has sent one of
+// its periodic queries to its voters.
 func (s *stage) meet() {
 	s.await("LeaderStatusQuery")
 	s.c.Heal()

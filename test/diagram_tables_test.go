@@ -50,7 +50,7 @@ func TestDiagramMemberStates(t *testing.T) {
 	}
 }
 
-// status parses a status; none is the text for None.
+// status parses a status; "none" means None.
 func status(t *testing.T, name, none string) member.Status {
 	t.Helper()
 	var s member.Status
@@ -91,8 +91,7 @@ func documentedMoves(t *testing.T) []move {
 }
 
 // TestDiagramFloors compares docs/plantuml/FLOORS.puml with the table of floors and with the
-// imports of the code: each arrow is an import, and a path of arrows leads to each import of a
-// package.
+// imports of the code: each arrow must be an import, and each import must be reachable by arrows.
 func TestDiagramFloors(t *testing.T) {
 	text := readDiagram(t, "FLOORS.puml")
 	pattern := make(map[string]string) // of each alias
@@ -135,7 +134,7 @@ func sameElements(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// leads reports whether arrows lead from one alias to the other. There are no cycles.
+// leads reports whether arrows lead from one alias to the other. The arrows have no cycles.
 func leads(arrows map[string][]string, from, to string) bool {
 	return from == to || slices.ContainsFunc(arrows[from], func(next string) bool {
 		return leads(arrows, next, to)

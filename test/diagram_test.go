@@ -57,7 +57,7 @@ func readText(t *testing.T, name string) string {
 }
 
 // A drawing is a diagram of docs/plantuml: arrows, in parts that each begin with a divider. An
-// unknown line is an error, so that nothing is drawn without a check.
+// unknown line is an error, so that everything drawn is checked.
 type drawing struct {
 	cast  []string // participants, by alias
 	parts []part
@@ -151,9 +151,8 @@ type story struct {
 	play func(*testing.T, *stage)
 }
 
-// checkStories plays the stories of a diagram. It compares all messages between drawn
-// participants, from roll to cut. Messages of other processes, and those before and after, are
-// not drawn.
+// checkStories plays the stories of a diagram. It compares the messages between drawn participants
+// from roll to cut and ignores all others.
 func checkStories(t *testing.T, name string, stories []story) {
 	t.Helper()
 	var scenes []scene
@@ -181,8 +180,8 @@ type stage struct {
 	arrows  []string
 }
 
-// build creates the cluster of a story. Links are so fast that a part ends before any later
-// timer fires.
+// build creates the cluster of a story. Links are so fast that a part ends before the next timer
+// fires.
 func (s *stage) build(size int, seeds ...int) *sim.Cluster {
 	setup := simulated(1, size)
 	setup.Link = sim.Link{Delay: time.Microsecond}
@@ -192,7 +191,7 @@ func (s *stage) build(size int, seeds ...int) *sim.Cluster {
 	return s.c
 }
 
-// form starts processes and lets them rest, until between two heartbeats.
+// form starts processes, lets them rest, and returns between two heartbeats.
 func (s *stage) form(ids ...int) {
 	s.t.Helper()
 	for _, i := range ids {
@@ -216,8 +215,8 @@ func (s *stage) lead(i int) {
 	s.rest()
 }
 
-// shift moves the heartbeats of process i away from those of the others, which a change of the
-// state or an equal timeout synchronizes.
+// shift moves the heartbeats of process i away from those of the others. A state change or an equal
+// timeout had synchronized them.
 func (s *stage) shift(i int) {
 	s.c.Pause(i)
 	s.c.RunFor(lan().HeartbeatInterval * 3 / 2)
@@ -231,7 +230,7 @@ func (s *stage) await(label string) {
 	within(s.t, s.c, 4*lan().TTLTimeout, label, func() bool { return s.last == label })
 }
 
-// roll starts the recording, immediately or with the first message with the label.
+// roll starts the recording, immediately or at the first message with the label.
 func (s *stage) roll(label string) { s.rolling, s.from = label == "", label }
 
 // cut stops the recording as soon as cond is true.
@@ -273,7 +272,7 @@ func (s *stage) record(r sim.Record) {
 	if isAnswer(r.Message.Body.Kind()) {
 		arrow = "-->"
 	}
-	if r.Kind == sim.Lost { // it was recorded when it was sent
+	if r.Kind == sim.Lost { // recorded when it was sent
 		s.arrows = s.arrows[:len(s.arrows)-1]
 	}
 	if r.Kind == sim.Lost || to == s.dead {
@@ -383,7 +382,7 @@ func updated(u message.RecordUpdate) string {
 	}
 }
 
-// proposal returns the stage, and the candidate if that is not the proposer.
+// proposal returns the stage, and the candidate if it is not the proposer.
 func (s *stage) proposal(p message.Proposal) string {
 	if p.Stage == message.Pre || p.State.Leader == p.ID.Ballot.Proposer {
 		return p.Stage.String()
@@ -391,8 +390,7 @@ func (s *stage) proposal(p message.Proposal) string {
 	return p.Stage.String() + ", " + s.alias(p.State.Leader)
 }
 
-// vote returns the stage and the result, with the reason of a refusal and the value that a
-// promise shows.
+// vote returns the stage and the result, with the reason for a refusal and the value in a promise.
 func (s *stage) vote(v message.Vote) string {
 	switch {
 	case !v.Granted:

@@ -118,8 +118,8 @@ func TestJSONBlocks(t *testing.T) {
 	}
 }
 
-// TestDocsQuoteReasons checks that each reason that docs/admin.md explains is one that a
-// node can give: its parts, without numbers, are in a string of the code.
+// TestDocsQuoteReasons checks that a node can report each reason that docs/admin.md explains: the
+// code must contain the parts of its text before the first number.
 func TestDocsQuoteReasons(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -159,8 +159,8 @@ func TestDocsQuoteReasons(t *testing.T) {
 	}
 }
 
-// TestFloorsDocumented checks that docs/architecture.md draws the floors of floors, each on a
-// line that begins with its number.
+// TestFloorsDocumented checks that docs/architecture.md draws every entry of floors, on a line that
+// begins with the number of its floor.
 func TestFloorsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"unicode"
 )
 
-// A figure is a count over the source with a limit. The figures are the cost of reading,
-// importing or linking Athena; scripts/figures.sh prints them.
+// A figure is a count over the source, with a limit. The figures measure the cost of reading,
+// importing and linking Athena; scripts/figures.sh prints them.
 type figure struct {
 	name  string
 	count func(*testing.T, *sourceTree) int
@@ -27,7 +27,7 @@ func figures() []figure {
 	return []figure{
 		{"packages that a program can import", countPackages, 15},
 		{"exported names in them", countExported, 650},
-		// The goal was 20,000: the seams between the packages cost more than was deleted.
+		// The goal was 20,000, but splitting the code into packages added more than was deleted.
 		{"lines that cluster.Start links", countLinked, 28_500},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
@@ -75,8 +75,7 @@ func isImportable(p *sourcePackage) bool {
 		!strings.HasPrefix(p.path, "cmd/") && !onlyDocumented(code)
 }
 
-// onlyDocumented reports whether a package consists of a doc comment, because it only has
-// tests.
+// onlyDocumented reports whether a package has nothing but a doc comment and tests.
 func onlyDocumented(code []*sourceFile) bool {
 	return len(code) == 1 && len(code[0].syntax.Decls) == 0
 }
@@ -171,7 +170,7 @@ func countLinked(t *testing.T, tree *sourceTree) (lines int) {
 	return lines
 }
 
-// countContracts counts methods WhileLeader, except those that only call another one.
+// countContracts counts WhileLeader methods, except those that only call another one.
 func countContracts(t *testing.T, tree *sourceTree) (n int) {
 	for _, f := range eachFunction(tree) {
 		if f.decl.Name.Name == "WhileLeader" && len(f.decl.Body.List) > 1 {
@@ -253,7 +252,7 @@ func isTiming(e ast.Expr) bool {
 		(strings.HasSuffix(s.Sel.Name, "Timeout") || strings.HasSuffix(s.Sel.Name, "Interval"))
 }
 
-// fileSizes returns the lines of all files except tests, in ascending order.
+// fileSizes returns the line counts of all files except tests, in ascending order.
 func fileSizes(tree *sourceTree) (lines []int) {
 	for _, p := range tree.packages {
 		for _, f := range p.code() {
@@ -283,8 +282,8 @@ func countBareWords(_ *testing.T, tree *sourceTree) int {
 	return 100 * bare / all
 }
 
-// countNameHits returns the 90th percentile of the lines that grep -w finds in the core for
-// the name of one of its unexported functions, the declaration included. A reader who
+// countNameHits runs grep -w over the core for the name of each of its unexported functions, and
+// returns the 90th percentile of the number of lines found, including the declaration. A reader who
 // follows a call reads that many lines.
 func countNameHits(t *testing.T, tree *sourceTree) int {
 	core := func(path string) bool { return path == "statemachine" || path == "paxos" }
@@ -345,7 +344,7 @@ type function struct {
 	decl *ast.FuncDecl
 }
 
-// eachFunction lists all functions and methods with a body, except tests.
+// eachFunction lists all functions and methods that have a body, except those in tests.
 func eachFunction(tree *sourceTree) (all []function) {
 	for _, p := range tree.packages {
 		for _, f := range p.code() {

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// maxCorpus bounds the kept inputs of a fuzz target, all of which make test runs.
+// maxCorpus bounds the stored inputs of a fuzz target, because make test runs all of them.
 const maxCorpus = 60
 
-// TestFuzzTargets checks that make fuzz runs every fuzz target of this module and of contrib,
-// and that each has inputs that make test repeats.
+// TestFuzzTargets checks that make fuzz runs every fuzz target of this module and of contrib, and
+// that each target has stored inputs, which make test runs.
 func TestFuzzTargets(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {

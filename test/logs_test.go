@@ -17,8 +17,8 @@ import (
 // loggers are the packages that write log lines.
 var loggers = []string{"cluster", "internal/observe", "cmd/athena", "cmd/athena/internal/daemon"}
 
-// A logLine is a line as a program writes it. A line that shares its code with others may have
-// fewer fields than that code adds.
+// A logLine is a line that a program writes. If several lines share code, a line may have fewer
+// fields than that code adds.
 type logLine struct {
 	level, text string
 	fields      []string
@@ -26,14 +26,14 @@ type logLine struct {
 	at          string
 }
 
-// A logSource is a package whose lines are collected.
+// A logSource is a package whose log lines are collected.
 type logSource struct {
 	tree    *sourceTree
 	decls   map[string]ast.Node // functions and variables of the package
 	lines   []logLine
 	fields  map[string][]ast.Expr // the values of each field
 	foul    reporter
-	visited map[string]bool // declarations, during the search for the texts of a call
+	visited map[string]bool // declarations visited in search of the texts of a call
 }
 
 var (
@@ -43,31 +43,31 @@ var (
 	logWord  = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// logLevels are the methods of slog.Logger that write a line, other than LogAttrs, and the
-// levels that LogAttrs takes, with their names on a console.
+// logLevels maps the methods of slog.Logger that write a line, other than LogAttrs, and the levels
+// that LogAttrs takes, to their names on a console.
 var logLevels = map[string]string{
 	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR",
 	"LevelDebug": "DBG", "LevelInfo": "INF", "LevelWarn": "WRN", "LevelError": "ERR",
 }
 
-// otherLogMethods write a line too, in a way that this test does not read.
+// otherLogMethods also write lines, but this test cannot read their calls.
 var otherLogMethods = []string{
 	"Log", "DebugContext", "InfoContext", "WarnContext", "ErrorContext",
 }
 
-// fieldFunctions are the functions of slog that make the field named by the first argument.
+// fieldFunctions are the functions of slog that create the field named by their first argument.
 var fieldFunctions = []string{
 	"Any", "Bool", "Float64", "Group", "GroupAttrs", "Int", "Int64", "String", "Time", "Uint64",
 }
 
-// errorField is the function that makes the field "error" and shortens its text.
+// errorField is the function that creates the field "error" and shortens its text.
 const errorField = "ErrAttr"
 
-// cutters make texts chosen by a peer suitable for a line.
+// cutters are the functions that shorten texts from a peer for a log line.
 var cutters = []string{"addressText", errorField, "PeerText", "OneLine"}
 
-// TestLogsAreDocumented: docs/logs.md has every line of a node and of the daemon, with its
-// level and fields, and no other; and texts chosen by a peer are shortened in each of them.
+// TestLogsAreDocumented checks that docs/logs.md lists every log line of a node and of the daemon,
+// with its level and fields, and no others, and that every line shortens texts chosen by a peer.
 func TestLogsAreDocumented(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -140,14 +140,14 @@ func wantedTexts(tree *sourceTree) map[string]bool {
 
 // mustCut reports whether the value of a field may contain an unshortened text of a peer.
 func mustCut(field, fromPeer string, value ast.Expr) bool {
-	if fromPeer == "-" || field == "votes" || field == "why" { // made of shortened parts
+	if fromPeer == "-" || field == "votes" || field == "why" { // it consists of shortened parts
 		return false
 	}
 	call, ok := value.(*ast.CallExpr)
 	return !ok || !slices.Contains(cutters, calledName(call))
 }
 
-// logRows returns the lines of a page.
+// logRows returns the log lines that a page lists.
 func logRows(page string) map[string]logLine {
 	rows := map[string]logLine{}
 	for _, m := range logRow.FindAllStringSubmatch(page, -1) {
@@ -164,7 +164,7 @@ func logRows(page string) map[string]logLine {
 func compareLogs(t *testing.T, lines []logLine, rows map[string]logLine) {
 	t.Helper()
 	written := map[string]bool{}
-	missed := map[string][]string{} // by the place that adds the field
+	missed := map[string][]string{} // by the code that adds the field
 	for _, l := range lines {
 		row, ok := rows[l.text]
 		if !ok {
@@ -235,9 +235,9 @@ func readLogs(tree *sourceTree, p *sourcePackage, foul reporter) *logSource {
 	return s
 }
 
-// readFunction finds the lines of a function. The fields of a line are in the call that writes
-// it. If that call takes a list of fields, they may be anywhere in the function, which then
-// writes no other line.
+// readFunction finds the lines of a function. The fields of a line are in the call that writes it.
+// If that call takes a list of fields, they may be anywhere in the function, which must then write
+// only one line.
 func (s *logSource) readFunction(fn *ast.FuncDecl) {
 	var calls, writes []*ast.CallExpr
 	for n := range ast.Preorder(fn) {
@@ -281,11 +281,11 @@ func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
 	}
 }
 
-// addLines records what a call writes; whole contains its fields.
+// addLines records the lines that a call writes. Their fields are in whole.
 func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallExpr) {
 	l := logLine{at: s.tree.at(write.Pos()), level: logLevels[calledName(write)]}
 	args := write.Args
-	if calledName(write) == "LogAttrs" { // the level follows the context
+	if calledName(write) == "LogAttrs" { // the level is the argument after the context
 		if level, ok := args[1].(*ast.SelectorExpr); ok {
 			l.level = logLevels[level.Sel.Name]
 		}
@@ -320,8 +320,8 @@ func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallEx
 	}
 }
 
-// tabled returns the lines in a declaration, {level, "text"}, and those of the functions and
-// tables that it uses.
+// tabled returns the lines in a declaration, in the form {level, "text"}, and those of the
+// functions and tables that it uses.
 func (s *logSource) tabled(decl ast.Node) (list []logLine) {
 	for n := range ast.Preorder(decl) {
 		lit, ok := n.(*ast.CompositeLit)
@@ -367,7 +367,7 @@ func fieldOf(c *ast.CallExpr) string {
 	return ""
 }
 
-// isField reports whether a call makes a field with a function of slog.
+// isField reports whether a call creates a field with a function of slog.
 func isField(c *ast.CallExpr) bool {
 	fn, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok || len(c.Args) < 2 || !slices.Contains(fieldFunctions, fn.Sel.Name) {
@@ -377,7 +377,7 @@ func isField(c *ast.CallExpr) bool {
 	return ok && pkg.Name == "slog"
 }
 
-// isLogger reports whether a called method is one of a logger.
+// isLogger reports whether a called method belongs to a logger.
 func isLogger(c *ast.CallExpr) bool {
 	fn, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -408,7 +408,7 @@ func constant(e ast.Expr) string {
 	return ""
 }
 
-// TestLogsFindPlanted shows that TestLogsAreDocumented finds what it forbids.
+// TestLogsFindPlanted checks that TestLogsAreDocumented finds each kind of violation.
 func TestLogsFindPlanted(t *testing.T) {
 	for body, want := range map[string]string{
 		`n.log.InfoContext(ctx, "a")`:                                  "is written by",

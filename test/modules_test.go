@@ -33,7 +33,7 @@ func listModules(t *testing.T) (folders []string) {
 var unreachable = regexp.MustCompile(`no such host|connection refused|i/o timeout|` +
 	`network is unreachable|GOPROXY=off|server misbehaving`)
 
-// goCommand runs the go command in a folder. Without a module proxy the test is skipped.
+// goCommand runs the go command in a folder. It skips the test if there is no module proxy.
 func goCommand(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)
@@ -49,7 +49,7 @@ func goCommand(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// TestModulesAreTidy: each go.mod and go.sum names exactly what the module needs.
+// TestModulesAreTidy checks that each go.mod and go.sum names exactly what its module needs.
 func TestModulesAreTidy(t *testing.T) {
 	for _, folder := range listModules(t) {
 		t.Run(folder, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestModulesAreTidy(t *testing.T) {
 // requirement matches a line of go.mod that requires a module.
 var requirement = regexp.MustCompile(`(?m)^\t\S+ v\S+`)
 
-// TestAConsumerBuilds: a module outside this repository builds against each module of contrib
-// with the replacements in README.md.
+// TestAConsumerBuilds checks that a module outside this repository builds against each module of
+// contrib with the replacements in README.md.
 func TestAConsumerBuilds(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

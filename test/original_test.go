@@ -13,12 +13,12 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// These tests show, with the core and the codec, what the original got wrong and what happens
-// here. stack_test.go shows each case with the whole stack, and those to which the core adds
-// nothing: more than N nodes, one survivor of three, a restart of all, a slow handler, a port
-// in use. The tests here are cheap and strict: many seeds, bounds without the time that
-// connections take, and the invariants of protocol.md section 11 after every step. Two nodes
-// with authority simultaneously fail any of them.
+// These tests show, with the core and the codec, what the original got wrong and what happens here.
+// stack_test.go repeats each case with the whole stack, and adds those that do not depend on the
+// core: more than N nodes, one survivor of three, a restart of all, a slow handler, a port in use.
+// The tests here are cheap and strict. They use many seeds, leave no time for connecting in their
+// bounds, and check the invariants of protocol.md section 11 after every step. Each fails if two
+// nodes ever have authority simultaneously.
 
 // lan is the LAN profile of protocol.md section 1.
 func lan() message.Timings {
@@ -66,7 +66,7 @@ func within(
 	return c.Now() - from
 }
 
-// sound fails the test if an invariant broke.
+// sound fails the test if an invariant was violated.
 func sound(t *testing.T, c *sim.Cluster) {
 	t.Helper()
 	if v := c.Violation(); v != nil {
@@ -96,9 +96,9 @@ func TestLeaderHostGoneSilently(t *testing.T) {
 	}
 }
 
-// The original stays split forever. Here one leader remains within four intervals of the heal,
-// and the isolated leader loses its authority before the other one gains it, which the checkers
-// verify at every step.
+// The original stays split forever. Here one leader remains within four intervals of the heal, and
+// the isolated leader loses its authority before the other one gains it, as the checkers verify at
+// every step.
 func TestLeaderIsolatedThenHealed(t *testing.T) {
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 5))
@@ -150,7 +150,7 @@ func TestOnlySeedRestarts(t *testing.T) {
 			c.RunFor(time.Second)
 		}
 		c.Crash(0)
-		c.RunFor(2 * roundTrip) // no message under way informs it about the leader
+		c.RunFor(2 * roundTrip) // no message in flight informs it about the leader
 		c.Start(0)
 		took := within(t, c, tc.limit, tc.name+": one cluster again", c.Settled)
 		t.Logf("%s: %v", tc.name, took)
@@ -172,9 +172,9 @@ func TestQuickRestart(t *testing.T) {
 	}
 }
 
-// undisturbed collects disturbances of processes that a test leaves alone.
+// undisturbed records disturbances of processes that must not be disturbed.
 type undisturbed struct {
-	but   int // the process that is not left alone
+	but   int // the one process that may be disturbed
 	since time.Duration
 	found []sim.Record
 }
@@ -190,7 +190,7 @@ func (u *undisturbed) record(r sim.Record) {
 	}
 }
 
-// In the original a seed that was alone for long returns with such a high version that it
+// In the original, a seed that was alone for a long time returns with such a high version that it
 // deposes the leader of the healthy majority. Here no process is disturbed.
 func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	var watch undisturbed
@@ -218,7 +218,7 @@ func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	sound(t, c)
 }
 
-// In the original a follower that was away for longer than its TTL waits for three times that.
+// In the original, a follower that was away for longer than its TTL has to wait for three TTLs.
 // Here it is active again within a retry interval.
 func TestFollowerBackAfterItsTTL(t *testing.T) {
 	for seed := range uint64(10) {
@@ -236,8 +236,8 @@ func TestFollowerBackAfterItsTTL(t *testing.T) {
 	}
 }
 
-// Three seeds that boot together become two or three leaders in the original. Here one of them
-// gains authority, once, and soon.
+// In the original, three seeds that boot together become two or three leaders. Here exactly one of
+// them gains authority, soon and only once.
 func TestThreeSeedsBootTogether(t *testing.T) {
 	for seed := range uint64(50) {
 		leaders := 0

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestProcessBench measures one cold start with the program, which also runs each of the nodes.
+// TestProcessBench measures one cold start of a cluster. The program under test measures and also
+// runs each of the nodes.
 func TestProcessBench(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "rows")
 	code, stdout, _ := run(t, "bench", "formation", "--size", "3", "--reps", "1",
@@ -26,7 +27,7 @@ func TestProcessBench(t *testing.T) {
 	}
 }
 
-// TestProcessBenchStops interrupts a measurement, which must leave no stores.
+// TestProcessBenchStops checks that an interrupted measurement leaves no stores.
 func TestProcessBenchStops(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "bench", "idle", "--dir", dir, "--out", filepath.Join(t.TempDir(), "rows"))

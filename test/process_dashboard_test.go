@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The texts of the page, as expressions of JavaScript.
+// JavaScript expressions for the texts of the page.
 const (
 	pageVerdict = `document.querySelector("#verdict .words").textContent`
 	pageFocus   = `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.id)`
@@ -21,12 +21,12 @@ const (
 	// pageNotes are the notes below the name of each node.
 	pageNotes = `[...document.querySelectorAll("#beliefs thead .note")]
 		.map((e) => e.textContent).join()`
-	// pageMarks are the names of the nodes with a mark in their columns.
+	// pageMarks are the names of the nodes whose columns contain a mark.
 	pageMarks = `[...new Set([...document.querySelectorAll("#beliefs td.differs")].map((td) =>
 		document.querySelectorAll("#beliefs thead .name")[td.cellIndex - 1].textContent))].join()`
 )
 
-// pageLeader returns the leader that the page names, and waits for one other than but.
+// pageLeader waits until the page names a leader other than but, and returns it.
 func pageLeader(b *browser, but string) (leader string) {
 	b.t.Helper()
 	eventually(b.t, "the page names a leader other than "+but, func() bool {
@@ -40,7 +40,7 @@ func pageLeader(b *browser, but string) (leader string) {
 	return leader
 }
 
-// press presses Tab until a control has the focus, and then a key.
+// press presses Tab until a control has the focus, and then presses key.
 func (b *browser) press(control, key string) {
 	b.t.Helper()
 	for range 60 {
@@ -53,7 +53,7 @@ func (b *browser) press(control, key string) {
 	b.t.Fatalf("Tab never reaches %q", control)
 }
 
-// TestDashboard watches a demo in a real browser and injects faults from there, by keyboard
+// TestDashboard watches a demo in a real browser and injects faults from there, with the keyboard
 // alone.
 func TestDashboard(t *testing.T) {
 	_, api := startDemo(t)
@@ -92,8 +92,8 @@ func TestDashboard(t *testing.T) {
 
 var adminOfLog = regexp.MustCompile(`admin=(127\.0\.0\.1:\d+)`)
 
-// TestDashboardsInTheBackground: hidden pages hold no connection. A browser has six connections
-// for each server, and a stream of events would occupy one for each open page.
+// TestDashboardsInTheBackground checks that hidden pages hold no connections. A browser opens at
+// most six connections to a server, and each open page would occupy one with its stream of events.
 func TestDashboardsInTheBackground(t *testing.T) {
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
@@ -105,8 +105,8 @@ func TestDashboardsInTheBackground(t *testing.T) {
 	b.waitForValue("live", "document.getElementById('link').textContent")
 }
 
-// TestDashboardOfRun opens the page of one node of a real cluster, with the node's token. The
-// page shows the other nodes, which are queried over the cluster, and cannot inject faults.
+// TestDashboardOfRun opens the page of one node of a real cluster, with the node's token. The page
+// shows the other nodes, which the node queries over the cluster, and cannot inject faults.
 func TestDashboardOfRun(t *testing.T) {
 	c := newNodes(t, 3)
 	token := c.secret("token", "0123456789-the-token")
@@ -150,7 +150,7 @@ func pageCut(b *browser, cut string) (leader string) {
 		return ok && leader != cut &&
 			strings.HasSuffix(rest, " leads with authority, but not in all views")
 	})
-	// A screen reader gets a word, a reader who cannot see colours a sign.
+	// A screen reader gets a word, and a reader who cannot see colours gets a sign.
 	cell := evaluate[string](b, `document.querySelector("#beliefs td.differs").textContent`)
 	if !strings.HasPrefix(cell, "≠ ") || !strings.HasSuffix(cell, " (differs)") {
 		b.t.Errorf("a differing cell reads %q, want a sign and a word", cell)
@@ -158,8 +158,8 @@ func pageCut(b *browser, cut string) (leader string) {
 	return leader
 }
 
-// wantTabOrder presses Tab through the whole page: every control gets the focus, in reading
-// order.
+// wantTabOrder presses Tab through the whole page and checks that every control gets the focus, in
+// reading order.
 func wantTabOrder(t *testing.T, b *browser) {
 	t.Helper()
 	want := evaluate[[]string](b, `

@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// The times that are promised to a new user, in milliseconds.
+// The times promised to a new user, in milliseconds.
 const (
 	formsWithin    = 3000
 	failsOverAfter = 1500
@@ -88,8 +88,8 @@ func ask(t *testing.T, method, url string, into any) (code int) {
 	return resp.StatusCode
 }
 
-// TestDemo: a new user soon has five active members and a quorate leader, and nothing remains
-// at the end.
+// TestDemo checks that a new user soon has five active members and a quorate leader, and that
+// nothing remains at the end.
 func TestDemo(t *testing.T) {
 	p, api := startDemo(t, "--for", "3s")
 	match := formedLine.FindStringSubmatch(p.stdout.String())
@@ -137,8 +137,8 @@ func nothingLeft(t *testing.T, printed string, environ []string) {
 	}
 }
 
-// TestDemoStopped: the demo leaves nothing behind, its secret in particular, whatever signal
-// stops it, including a second one.
+// TestDemoStopped checks that the demo leaves nothing behind, and its secret in particular,
+// whichever signal stops it and even if a second one follows.
 func TestDemoStopped(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestDemoStopped(t *testing.T) {
 	}
 }
 
-// TestDemoQuit: a demo that is made to print its stacks leaves nothing behind either.
+// TestDemoQuit checks that SIGQUIT makes a demo print its stacks and leave nothing behind.
 func TestDemoQuit(t *testing.T) {
 	p, _ := startDemo(t, "--size", "3")
 	p.signal(syscall.SIGQUIT)
@@ -168,7 +168,7 @@ func TestDemoQuit(t *testing.T) {
 	nothingLeft(t, p.stdout.String(), p.cmd.Env)
 }
 
-// TestDemoEnvironment: the demo serves its API at the address in ATHENA_ADMIN.
+// TestDemoEnvironment checks that the demo serves its API at the address in ATHENA_ADMIN.
 func TestDemoEnvironment(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -182,8 +182,8 @@ func TestDemoEnvironment(t *testing.T) {
 	}
 }
 
-// TestDemoUnread: the reader of a demo's output stops reading, as head does, before the demo
-// prints anything or while it has nothing to print.
+// TestDemoUnread stops reading the output of a demo, as head does, before the demo prints anything
+// or while it has nothing to print.
 func TestDemoUnread(t *testing.T) {
 	for name, last := range map[string]*regexp.Regexp{"at once": nil, "at rest": formedLine} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestDemoUnread(t *testing.T) {
 	}
 }
 
-// TestDemoKill kills the process of the leader by hand: the next leader is soon shown, and the
-// demo keeps running.
+// TestDemoKill kills the process of the leader. The demo must soon show the next leader and keep
+// running.
 func TestDemoKill(t *testing.T) {
 	p, api := startDemo(t)
 	var times []int
@@ -268,7 +268,7 @@ func TestDemoKill(t *testing.T) {
 	}
 }
 
-// TestDemoFaults pauses one node and isolates another with the API.
+// TestDemoFaults pauses one node and isolates another through the API.
 func TestDemoFaults(t *testing.T) {
 	p, api := startDemo(t, "--size", "3")
 	var leader struct{ Name string }
@@ -339,7 +339,7 @@ func TestDemoScripts(t *testing.T) {
 	}
 }
 
-// TestDemoPortTaken: a demo whose port is in use reports that and uses another one.
+// TestDemoPortTaken checks that a demo whose port is in use reports this and uses another one.
 func TestDemoPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -354,7 +354,7 @@ func TestDemoPortTaken(t *testing.T) {
 	}
 }
 
-// TestDemoDies: the nodes of a killed demo die with it, including a paused one.
+// TestDemoDies checks that the nodes of a killed demo die with it, even a paused one.
 func TestDemoDies(t *testing.T) {
 	p, api := startDemo(t, "--size", "3")
 	var nodes []demoNode

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestExamplesLeave: every example leaves in order at both signals that users and supervisors
-// send.
+// TestExamplesLeave checks that every example leaves gracefully on both signals that users and
+// supervisors send.
 func TestExamplesLeave(t *testing.T) {
 	paths, err := filepath.Glob("../examples/*/main.go")
 	if err != nil || len(paths) == 0 {
@@ -55,8 +55,8 @@ func (c *nodes) startExample(path string) (all []*process) {
 	return all
 }
 
-// TestExampleEmbed runs the program of README.md: it prints its usage, elects a leader, and
-// leaves at SIGTERM.
+// TestExampleEmbed checks that the program of README.md prints its usage, elects a leader, and
+// leaves on SIGTERM.
 func TestExampleEmbed(t *testing.T) {
 	path := buildExample(t, "embed")
 	p := startCommand(t, nil, exec.Command(path))
@@ -82,8 +82,8 @@ func TestExampleEmbed(t *testing.T) {
 	})
 }
 
-// TestExampleGuide runs the program of docs/guide.md: all can query the leader, each shard has
-// one worker, and a process leaves in order.
+// TestExampleGuide runs the program of docs/guide.md. It checks that every process can query the
+// leader, that each shard has one worker, and that a process leaves gracefully.
 func TestExampleGuide(t *testing.T) {
 	c := newNodes(t, 3)
 	all := c.startExample(buildExample(t, "guide"))

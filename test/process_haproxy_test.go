@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// haproxyConfig has the checks as the HAProxy manual shows them: in HTTP/1.0, without a Host.
-// The placeholders are the folder of its sockets and the addresses of three nodes.
+// haproxyConfig has the checks from the HAProxy manual, in HTTP/1.0 without a Host header. The
+// placeholders are the folder of its sockets and the addresses of three nodes.
 const haproxyConfig = `
 defaults
   mode http
@@ -51,8 +51,8 @@ listen ready
 // proxied is HAProxy in front of three nodes.
 type proxied struct{ dir, token string }
 
-// node returns the status of the node to which HAProxy sends a request, or false if there is
-// none.
+// node returns the status of the node to which HAProxy sends a request, or false if no node gets
+// it.
 func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered bool) {
 	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -72,8 +72,8 @@ func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered 
 	return s, resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(&s) == nil
 }
 
-// leads waits until HAProxy sends requests for the leader to a node that leads, other than but.
-// HAProxy uses every node until its first check.
+// leads waits until HAProxy sends requests for the leader to a leading node other than but. Until
+// its first check, HAProxy uses every node.
 func (p proxied) leads(t *testing.T, but ...string) (name string) {
 	t.Helper()
 	began := time.Now()
@@ -86,7 +86,7 @@ func (p proxied) leads(t *testing.T, but ...string) (name string) {
 	return name
 }
 
-// serve waits until HAProxy sends requests for any node to just these.
+// serve waits until HAProxy sends requests for any node to exactly these nodes.
 func (p proxied) serve(t *testing.T, names ...string) {
 	t.Helper()
 	slices.Sort(names)
@@ -101,8 +101,8 @@ func (p proxied) serve(t *testing.T, names ...string) {
 	})
 }
 
-// TestHAProxy sends requests only to the leader, and to each ready node, through the end of one
-// leader and the drain of the next.
+// TestHAProxy checks that HAProxy finds the leader, and each ready node, after one leader is killed
+// and after the next one is drained.
 func TestHAProxy(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
 	if err != nil {

@@ -65,13 +65,13 @@ func withWrite(t *testing.T) (*nodes, []*process) {
 	return c, all
 }
 
-// verb starts athena with a verb and the address of node i.
+// verb starts athena with a command and the address of node i.
 func (c *nodes) verb(i int, verb, name string, more ...string) *process {
 	c.t.Helper()
 	return start(c.t, append([]string{verb, name, "--admin", c.admin(i)}, more...)...)
 }
 
-// ended checks an exit code and a text on standard error.
+// ended checks the exit code and a text on standard error.
 func (p *process) ended(code int, text string) {
 	p.t.Helper()
 	if got := p.wait(); got != code || !strings.Contains(p.stderr.String(), text) {
@@ -79,8 +79,8 @@ func (p *process) ended(code int, text string) {
 	}
 }
 
-// TestLockOneAtATime: of commands on all nodes one runs at a time, each with a greater token,
-// and athena exits with the code of its command.
+// TestLockOneAtATime checks that only one of the commands on all nodes runs at a time, each with a
+// greater token, and that athena exits with the code of its command.
 func TestLockOneAtATime(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
@@ -112,7 +112,8 @@ func TestLockOneAtATime(t *testing.T) {
 	}
 }
 
-// TestLockWaits: a lock waits while another process holds it, at most for the given time.
+// TestLockWaits checks that athena lock waits while another process holds the lock, but no longer
+// than the given time.
 func TestLockWaits(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
@@ -143,7 +144,7 @@ func TestLockWaits(t *testing.T) {
 	n.want("begin", "term", "second")
 }
 
-// TestLockWithoutALeader: an interrupted athena prints why there is no leader.
+// TestLockWithoutALeader checks that an interrupted athena prints why there is no leader.
 func TestLockWithoutALeader(t *testing.T) {
 	c, nodes := withWrite(t)
 	holds := c.verb(2, "lock", "x")
@@ -160,9 +161,9 @@ func TestLockWithoutALeader(t *testing.T) {
 	p.ended(1, "lock/x was not acquired: interrupted: no leader with authority: ")
 }
 
-// TestLockOfANodeThatDies: the command learns within the lease that another process may soon
-// get its lock, whether the node is dead or silent, and the other process gets the lock with a
-// greater token.
+// TestLockOfANodeThatDies checks that, if its node dies or falls silent, a command is warned within
+// the lease that another process may soon get its lock, and that the other process then gets the
+// lock with a greater token.
 func TestLockOfANodeThatDies(t *testing.T) {
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		c, nodes := withWrite(t)
@@ -175,7 +176,7 @@ func TestLockOfANodeThatDies(t *testing.T) {
 		first.ended(1, "lock/x was lost: ")
 		took := time.Since(began)
 		t.Logf("%v: ended after %v", how, took)
-		// HoldTimeout, and the time that this machine needs to run a shell.
+		// HoldTimeout, plus the time that this machine needs to run a shell.
 		d := cluster.DefaultConfig().WithDefaults()
 		if most := d.LeaseTimeout + d.LeaderTimeout + 2*time.Second; took > most {
 			t.Errorf("%v: ended after %v, want %v at most", how, took, most)
@@ -185,7 +186,8 @@ func TestLockOfANodeThatDies(t *testing.T) {
 	}
 }
 
-// TestLockOfAnAthenaThatDies: the lock becomes free, and the command is stopped.
+// TestLockOfAnAthenaThatDies checks that the lock is released and the command is stopped if athena
+// is killed.
 func TestLockOfAnAthenaThatDies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux signals the death of a parent")
@@ -200,8 +202,8 @@ func TestLockOfAnAthenaThatDies(t *testing.T) {
 	n.want("begin", "term", "second")
 }
 
-// TestLockOfAStubbornCommand: a command that ignores SIGTERM is killed with all its children,
-// and signals from a terminal reach all of them.
+// TestLockOfAStubbornCommand checks that a command that ignores SIGTERM is killed with all its
+// children, and that signals from a terminal reach all of them.
 func TestLockOfAStubbornCommand(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)
@@ -218,8 +220,8 @@ func TestLockOfAStubbornCommand(t *testing.T) {
 	c.verb(2, "lock", "x", "--", "sh", "-c", "kill -9 $$").ended(128+9, "")
 }
 
-// TestElectRunsOneCommand: athena elect runs one command in the whole cluster, and moves it to
-// another node if its own dies or is disabled.
+// TestElectRunsOneCommand checks that athena elect runs one command in the whole cluster, and moves
+// it to another node if its own node dies or is disabled.
 func TestElectRunsOneCommand(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)

@@ -29,8 +29,8 @@ func (p *process) waitForLines(text string, count int) {
 	}
 }
 
-// TestProcessLogs checks each line of a daemon, from start to end, against docs/logs.md, and
-// that single events are logged once.
+// TestProcessLogs checks each log line of a daemon, from start to end, against docs/logs.md, and
+// checks that a single event is logged only once.
 func TestProcessLogs(t *testing.T) {
 	page, err := os.ReadFile("../docs/logs.md")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestProcessLogs(t *testing.T) {
 	}
 }
 
-// TestProcessLogsOfASignal: a node that is still joining has nothing to leave.
+// TestProcessLogsOfASignal checks the log of a node that is stopped before it has joined.
 func TestProcessLogsOfASignal(t *testing.T) {
 	c := newNodes(t, 2)
 	p := c.start(1, "--join-only")

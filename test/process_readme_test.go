@@ -45,7 +45,7 @@ func TestReadmeByHand(t *testing.T) {
 	if err := os.Symlink(path, filepath.Join(dir, "bin/athena")); err != nil {
 		t.Fatal(err)
 	}
-	// Wait just as long as needed here.
+	// Wait only as long as needed here.
 	commands = strings.Replace(commands, "sleep 1\n", settled(admins[0][1], 3), 1)
 	commands = strings.Replace(commands, "make build\n", "", 1)
 	first := regexp.MustCompile(`(?m)^.*try/1 .*$`).FindString(commands)
@@ -77,7 +77,7 @@ func TestReadmeByHand(t *testing.T) {
 	}
 }
 
-// byHand returns the one block of README.md that starts nodes.
+// byHand returns the only block of README.md that starts nodes.
 func byHand(t *testing.T) string {
 	t.Helper()
 	readme, err := os.ReadFile("../README.md")
@@ -96,7 +96,7 @@ func byHand(t *testing.T) string {
 	return found[0]
 }
 
-// onFreePorts replaces the port of every address in the commands by a free one.
+// onFreePorts replaces the port of every address in the commands with a free one.
 func onFreePorts(t *testing.T, commands string) string {
 	t.Helper()
 	free := map[string]string{}

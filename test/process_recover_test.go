@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/internal/store"
 )
 
-// TestProcessRecover: two of three nodes permanently lose their directories. The third one
-// reports that, and discards its state only after it is stopped and with a confirmation. All
-// three then form a new cluster.
+// TestProcessRecover checks recovery after two of three nodes have permanently lost their
+// directories. The third one reports the loss, and discards its state only when it is stopped and
+// the user confirms. All three then form a new cluster.
 func TestProcessRecover(t *testing.T) {
 	c := newNodes(t, 3)
 	all, _ := c.startAll()
@@ -77,8 +77,8 @@ func TestProcessRecover(t *testing.T) {
 	}
 }
 
-// TestProcessRecoverWithoutStore: recover creates no store if a directory is misspelled or is
-// the parent of those of the nodes, and reports no node that can start.
+// TestProcessRecoverWithoutStore checks that recover creates no store, and does not report that a
+// node can start, if a directory is misspelled or is the parent of the nodes' directories.
 func TestProcessRecoverWithoutStore(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "mistyped")

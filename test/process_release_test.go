@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// TestProcessReleaseIsReproducible: the same sources in two folders give the same bytes, with
-// the flags of scripts/release.sh except for the commit, which a copy of the sources lacks.
+// TestProcessReleaseIsReproducible checks that builds of the same sources in two folders are
+// identical. It uses the flags of scripts/release.sh except for the commit, which a copy of the
+// sources lacks.
 func TestProcessReleaseIsReproducible(t *testing.T) {
 	var programs [2][]byte
 	for i := range programs {
@@ -39,7 +40,8 @@ func TestProcessReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// TestProcessReleaseArchive: the archive has what a host needs to run a node under systemd.
+// TestProcessReleaseArchive checks that the archive has everything that a host needs to run a node
+// under systemd.
 func TestProcessReleaseArchive(t *testing.T) {
 	for _, tool := range []string{"git", "tar", "gzip", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -37,8 +37,8 @@ func freeAddresses(t *testing.T, count int) (all []string) {
 	return all
 }
 
-// TestProcessRefused starts nodes that cannot join a running cluster. Each prints the reason
-// and what to do, and exits with 1. The cluster keeps running and logs the attempts.
+// TestProcessRefused starts nodes that cannot join a running cluster. Each prints the reason and a
+// remedy, and exits with 1. The cluster keeps running and logs the attempts.
 func TestProcessRefused(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
@@ -90,8 +90,8 @@ func TestProcessRefused(t *testing.T) {
 	}
 }
 
-// TestProcessAdminTaken: a node does not start if it cannot serve the admin API at the given
-// address.
+// TestProcessAdminTaken checks that a node does not start if it cannot serve the admin API at the
+// given address.
 func TestProcessAdminTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,8 +105,8 @@ func TestProcessAdminTaken(t *testing.T) {
 	}
 }
 
-// TestProcessCorruptStore: a node with a damaged store reports that and does not change the
-// file.
+// TestProcessCorruptStore checks that a node with a damaged store reports the damage and does not
+// change the file.
 func TestProcessCorruptStore(t *testing.T) {
 	c := newNodes(t, 1)
 	p := c.start(1)
@@ -142,8 +142,8 @@ func TestProcessCorruptStore(t *testing.T) {
 	c.settle(1)
 }
 
-// TestProcessStart: at its start a node prints one line on standard error with what users need,
-// and nothing on standard output.
+// TestProcessStart checks that a node at its start prints one line with what users need on standard
+// error, and nothing on standard output.
 func TestProcessStart(t *testing.T) {
 	c := newNodes(t, 1)
 	p := c.start(1, "--log-format", "json", "--cluster", "orders")
@@ -163,8 +163,8 @@ func TestProcessStart(t *testing.T) {
 	}
 }
 
-// TestProcessHangup: a node leaves in order when its terminal is closed, unless nohup started
-// it.
+// TestProcessHangup checks that a node leaves gracefully when its terminal is closed, unless nohup
+// started it.
 func TestProcessHangup(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("the parent of the tests ignores SIGHUP, and so does the node")
@@ -191,8 +191,8 @@ func TestProcessHangup(t *testing.T) {
 	}
 }
 
-// TestProcessLeave: SIGTERM hands leadership over: the others have a leader long before they
-// could notice a silence.
+// TestProcessLeave checks that SIGTERM hands leadership over: the others have a leader long before
+// they could detect a failure.
 func TestProcessLeave(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
@@ -214,7 +214,7 @@ func TestProcessLeave(t *testing.T) {
 	}
 }
 
-// TestProcessAlone: a node without any other runs, is not ready, knows no leader, and stops on
+// TestProcessAlone checks that a single node runs, is not ready, knows no leader, and stops on
 // request.
 func TestProcessAlone(t *testing.T) {
 	c := newNodes(t, 3)
@@ -243,8 +243,8 @@ func TestProcessAlone(t *testing.T) {
 	}
 }
 
-// TestProcessSecondSignal: a second signal immediately ends a leader that cannot hand over,
-// because no other node is left.
+// TestProcessSecondSignal checks that a second signal immediately ends a leader that cannot hand
+// over because no other node is left.
 func TestProcessSecondSignal(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()

@@ -13,10 +13,9 @@ import (
 	"testing"
 )
 
-// TestProcessStoreOfSomethingElse restarts members of a cluster of three on their stores with
-// other flags. None leads as a result. Each prints both values and what to do, exits with 2 as
-// after any wrong flag, and does not change its store. With the old flags the cluster
-// continues.
+// TestProcessStoreOfSomethingElse restarts members of a cluster of three with their stores but
+// other flags. None of them becomes a leader. Each prints both values and a remedy, exits with 2 as
+// for any wrong flag, and leaves its store unchanged. With the old flags the cluster continues.
 func TestProcessStoreOfSomethingElse(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()

@@ -43,8 +43,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// TestMain unsets the variables that the user's shell may have for nodes: commands that tests
-// paste into a shell would use them.
+// TestMain unsets the variables for nodes that the user's shell may contain, because commands that
+// tests paste into a shell would use them.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ATHENA_") {
@@ -84,7 +84,7 @@ func (w *text) String() string {
 	return w.b.String()
 }
 
-// start runs athena without the user's settings. It is killed when the test ends.
+// start runs athena without the user's settings, and kills it when the test ends.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	return startTo(t, nil, args...)
@@ -175,7 +175,7 @@ type nodes struct {
 
 func newNodes(t *testing.T, size int) *nodes {
 	t.Helper()
-	// The folder is short because the path of a socket must be.
+	// The path is short because the path of a socket must be.
 	dir, err := os.MkdirTemp("", "a")
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func (c *nodes) status(i int) (adminapi.Status, bool) {
 	return s, err == nil
 }
 
-// settle waits until just these nodes are active members under one quorate leader, and returns
+// settle waits until exactly these nodes are active members under one quorate leader, and returns
 // its number.
 func (c *nodes) settle(numbers ...int) (leader int) {
 	c.t.Helper()

@@ -114,8 +114,8 @@ func nodeConditions() []conditionWord {
 	}
 }
 
-// happened returns the condition that something happened since the last "from here on"; what
-// makes it from the words of the line.
+// happened returns the condition that something has happened since the last "from here on". what
+// converts the words of a line to that happening.
 func happened(what func(w words) happening) func(*player, words) bool {
 	return func(p *player, w words) bool {
 		h := what(w)

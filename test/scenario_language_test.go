@@ -14,7 +14,7 @@ import (
 
 // These tests check the scenarios as texts.
 
-// firstLine is the form of the first line, which describes what a scenario shows.
+// firstLine is the form of the first line, which describes the purpose of a scenario.
 var firstLine = regexp.MustCompile(
 	`^# Shows protocol\.md section [0-9]+(, [0-9]+)*(; fault [0-9]+)*: .+`)
 
@@ -36,16 +36,16 @@ func scenarioText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A wrongStory fails with an error that contains all of want.
+// A wrongStory must fail with an error that contains every part of want.
 type wrongStory struct {
 	name, text string
 	want       []string
 }
 
-// pair is the beginning of a story of two.
+// pair is the beginning of a story with two nodes.
 const pair = "cluster of 2, seeds n1 n2\nstart n1 n2\nwait until n2 leads with authority\n"
 
-// wrongLines are stories with lines that are not understood.
+// wrongLines are stories with a line that matches no form.
 func wrongLines() []wrongStory {
 	return []wrongStory{
 		{"no verb", "cluster of 3, seeds n1\nbegin n1", []string{
@@ -91,7 +91,7 @@ func wrongLines() []wrongStory {
 	}
 }
 
-// wrongStories are understood, but cannot be played or do not hold.
+// wrongStories have valid lines, but cannot be played or do not hold.
 func wrongStories() []wrongStory {
 	return []wrongStory{
 		{"no such process", pair + "crash n3", []string{
@@ -136,7 +136,7 @@ func wrongStories() []wrongStory {
 	}
 }
 
-// TestScenarioFailures plays wrong stories: each error names the line and what to do about it.
+// TestScenarioFailures checks that the error of each wrong story names the line and a remedy.
 func TestScenarioFailures(t *testing.T) {
 	for _, test := range slices.Concat(wrongLines(), wrongStories()) {
 		t.Run(test.name, func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestScenarioPlacesAreDocumented checks that test/scenarios.md lists the words of each place
-// with many words, in a paragraph that begins with its name.
+// TestScenarioPlacesAreDocumented checks that, for each place that accepts many words,
+// test/scenarios.md lists them in a paragraph that begins with the name of the place.
 func TestScenarioPlacesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
@@ -225,8 +225,8 @@ func TestScenarioOfThePage(t *testing.T) {
 	}
 }
 
-// TestScenarioWordsAreUsed checks that a story uses each form. Delete a form that no story
-// needs.
+// TestScenarioWordsAreUsed checks that at least one story uses each form. Delete a form that no
+// story needs.
 func TestScenarioWordsAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	for _, name := range scenarioFiles(t) {
@@ -252,8 +252,8 @@ var (
 	showing  = regexp.MustCompile(`fault ([0-9]+)`)
 )
 
-// TestScenarioTables checks that the tables of test/scenarios.md name every story, those of a
-// fault in its row, and no others.
+// TestScenarioTables checks that the tables of test/scenarios.md name every story and no others,
+// and that a story about a fault is in the row of that fault.
 func TestScenarioTables(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {

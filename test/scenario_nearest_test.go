@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// This file describes what is wrong with a line that has no form.
+// This file explains why a line matches no form.
 
 const listsAll = "test/scenarios.md lists all"
 
-// A looseForm is a form whose places accept anything that could have been meant for them.
+// A looseForm is a form whose places accept any word that may have been meant for them.
 type looseForm struct {
 	form    string
 	places  []string
 	pattern *regexp.Regexp
 }
 
-// loosePlaces are patterns for what may be meant for a place.
+// loosePlaces are patterns for words that may have been meant for a place.
 var loosePlaces = map[string]string{
 	"NODES": `(\S+(?:,? n\S+)*)`, "NODE": `(\S+)`, "NUMBER": `(\S+)`,
 	"DURATION": `([^\s:]+(?: [^\s:]+){0,2})`, "COND": `(.+)`,
@@ -42,8 +42,8 @@ var looseForms = sync.OnceValue(func() map[string]looseForm {
 	return all
 })
 
-// fault returns the word of a line that does not fit its place, or "" if the line does not have
-// this form or has more than one such word.
+// fault returns the word of a line that does not fit its place. It returns "" if the line does not
+// have this form or has more than one such word.
 func (l looseForm) fault(line string) string {
 	text := l.pattern.FindStringSubmatch(line)
 	if text == nil || strings.TrimSpace(placeWord.ReplaceAllString(l.form, "")) == "" {
@@ -77,7 +77,7 @@ func mayStand(place string) string {
 	}
 }
 
-// notUnderstood returns the error for a line or a condition that has none of the forms.
+// notUnderstood returns the error for a line or a condition that matches no form.
 func notUnderstood(what, line string, forms []string) error {
 	for _, form := range forms {
 		if fault := looseForms()[form].fault(line); fault != "" {
@@ -88,8 +88,8 @@ func notUnderstood(what, line string, forms []string) error {
 		line, what, strings.Join(nearest(line, forms), "\n\t"), listsAll)
 }
 
-// nearest returns the forms that may be meant: those that begin with the first word of the
-// line, or otherwise of all forms the few with the smallest distance.
+// nearest returns the forms that may have been meant: those that begin with the first word of the
+// line, or if there are none, the few with the smallest edit distance.
 func nearest(line string, forms []string) []string {
 	const few = 5
 	said := shape(line)
@@ -113,8 +113,8 @@ var (
 	someNumber = regexp.MustCompile(`\b[0-9.]+\b`)
 )
 
-// shape returns the words of a line, with a placeholder for each word that looks like a place;
-// placeholders count twice.
+// shape returns the words of a line, with placeholders for words that look like places. Each
+// placeholder appears twice, so that it counts twice.
 func shape(line string) (out []string) {
 	line = regexp.MustCompile(places()["DURATION"]).ReplaceAllString(line, "DURATION")
 	line = somePlaces.ReplaceAllString(line, "NODES")

@@ -24,7 +24,7 @@ import (
 
 const (
 	scenarioFolder = "testdata/scenario"
-	// scenarioSeeds is the number of seeds for each story, so that none holds by luck.
+	// scenarioSeeds is the number of seeds for each story, so that no story passes by luck.
 	scenarioSeeds = 3
 )
 
@@ -61,13 +61,13 @@ func scenarioFiles(t *testing.T) []string {
 	return names
 }
 
-// A tale is one course of a scenario: its text after each placeholder has a value.
+// A tale is one variant of a scenario: its text with a value for each placeholder.
 type tale struct {
 	file, name string
 	steps      []step
 }
 
-// A step is one line that was understood.
+// A step is one parsed line.
 type step struct {
 	words
 	line      int
@@ -149,7 +149,8 @@ func readStep(line string) (step, error) {
 	return step{}, notUnderstood("line of a scenario", line, verbForms())
 }
 
-// playInBubble plays a tale. What it does besides the simulator is in virtual time too.
+// playInBubble plays a tale in a bubble, so that the parts outside the simulator use virtual time
+// too.
 func playInBubble(t *testing.T, tale tale, seed uint64) (err error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { err = newPlayer(tale.file, seed).play(tale) })
@@ -161,15 +162,15 @@ type player struct {
 	file  string
 	setup sim.Setup
 	fast  []int        // processes with fast clocks
-	link  sim.Link     // the present state of every link
+	link  sim.Link     // the current state of every link
 	c     *sim.Cluster // nil before the first line that needs it
 	meets *handshake   // for tales about connections
-	bad   error        // what must never be, but was
+	bad   error        // a condition that must never hold, but did
 	never []step
 	count map[happening]int // since the last chapter began
 	dying map[int]*death
 	lost  []losing
-	past  []sim.Record // the end of the history
+	past  []sim.Record // the latest part of the history
 	moves int          // number of changes of a member's status
 	led   int          // number of chosen leaders
 }
@@ -178,13 +179,13 @@ type player struct {
 // of the story, from 1; 0 means any.
 type happening struct {
 	by, about    int
-	what         string // a decision, or: sends, refuses, drops, moves to
+	what         string // a decision or one of: sends, refuses, drops, moves to
 	kind, reason string // of a message, if any
 }
 
-// A death is a crash that waits for a save of a process.
+// A death is a pending crash of a process, during one of its next saves.
 type death struct {
-	saves int // number of saves until then
+	saves int // number of saves before the crash
 	sent  int // number of messages sent before the crash; -1 if the step is not saved
 	tears bool
 }
@@ -203,7 +204,7 @@ func newPlayer(file string, seed uint64) *player {
 	}
 }
 
-// cluster returns the cluster of the story. The first line that is not setup creates it.
+// cluster returns the cluster of the story. The first line after the setup creates it.
 func (p *player) cluster() *sim.Cluster {
 	if p.c == nil {
 		p.setup.Record = p.record // not called before the cluster exists
@@ -271,7 +272,7 @@ func (p *player) watch() bool {
 	return p.bad != nil
 }
 
-// history returns what led to now, and what soon follows.
+// history returns the records before this moment and the first ones after it.
 func (p *player) history() string {
 	if p.c == nil {
 		return ""
@@ -290,10 +291,10 @@ func (p *player) history() string {
 	return strings.Join(lines, "\n") + p.c.Describe()
 }
 
-// historyLines is the length of the history in a failure.
+// historyLines is the number of records in the report of a failure.
 const historyLines = 40
 
-// record keeps what happened; heartbeats are only counted.
+// record stores a record of the simulator, but only counts heartbeats.
 func (p *player) record(r sim.Record) {
 	by := r.Process + 1
 	switch r.Kind {
@@ -322,7 +323,7 @@ func (p *player) record(r sim.Record) {
 	p.past = append(p.past, r)
 }
 
-// decided returns the happening of a decision.
+// decided returns the happening for a decision.
 func (p *player) decided(by int, t statemachine.Trace) happening {
 	h := happening{by: by, what: t.Kind.String()}
 	switch t.Kind {

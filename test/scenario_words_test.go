@@ -70,7 +70,7 @@ func (w words) duration(i int) time.Duration {
 	return time.Duration(n * float64(units[unit]))
 }
 
-// greatest returns the greatest number of a process that the line names.
+// greatest returns the greatest process number in the line.
 func (w words) greatest() (n int) {
 	for i, text := range w.text {
 		if nodesOnly.MatchString(text) {
@@ -101,7 +101,7 @@ var roles = map[string]member.Role{
 
 const nodesPattern = `n[1-9][0-9]?(?: n[1-9][0-9]?)*`
 
-// placeWords lists the words that may stand in a place with its own words.
+// placeWords lists the words that may stand in a place.
 var placeWords = sync.OnceValue(func() map[string][]string {
 	var kinds, reasons, statuses, decided []string
 	for k := message.KindGreet; k < message.Kinds; k++ {
@@ -201,7 +201,7 @@ func setUpVerbs() []verb {
 	}
 }
 
-// last checks that the processes that a line adds have the next numbers.
+// last checks that a line that adds processes gives them the next numbers.
 func (s step) last(want int) error {
 	if nodes := s.nodes(0); slices.Max(nodes)+1 != want {
 		return fmt.Errorf("the last one must be n%d", want)
@@ -352,7 +352,7 @@ func networkVerbs() []verb {
 	}
 }
 
-// flap cuts and mends alternately, as often as fits into half of the time.
+// flap cuts and mends links alternately, as often as fits into half of the time.
 func flap(p *player, s step) error {
 	period, end := s.duration(2), p.cluster().Now()+s.duration(3)
 	for p.c.Now() < end {
@@ -370,7 +370,7 @@ func flap(p *player, s step) error {
 
 func nobodyAsks(*player) bool { return false }
 
-// waitsAtMost bounds "wait until". It is longer than anything that protocol.md bounds.
+// waitsAtMost bounds "wait until". It is longer than any bound of protocol.md.
 const waitsAtMost = 60 * time.Second
 
 func timeVerbs() []verb {

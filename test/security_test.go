@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// securityRules are the rules behind SECURITY.md and docs/security.md, each with the tests
-// that fail if it is broken.
+// securityRules are the rules behind SECURITY.md and docs/security.md, with the tests that fail if
+// a rule is broken.
 var securityRules = []struct {
 	rule  string
 	tests []string
@@ -117,8 +117,8 @@ func TestSecurityRules(t *testing.T) {
 	}
 }
 
-// testsOf lists the tests and fuzz targets of the module, and as TestNetwork/NAME
-// the cases of the suite that every transport passes.
+// testsOf lists the tests and fuzz targets of the module. It includes the cases of the suite that
+// every transport passes, as TestNetwork/NAME.
 func testsOf(tree *sourceTree) map[string]bool {
 	all := map[string]bool{}
 	for _, p := range tree.packages {

@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// inStuckStack runs a test with three nodes whose handlers block for events with numbers from 0
-// on, until release is closed. got is what they handled.
+// inStuckStack runs a test with three nodes whose handlers block until release is closed, except on
+// events with negative numbers. The arrivals list what they have handled.
 func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan struct{})) {
 	t.Helper()
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -41,8 +41,8 @@ func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan st
 	})
 }
 
-// flood sends numbered events until one fails. It returns the number of accepted events and
-// when the failed one began. It ends if something stops it.
+// flood sends numbered events until one fails. It returns the error and the time when that Send
+// began, and counts the accepted events in taken.
 func flood(
 	ctx context.Context, from *cluster.Node, to member.Address, taken *atomic.Int64,
 ) (last time.Time, err error) {
@@ -58,9 +58,9 @@ func flood(
 	return last, errors.New("more events were taken than all buffers hold")
 }
 
-// A handler that blocks for a minute stops its sender when the buffers on the way are full, and
-// nothing else: events of other senders are handled, and members and leader do not change
-// (section 9). At the end all accepted events are handled.
+// A handler that blocks for a minute stops its sender when the buffers between them are full, but
+// nothing else: events of other senders are handled, and members and leader do not change (section
+// 9). At the end all accepted events are handled.
 func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 	inStuckStack(t, func(t *testing.T, s *stack, a *arrivals, release chan struct{}) {
 		from := s.leader()
@@ -109,8 +109,8 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 }
 
 // If its own node closes, a waiting Send returns ErrClosed immediately. If the receiver closes,
-// each Send has its own time, including one that begins because a closing handler made room:
-// the end of the connection arrives one way later.
+// each Send may take its full timeout, even one that begins because a closing handler made room:
+// the sender learns of the close one network delay later.
 func TestStackCloseDuringSend(t *testing.T) {
 	for _, sender := range []bool{true, false} {
 		inStuckStack(t, func(t *testing.T, s *stack, _ *arrivals, _ chan struct{}) {
@@ -155,7 +155,7 @@ func TestStackCloseDuringSend(t *testing.T) {
 	}
 }
 
-// Transfer, Drain and Leave end in time despite any loss, and in order at 5 %. At most one node
+// Transfer, Drain and Leave return in time whatever the loss, and succeed at 5 %. At most one node
 // has authority at any instant (section 6, Leaving leader).
 func TestStackHandOverUnderLoss(t *testing.T) {
 	for _, loss := range []float64{0.05, 0.3} {
@@ -171,7 +171,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 				}
 				took, err := s.call(verb, i)
 				t.Logf("loss %v: %s: %v after %v", loss, verb, err, took)
-				// An attempt that fails is over after LeaderTimeout; then others elect.
+				// A failed attempt ends after LeaderTimeout; then the others elect a leader.
 				limit := 2*lan().LeaderTimeout + mesh.CloseTimeout
 				if took > limit || loss < 0.1 && err != nil {
 					t.Errorf("loss %v: %s: %v after %v, want nil within %v", loss, verb, err, took, limit)

@@ -21,14 +21,14 @@ import (
 // largestFiller makes a payload almost as large as an event may be.
 const largestFiller = cluster.MaxEventBytes - 100
 
-// arrivals is what the handlers of all nodes received: for each pair the numbers of the events,
-// in the order of handling.
+// arrivals lists the events that the handlers of all nodes received: for each pair of nodes the
+// numbers, in the order of handling.
 type arrivals struct {
 	mu  sync.Mutex
 	got map[[2]string][]int // by the names of sender and receiver
 }
 
-// receive records the events of every node when handle returns.
+// receive makes every node handle events with handle, and records each one when handle returns.
 func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 	a := &arrivals{got: make(map[[2]string][]int)}
 	s.change = func(i int, c *cluster.Config) {
@@ -66,8 +66,8 @@ func (s *stack) eachPath(path athenatest.Path) {
 	}
 }
 
-// exchange makes every member send events to every other one, starting with number 0. wait
-// returns the number of failed sends when all have ended.
+// exchange makes every member send events to every other one, numbered from 0. wait waits for all
+// sends and returns the number of failed ones.
 func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (failed int64)) {
 	var failed atomic.Int64
 	var left sync.WaitGroup
@@ -94,8 +94,7 @@ func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (fai
 	}
 }
 
-// complete fails the test if an event of an exchange did not arrive, or arrived out of order or
-// twice.
+// complete fails the test if an event of an exchange is missing, out of order or duplicated.
 func (a *arrivals) complete(s *stack, count int) {
 	s.t.Helper()
 	for from := range s.size {
@@ -114,8 +113,8 @@ func upTo(count int) (numbers []int) {
 	return numbers
 }
 
-// QUIC needs a path for packets of 1,200 bytes. If larger packets vanish, nodes connect,
-// everything arrives, and an event of any size delays no heartbeat (protocol.md section 8).
+// QUIC needs a path for packets of 1,200 bytes. If larger packets vanish, nodes still connect,
+// everything arrives, and no event delays a heartbeat, whatever its size (protocol.md section 8).
 func TestStackLargePacketsVanish(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -135,9 +134,9 @@ func TestStackLargePacketsVanish(t *testing.T) {
 	})
 }
 
-// QUIC cannot use a path that drops even these packets. Heartbeats pass as long as there is no
-// other traffic; an event that does not fit is lost with its connection, and after the heal
-// everything is as before.
+// QUIC cannot use a path that drops even packets of that size. Heartbeats pass as long as there is
+// no other traffic. An event that does not fit is lost with its connection, and after the heal
+// everything works as before.
 func TestStackPathTooSmallForQUIC(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -186,9 +185,9 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	})
 }
 
-// Packet loss alone removes no member: a member leaves after TTLTimeout of silence and not
-// before (section 3), and QUIC gets one of hundreds of packets through. At 5 % no member even
-// becomes unreachable, and no leader is lost.
+// Packet loss alone removes no member: a member is removed only after TTLTimeout of silence
+// (section 3), and QUIC gets one of hundreds of packets through. At 5 % no member even becomes
+// unreachable, and no leader is lost.
 func TestStackLossRemovesNoMember(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64

@@ -12,18 +12,18 @@ import (
 )
 
 // These tests cut networks and check exact times: in a bubble only packets take time, and every
-// time that the protocol draws or waits for is known. Sections are those of protocol.md.
+// wait of the protocol is known. Section numbers refer to protocol.md.
 
-// oneWay is how long a packet is under way.
+// oneWay is the one-way delay of a packet.
 const oneWay = roundTrip / 2
 
-// election is the time from the first query until the new leader is quorate: a round trip each
-// for the query, for pre and for formal votes, and two until the followers' echoes of its first
-// stamp are back (section 6, 2 to 6).
+// election is the time from the first query until the new leader is quorate. The query, the
+// pre-votes and the formal votes take a round trip each, and the followers' echoes of its first
+// stamp take two (section 6, 2 to 6).
 const election = 5 * roundTrip
 
-// turns is the time that the first of some voters waits before its query: a twentieth of an
-// interval for each active member before it except the lost leader (section 6, 2).
+// turns is how long voter first waits before its query: a twentieth of an interval for each active
+// member before it, except the lost leader (section 6, 2).
 func turns(first, lost int) time.Duration {
 	before := first
 	if lost < first {
@@ -32,17 +32,17 @@ func turns(first, lost int) time.Duration {
 	return lan().HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// leaseGuard is the time by which the work of a leader ends before its lease.
+// leaseGuard is how long before its lease the work of a leader ends.
 func leaseGuard() time.Duration { return lan().HeartbeatInterval / 2 }
 
-// moment is when something was seen, and when it should have been.
+// moment is the time of an observation, with the time when it should occur.
 type moment struct {
 	what string
 	got  time.Time
 	want time.Duration
 }
 
-// exactly compares times, relative to begin.
+// exactly compares observed and expected times, relative to begin.
 func (s *stack) exactly(begin time.Time, moments ...moment) {
 	s.t.Helper()
 	for _, m := range moments {
@@ -52,9 +52,9 @@ func (s *stack) exactly(begin time.Time, moments ...moment) {
 	}
 }
 
-// A leader on the side of the minority keeps its authority exactly until its lease ends. The
-// others miss it LeaderTimeout after their last ack, and have the next leader after the round
-// trips of an election.
+// A leader on the minority side keeps its authority exactly until its lease ends. The others miss
+// it LeaderTimeout after their last ack, and elect the next leader within the round trips of an
+// election.
 func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 	for _, tc := range []struct {
 		size int
@@ -106,10 +106,10 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 	}
 }
 
-// A leader that hears no other node claims to be healthy until its lease ends, to the members
-// that it heard within HeartbeatTimeout. They miss it LeaderTimeout after the last such ack. It
-// has informed them that they are unreachable, so no member lets another one query first, and
-// the greatest ballot wins.
+// A leader that receives no packets still sends healthy acks until its lease ends, but only to
+// members that it heard within HeartbeatTimeout. They miss it LeaderTimeout after the last such
+// ack. It has informed them that they are unreachable, so no member lets another one query first,
+// and the greatest ballot wins.
 func TestStackDeafLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -120,8 +120,8 @@ func TestStackDeafLeader(t *testing.T) {
 		}
 		s.Advance(3 * time.Second)
 		lease := message.LeaseMargin(lan().LeaseTimeout)
-		// It heard them a round trip after that beat, so the last acks are those of
-		// HeartbeatTimeout after it (section 5).
+		// It last heard them a round trip after that beat, so it sends its last acks HeartbeatTimeout
+		// after the beat (section 5).
 		lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 		s.exactly(beat,
 			moment{"its work ends", s.watch.shift(old).end, lease - leaseGuard()},
@@ -134,8 +134,8 @@ func TestStackDeafLeader(t *testing.T) {
 	})
 }
 
-// A leader that no other node hears is missed like one that is gone. It learns about the next
-// leader from its LeaderElected, and steps down then.
+// If no other node hears a leader, the others replace it like one that is gone. It learns of the
+// next leader from its LeaderElected, and then steps down.
 func TestStackMuteLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -157,7 +157,7 @@ func TestStackMuteLeader(t *testing.T) {
 	})
 }
 
-// If no side has a majority there is no leader; after the heal there is one.
+// If no side has a majority, there is no leader until the heal.
 func TestStackNoSideHasAMajority(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()

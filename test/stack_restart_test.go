@@ -17,9 +17,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A process that restarts before its next heartbeat is not missed: its first packets end its
-// old connections, and it joins immediately (section 3, Restarts). If it led, its voters are
-// free as soon as they hear of its next run (section 5).
+// A process that restarts before its next heartbeat is not missed: its first packets end its old
+// connections, and it joins immediately (section 3, Restarts). If it led, its voters may vote again
+// as soon as they hear of its next run (section 5).
 func TestStackRestartWithinAHeartbeat(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		for _, leads := range []bool{false, true} {
@@ -66,7 +66,7 @@ func TestStackRestartWithALostStore(t *testing.T) {
 	})
 }
 
-// A store only serves the address for which it was made (section 1). An attempt with another
+// A store only serves the address for which it was created (section 1). An attempt with another
 // address disturbs no node.
 func TestStackStoreAtAnotherAddress(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -93,13 +93,13 @@ func TestStackStoreAtAnotherAddress(t *testing.T) {
 // quicPatience is the longest silence on a connection.
 const quicPatience = 30 * time.Second
 
-// An address that a second process takes over, with a copy of the store or without, belongs to
-// the later run (section 3, Restarts). The first process no longer hears anything, and has no
-// authority after its lease has ended.
+// If a second process takes over an address, with or without a copy of the store, the address
+// belongs to that later run (section 3, Restarts). The first process no longer receives anything,
+// and has no authority after its lease has ended.
 //
-// A copy of the store of a leader is not tested: its user is the later run of that leader,
-// whose earlier run must have ended, which the lock of a store ensures. With a copy it need not
-// have ended, and then two have authority.
+// A copy of a leader's store is not tested. The process that uses it is a later run of that leader,
+// and the protocol requires that the earlier run has ended, which the lock of a store ensures. A
+// copy evades that lock, and then two have authority.
 func TestStackAddressTakenOver(t *testing.T) {
 	for _, tc := range []struct{ copied, leads bool }{{false, false}, {false, true}, {true, false}} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -119,8 +119,8 @@ func TestStackAddressTakenOver(t *testing.T) {
 	}
 }
 
-// If the second process ends, the first one hears again as soon as the others have given up
-// their connections to the second. It then stops, because its seat is no longer its own.
+// If the second process ends, the first one receives packets again as soon as the others have given
+// up their connections to the second. It then stops, because it has lost its seat to the later run.
 func TestStackAddressGivenBack(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -159,7 +159,7 @@ func (s *fullStore) Save(c store.Content) error {
 }
 
 // A node that cannot save a required state immediately stops with an error, before it sends
-// anything that depends on the state (section 6, Durable). The others continue.
+// anything that depends on that state (section 6, Durable). The others continue.
 func TestStackDiskFull(t *testing.T) {
 	for _, leads := range []bool{false, true} {
 		inStack(t, 5, func(t *testing.T, s *stack) {
@@ -198,7 +198,7 @@ func TestStackDiskFull(t *testing.T) {
 			}
 			if leads {
 				s.Advance(2 * time.Second)
-				// Its last acks are those of HeartbeatTimeout after that beat.
+				// It sent its last acks HeartbeatTimeout after that beat.
 				lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 				s.exactly(beat, moment{"the next is quorate",
 					s.watch.first(beat, rest[0], s.ledBy(rest[0], true)), lost + turns(rest[0], old) + election})
@@ -213,9 +213,9 @@ func TestStackDiskFull(t *testing.T) {
 	}
 }
 
-// A leader whose clock jumps ahead immediately loses its authority, since it cannot distinguish
-// that from a pause. A follower whose clock jumps ahead misses its leader, sends queries, and
-// stays. No member is removed.
+// A leader whose clock jumps ahead immediately loses its authority, since it cannot tell a jump
+// from a pause. A follower whose clock jumps ahead misses its leader, sends queries, and stays. No
+// member is removed.
 func TestStackClockJumpsAhead(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		begin, old, token := time.Now(), s.leader(), s.token()
@@ -244,9 +244,9 @@ func TestStackClockJumpsAhead(t *testing.T) {
 	})
 }
 
-// A leader that is suspended for longer than its lease is replaced like one that is gone. When
-// it resumes, it has no authority before it does anything: its work ends immediately, and it
-// follows.
+// A leader that is suspended for longer than its lease is replaced like one that is gone. When it
+// resumes, its authority is gone before it does anything: its work ends immediately, and it follows
+// the new leader.
 func TestStackSuspendedLeader(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -275,8 +275,8 @@ func TestStackSuspendedLeader(t *testing.T) {
 	})
 }
 
-// A suspended follower disturbs no node, and is active again when it resumes; after more than
-// TTLTimeout as a member that was removed (section 3).
+// A suspended follower disturbs no node, and is active again after it resumes. After more than
+// TTLTimeout it rejoins, because it was removed (section 3).
 func TestStackSuspendedFollower(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()

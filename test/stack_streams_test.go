@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// inEchoStack runs a test with three nodes in a cluster that echo streams and handle events.
+// inEchoStack runs a test with a cluster of three nodes that echo streams and handle events.
 func inEchoStack(t *testing.T, seeds int, test func(*testing.T, *stack, *arrivals)) {
 	t.Helper()
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -88,9 +88,9 @@ func TestStackStreamsUnderLoss(t *testing.T) {
 	})
 }
 
-// An opener of a stream without a handler learns the reason from Read or Write, also over a
-// real connection. If the host of the handler is gone the stream is cut; if its node closes,
-// the stream is abandoned.
+// If a stream has no handler, its opener learns the reason from Read or Write, even over a real
+// connection. If the host of the handler disappears, the stream is cut; if its node closes, the
+// stream is abandoned.
 func TestStackStreamsEnd(t *testing.T) {
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
 		s.eachPath(athenatest.Path{Loss: 0.05})
@@ -141,8 +141,8 @@ func TestStackStreamsEnd(t *testing.T) {
 	})
 }
 
-// Best-effort events arrive once or not at all under loss. If two members have no connection,
-// the first event is lost and establishes one.
+// Under loss, best-effort events arrive once or not at all. If two members have no connection, the
+// first event is lost but establishes one.
 func TestStackBestEffort(t *testing.T) {
 	inEchoStack(t, 1, func(t *testing.T, s *stack, a *arrivals) {
 		if s.leader() != 0 {

@@ -22,12 +22,12 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// These tests show with the whole stack what the original got wrong and what happens here, one
-// test each; see stack. original_test.go shows most of it with the core too, with many seeds,
-// tighter bounds and all invariants after every step.
+// These tests show with the whole stack what the original got wrong and what happens here.
+// original_test.go also shows most cases with the core alone, with many seeds, tighter bounds and
+// all invariants after every step.
 
-// rejoined bounds the time of a heal with a quorate side: four intervals and four round trips
-// (protocol.md section 11).
+// rejoined bounds the time until one cluster after a heal with a quorate side: four intervals and
+// four round trips (protocol.md section 11).
 func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
@@ -77,9 +77,8 @@ func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 }
 
 // In the original the only seed queries only seeds, finds none, and leads a cluster of its own
-// forever. Here it queries the members in its store. If its store is empty, the leader contacts
-// it as soon as the leader misses it and the connection to the earlier run is found to be
-// silent.
+// forever. Here it queries the members in its store. If its store is empty, the leader contacts it
+// after missing it and giving up the silent connection to its earlier run.
 func TestStackOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -104,7 +103,7 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 					s.Advance(time.Second)
 				}
 				s.Crash(0)
-				s.Advance(2 * roundTrip) // no message under way informs it about the leader
+				s.Advance(2 * roundTrip) // no message in flight informs it about the leader
 				s.Start(0)
 				took := s.Within(tc.limit, "one cluster again", s.settled)
 				t.Logf("one cluster after %v", took)
@@ -131,7 +130,7 @@ func TestStackQuickRestart(t *testing.T) {
 	})
 }
 
-// In the original a seed that was alone for long returns with such a high version that it
+// In the original a seed that was alone for a long time returns with such a high version that it
 // deposes the leader of the healthy majority. Here no node is disturbed.
 func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -152,7 +151,7 @@ func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	})
 }
 
-// The same, with a store that has promised a version that no other node knows.
+// The same, with a store that has promised a version unknown to all other nodes.
 func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -184,8 +183,8 @@ func promise(t *testing.T, dir string, version uint64, to member.Address) {
 	}
 }
 
-// In the original a follower that was away for longer than its TTL waits for three times that.
-// Here it is active again after at most a retry interval.
+// In the original, a follower that was away for longer than its TTL has to wait for three TTLs.
+// Here it is active again within a retry interval.
 func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -201,8 +200,8 @@ func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 	})
 }
 
-// Three seeds that boot together become two or three leaders in the original. Here one of them
-// gains authority, once, and soon.
+// In the original, three seeds that boot together become two or three leaders. Here exactly one of
+// them gains authority, soon and only once.
 func TestStackThreeSeedsBootTogether(t *testing.T) {
 	for run := range 10 {
 		inStack(t, 3, func(t *testing.T, s *stack) {
@@ -250,15 +249,15 @@ func TestStackMoreThanNNodes(t *testing.T) {
 	})
 }
 
-// payload makes an event large, so that few fit into buffers.
+// payload makes an event large, so that only few fit into the buffers.
 type payload struct {
 	Number int
 	Filler []byte
 }
 
-// buffered is more payloads of a KiB than all buffers on the way hold: 128 wait for their
-// handler, 256 KiB are the window of the stream, and of twice 256 KiB one half waits and the
-// other is being written.
+// buffered is more 1 KiB payloads than fit into all buffers from sender to handler: 128 wait for
+// their handler, 256 KiB fit into the stream window, 256 KiB wait to be written, and 256 KiB are
+// being written.
 const buffered = 1_000
 
 // In the original 5,000 events to a handler that takes 50 ms make a healthy member look dead.
@@ -330,8 +329,8 @@ func TestStackOneOfThreeSurvives(t *testing.T) {
 	})
 }
 
-// In the original the version falls to 1 when all restart, so that tokens are reused. Here it
-// grows.
+// In the original the version falls back to 1 when all nodes restart, so that tokens are reused.
+// Here it grows.
 func TestStackAllRestart(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 3 {
@@ -351,8 +350,8 @@ func TestStackAllRestart(t *testing.T) {
 	})
 }
 
-// In the original a start on a port in use returns without an error. Here it returns one;
-// TestProcessRefused shows its text. The socket is a real one.
+// In the original, Start on a port in use returns no error. Here it does; TestProcessRefused shows
+// its text. The socket is real.
 func TestStackPortInUse(t *testing.T) {
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

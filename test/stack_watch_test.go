@@ -16,11 +16,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// watch checks every node whenever one of them reports a change, and keeps the reports with
-// their exact times. Authority begins only with a report and never returns within a term, so
-// two nodes with authority at any instant both have it when the watch checks. It fails the test
-// if I1 to I3 or I8 of protocol.md section 11 do not hold, or if the work of one leader has not
-// ended when another one gains authority.
+// watch checks every node whenever one of them reports a change, and keeps the reports with their
+// exact times. Authority begins only with a report and never returns within a term, so if two nodes
+// have authority at the same instant, a check sees both. It fails the test if I1 to I3 or I8 of
+// protocol.md section 11 do not hold, or if the work of one leader has not ended when another one
+// gains authority.
 type watch struct {
 	t *testing.T
 
@@ -38,7 +38,7 @@ type watch struct {
 type watched struct {
 	host   int
 	term   leader.Term // the latest term
-	frozen bool        // it cannot act and is not checked
+	frozen bool        // it cannot act, so it is not checked
 }
 
 // report is an event of a node and its time.
@@ -48,7 +48,7 @@ type report struct {
 	event cluster.Event
 }
 
-// shift is one run of the work of a leader.
+// shift is one run of a leader's work.
 type shift struct {
 	host  int
 	token member.Token
@@ -63,7 +63,7 @@ func newWatch(t *testing.T) *watch {
 	}
 }
 
-// add watches a run of a node from now on until it ends, and runs work whenever it leads.
+// add watches a run of a node until it ends, and runs work whenever the node leads.
 func (w *watch) add(host int, n *cluster.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +197,7 @@ func (w *watch) shift(host int) shift {
 	return shift{}
 }
 
-// first returns when a node first reported an event at or after a time, or zero.
+// first returns the time of the first matching event of a node at or after a time, or zero.
 func (w *watch) first(from time.Time, host int, is func(cluster.Event) bool) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,7 +209,7 @@ func (w *watch) first(from time.Time, host int, is func(cluster.Event) bool) tim
 	return time.Time{}
 }
 
-// count returns how often any node reported an event at or after a time.
+// count returns the number of matching events of all nodes at or after a time.
 func (w *watch) count(from time.Time, is func(cluster.Event) bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,7 +222,7 @@ func (w *watch) count(from time.Time, is func(cluster.Event) bool) int {
 	return n
 }
 
-// ledBy is the event that a node leads, with or without authority.
+// ledBy matches the event that a node leads, with or without authority.
 func (s *stack) ledBy(host int, quorate bool) func(cluster.Event) bool {
 	return func(e cluster.Event) bool {
 		l, ok := e.(cluster.LeaderChanged)
@@ -230,13 +230,13 @@ func (s *stack) ledBy(host int, quorate bool) func(cluster.Event) bool {
 	}
 }
 
-// leaderless is the event that a node no longer follows a leader.
+// leaderless matches the event that a node no longer follows a leader.
 func leaderless(e cluster.Event) bool {
 	l, ok := e.(cluster.LeaderChanged)
 	return ok && l.Leader.Address.IsZero()
 }
 
-// moved is the event that a member has a new status.
+// moved matches the event that a member has a new status.
 func (s *stack) moved(host int, status member.Status) func(cluster.Event) bool {
 	return func(e cluster.Event) bool {
 		m, ok := e.(cluster.MemberChanged)

@@ -18,12 +18,12 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// restStep is the interval at which a stack is checked while nothing may be disturbed. The
-// watch sees shorter disturbances.
+// restStep is the interval between checks of a stack while nothing may be disturbed. The watch
+// detects shorter disturbances.
 const restStep = 50 * time.Millisecond
 
-// stack is a cluster of whole nodes in one bubble: the API, QUIC, TLS and files are real,
-// packets and time are not. A watch checks all nodes.
+// stack is a cluster of whole nodes in one bubble. The API, QUIC, TLS and files are real; packets
+// and time are virtual. A watch checks all nodes.
 type stack struct {
 	*athenatest.Cluster
 	t      *testing.T
@@ -31,7 +31,7 @@ type stack struct {
 	seeds  int                            // number of seeds, the first nodes
 	memory bool                           // stores are lost with their processes
 	change func(i int, c *cluster.Config) // changes the usual configuration; may be nil
-	// store opens the store of a node; nil means that of its configuration.
+	// store opens the store of a node; nil means the configured one.
 	store func(i int) store.Store
 	watch *watch
 	// patience is the timeout of Start; 0 means none. joined[i] is set when Start of node i
@@ -83,7 +83,7 @@ func (s *stack) config(i int, c *cluster.Config) {
 	}
 }
 
-// main is a process. The tests check why its node stopped.
+// main is the main function of a process. It returns the error with which the node stopped.
 func (s *stack) main(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
@@ -113,7 +113,7 @@ func (s *stack) main(
 // isolate drops all packets from and to a host.
 func (s *stack) isolate(i int) { s.Partition([]int{i}) }
 
-// suspend pauses a node and its checks.
+// suspend pauses a node and stops checking it.
 func (s *stack) suspend(i int) {
 	s.t.Helper()
 	s.watch.freeze(s.Node(i), true)
@@ -137,9 +137,9 @@ func others(but ...int) (hosts []int) {
 	return hosts
 }
 
-// betweenBeats waits until half an interval after the leader's last keep-alives, which all
-// members have answered, and returns when they were sent: the lease counts from then
-// (protocol.md section 5).
+// betweenBeats waits until half an interval after the leader's last keep-alives, which all members
+// have answered. It returns when they were sent, which is when the lease began (protocol.md section
+// 5).
 func (s *stack) betweenBeats(leader int) (beat time.Time) {
 	s.t.Helper()
 	interval := lan().HeartbeatInterval
@@ -182,7 +182,7 @@ func (s *stack) token() uint64 {
 	return 0
 }
 
-// settled reports whether all nodes run and form one cluster.
+// settled reports whether all nodes are running and form one cluster.
 func (s *stack) settled() bool {
 	s.t.Helper()
 	return s.Settled() && len(s.Running()) == s.size
@@ -196,7 +196,7 @@ func (s *stack) another(old int) func() bool {
 	}
 }
 
-// shows reports whether node i shows another one with a status.
+// shows reports whether node i shows another node with the given status.
 func (s *stack) shows(i, other int, status member.Status) bool {
 	m, _ := s.Node(i).View().Member(s.Address(other))
 	return m.Status == status
@@ -208,7 +208,7 @@ type calm struct {
 	terms map[int]leader.Term
 }
 
-// calm begins to watch nodes that must keep their leader and each other.
+// calm starts watching nodes that must keep their leader and each other.
 func (s *stack) calm(nodes ...int) calm {
 	c := calm{s, make(map[int]leader.Term)}
 	for _, i := range nodes {

@@ -15,8 +15,8 @@ var (
 	stay = regexp.MustCompile("(?m)^\\d+\\. `([^`]+)` (\\w+)")
 )
 
-// TestWalks: each step of the walks in docs/architecture.md is a file that exists and contains
-// the named function or word, and no walk has more than twelve steps.
+// TestWalks checks that each step of the walks in docs/architecture.md names an existing file that
+// contains the given function or word, and that no walk has more than twelve steps.
 func TestWalks(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"testing"
 )
 
-// A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages.
-// The phrase matches when pattern does and unless does not match the text before it and it.
+// A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages. It is
+// reported if pattern matches and unless does not match the surrounding text.
 type plainWord struct {
 	pattern *regexp.Regexp
 	unless  *regexp.Regexp // nil: always wrong
 	instead string
 }
 
-// quantity matches the end of a text in which "at once" means simultaneously and "of which"
-// means of those: "all of them at once", "each of which".
+// quantity matches the end of a text in which "at once" means simultaneously, or "of which" refers
+// to a number: "all of them at once", "each of which".
 var quantity = regexp.MustCompile(`(?i)\b(all|both|every\w*|each|many|much|most|more|several|` +
 	`some|few|any|first|last|one|two|three|four|five|six|seven|eight|nine|ten|half|none|` +
 	`neither|part|rest|` +
@@ -73,15 +73,15 @@ func notPlain(text string) (phrase, instead string) {
 	return "", ""
 }
 
-// isAllowed reports whether unless matches the surroundings of a match: the text up to its
-// end, or from its beginning.
+// isAllowed reports whether unless matches around a match: in the text up to its end, or at its
+// beginning.
 func (w plainWord) isAllowed(text string, at []int) bool {
 	return w.unless.MatchString(text[:at[1]]) || w.unless.FindStringIndex(text[at[0]:]) != nil &&
 		w.unless.FindStringIndex(text[at[0]:])[0] == 0
 }
 
-// plainExceptions are the places where a listed phrase is the right one. The phrase is a
-// part of the line; an exception that matches nothing fails the test.
+// plainExceptions are the places where a listed phrase is correct. The phrase is part of the line;
+// an exception that matches nothing fails the test.
 var plainExceptions = []struct{ file, phrase, reason string }{
 	{"test/words_test.go", "", "it lists the words"},
 	{"test/mutants/README.md", "-anybody", "the names of mutants and of their kept runs"},
@@ -89,9 +89,9 @@ var plainExceptions = []struct{ file, phrase, reason string }{
 	{"test/scenarios.md", "nobody leads with authority", "a form of the scenario language"},
 }
 
-// TestPlainWords keeps the phrases of plainWords out of the comments and messages of all Go
-// files and out of all pages but CHANGELOG.md. Of the strings it reads those with a space:
-// in tests only those that a failing test prints.
+// TestPlainWords keeps the phrases of plainWords out of the comments and messages of all Go files
+// and out of all pages but CHANGELOG.md. It only reads strings that contain a space, and in tests
+// only those that a failing test prints.
 func TestPlainWords(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -175,7 +175,7 @@ func joinFirstWords(texts map[int]string) map[int]string {
 	return joined
 }
 
-// messagesOf returns the string literals with a space; in a test only those in a call that
+// messagesOf returns the string literals that contain a space; in a test, only those in a call that
 // prints a failure.
 func messagesOf(f *sourceFile) (found []*ast.BasicLit) {
 	add := func(n ast.Node) bool {
@@ -241,14 +241,14 @@ func TestPlainWordsFindsThem(t *testing.T) {
 	}
 }
 
-// Limits of the pages, in words: docs beside the protocol, the generated list of log lines
-// and the decisions; and README.md.
+// Word limits: for docs without the protocol, the generated list of log lines and the decisions,
+// and for README.md.
 const (
 	maxDocsWords   = 20_000
 	maxReadmeWords = 900
 )
 
-// TestDocsWordCount keeps the pages as short as a reader wants them.
+// TestDocsWordCount checks that the pages stay short.
 func TestDocsWordCount(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {

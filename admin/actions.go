@@ -18,10 +18,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// maxActs limits the concurrent write requests.
+// maxActs limits the number of concurrent write requests.
 const maxActs = 16
 
-// Actor has the write operations of a node. *cluster.Node implements it.
+// Actor is the set of write operations of a node. *cluster.Node implements it.
 type Actor interface {
 	Send(ctx context.Context, to member.Address, event any, opts ...cluster.SendOption) error
 	Broadcast(ctx context.Context, event any, opts ...cluster.SendOption) error
@@ -30,8 +30,8 @@ type Actor interface {
 }
 
 // WithWrite enables the write requests of the API. Without it the handler refuses every POST as
-// read_only. leave makes the node leave its cluster; the handler calls it once, after it has
-// responded to the first POST of /v1/leave. leave may block.
+// read_only. leave makes the node leave its cluster; the handler calls it once, after responding to
+// the first POST to /v1/leave. leave may block.
 func WithWrite(node Actor, leave func()) Option {
 	return func(h *handler) { h.actor, h.leave = node, leave }
 }
@@ -46,8 +46,8 @@ type refusal struct {
 // Error implements error.
 func (e *refusal) Error() string { return e.text }
 
-// handleAct returns the handler of a write request: it reads the body, calls answer and writes
-// the value that answer returns.
+// handleAct returns a handler for write requests that reads the body, calls answer and writes the
+// value that answer returns.
 func handleAct[Body any](
 	h *handler, answer func(ctx context.Context, body Body) (any, error),
 ) http.HandlerFunc {
@@ -79,8 +79,7 @@ func handleAct[Body any](
 	}
 }
 
-// explainNoLeader adds the reason why there is no leader to an error without a leader, in place of
-// the timeout.
+// explainNoLeader replaces the timeout in a no-leader error with the reason why there is no leader.
 func (h *handler) explainNoLeader(err error) error {
 	s := h.readStatus()
 	if codeOf(err) != adminapi.CodeNoQuorum || s.NoLeader == "" {
@@ -107,7 +106,7 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	d.DisallowUnknownFields()
 	err = d.Decode(body)
 	if errors.Is(err, io.EOF) {
-		err = nil // an empty body is an object without fields
+		err = nil // an empty body stands for {}
 	} else if err == nil {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {
 			err = nil
@@ -128,8 +127,8 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	return nil
 }
 
-// findMember returns the member with an address or a name. field is the field of the request that
-// has the text.
+// findMember returns the member with the address or name in text, which the request has in the
+// named field.
 func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 	var found []adminapi.Member
 	for _, m := range h.readStatus().View.Members {
@@ -191,7 +190,7 @@ func (h *handler) leaveCluster(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	adminapi.WriteJSON(w, http.StatusAccepted, adminapi.Done{Status: "leaving"})
-	_ = http.NewResponseController(w).Flush() // the node leaves even if the caller has gone
+	_ = http.NewResponseController(w).Flush() // the node leaves even if the caller is gone
 	h.left.Do(h.leave)
 }
 

@@ -25,7 +25,7 @@ import (
 // acting is a node that records its write operations and returns fixed results.
 type acting struct {
 	err   error         // of every verb
-	blink chan struct{} // when not nil, verbs block until it is closed or their context ends
+	blink chan struct{} // if not nil, operations block until it is closed or their context ends
 	calls []string
 }
 
@@ -60,7 +60,7 @@ func (a *acting) Transfer(ctx context.Context, to member.Address) error {
 
 func (a *acting) Drain(ctx context.Context) error { return a.do(ctx, "drain") }
 
-// post returns a request with a JSON body.
+// post returns a POST request with a JSON body.
 func post(h http.Handler, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -72,7 +72,7 @@ func post(h http.Handler, path, body string, header ...string) *httptest.Respons
 	return w
 }
 
-// TestActs: each POST calls its operation, and responds with the result.
+// TestActs checks that each POST calls its operation and responds with the result.
 func TestActs(t *testing.T) {
 	const led = `{"leader": {"address": "10.0.0.2:7000", "name": "n2",
 		"version": 4, "version_text": "4", "token": 4, "token_text": "4",
@@ -140,7 +140,7 @@ func TestActs(t *testing.T) {
 	}
 }
 
-// TestActErrors: each error of a node has a status and a code.
+// TestActErrors checks the status and code of each error of a node.
 func TestActErrors(t *testing.T) {
 	leader := at(t, "10.0.0.1:7000")
 	for _, c := range []struct {
@@ -176,7 +176,8 @@ func TestActErrors(t *testing.T) {
 	}
 }
 
-// TestActsRefused: cross-origin requests, forms, and requests to a read-only API are refused.
+// TestActsRefused checks that cross-origin requests, forms and requests to a read-only API are
+// refused.
 func TestActsRefused(t *testing.T) {
 	a := &acting{}
 	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("leave was called") }))
@@ -213,7 +214,7 @@ func TestActsRefused(t *testing.T) {
 	}
 }
 
-// TestLeaveOnce: two requests get responses, and leave is called once.
+// TestLeaveOnce checks that two requests both get a response but leave is called only once.
 func TestLeaveOnce(t *testing.T) {
 	left := 0
 	h := admin.New(leading(t), "", admin.WithWrite(&acting{}, func() { left++ }))
@@ -227,7 +228,8 @@ func TestLeaveOnce(t *testing.T) {
 	}
 }
 
-// TestActLimits: write requests are limited in number and time, and do not delay read requests.
+// TestActLimits checks that write requests are limited in number and time and do not delay read
+// requests.
 func TestActLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &acting{blink: make(chan struct{})}
@@ -255,7 +257,7 @@ func TestActLimits(t *testing.T) {
 	})
 }
 
-// TestActExplainsNoLeader: an error without a leader has the reason why there is none.
+// TestActExplainsNoLeader checks that a no-leader error gives the reason why there is no leader.
 func TestActExplainsNoLeader(t *testing.T) {
 	node := leading(t)
 	node.NoLeader = "needs 2 of 3"

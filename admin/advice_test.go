@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// TestListenError: errors of the system have a remedy.
+// TestListenError checks that system errors come with a remedy.
 func TestListenError(t *testing.T) {
 	kept := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
 	other := errors.New("other")
@@ -35,7 +35,8 @@ func TestListenError(t *testing.T) {
 	}
 }
 
-// TestTryListen returns the errors of Listen, creates nothing and keeps no port.
+// TestTryListen checks that TryListen returns the errors of Listen, creates no files and leaves no
+// port open.
 func TestTryListen(t *testing.T) {
 	token := WithToken(new(Token))
 	dir := t.TempDir()

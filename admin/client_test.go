@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	// Limits of the memory that a response may allocate. The worst case is a list of {}.
+	// Limits on the memory that decoding a response may allocate. The worst case is a list of {}.
 	answerFactor = 256
 	answerBytes  = 1 << 20
-	// mostRead is where a client stops reading a response.
+	// mostRead is the number of bytes after which a client stops reading a response.
 	mostRead = 1 << 20
-	// mostTold limits the text of an error.
+	// mostTold limits the length of an error text.
 	mostTold = 4 << 10
 )
 
@@ -36,7 +36,7 @@ const (
 type answering struct {
 	client  *adminclient.Client
 	addr    string
-	answers chan []byte // has room for the one to give next
+	answers chan []byte // buffered for the next response
 }
 
 func newAnswering(t testing.TB) *answering {
@@ -61,8 +61,8 @@ func newAnswering(t testing.TB) *answering {
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
 			select {
 			case answer := <-a.answers:
-				_, _ = conn.Write(answer) // a client that has read enough is no fault
-			default: // one answer is for one question
+				_, _ = conn.Write(answer) // the client may stop reading early
+			default: // each response is for one request
 			}
 			conn.Close()
 		}
@@ -74,7 +74,7 @@ func newAnswering(t testing.TB) *answering {
 	return a
 }
 
-// ask makes one request of the client and writes the response.
+// ask makes the client send one request, and responds with answer.
 func (a *answering) ask(question uint8, answer []byte) (err error) {
 	ctx := context.Background()
 	a.answers <- answer
@@ -100,7 +100,7 @@ func (a *answering) ask(question uint8, answer []byte) (err error) {
 	return err
 }
 
-// check makes a request and checks the promises of the client for any response.
+// check makes a request and checks the guarantees that hold for any response.
 func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -131,8 +131,8 @@ func whole(status int, header, body string) []byte {
 		status, header, len(body), body)
 }
 
-// FuzzClient gives a client any response. The memory is proportional to the bytes received, and
-// errors name the address or are from the response.
+// FuzzClient feeds arbitrary responses to a client. It checks that the memory used is proportional
+// to the bytes received, and that errors name the address or come from the response.
 func FuzzClient(f *testing.F) {
 	status := adminapi.StatusOf(leading(f).Status(), "v0.1")
 	leader, _ := status.LeaderOf()
@@ -174,8 +174,8 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, question uint8, answer []byte) { _ = a.check(t, question, answer) })
 }
 
-// TestClientOfOtherServers has responses that are too long for the fuzz target, and errors for
-// responses that no node sends.
+// TestClientOfOtherServers tests responses that are too long for the fuzz target, and responses
+// that no node sends.
 func TestClientOfOtherServers(t *testing.T) {
 	a := newAnswering(t)
 	var packed bytes.Buffer

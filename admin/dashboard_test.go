@@ -22,8 +22,8 @@ var (
 	inline    = regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|javascript:`)
 )
 
-// TestPage follows every link of the page and every import of its modules. All files are served
-// with a policy that allows no other origin.
+// TestPage follows every link of the page and every import of its modules. It checks that the
+// policy of every file allows no other origin.
 func TestPage(t *testing.T) {
 	h := admin.New(leading(t), "")
 	seen := map[string]bool{}
@@ -69,7 +69,7 @@ func TestPage(t *testing.T) {
 }
 
 // TestPageFiles checks the files of the page against STYLE.md: our files are short and have a
-// license line, vendored ones have a license file, and none names another host.
+// license line, vendored ones have a license file, and no file refers to another host.
 func TestPageFiles(t *testing.T) {
 	files := os.DirFS("ui")
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -92,7 +92,7 @@ func TestPageFiles(t *testing.T) {
 			t.Errorf("ui/%s: begins with %q, want the license", name, head)
 		}
 		for _, at := range pageOther.FindAllString(string(text), -1) {
-			if at != "http://www.w3.org/2000/svg" { // the namespace of SVG, not a request
+			if at != "http://www.w3.org/2000/svg" { // the SVG namespace, not a request
 				t.Errorf("ui/%s names %s", name, at)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// serveElections responds with the last changes of leader, the oldest first.
+// serveElections responds with the most recent changes of leader, oldest first.
 func (h *handler) serveElections(w http.ResponseWriter, _ *http.Request) {
 	list := []adminapi.Election{}
 	for _, e := range h.node.Status().Elections {

@@ -14,7 +14,8 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// TestElectionsAreAList: the oldest is first, and the list may be empty.
+// TestElectionsAreAList checks that elections are listed oldest first, and that the list may be
+// empty.
 func TestElectionsAreAList(t *testing.T) {
 	if got := ask(admin.New(joining(), ""), "GET", "/v1/elections").Body.String(); got != "[]\n" {
 		t.Errorf("before the first: got %q, want an empty list", got)

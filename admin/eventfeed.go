@@ -16,18 +16,18 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// feed numbers the changes of a node and keeps the newest in a ring. Streams read it by number and
-// need no queues: a stream that falls behind the ring has lagged.
+// feed numbers the changes of a node and keeps the newest in a ring. Streams read the ring by
+// number, so they need no queues; a stream that falls behind the ring has lagged.
 type feed struct {
-	// run is random, and part of each event id: numbers of another run or node are not valid
-	// here. The demo may continue a stream at another node.
+	// run is a random part of each event id, so that ids of another run or node are rejected. In
+	// the demo, a stream may continue at another node.
 	run    string
 	status func() adminapi.Status
 
 	mu      sync.Mutex
-	ring    []entry       // at most adminapi.EventHistory, the newest last
+	ring    []entry       // at most adminapi.EventHistory, newest last
 	last    uint64        // number of the newest change, 0 before the first
-	changed chan struct{} // closed at the next change, and at the end
+	changed chan struct{} // closed at the next change or when the node closes
 	over    bool          // the node has closed
 }
 
@@ -78,15 +78,15 @@ func (f *feed) wakeReaders() {
 // firstNumber returns the number of the oldest change in the ring. f.mu must be held.
 func (f *feed) firstNumber() uint64 { return f.last + 1 - uint64(len(f.ring)) }
 
-// batch has the changes that a stream has not read yet.
+// batch holds the changes that a stream has not read yet.
 type batch struct {
 	entries []entry
-	missed  uint64 // number of earlier changes that the ring no longer has
+	missed  uint64 // number of earlier changes that the ring no longer holds
 	changed <-chan struct{}
 	over    bool
 }
 
-// changesSince returns the changes from a number on, as far as the ring has them.
+// changesSince returns the changes from number on that are still in the ring.
 func (f *feed) changesSince(number uint64) batch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +99,8 @@ func (f *feed) changesSince(number uint64) batch {
 	return b
 }
 
-// takeSnapshot returns the status, and the number of a change that it includes. It may include
-// later changes, which are then sent again.
+// takeSnapshot returns the status and the number of a change that it includes. The status may also
+// include later changes, which streams then repeat.
 func (f *feed) takeSnapshot() (number uint64, data []byte) {
 	f.mu.Lock()
 	number = f.last
@@ -117,8 +117,8 @@ func (f *feed) oldestNumber() uint64 {
 
 func (f *feed) eventID(number uint64) string { return f.run + "-" + strconv.FormatUint(number, 10) }
 
-// findAfter returns the number after that of an event id; false if the id is from another run, or
-// if the ring no longer has the change.
+// findAfter returns the number that follows an event id. It returns false if the id is from another
+// run or the ring no longer holds the change.
 func (f *feed) findAfter(id string) (number uint64, known bool) {
 	run, digits, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(digits, 10, 64)

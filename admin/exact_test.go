@@ -15,10 +15,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// great has no exact float64.
+// great cannot be represented exactly as a float64.
 const great = 1<<62 - 1
 
-// TestGreatNumbersTravelAsText: each version, revision, incarnation and token is also a string.
+// TestGreatNumbersTravelAsText checks that each version, revision, incarnation and token is also
+// sent as a string.
 func TestGreatNumbersTravelAsText(t *testing.T) {
 	node := leads()
 	node.status.Token = member.Token{Version: great}
@@ -64,7 +65,8 @@ func TestGreatNumbersTravelAsText(t *testing.T) {
 	}
 }
 
-// checkTexts checks that each such number has a string, and counts the great ones.
+// checkTexts checks that each of these numbers is accompanied by a string, and counts those that
+// are great.
 func checkTexts(t *testing.T, from string, v any) (found int) {
 	t.Helper()
 	switch v := v.(type) {

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// clientOf returns a client of a node with the events of the test.
+// clientOf returns a client of a node that reports the events of the test.
 func clientOf(t *testing.T, node admin.Node) *adminclient.Client {
 	t.Helper()
 	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
@@ -42,7 +42,8 @@ func clientOf(t *testing.T, node admin.Node) *adminclient.Client {
 	return c
 }
 
-// TestClientFollows: a client yields the events of the node, as values and as readable lines.
+// TestClientFollows checks that a client yields the events of the node, as values and as readable
+// lines.
 func TestClientFollows(t *testing.T) {
 	node := living{leading(t), make(chan cluster.Event)}
 	c := clientOf(t, node)
@@ -71,7 +72,7 @@ func TestClientFollows(t *testing.T) {
 		case 5:
 			node.events <- cluster.Lagged{Missed: 3}
 		case 7:
-			close(node.events) // which ends the loop
+			close(node.events) // ends the loop
 		}
 	}
 	want := []string{
@@ -87,7 +88,7 @@ func TestClientFollows(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	var later []string
-	for e, err := range c.Events(t.Context(), ids[3]) { // the node has ended: what it remembers
+	for e, err := range c.Events(t.Context(), ids[3]) { // a closed node keeps its last events
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func TestClientFollows(t *testing.T) {
 	}
 }
 
-// TestClientStopsFollowing when the caller stops the iteration or the context ends.
+// TestClientStopsFollowing checks that Events stops when the caller stops iterating or the context
+// ends.
 func TestClientStopsFollowing(t *testing.T) {
 	node := living{leading(t), make(chan cluster.Event)}
 	defer close(node.events)
@@ -131,7 +133,8 @@ func TestClientStopsFollowing(t *testing.T) {
 	}
 }
 
-// TestClientFollowsOtherServers: a response that is not a stream is an error, the last element.
+// TestClientFollowsOtherServers checks that a response that is not a stream yields an error as the
+// last element.
 func TestClientFollowsOtherServers(t *testing.T) {
 	stream := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

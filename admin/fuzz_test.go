@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// FuzzHandler sends any request that net/http accepts to nodes in every state. Each response is
-// documented and small, and never a redirect to another host.
+// FuzzHandler sends any request that net/http accepts to nodes in every state. It checks that each
+// response is documented and small, and does not redirect to another host.
 func FuzzHandler(f *testing.F) {
 	for i, path := range []string{
 		"/v1/status", "/v1/members", "/v1/leader", "/v1/events?follow=0",
@@ -40,7 +40,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, node uint8, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw))))
 		if err != nil {
-			return // the server of net/http answers that itself
+			return // the net/http server responds to that itself
 		}
 		nodes := []fake{leading(t), joining(), leaderless(t), provisional(t), following(t)}
 		h := admin.New(nodes[int(node)%len(nodes)], "v0.1", admin.WithWrite(&acting{}, func() {}))
@@ -50,7 +50,7 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// documented has the codes of 503 responses by path.
+// documented lists the codes of 503 responses by path.
 var documented = map[string][]string{
 	"/v1/leader": {adminapi.CodeNoQuorum},
 	"/readyz":    {adminapi.CodeNoQuorum, adminapi.CodeNotLeader, adminapi.CodeNotActive},
@@ -61,7 +61,7 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	asked := r.Method + " " + r.URL.String()
 	body := w.Body.Bytes()
 	if w.Code == http.StatusOK && w.Header().Get("Content-Security-Policy") != "" {
-		return // a file of the page; its own tests check it
+		return // a dashboard file, which has its own tests
 	}
 	if most := 4096 + 16*len(asked); len(body) > most && r.URL.Path != "/v1/openapi.json" {
 		t.Fatalf("%q: response of %d bytes", asked, len(body))
@@ -90,8 +90,8 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzAddress checks any text as an address of a server and of a client. Servers accept only
-// addresses of this machine.
+// FuzzAddress parses any text as the address of a server and of a client. It checks that servers
+// accept only addresses of this machine.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{
 		"", "off", "unix:", "unix:/run/a.sock", "127.0.0.1:7070", "[::1]:0", "localhost:1", "LocalHost:x",

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Node has the read operations of a node. *cluster.Node implements it.
+// Node is the set of read operations of a node. *cluster.Node implements it.
 type Node interface {
 	// Status returns a consistent snapshot. It must not block.
 	Status() cluster.Status
@@ -37,15 +37,15 @@ func WithOthers(o *Others) Option {
 	return func(h *handler) { h.ask = o.askMember }
 }
 
-// WithGroups exports a metric of the groups that the node leads. list is Groups.List of package
-// election.
+// WithGroups exports a metric of the groups that the node leads. list is the List method of
+// election.Groups.
 func WithGroups(list func() []election.Group) Option {
 	return func(h *handler) { h.groups = list }
 }
 
 // New returns the handler of the admin API of a node, and follows the events of the node until it
-// closes. build is the name and version of the program. The handler refuses cross-origin
-// requests; Serve makes all other checks of callers.
+// closes. build is the name and version of the program. The handler refuses cross-origin requests;
+// Serve performs all other checks of callers.
 func New(node Node, build string, opts ...Option) http.Handler {
 	h := &handler{
 		node: node, build: build, ask: askDisabled,
@@ -88,14 +88,14 @@ type handler struct {
 	scrape   http.Handler // serves /metrics
 	streams  streams
 	sameSite *http.CrossOriginProtection
-	acts     chan struct{} // one entry for each write request in progress
+	acts     chan struct{} // one entry per write request in progress
 	contests *contests     // nil without WithJobs
 	actor    Actor         // nil without WithWrite
 	leave    func()
 	left     sync.Once
 }
 
-// route is a path of the API and its method. GET includes HEAD.
+// route is an API path and its method. GET includes HEAD.
 type route struct {
 	method, path string
 	answer       http.HandlerFunc
@@ -161,7 +161,7 @@ func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	h.streams.serveStream(w, r)
 }
 
-// isForeign reports whether a request for a stream is cross-origin. Such a page could not read
+// isForeign reports whether a stream request is cross-origin. A page of another origin cannot read
 // the stream, but could use up MaxEventStreams.
 func (h *handler) isForeign(r *http.Request) bool {
 	unsafe := *r
@@ -179,9 +179,9 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	writeOK(w)
 }
 
-// serveReady responds 200 if an elected leader has made this process an active member. The node
-// stays ready during an election, since otherwise every failover would take all nodes out of
-// service. A load balancer for the leader uses ?leader.
+// serveReady responds 200 if this process is an active member of a cluster with an elected leader.
+// The node stays ready during an election, since otherwise every failover would take all nodes out
+// of service. A load balancer for the leader uses ?leader.
 func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	want, err := readQuery(r, wantQuorum, wantLeader, wantVotes)
 	if err != nil {
@@ -248,7 +248,7 @@ func noQuorum(w http.ResponseWriter, s adminapi.Status) {
 		addReason("no leader has the support of a majority", s))
 }
 
-// addReason adds the reason why there is no leader, if there is one.
+// addReason adds the reason why there is no leader to text, if there is a reason.
 func addReason(text string, s adminapi.Status) string {
 	if s.NoLeader == "" {
 		return text

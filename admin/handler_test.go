@@ -95,7 +95,7 @@ func leading(t testing.TB) fake {
 	}
 }
 
-// joining returns a node that has found no other.
+// joining returns a node that has not found any other node.
 func joining() fake {
 	return fake{Cluster: "c", Size: 3, Quorum: 2, NoLeader: "asked 10.0.0.9:7000 (no answer)"}
 }
@@ -134,7 +134,7 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// statusShape is the status of leading.
+// statusShape is the JSON of the status that leading returns.
 const statusShape = `{
 	"cluster": "orders", "cluster_id": "9f000000000000000000000000000000", "size": 3, "quorum": 2,
 	"self": {
@@ -175,7 +175,7 @@ const statusShape = `{
 	"write": false, "drained": false, "uptime_ms": 60000, "protocol": 2, "build": "v0.1"
 }`
 
-// noFrames is the traffic of one direction without frames.
+// noFrames is the JSON of the traffic in one direction without frames.
 const noFrames = `{"system": {"messages": 0, "bytes": 0}, "custom": {"messages": 0, "bytes": 0},
 	"answer": {"messages": 0, "bytes": 0}}`
 
@@ -193,7 +193,7 @@ func TestUnknownQueryNamesTheKnown(t *testing.T) {
 	}
 }
 
-// TestStatusShape checks the fields of the responses, on which scripts rely.
+// TestStatusShape checks the response fields that scripts rely on.
 func TestStatusShape(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -257,11 +257,11 @@ func value(t *testing.T, text string) (v any) {
 func TestHealth(t *testing.T) {
 	unreachable := leading(t)
 	unreachable.Self = unreachable.View.Members[0]
-	lapsed := leading(t) // chosen, but its lease has ended
+	lapsed := leading(t) // elected, but its lease has expired
 	lapsed.Token, lapsed.View.Quorate = member.Token{}, false
-	follower := provisional(t) // of a provisional leader
+	follower := provisional(t) // follows a provisional leader
 	follower.View.Role, follower.View.Leader = member.Following, follower.View.Members[0].Address
-	restarted := leaderless(t) // it holds a view with the run before as an active member
+	restarted := leaderless(t) // its view still has its previous run as an active member
 	restarted.Self.Status = member.None
 	waiting := leading(t)
 	waiting.VoteWait = time.Second

@@ -26,7 +26,7 @@ const commitTime = 40 * time.Millisecond
 type slowStore struct {
 	record.Store
 	mu   sync.Mutex
-	last chan struct{} // closed when the last request was taken
+	last chan struct{} // closed once the store has received the last request
 }
 
 func newSlowStore(s record.Store) record.Store {
@@ -77,7 +77,7 @@ func (a *testCluster) dial(i int) net.Conn {
 	return here
 }
 
-// posts sends a raw request and reads the response.
+// posts sends a raw POST request, followed by rest, and discards the response.
 func posts(t *testing.T, c net.Conn, path, body, rest string) {
 	t.Helper()
 	go func() { _, _ = io.Copy(io.Discard, c) }()
@@ -89,8 +89,8 @@ func posts(t *testing.T, c net.Conn, path, body, rest string) {
 	}
 }
 
-// TestCallerHangsUpAtAnyMoment: what it requested, holds or waits for is free after one second
-// and a few commits.
+// TestCallerHangsUpAtAnyMoment checks that the lock or job of a caller that hangs up is free after
+// one second and a few commits.
 func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 	for _, verb := range []struct{ path, body string }{
 		{"/v1/jobs/job/lock", `{"latch": "x"}`}, {"/v1/jobs/job/elect", "{}"},
@@ -101,7 +101,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 					func(t *testing.T, a *testCluster) {
 						first := a.dial(0)
 						posts(t, first, verb.path, verb.body, "")
-						if waits { // for another of the same node, which goes a moment later
+						if waits { // for a second caller, which hangs up first
 							time.Sleep(4 * commitTime)
 							second := a.dial(0)
 							posts(t, second, verb.path, verb.body, "")
@@ -112,7 +112,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 							time.Sleep(after)
 						}
 						first.Close()
-						time.Sleep(closeInterval + 6*commitTime) // a job tries again after a second
+						time.Sleep(closeInterval + 6*commitTime) // retries take one second
 						if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
 							t.Errorf("%s, %v, closed after %v: remaining %+v", verb.path, waits, after, left)
 						}
@@ -120,14 +120,14 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 						next.works()
 						next.leave <- nil
 						<-next.over
-						time.Sleep(3 * closeInterval) // and its job is closed
+						time.Sleep(3 * closeInterval) // so that its job is closed
 					})
 			}
 		}
 	}
 }
 
-// TestCallerSendsTooMuch: extra bytes of a caller delay the detection of its end only until an
+// TestCallerSendsTooMuch checks that a caller that sent extra bytes and hung up is detected when an
 // EventAlive cannot be written.
 func TestCallerSendsTooMuch(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
@@ -145,7 +145,8 @@ func TestCallerSendsTooMuch(t *testing.T) {
 	})
 }
 
-// TestLockRefusesInvalidRequest: an invalid, too long or endless body acquires nothing.
+// TestLockRefusesInvalidRequest checks that a body that is invalid, too long or endless does not
+// acquire the lock.
 func TestLockRefusesInvalidRequest(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		for _, c := range []struct{ head, body, want string }{
@@ -177,8 +178,8 @@ func TestLockRefusesInvalidRequest(t *testing.T) {
 	})
 }
 
-// TestLockBesideABusyOne: frequent changes of a lock with a common name prefix do not delay the
-// keep-alives of the holder of another lock, nor of a caller that waits for it.
+// TestLockBesideABusyOne checks that frequent changes of a lock do not delay the keep-alives of
+// other locks with the same name prefix, neither for the holder nor for a waiting caller.
 func TestLockBesideABusyOne(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		busy := func(each time.Duration, times int) {

@@ -13,13 +13,13 @@ import (
 )
 
 // healthPaths are open to callers without the token and with any Host, since probes and load
-// balancers have no token and may send another Host.
+// balancers have no token and may send a different Host.
 var healthPaths = []string{"/livez", "/readyz"}
 
 func isHealth(r *http.Request) bool { return slices.Contains(healthPaths, r.URL.Path) }
 
-// hideDetails replaces the text of an error, which may name members and their addresses, by a
-// fixed text. It is for health checks without the token.
+// hideDetails replaces the text of an error, which may name members and their addresses, with a
+// fixed text. It is used for health checks without the token.
 func hideDetails(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := responseRecorder{header: http.Header{}, status: http.StatusOK}

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxHolds limits the callers that hold a lock or lead a job, or wait for one. Each needs a
-	// connection; the other half is for other requests.
+	// maxHolds limits the number of callers that hold a lock, lead a job, or wait for one. Each
+	// uses a connection; the other half of the connections is for other requests.
 	maxHolds = adminapi.MaxConnections / 2
 	// minAliveInterval is the shortest interval of EventAlive.
 	minAliveInterval = 50 * time.Millisecond
-	// settleInterval delays EventWaiting after a lock is released: the next holder acquires it
-	// within that time, and may be this caller.
+	// settleInterval delays EventWaiting after a lock is released. The next holder, which may be
+	// this caller, acquires the lock within that time.
 	settleInterval = 100 * time.Millisecond
 )
 
@@ -72,7 +72,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// jobEvents streams the leader of a job, and each change.
+// jobEvents streams the leader of a job and each change of it.
 func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 	key, err := h.checkJobs(jobrecord.LeaderKey(r.PathValue("job")))
 	switch {
@@ -94,12 +94,12 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// heldFunc runs while a node holds a lock or leads a job.
+// heldFunc is a function that runs while a node holds a lock or leads a job.
 type heldFunc = func(ctx context.Context, term leader.Term) error
 
-// serveHold streams the events of a caller that holds a lock or leads a job. With once, the stream
-// ends when the caller loses it. run calls held while the node holds it, and returns when ctx
-// ends.
+// serveHold streams the events of a caller that holds a lock or leads a job. If once is true, the
+// stream ends when the caller loses the lock or job. run calls held while the node has it, and
+// returns when ctx ends.
 func (h *handler) serveHold(
 	w http.ResponseWriter, r *http.Request, key string, once bool,
 	run func(ctx context.Context, held heldFunc) error,
@@ -119,7 +119,7 @@ func (h *handler) serveHold(
 		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
 	}
 	changes := h.contests.store.Watch(ctx, key)
-	c.reportHolder(ctx) // before the caller can be the holder
+	c.reportHolder(ctx) // before the caller itself can become the holder
 	ended := make(chan error, 1)
 	go func() {
 		defer func() { <-slots }() // after the release
@@ -128,24 +128,25 @@ func (h *handler) serveHold(
 	c.writeEvents(ctx, changes, ended)
 }
 
-// contender is a caller that holds or waits for a lock or a job, or follows its leader.
+// contender is a caller that holds or waits for a lock or job, or follows the leader of a job.
 type contender struct {
 	*eventWriter
 	h      *handler
 	key    string // key of the record
 	once   bool   // the stream ends after the first grant
-	sent   []byte // the last event about the holder
+	sent   []byte // the last event about the holder, encoded
 	gained chan *grant
 }
 
 // grant is one period in which the node holds the record for the caller.
 type grant struct {
-	ctx      context.Context // ends before another holder may act
+	ctx      context.Context // ends before there can be another holder
 	token    member.Token
-	reported chan struct{} // closed when the caller has got EventLost
+	reported chan struct{} // closed when the caller has received EventLost
 }
 
-// reportHeld reports a grant to the caller, and blocks until its end is reported too.
+// reportHeld reports a grant to the caller, and blocks until it has also reported the end of the
+// grant.
 func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
 	g := &grant{ctx, term.Token(), make(chan struct{})}
 	select {
@@ -156,11 +157,11 @@ func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// writeEvents writes events until the caller or the node has gone, or, with once, until the record
-// is lost.
+// writeEvents writes events until the caller disconnects or the node closes or, with once, until
+// the record is lost.
 func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, ended <-chan error) {
 	var now *grant               // nil while the record is not held
-	var settled <-chan time.Time // nil while there is no change to report
+	var settled <-chan time.Time // nil while no change is to be reported
 	defer func() { now.endGrant() }()
 	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
@@ -185,7 +186,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 		case _, open := <-changes:
 			switch {
 			case !open && c.once:
-				changes = nil // ended has the reason
+				changes = nil // the reason is sent to ended
 			case !open:
 				return // the node has closed
 			case !c.once:
@@ -203,7 +204,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 				c.writeEvent("", adminapi.EventAlive,
 					adminapi.Encode(adminapi.Trust{TrustedMS: c.trustedSeconds()}))
 			}
-			tick.Reset(c.nextInterval(now)) // only here: other events must not delay EventAlive
+			tick.Reset(c.nextInterval(now)) // other events must not delay EventAlive
 		case <-ctx.Done():
 			return
 		}
@@ -218,7 +219,7 @@ func (g *grant) doneChan() <-chan struct{} {
 	return g.ctx.Done()
 }
 
-// endGrant lets reportHeld return, after the caller has got EventLost or has gone.
+// endGrant lets reportHeld return after the caller has received EventLost or disconnected.
 func (g *grant) endGrant() {
 	if g != nil {
 		close(g.reported)
@@ -226,7 +227,7 @@ func (g *grant) endGrant() {
 }
 
 // nextInterval returns the time until the next EventAlive or comment: a third of the remaining
-// lease, so that the caller may miss two.
+// lease, so that the caller can miss two of them.
 func (c *contender) nextInterval(now *grant) time.Duration {
 	if now == nil {
 		return adminapi.KeepAliveInterval
@@ -243,7 +244,7 @@ func (c *contender) reportLost(err error) {
 		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
 }
 
-// reportHolder reports the holder of the lock or the leader of the job, if it has changed.
+// reportHolder reports the holder of the lock or the leader of the job if it has changed.
 func (c *contender) reportHolder(ctx context.Context) {
 	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.findHolder(ctx)})
 	if c.once {
@@ -255,7 +256,7 @@ func (c *contender) reportHolder(ctx context.Context) {
 	}
 }
 
-// findHolder returns the owner of the record; nil if there is none, or it was revoked.
+// findHolder returns the owner of the record, or nil if there is no owner or the record is revoked.
 func (c *contender) findHolder(ctx context.Context) *adminapi.Holder {
 	records, err := c.h.contests.store.List(ctx, c.key)
 	if err != nil {

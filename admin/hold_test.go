@@ -23,15 +23,16 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// trusted is the remaining lease of the nodes of a testCluster.
+// trusted is the remaining lease of the nodes in a testCluster.
 const trusted = 900 * time.Millisecond
 
-// testCluster is three nodes with a common table of records, each with a server, in a bubble.
+// testCluster consists of three nodes with a shared table of records, each with a server, in a
+// synctest bubble.
 type testCluster struct {
 	t     *testing.T
 	table *record.Memory
 	nodes [3]*testNode
-	ends  atomic.Pointer[time.Time] // of the nodes' trust; nil while a leader extends it
+	ends  atomic.Pointer[time.Time] // when the lease ends; nil while a leader extends it
 }
 
 // remaining returns the remaining lease of the nodes.
@@ -42,7 +43,7 @@ func (a *testCluster) remaining() time.Duration {
 	return trusted
 }
 
-// testNode is a node of a testCluster, and a listener in memory with unbuffered connections.
+// testNode is a node of a testCluster with an in-memory listener whose connections are unbuffered.
 type testNode struct {
 	saying
 	store  record.Store
@@ -77,7 +78,7 @@ func inCluster(t *testing.T, test func(*testing.T, *testCluster)) {
 	inClusterOver(t, func(s record.Store) record.Store { return s }, test)
 }
 
-// inClusterOver is inCluster with stores that wrap returns instead of those of the nodes.
+// inClusterOver is like inCluster, but wraps the store of each node with over.
 func inClusterOver(
 	t *testing.T, over func(record.Store) record.Store, test func(*testing.T, *testCluster),
 ) {
@@ -169,14 +170,14 @@ func (a *testCluster) clientBy(
 	return c
 }
 
-// attempt is a call of Lock or Elect with a function that the test controls.
+// attempt is a call of Lock or Elect with a function controlled by the test.
 type attempt struct {
 	t     *testing.T
 	seen  chan *adminapi.Holder
 	began chan adminapi.RecordToken
-	ended chan error // causes of the contexts of the function
-	leave chan error // what the function is to return
-	over  chan error // what the call returned
+	ended chan error // causes of the contexts passed to the function
+	leave chan error // the next result of the function
+	over  chan error // the result of the call
 }
 
 func newAttempt(t *testing.T) *attempt {
@@ -186,7 +187,7 @@ func newAttempt(t *testing.T) *attempt {
 	}
 }
 
-// work returns on request, or a moment after the end of its context.
+// work is the function of the attempt. It returns on request, or shortly after its context ends.
 func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 	a.began <- token
 	select {
@@ -250,7 +251,7 @@ func (a *attempt) lost(want string) {
 	}
 }
 
-// TestLock: one caller holds the lock at a time, through any node, and tokens grow.
+// TestLock checks that one caller at a time holds the lock, through any node, and that tokens grow.
 func TestLock(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x y/z")
@@ -270,7 +271,7 @@ func TestLock(t *testing.T) {
 			t.Errorf("waiting at the node of the holder: %+v, want %+v", h, want)
 		}
 		<-other.seen
-		time.Sleep(time.Hour) // signs of life come all the time, and comments to who waits
+		time.Sleep(time.Hour) // the holder gets keep-alives, waiting callers get comments
 		second.waits()
 		same.waits()
 		jobs, err := a.client(2, newNetwork()).Jobs(t.Context())
@@ -305,8 +306,8 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// TestLockReportsHolder: a waiting caller gets the holder immediately and after each change, but
-// not itself.
+// TestLockReportsHolder checks that a waiting caller is told the holder immediately and after each
+// change, but never itself.
 func TestLockReportsHolder(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
@@ -346,7 +347,8 @@ func TestLockReportsHolder(t *testing.T) {
 	})
 }
 
-// TestLockLost: the context of the function ends without delay, and Lock returns the cause.
+// TestLockLost checks that the context of the function ends without delay and that Lock returns the
+// cause.
 func TestLockLost(t *testing.T) {
 	for _, c := range []struct {
 		want string
@@ -384,14 +386,14 @@ func TestLockLost(t *testing.T) {
 	}
 }
 
-// TestLockExpires: without an EventAlive, the context of the function ends within TrustedMS, and
-// later events change nothing.
+// TestLockExpires checks that, without an EventAlive, the context of the function ends within
+// TrustedMS, and that later events have no effect.
 func TestLockExpires(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
 		at := a.lock(t.Context(), a.client(0, over), "lock", "x")
 		at.works()
-		time.Sleep(trusted/3*5 + trusted/6) // half way to the sixth sign of life
+		time.Sleep(trusted/3*5 + trusted/6) // halfway to the sixth EventAlive
 		flows := over.stall()
 		last := time.Now().Add(-trusted / 6)
 		at.lost("not confirmed in time")
@@ -405,8 +407,8 @@ func TestLockExpires(t *testing.T) {
 	})
 }
 
-// TestLockOfDeadCaller is released without delay if the connection ends, and after a timeout if the
-// caller does not read.
+// TestLockOfDeadCaller checks that the lock is released without delay if the connection ends, and
+// after a timeout if the caller stops reading.
 func TestLockOfDeadCaller(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
@@ -436,7 +438,7 @@ func TestLockOfDeadCaller(t *testing.T) {
 
 		at = a.lock(t.Context(), c, "lock", "x")
 		at.works()
-		flows := over.stall() // it reads no more, and is there
+		flows := over.stall() // the caller is alive but stops reading
 		next(streamTimeout + time.Second)
 		close(flows)
 		<-at.over
@@ -447,7 +449,7 @@ func TestLockOfDeadCaller(t *testing.T) {
 		waits := a.lock(ctx, a.client(2, newNetwork()), "lock", "x")
 		waits.waits()
 		stop(errors.New("enough"))
-		at.lost("enough") // and the latch is held until the function has returned
+		at.lost("enough") // the lock is held until the function has returned
 		if err := <-waits.over; err.Error() != "enough" {
 			t.Errorf("a caller that waited got %v, want the cause of its context", err)
 		}
@@ -456,7 +458,8 @@ func TestLockOfDeadCaller(t *testing.T) {
 	})
 }
 
-// TestManyLocks: the number of callers is limited, and each that leaves makes room.
+// TestManyLocks checks that the number of callers is limited, and that each one that leaves makes
+// room for another.
 func TestManyLocks(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -494,8 +497,8 @@ func TestManyLocks(t *testing.T) {
 	})
 }
 
-// TestElect: one caller leads at a time, a disabled member stops leading until it is enabled, and
-// all readers see each change.
+// TestElect checks that one caller leads at a time, that a disabled member does not lead until it
+// is enabled, and that all readers see each change.
 func TestElect(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -508,7 +511,7 @@ func TestElect(t *testing.T) {
 					looked <- err
 					return
 				}
-				if h != nil { // a time without a leader may be too short to be reported
+				if h != nil { // a short time without a leader may not be reported
 					told = append(told, h.Name)
 				}
 			}
@@ -526,7 +529,7 @@ func TestElect(t *testing.T) {
 		if h := <-second.seen; h == nil || h.Name != "n0" || h.Token != token {
 			t.Errorf("led by %+v, want n0 by %+v", h, token)
 		}
-		for range 2 { // there is nothing to do the second time
+		for range 2 { // the second call has no effect
 			if err := c1.Disable(t.Context(), "job", "n0"); err != nil {
 				t.Error(err)
 			}
@@ -566,8 +569,8 @@ func TestElect(t *testing.T) {
 	})
 }
 
-// TestElectOneCallAtATime: the function is not called again while a call is still returning, even
-// if the node leads again.
+// TestElectOneCallAtATime checks that the function is not called again before its last call has
+// returned, even if the node leads again.
 func TestElectOneCallAtATime(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		calls, running := 0, 0
@@ -597,7 +600,7 @@ func TestElectOneCallAtATime(t *testing.T) {
 	})
 }
 
-// TestElectWithoutItsNode: Elect returns if the node stops.
+// TestElectWithoutItsNode checks that Elect returns if the node stops.
 func TestElectWithoutItsNode(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		leads := a.elect(t.Context(), a.client(0, newNetwork()), "job")
@@ -623,14 +626,15 @@ func TestElectWithoutItsNode(t *testing.T) {
 	})
 }
 
-// TestElectAfterExpiry: after an expiry, the caller campaigns again when the node responds, whether
-// the node has lost the job or still leads it, and returns if the node does not respond.
+// TestElectAfterExpiry checks that after an expiry the caller campaigns again once the node
+// responds, whether or not the node has lost the job, and that Elect returns if the node does not
+// respond.
 func TestElectAfterExpiry(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		stall   time.Duration
 		expires bool
-		ends    time.Duration // after the stall began; 0 for not
+		ends    time.Duration // when Elect returns, from the start of the stall; 0 if it continues
 	}{
 		{"the node has lost it", trusted + time.Second, true, 0},
 		{"the node holds it", trusted + time.Second, false, 0},
@@ -668,8 +672,8 @@ func TestElectAfterExpiry(t *testing.T) {
 	}
 }
 
-// TestElectThroughLossesOfQuorum: whenever the lease of the node ends, with EventAlive in transit,
-// the caller loses the job and leads it again.
+// TestElectThroughLossesOfQuorum checks that a caller loses the job and then leads it again each
+// time the lease of the node ends with an EventAlive in transit.
 func TestElectThroughLossesOfQuorum(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
@@ -698,8 +702,8 @@ func TestElectThroughLossesOfQuorum(t *testing.T) {
 	})
 }
 
-// TestHoldForReal: if the node of a caller leaves or loses its majority, the next holder acquires
-// the lock only after the context of the caller has ended.
+// TestHoldForReal checks that if the node of a caller leaves or loses its majority, the next holder
+// acquires the lock only after the context of the caller has ended.
 func TestHoldForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		a := &testCluster{t: t}
@@ -721,7 +725,7 @@ func TestHoldForReal(t *testing.T) {
 			w.net.Cut(trioAddress(i), trioAddress(0))
 		}
 		began := time.Now()
-		first.lost("") // reported by its node, or expired, at the same moment
+		first.lost("") // the report of the node and the expiry coincide
 		c := cluster.DefaultConfig().WithDefaults()
 		if took := time.Since(began); took > c.LeaseTimeout+c.LeaderTimeout {
 			t.Errorf("lost after %v, want within HoldTimeout", took)
@@ -738,7 +742,7 @@ func TestHoldForReal(t *testing.T) {
 		if err := a.client(1, newNetwork()).Disable(t.Context(), "job", "n1"); err != nil {
 			t.Error(err)
 		}
-		third.lost(adminapi.CodeNotHeld) // the node itself has asked for that
+		third.lost(adminapi.CodeNotHeld) // the node itself requested the release
 		if err := w.nodes[1].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}

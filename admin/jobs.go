@@ -17,12 +17,12 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// closeInterval is the time between attempts to release the record of callers that have gone,
-// while there is no leader.
+// closeInterval is the time between attempts to release the record of a disconnected caller while
+// there is no leader.
 const closeInterval = time.Second
 
-// WithJobs enables the requests about locks and jobs. The arguments are node.Records() and
-// node.HoldRemaining. Requests that change something need WithWrite too.
+// WithJobs enables requests for locks and jobs. The arguments are node.Records() and
+// node.HoldRemaining. Requests that change something also need WithWrite.
 func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
@@ -32,24 +32,24 @@ func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	}
 }
 
-// contests has the locks and jobs of the callers of a node.
+// contests holds the locks and jobs of a node's callers.
 type contests struct {
 	store     record.Store
 	remaining func() time.Duration
-	slots     chan struct{} // one entry for each caller that holds or waits
+	slots     chan struct{} // one entry per caller that holds or waits
 
 	mu   sync.Mutex
 	open map[string]*sharedLock
 }
 
-// sharedLock is a lock.Lock that callers of the same lock share, so that only one of them at a
+// sharedLock is a lock.Lock shared by all callers of the same lock, so that only one of them at a
 // time writes to the records.
 type sharedLock struct {
 	*lock.Lock
 	callers int
 }
 
-// useLock returns the shared lock of a name, and a function to call at the end. For the last
+// useLock returns the shared lock with a name, and a function to call when done. For the last
 // caller, that function blocks until the lock is released.
 func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
 	c.mu.Lock()
@@ -78,7 +78,7 @@ func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
 	}, nil
 }
 
-// closeAll calls closeOne until it succeeds.
+// closeAll retries closeOne until it succeeds.
 func closeAll(closeOne func(context.Context) error) {
 	for closeOne(context.Background()) != nil {
 		time.Sleep(closeInterval)
@@ -131,7 +131,7 @@ func holderOf(members member.Roster, l leader.Holder) adminapi.Holder {
 		Token: adminapi.RecordToken(l.Token)}
 }
 
-// nameOf returns the name of the member with an id, or "" if there is none.
+// nameOf returns the name of the member with the given id, or "" if there is none.
 func nameOf(members member.Roster, id string) string {
 	for _, m := range members {
 		if m.Address.String() == id {
@@ -158,7 +158,8 @@ func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	}
 }
 
-// checkJobs returns key, or a refusal if this handler has no jobs or err is not nil.
+// checkJobs returns key. It returns a refusal if err is not nil or the handler was created without
+// WithJobs.
 func (h *handler) checkJobs(key string, err error) (string, error) {
 	switch {
 	case h.contests == nil:
@@ -171,8 +172,8 @@ func (h *handler) checkJobs(key string, err error) (string, error) {
 	}
 }
 
-// findCandidate returns the id of the member with an address or a name. A disabled address is
-// found even if it is no longer a member.
+// findCandidate returns the id of the member with the given address or name. A disabled address is
+// found even if it no longer belongs to a member.
 func (h *handler) findCandidate(ctx context.Context, job, text string) (id string, err error) {
 	jobs, err := h.jobList(ctx)
 	if err != nil {

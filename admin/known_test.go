@@ -25,7 +25,8 @@ func answerTo[T any](t *testing.T, h http.Handler, path string) (value T) {
 	return value
 }
 
-// TestJobsWithoutQuorum: jobs and records report that they may be outdated, and since when.
+// TestJobsWithoutQuorum checks that jobs and records report that they may be outdated, and since
+// when.
 func TestJobsWithoutQuorum(t *testing.T) {
 	since := time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC)
 	for _, quorate := range []bool{true, false} {
@@ -50,8 +51,8 @@ func TestJobsWithoutQuorum(t *testing.T) {
 	}
 }
 
-// TestSilentPeers: a connection is not known if its peer is silent and no leader with authority
-// reports the peer as active.
+// TestSilentPeers checks that the state of a connection is unknown if its peer is silent and no
+// leader with authority reports the peer as active.
 func TestSilentPeers(t *testing.T) {
 	for _, c := range []struct {
 		name              string

@@ -16,27 +16,27 @@ import (
 
 // Limits of connections.
 const (
-	// maxHostConnections limits the connections of one other address, and
-	// maxPrefixConnections those of one IPv6 /64, since a host can use all its addresses.
-	// Loopback has no limit of its own: all local processes share it.
+	// maxHostConnections limits the connections from one remote address, and maxPrefixConnections
+	// those from one IPv6 /64, since a host can use every address in it. Loopback has no such
+	// limit, since all local processes share it.
 	maxHostConnections   = adminapi.MaxConnections / 4
 	maxPrefixConnections = adminapi.MaxConnections / 2
-	// tokenGrace is how much later a connection with the token is replaced than others.
+	// tokenGrace is how much later a connection with the token is replaced than one without.
 	tokenGrace = readHeaderTimeout
 )
 
-// limited is a listener with a maximum of open connections. If it is full, it closes a connection
-// of the host with the most connections to accept a new one: the connection that was accepted,
-// sent a complete request or got a response the longest time ago. Otherwise a few idle
-// connections, which need no token, would block every health check, and a supervisor would kill
-// the node. A slow reader of a response can be closed too, since requests for the page need no
-// token either.
+// limited is a listener that limits the number of open connections. If it is full, it closes a
+// connection of the host with the most connections to accept a new one: the connection that least
+// recently was accepted, sent a complete request or got a response. Without this, a few idle
+// connections, which need no token, would block every health check, and a supervisor would kill the
+// node. A slow reader of a response can be closed too, since requests for the page need no token
+// either.
 type limited struct {
 	net.Listener
 
 	mu    sync.Mutex
-	open  []*counted           // in the order of Accept
-	hosts map[netip.Prefix]int // number of open connections
+	open  []*counted           // in the order they were accepted
+	hosts map[netip.Prefix]int // number of open connections of each host
 }
 
 func newLimited(l net.Listener) *limited {
@@ -89,8 +89,8 @@ func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	return replaced, true
 }
 
-// oldestConn returns the connection to replace, from a host or prefix, or from any for the zero
-// prefix. It returns nil if all of them must stay. l.mu must be held.
+// oldestConn returns the connection to replace among those of a host or prefix, or among all for
+// the zero prefix. It returns nil if all of them must stay. l.mu must be held.
 func (l *limited) oldestConn(of netip.Prefix) (first *counted) {
 	most := 0
 	for _, c := range l.open {
@@ -156,13 +156,13 @@ func mostOf(h netip.Prefix) int {
 	}
 }
 
-// counted is a connection of a limited listener.
+// counted is a connection accepted by a limited listener.
 type counted struct {
 	net.Conn
 	limit *limited
 	hosts []netip.Prefix
-	// replaceable orders the connections that may be closed for a new one, earliest first. It is
-	// zero if the connection must stay. limit.mu guards it.
+	// replaceable determines the order in which connections are closed to admit new ones, earliest
+	// first. It is zero if the connection must stay. limit.mu guards it.
 	replaceable time.Time
 }
 
@@ -191,13 +191,13 @@ func noteRequests(next http.Handler) http.Handler {
 }
 
 // keepConnection protects the connection of a request from replacement until the request is
-// finished. It is for requests that have a limit of their own.
+// finished. It is used for requests that have another limit.
 func keepConnection(r *http.Request) { setReplaceable(r, time.Time{}) }
 
 func setReplaceable(r *http.Request, since time.Time) {
 	c, ok := r.Context().Value(connectionKey{}).(*counted)
 	if !ok {
-		return // the handler runs on a server other than Serve
+		return // not run by Serve
 	}
 	c.limit.mu.Lock()
 	defer c.limit.mu.Unlock()

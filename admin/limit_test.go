@@ -24,8 +24,8 @@ type remote struct {
 
 func (r remote) RemoteAddr() net.Addr { return r.from }
 
-// TestConnectionsOfOneHost: connections need no token, so one host must not be able to use up all
-// of them and block health checks.
+// TestConnectionsOfOneHost checks that one host cannot use up all connections, which need no token,
+// and so block health checks.
 func TestConnectionsOfOneHost(t *testing.T) {
 	at6 := func(i int) net.IP { return net.IP{0: 0x20, 1: 1, 14: byte(i >> 8), 15: byte(i)} }
 	for name, c := range map[string]struct {
@@ -97,17 +97,17 @@ func isClosed(c net.Conn) bool {
 	return err == io.EOF
 }
 
-// TestIdleConnectionsGiveWay: connections without a complete request do not block health checks,
-// whatever their number and origin.
+// TestIdleConnectionsGiveWay checks that connections without a complete request do not block health
+// checks, whatever their number and origin.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	hosts := func(i int) net.IP { return net.IPv4(10, 0, 0, byte(i%5)) }
-	const page = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" // its answer is not read
+	const page = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" // the response is not read
 	for _, c := range []struct {
 		name, sent string
 		from       func(i int) net.IP
 		probe      net.IP
-		stays      bool // a connection of the host of the probe
+		stays      bool // connections from the probe's host stay open
 	}{
 		{"five hosts", "", hosts, net.IPv4(10, 0, 1, 0), true},
 		{"this machine", "", func(int) net.IP { return loopback }, loopback, false},
@@ -150,8 +150,8 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// TestConnectionsInUseStay: streams and unfinished requests with the token stay open while idle
-// connections are replaced; a finished request is replaced too.
+// TestConnectionsInUseStay checks that streams and unfinished requests with the token stay open
+// while idle connections are replaced, and that finished requests do not.
 func TestConnectionsInUseStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
@@ -195,7 +195,7 @@ func TestConnectionsInUseStay(t *testing.T) {
 	})
 }
 
-// TestSlowCallers: connections of slow callers are closed.
+// TestSlowCallers checks that connections of slow callers are closed.
 func TestSlowCallers(t *testing.T) {
 	const head = "GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 	for _, c := range []struct {

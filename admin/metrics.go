@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// maxScrapes limits the concurrent scrapes.
+// maxScrapes limits the number of concurrent scrapes.
 const maxScrapes = 4
 
 // metricKind is the type of a metric in the Prometheus text format.
@@ -39,7 +39,7 @@ type family struct {
 	read   func(snapshot, *sink)
 }
 
-// snapshot has the data of all samples of one scrape.
+// snapshot holds the data for all samples of one scrape.
 type snapshot struct {
 	cluster.Status
 	build  string
@@ -49,11 +49,11 @@ type snapshot struct {
 // sink collects the samples of one family.
 type sink struct {
 	*family
-	cluster string   // label of every sample
+	cluster string   // label added to every sample
 	samples []string // lines of the text format
 }
 
-// addValue adds a sample. The labels have the order of family.labels.
+// addValue adds a sample. The labels are in the order of family.labels.
 func (s *sink) addValue(v float64, labels ...string) { s.addSample("", v, s.formatLabels(labels)) }
 
 func (s *sink) addSample(suffix string, v float64, labels string) {
@@ -122,11 +122,12 @@ func newMetrics(h *handler) http.Handler {
 		runtimemetrics.WriteProcessMetrics(&text)
 		runtimemetrics.WriteFDMetrics(&text)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(text.Bytes()) // an error means that the scraper has gone
+		_, _ = w.Write(text.Bytes()) // an error means that the scraper is gone
 	})
 }
 
-// writeFamily writes a metric, if it has samples. It sorts them, since some are read from maps.
+// writeFamily writes a metric if it has samples. It sorts the samples, since some are read from
+// maps.
 func writeFamily(text *bytes.Buffer, f family, l snapshot) {
 	s := &sink{family: &f, cluster: l.Cluster}
 	f.read(l, s)

@@ -31,10 +31,10 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// exported is a metric in a scrape.
+// exported is a metric as read from a scrape.
 type exported struct {
 	help, kind string
-	labels     map[string]bool // of any sample, but cluster and le
+	labels     map[string]bool // labels of the samples, except cluster and le
 	samples    map[string]float64
 }
 
@@ -43,8 +43,8 @@ var (
 	labelPair  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// scrape returns the athena_ metrics of a handler by name. The samples of a histogram have its
-// name.
+// scrape returns the athena_ metrics of a handler by name. The samples of a histogram are listed
+// under its name.
 func scrape(t testing.TB, h http.Handler) map[string]*exported {
 	t.Helper()
 	w := ask(h, "GET", "/metrics")
@@ -87,7 +87,7 @@ func scrape(t testing.TB, h http.Handler) map[string]*exported {
 	return all
 }
 
-// familyOf returns the name of the metric of a sample.
+// familyOf returns the name of the metric that a sample belongs to.
 func familyOf(all map[string]*exported, sample string) string {
 	for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(sample, suffix); ok && all[name] != nil {
@@ -99,7 +99,7 @@ func familyOf(all map[string]*exported, sample string) string {
 
 type ping struct{ N int }
 
-// running returns the metrics of a node in memory after requests in both directions and a change
+// running returns the metrics of an in-memory node after requests in both directions and a change
 // of leader.
 func running(t *testing.T) map[string]*exported {
 	t.Helper()
@@ -165,7 +165,7 @@ func threeNodes(t *testing.T) []*cluster.Node {
 	return nodes
 }
 
-// quiet has the metrics without samples in a healthy cluster in memory.
+// quiet lists the metrics that have no samples in a healthy in-memory cluster.
 var quiet = []string{"athena_tls_cert_expiry_timestamp_seconds", "athena_group_leader"}
 
 // metricLines returns the lines of docs/metrics.md by metric name.
@@ -183,8 +183,8 @@ func metricLines(t *testing.T) map[string]string {
 	return lines
 }
 
-// TestMetricsAreDocumented: docs/metrics.md has exactly the exported metrics, with labels, kind and
-// help.
+// TestMetricsAreDocumented checks that docs/metrics.md lists exactly the exported metrics, with
+// their labels, kind and help.
 func TestMetricsAreDocumented(t *testing.T) {
 	seen, lines := running(t), metricLines(t)
 	certified := leading(t)
@@ -237,7 +237,7 @@ func TestE08MetricOfAGroup(t *testing.T) {
 				t.Errorf("athena_group_leader: got %v, want %v for the group", e.samples, want)
 			}
 			select {
-			case <-time.After(time.Minute): // the group has a leader before
+			case <-time.After(time.Minute): // the group elects a leader earlier
 			case <-t.Context().Done():
 			}
 		}
@@ -285,7 +285,7 @@ func TestMetricsAfterFailover(t *testing.T) {
 	}
 }
 
-// TestLabelsAreBounded: only members appear in labels.
+// TestLabelsAreBounded checks that only members appear in labels.
 func TestLabelsAreBounded(t *testing.T) {
 	f := leading(t)
 	stranger := at(t, "10.9.9.9:1")
@@ -321,7 +321,7 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
-		// promtool criticizes names of the runtime metrics, which are not ours.
+		// promtool also criticizes the names of the Go runtime's metrics
 		if strings.HasPrefix(line, "athena_") || strings.Contains(line, "error") {
 			t.Errorf("promtool check metrics: %s", line)
 		}

@@ -15,5 +15,5 @@ var openAPI []byte
 func serveDocument(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(openAPI) // an error means that the caller has gone
+	_, _ = w.Write(openAPI) // an error means that the caller is gone
 }

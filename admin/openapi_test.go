@@ -30,7 +30,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// apiDocument has the parts of openapi.json that the tests use.
+// apiDocument holds the parts of openapi.json that the tests use.
 type apiDocument struct {
 	OpenAPI    string                          `json:"openapi"`
 	Paths      map[string]map[string]operation `json:"paths"`
@@ -104,8 +104,8 @@ func typesOf() map[string]reflect.Type {
 	return all
 }
 
-// TestDocumentHasEveryField: the schemas have exactly the fields of the types, with kind and
-// required.
+// TestDocumentHasEveryField checks that the schemas have exactly the fields of the types, with the
+// right kind and required list.
 func TestDocumentHasEveryField(t *testing.T) {
 	schemas, types := readDocument(t).Components.Schemas, typesOf()
 	for name := range schemas {
@@ -147,7 +147,7 @@ func TestDocumentHasEveryField(t *testing.T) {
 	}
 }
 
-// addedTexts returns the fields that MarshalJSON of a type adds.
+// addedTexts returns the fields that the MarshalJSON method of a type adds.
 func addedTexts(t *testing.T, typ reflect.Type, own map[string]string) (added []string) {
 	t.Helper()
 	text, err := json.Marshal(reflect.Zero(typ).Interface())
@@ -224,7 +224,7 @@ func (s schema) kind() string {
 	}
 }
 
-// fits returns why a value does not match the schema, or "".
+// fits returns why a value does not match the schema, or "" if it matches.
 func (d apiDocument) fits(s schema, v any) string {
 	if s.Ref != "" {
 		s = d.Components.Schemas[filepath.Base(s.Ref)]
@@ -296,7 +296,7 @@ func (d apiDocument) fitsObject(s schema, v map[string]any) string {
 	return ""
 }
 
-// TestDocumentExamples match their schemas.
+// TestDocumentExamples checks that the examples match their schemas.
 func TestDocumentExamples(t *testing.T) {
 	d := readDocument(t)
 	for path, methods := range d.Paths {
@@ -308,7 +308,7 @@ func TestDocumentExamples(t *testing.T) {
 			for status, a := range answers {
 				for kind, c := range a.Content {
 					if c.Example == nil && !strings.HasPrefix(status, "2") && status != "request" {
-						continue // errors are shown in the page
+						continue // docs/admin.md shows errors
 					}
 					if wrong := d.fits(c.Schema, c.Example); wrong != "" {
 						t.Errorf("%s %s %s %s: example: %s", method, path, status, kind, wrong)
@@ -341,7 +341,7 @@ type listing struct {
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
-// saying is a node whose operations return fixed errors.
+// saying is a fake node whose operations return fixed errors.
 type saying struct {
 	status  cluster.Status
 	records []member.Record
@@ -360,7 +360,7 @@ func (s saying) Broadcast(context.Context, any, ...cluster.SendOption) error { r
 func (s saying) Transfer(context.Context, member.Address) error              { return s.err }
 func (s saying) Drain(context.Context) error                                 { return s.err }
 
-// leads returns n0, the leader of one member.
+// leads returns n0, which leads a cluster of one member.
 func leads() saying {
 	var s saying
 	m := member.Member{Name: "n0", Status: member.Active}
@@ -374,7 +374,7 @@ func leads() saying {
 
 var jobInPath = regexp.MustCompile("^/v1/jobs/[^/]+/")
 
-// asked is a set of responses: "GET /path 200" or "GET /path 400 bad_query".
+// asked is a set of responses, such as "GET /path 200" or "GET /path 400 bad_query".
 type asked map[string]bool
 
 // ask sends a request to a handler, and checks the response against the document.
@@ -416,8 +416,8 @@ func (a asked) ask(
 	a[line] = true
 }
 
-// TestDocumentHasEveryResponse: the document has exactly the responses of the handlers, by path,
-// status and code.
+// TestDocumentHasEveryResponse checks that the document lists exactly the responses of the
+// handlers, by path, status and code.
 func TestDocumentHasEveryResponse(t *testing.T) {
 	d, got, want := readDocument(t), asked{}, asked{}
 	for path, methods := range d.Paths {
@@ -461,7 +461,7 @@ func TestDocumentHasEveryResponse(t *testing.T) {
 	}
 }
 
-// looking sends requests with every error of a GET path.
+// looking sends requests that produce every error of the GET paths.
 func (a asked) looking(t *testing.T, d apiDocument) {
 	t.Helper()
 	joining, leaderless, follows := saying{}, leads(), leads()
@@ -490,7 +490,7 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, http.HandlerFunc(full.streams.serveStream), "GET", "/v1/events", "")
 }
 
-// posting sends requests with every error of a POST path.
+// posting sends requests that produce every error of the POST paths.
 func (a asked) posting(t *testing.T, d apiDocument, h http.Handler, path, body string) {
 	t.Helper()
 	a.ask(t, d, h, "POST", path, "{")
@@ -529,7 +529,7 @@ func (s refusingSession) Commit(context.Context, ...record.Op) (member.Token, er
 	return member.Token{}, s.err
 }
 
-// contending sends requests with every result of the paths about jobs.
+// contending sends requests that produce every result of the job paths.
 func (a asked) contending(t *testing.T, d apiDocument) {
 	t.Helper()
 	node := leads()
@@ -580,7 +580,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	})
 }
 
-// acting sends requests with every result of a write operation.
+// acting sends requests that produce every result of a write operation.
 func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 	t.Helper()
 	node := leads()
@@ -594,7 +594,7 @@ func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 	case "/v1/send":
 		errs = []error{cluster.ErrNotActive, cluster.ErrUnknownType, cluster.ErrNotDelivered,
 			&cluster.HandlerError{}, cluster.ErrUnknownOutcome}
-		inTrio(t, func(t *testing.T, w *trio) { // the other members report no outcome
+		inTrio(t, func(t *testing.T, w *trio) { // the outcome at the other members is unknown
 			h := New(w.nodes[0], "", WithWrite(w.nodes[0], nil))
 			a.ask(t, d, h, "POST", path, `{"name": "a", "payload": {}}`)
 		})

@@ -17,18 +17,18 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Limits of the status requests between members.
+// Limits on status requests between members.
 const (
-	// askTimeout limits the wait for another member. It is short, since the dashboard polls all
-	// members, and one that hangs must not delay the rest.
+	// askTimeout limits how long to wait for another member. It is short because the dashboard
+	// polls all members, and a hanging member must not delay the rest.
 	askTimeout = 300 * time.Millisecond
-	// maxAsking limits the concurrent requests of this node.
+	// maxAsking limits the concurrent requests that this node sends.
 	maxAsking = 64
-	// maxAnswering limits the concurrent responses, and maxAnswerQueue the queued requests of
-	// one member.
+	// maxAnswering limits the concurrent responses, and maxAnswerQueue the queued requests from one
+	// member.
 	maxAnswering   = 4
 	maxAnswerQueue = 16
-	// maxStatusBytes limits the size of a status. One of 255 members is smaller.
+	// maxStatusBytes limits the size of a status. Even a status with 255 members is smaller.
 	maxStatusBytes = 512 << 10
 )
 
@@ -42,7 +42,7 @@ var (
 // statusQuestion and statusAnswer are the request and the response between members. The response
 // is the JSON of /v1/status, so that fields can be added and removed.
 type statusQuestion struct {
-	MostBytes int `msgpack:"most"` // the size that the requester accepts
+	MostBytes int `msgpack:"most"` // maximum size that the requester accepts
 }
 
 type statusAnswer struct {
@@ -57,9 +57,9 @@ type Others struct {
 	asking chan struct{}
 }
 
-// Answer registers a handler in mux that sends the status of the node to members that request it,
-// and returns the Others for WithOthers. build is the argument of New. A member whose program
-// does not call Answer counts as not responding.
+// Answer registers a handler in mux that responds to status requests from other members, and
+// returns the Others for WithOthers. build is the argument of New. A member whose program does not
+// call Answer is shown as not responding.
 func Answer(mux *receiver.Mux, build string) *Others {
 	o := &Others{build: build, asking: make(chan struct{}, maxAsking)}
 	receiver.HandleRequest(mux, o.answerStatus, receiver.Named("athena/status"),

@@ -28,14 +28,15 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// trio is a cluster of three in a bubble. The first two call Answer, the last does not.
+// trio is a cluster of three nodes in a synctest bubble. The first two call Answer, the last does
+// not.
 type trio struct {
 	t      *testing.T
 	net    *memnet.Network
 	nodes  [3]*cluster.Node
 	others [3]*Others
 
-	register func(i int, mux *receiver.Mux) // adds handlers of the test
+	register func(i int, mux *receiver.Mux) // adds the test's handlers
 }
 
 func trioAddress(i int) member.Address {
@@ -99,7 +100,7 @@ func (w *trio) start(i int) {
 	w.nodes[i] = n
 }
 
-// get sends a GET to the first node.
+// get sends a GET request to the first node.
 func (w *trio) get(path string, into any) (code int, body string) {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
@@ -111,7 +112,7 @@ func (w *trio) get(path string, into any) (code int, body string) {
 	return rec.Code, rec.Body.String()
 }
 
-// TestOthersAnswer: one node responds with the status of the others.
+// TestOthersAnswer checks that one node responds with the status of the others.
 func TestOthersAnswer(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		var nodes []adminapi.Entry
@@ -141,8 +142,8 @@ func TestOthersAnswer(t *testing.T) {
 	})
 }
 
-// TestOthersSilent isolates a member: it is reported as not responding within askTimeout, and
-// later as not alive.
+// TestOthersSilent checks that an isolated member is reported as not responding within askTimeout,
+// and later as not alive.
 func TestOthersSilent(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		for i := range w.nodes {
@@ -163,7 +164,7 @@ func TestOthersSilent(t *testing.T) {
 	})
 }
 
-// TestOthersBounded checks the limits of requests and responses.
+// TestOthersBounded checks the limits on requests and responses.
 func TestOthersBounded(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		ctx, from := t.Context(), w.nodes[1].Self()
@@ -180,7 +181,7 @@ func TestOthersBounded(t *testing.T) {
 	})
 }
 
-// TestOthersEarly: requests before Use fail.
+// TestOthersEarly checks that requests before Use fail.
 func TestOthersEarly(t *testing.T) {
 	o := Answer(receiver.NewMux(), "v0.1")
 	if _, err := o.askMember(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
@@ -192,7 +193,7 @@ func TestOthersEarly(t *testing.T) {
 	}
 }
 
-// namesakes is a node whose view has two members of the same name, but not the node itself.
+// namesakes is a node that is not in its view, which has two members of the same name.
 type namesakes struct{}
 
 func (namesakes) Records() record.Store { return nil }
@@ -212,8 +213,8 @@ func (namesakes) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
 
-// TestNamesakes: members of the same name are listed by address, and a node that has not joined is
-// listed too.
+// TestNamesakes checks that members of the same name are listed by address, and that a node that
+// has not joined is listed too.
 func TestNamesakes(t *testing.T) {
 	rec := httptest.NewRecorder()
 	New(namesakes{}, "").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/nodes", nil))

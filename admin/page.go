@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ui has the files of the dashboard.
+// ui holds the files of the dashboard.
 //
 //go:embed ui
 var ui embed.FS
@@ -21,8 +21,7 @@ var ui embed.FS
 const pagePolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; object-src 'none'"
 
-// pageTypes has the content types by extension. It does not depend on the MIME table of the
-// system.
+// pageTypes maps file extensions to content types, since the system's MIME table may differ.
 var pageTypes = map[string]string{
 	".html":    "text/html; charset=utf-8",
 	".css":     "text/css; charset=utf-8",
@@ -35,7 +34,8 @@ var pageTypes = map[string]string{
 // API at /v1/nodes and below, which New serves.
 func Page() http.Handler { return http.HandlerFunc(servePage) }
 
-// isPage reports whether a request is for a file of the page. Paths with dots are not.
+// isPage reports whether a request is for a file of the page. It returns false for paths that are
+// not clean.
 func isPage(r *http.Request) bool {
 	p := r.URL.Path
 	return p == "/" || strings.HasPrefix(p, "/ui/") && path.Clean(p) == p
@@ -57,6 +57,6 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-cache") // the files change with the program
+	h.Set("Cache-Control", "no-cache") // the files change with each release
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// TestPageShowsTheResponses: the examples of the pages have exactly the fields of the types, and
-// every code.
+// TestPageShowsTheResponses checks that the examples in the docs have exactly the fields of the
+// types, and that the docs list every code.
 func TestPageShowsTheResponses(t *testing.T) {
 	page, err := os.ReadFile("../docs/admin.md")
 	more, moreErr := os.ReadFile("../docs/admin-api.md")

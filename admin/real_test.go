@@ -39,7 +39,7 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
-// want checks the calls since the last want, in any order.
+// want checks the calls recorded since it was last called, in any order.
 func (j *journal) want(t *testing.T, lines ...string) {
 	t.Helper()
 	j.mu.Lock()
@@ -65,13 +65,13 @@ func (w *trio) postTo(i int, path, body string, into any) (code int) {
 	return rec.Code
 }
 
-// TestSendToTypes: handlers of real members get the JSON as their type, and the response has the
-// result at each member.
+// TestSendToTypes checks that handlers of real members receive the JSON as their type, and that the
+// response has the result of each member.
 func TestSendToTypes(t *testing.T) {
 	seen := &journal{}
 	handlers := func(i int, mux *receiver.Mux) {
 		if i == 2 {
-			return // it knows no orders
+			return // n2 has no handler for orders
 		}
 		receiver.Handle(mux, func(_ context.Context, from member.Member, o order) error {
 			seen.add("n%d: %+v from %s", i, o, from.Name)
@@ -131,8 +131,8 @@ func TestSendToTypes(t *testing.T) {
 	})
 }
 
-// TestHandOverForReal: transfer and drain move the leadership between real members, and leave stops
-// one.
+// TestHandOverForReal checks that transfer and drain move the leadership between real members, and
+// that leave stops one.
 func TestHandOverForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		leader := func() int {
@@ -180,7 +180,7 @@ func TestHandOverForReal(t *testing.T) {
 	})
 }
 
-// TestEventsForReal: a stream of a real node reports a member that leaves.
+// TestEventsForReal checks that the event stream of a real node reports a member that leaves.
 func TestEventsForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		f := newFeed(func() adminapi.Status { return adminapi.StatusOf(w.nodes[0].Status(), "") })

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// serveRecords responds with all records, or those whose key starts with ?prefix.
+// serveRecords responds with all records, or with those whose key starts with the prefix parameter.
 func (h *handler) serveRecords(w http.ResponseWriter, r *http.Request) {
 	prefix, err := prefixOf(r)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestRecords: text values are strings, and other values are base64.
+// TestRecords checks that text values are sent as strings, and other values as base64.
 func TestRecords(t *testing.T) {
 	node := leads()
 	owner := node.status.View.Members[0].Identity

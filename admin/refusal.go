@@ -18,7 +18,7 @@ func crossSite() error {
 		"cross-origin request refused"}
 }
 
-// failures maps errors to status and code. The first match counts.
+// failures maps errors to a status and a code. The first match applies.
 var failures = []struct {
 	is     error
 	status int

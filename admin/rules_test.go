@@ -19,10 +19,10 @@ var (
 	inLegend  = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
 )
 
-// added has the labels of every metric, and those that Prometheus adds.
+// added lists the labels that every metric has or Prometheus adds.
 var added = []string{"cluster", "instance", "le"}
 
-// unknownIn returns the names and labels in an expression and its legend that no node exports.
+// unknownIn returns the metrics and labels that expr and legend use but no node exports.
 func unknownIn(all map[string]*exported, expr, legend string) []string {
 	var faults []string
 	known := map[string]bool{}
@@ -69,8 +69,8 @@ func ofARun(t *testing.T) map[string]*exported {
 	return all
 }
 
-// TestRulesUseWhatIsExported: alerts use only exported metrics, and docs/metrics.md has a runbook
-// for each alert.
+// TestRulesUseWhatIsExported checks that alerts use only exported metrics, and that docs/metrics.md
+// has a runbook for each alert.
 func TestRulesUseWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("../deploy/prometheus/alerts.yaml")
 	if err != nil {
@@ -108,7 +108,8 @@ func TestRulesUseWhatIsExported(t *testing.T) {
 	}
 }
 
-// TestBoardUsesWhatIsExported: the board uses only exported metrics, and has a panel for each.
+// TestBoardUsesWhatIsExported checks that the dashboard uses only exported metrics, and has a panel
+// for each of them.
 func TestBoardUsesWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("../deploy/grafana/athena.json")
 	if err != nil {
@@ -158,7 +159,7 @@ func TestUnknownNamesAreFound(t *testing.T) {
 	}
 }
 
-// TestPromtool checks the rules, and runs their tests.
+// TestPromtool checks the rules with promtool, and runs their tests.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

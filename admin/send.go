@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// sendEvent sends an event to one member or to all, and waits for the handlers.
+// sendEvent sends an event to one member or to all members, and waits for the handlers.
 func (h *handler) sendEvent(ctx context.Context, body adminapi.SendRequest) (any, error) {
 	switch {
 	case body.Name == "":
@@ -86,21 +86,21 @@ func sendError(err error) error {
 	return err
 }
 
-// outcome is the result of an event at a member that received it.
+// outcome is the result of an event at one member.
 type outcome struct {
 	to  member.Address
 	err error
 }
 
-// outcomes has room for one outcome of every member, so that sends never block.
+// outcomes is buffered for one outcome per member, so that sends never block.
 type outcomes chan outcome
 
 func (o outcomes) sendOption() cluster.SendOption {
 	return cluster.WithOutcome(func(to member.Address, err error) { o <- outcome{to, err} })
 }
 
-// waitForAll collects the outcomes at the members that received the event. If ctx ends first, the
-// missing ones are cluster.ErrUnknownOutcome.
+// waitForAll collects the outcomes of the members that receive the event. If ctx ends first, the
+// missing outcomes are cluster.ErrUnknownOutcome.
 func (o outcomes) waitForAll(
 	ctx context.Context, delivered map[member.Address]bool,
 ) (results map[member.Address]error) {

@@ -23,8 +23,8 @@ const (
 	maxBodyBytes      = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
-	// writeTimeout covers the body of a request, its operation and the response. An event
-	// stream has streamTimeout for each write instead.
+	// writeTimeout covers the body of a request, its operation and the response. Event streams use
+	// streamTimeout for each write instead.
 	writeTimeout    = readTimeout + adminapi.ActTimeout + 5*time.Second
 	idleTimeout     = time.Minute
 	shutdownTimeout = time.Second
@@ -49,8 +49,8 @@ func accessOf(opts []AccessOption) (a access) {
 }
 
 // Listen listens on "host:port" or on "unix:PATH". Without WithToken, the host must be a loopback
-// address. Port 0 chooses a free port. Only this user can connect to a Unix socket; a stale socket
-// file is replaced.
+// address. Port 0 chooses a free port. Only the user of this process can connect to a Unix socket;
+// a stale socket file is replaced.
 func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
 	if err := adminapi.CheckListen(addr, accessOf(opts).token != nil); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // it would remove the name before the rename
+	l.SetUnlinkOnClose(false) // closing l must not remove path after the rename
 	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, path)); err != nil {
 		l.Close()
 		return nil, err
@@ -124,11 +124,12 @@ func AddrOf(l net.Listener) string {
 //
 // On loopback, the Host of a request must be localhost or a loopback address, so that a page of
 // another site whose name resolves to 127.0.0.1 cannot use the API. With WithToken, requests must
-// have the token; without it, Serve refuses a listener that other machines can reach. Health
+// carry the token; without it, Serve refuses a listener that other machines can reach. Health
 // checks need neither Host nor token, but without them the response has only status and code.
 //
-// At most 256 connections are open, 64 from one other address and 128 from one IPv6 /64. For one
-// more, Serve closes the oldest connection that is neither a stream nor a write request.
+// At most 256 connections are open, including at most 64 from one remote address and 128 from one
+// IPv6 /64. To accept another, Serve closes the oldest connection that is neither a stream nor a
+// write request.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token
@@ -153,7 +154,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 		MaxHeaderBytes:    adminapi.MaxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConnection,
-		ErrorLog:          log.New(io.Discard, "", 0), // it reports only errors of callers
+		ErrorLog:          log.New(io.Discard, "", 0), // net/http logs only client errors
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -163,7 +164,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 		bound, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer stop()
 		if srv.Shutdown(bound) != nil {
-			_ = srv.Close() // closes the requests that did not finish
+			_ = srv.Close() // closes the requests that have not finished
 		}
 	}()
 	err := srv.Serve(newLimited(l))
@@ -175,7 +176,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 	return fmt.Errorf("admin: serve on %s: %w", AddrOf(l), err)
 }
 
-// isOpen reports whether other machines can reach a listener.
+// isOpen reports whether other machines can reach the address of a listener.
 func isOpen(l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
 	return ok && !at.IP.IsLoopback()
@@ -190,7 +191,7 @@ func loopbackHost(next http.Handler) http.Handler {
 		switch {
 		case adminapi.IsLoopback(host):
 			next.ServeHTTP(w, r)
-		case isHealth(r): // load balancers send another Host, or none
+		case isHealth(r): // load balancers send a different Host, or none
 			hideDetails(next).ServeHTTP(w, r)
 		default:
 			adminapi.WriteError(w, http.StatusForbidden, adminapi.CodeForbidden,

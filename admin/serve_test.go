@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve serves the API of a node until the test ends, and returns the address.
+// serve serves the API of a node until the test ends, and returns its address.
 func serve(t *testing.T, addr string, node fake, opts ...admin.AccessOption) string {
 	t.Helper()
 	l, err := admin.Listen(addr, opts...)
@@ -124,7 +124,7 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// TestSocket checks the mode of a socket, and when its file is replaced or removed.
+// TestSocket checks the mode of a socket, and whether its file is replaced or removed.
 func TestSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "admin")
@@ -133,7 +133,7 @@ func TestSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	left.SetUnlinkOnClose(false)
-	left.Close() // as after a kill: a stale file remains
+	left.Close() // a stale file remains, as after SIGKILL
 
 	l, err := admin.Listen("unix:" + path)
 	if err != nil {
@@ -162,7 +162,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestHost refuses requests by names that resolve to this machine, as in DNS rebinding.
+// TestHost checks that requests are refused if they use a name that resolves to this machine, as in
+// DNS rebinding.
 func TestHost(t *testing.T) {
 	addr := serve(t, "127.0.0.1:0", leading(t))
 	_, port, err := net.SplitHostPort(addr)

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// Limits of streams of events.
+// Limits on event streams.
 const (
 	// streamTimeout limits how long a write to a slow reader may block.
 	streamTimeout = 30 * time.Second
@@ -27,9 +27,9 @@ type streams struct {
 	open atomic.Int64
 }
 
-// place is the position at which a stream begins.
+// place is the position where a stream starts.
 type place struct {
-	lastID string // the last event that the reader has; empty for none
+	lastID string // the last event that the reader received; empty if none
 	follow bool   // keep the stream open for later changes
 }
 
@@ -47,7 +47,7 @@ func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// admitStream runs a stream, unless too many are open.
+// admitStream runs a stream unless too many streams are open.
 func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > adminapi.MaxEventStreams {
@@ -93,8 +93,8 @@ type stream struct {
 	next uint64 // number of the next change
 }
 
-// writeAll writes events until the reader or the node has gone, or, without follow, up to the
-// snapshot.
+// writeAll writes events until the reader disconnects or the node closes or, without follow, up to
+// the snapshot.
 func (s *stream) writeAll(r *http.Request, at place) {
 	var known bool
 	s.next, known = s.feed.findAfter(at.lastID)
@@ -176,8 +176,8 @@ func beginEvents(w http.ResponseWriter) *eventWriter {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // disables the buffering of nginx
 	rc := http.NewResponseController(w)
-	// The read deadline of the request must not end the stream. In tests there is no connection,
-	// and the error is ignored.
+	// The read deadline of the request must not end the stream. The error is ignored, since tests
+	// have no connection.
 	_ = rc.SetReadDeadline(time.Time{})
 	return &eventWriter{w: w, rc: rc}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// living is a node with the events of the test.
+// living is a node that reports the events of the test.
 type living struct {
 	fake
 	events chan cluster.Event // closed when the node closes
@@ -39,14 +39,14 @@ func (n living) Events(ctx context.Context) iter.Seq[cluster.Event] {
 	}
 }
 
-// joins returns the event that n3 joins for the n-th time.
+// joins sends the event that n3 joins for the given time.
 func (n living) joins(times uint64) {
 	m := n.View.Members[2]
 	m.Status, m.Gone, m.Incarnation = member.Active, false, times
 	n.events <- cluster.MemberChanged{Member: m}
 }
 
-// wires is a listener in memory with unbuffered connections.
+// wires is an in-memory listener whose connections are unbuffered.
 type wires struct {
 	dialed chan net.Conn
 	closed chan struct{}
@@ -69,7 +69,7 @@ type wireAddr struct{}
 func (wireAddr) Network() string { return "wire" }
 func (wireAddr) String() string  { return "wire" }
 
-// served is a node with its API in a bubble.
+// served is a node and its API in a synctest bubble.
 type served struct {
 	t    *testing.T
 	node living
@@ -107,7 +107,7 @@ func (s *served) end() {
 	}
 }
 
-// reader is one client with its connection.
+// reader is a client and its connection.
 type reader struct {
 	t    *testing.T
 	conn net.Conn
@@ -116,7 +116,7 @@ type reader struct {
 	body *bufio.Reader
 }
 
-// get sends a GET on a new connection and reads the header of the response.
+// get sends a GET request on a new connection and reads the header of the response.
 func (s *served) get(path string, header ...string) *reader {
 	s.t.Helper()
 	here, there := net.Pipe()
@@ -135,7 +135,7 @@ func (s *served) get(path string, header ...string) *reader {
 	return r
 }
 
-// sent is one event of a stream. A comment has only data.
+// sent is one event read from a stream. A comment has only data.
 type sent struct{ id, kind, data string }
 
 // next reads an event or a comment. It returns the zero value at the end of the stream.
@@ -176,7 +176,7 @@ func (r *reader) want(kinds ...string) (all []sent) {
 	return all
 }
 
-// TestStream: a snapshot first, then each change with the next number.
+// TestStream checks that a stream starts with a snapshot and then numbers each change.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -218,14 +218,14 @@ func TestStream(t *testing.T) {
 		}
 		r.conn.Close()
 		r = s.get("/v1/events")
-		r.want("snapshot", "") // of what the node was
+		r.want("snapshot", "") // the last status of the closed node
 		r.conn.Close()
 		s.end()
 	})
 }
 
-// TestStreamEndsWithItsServer while the node keeps running. The server polls for closed
-// connections every few milliseconds.
+// TestStreamEndsWithItsServer checks that a stream ends with its server while the node keeps
+// running. The server polls for closed connections every few milliseconds.
 func TestStreamEndsWithItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -243,8 +243,8 @@ func TestStreamEndsWithItsServer(t *testing.T) {
 	})
 }
 
-// TestStreamContinues after the last event id, from header or query, or starts with a snapshot if
-// the node does not have that event.
+// TestStreamContinues checks that a stream continues after the last event id, from the header or
+// the query, or starts with a snapshot if the node no longer has that event.
 func TestStreamContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -275,7 +275,7 @@ func TestStreamContinues(t *testing.T) {
 				func(h string) bool { return h == "" })...)
 			r.want(c.want...)
 			if !strings.Contains(c.query, "follow") {
-				r.want("comment") // and no other event before it
+				r.want("comment") // without any event before it
 			}
 			r.conn.Close()
 		}
@@ -286,14 +286,14 @@ func TestStreamContinues(t *testing.T) {
 		r.want("snapshot") // too old
 		r.conn.Close()
 		r = s.get("/v1/events?last_event_id=" + run + "-3")
-		r.want("member") // the oldest that is remembered
+		r.want("member") // the oldest one kept
 		r.conn.Close()
 		s.end()
 	})
 }
 
-// TestSlowReader gets the number of missed events and a snapshot. It delays neither the node nor
-// other readers, and needs no memory.
+// TestSlowReader checks that a slow reader gets the number of missed events and a snapshot, uses no
+// extra memory, and delays neither the node nor other readers.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -331,7 +331,8 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestLaggedNode: if the process itself missed events of the node, readers get lagged.
+// TestLaggedNode checks that readers get EventLagged if the process itself missed events of the
+// node.
 func TestLaggedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -352,7 +353,7 @@ func TestLaggedNode(t *testing.T) {
 	})
 }
 
-// TestQuietStream: the timeouts of requests do not end an idle stream, and comments keep it
+// TestQuietStream checks that request timeouts do not end an idle stream, and that comments keep it
 // alive.
 func TestQuietStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -373,11 +374,11 @@ func TestQuietStream(t *testing.T) {
 	})
 }
 
-// TestStuckReader: a stream whose reader does not read is closed.
+// TestStuckReader checks that a stream is closed if its reader stops reading.
 func TestStuckReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
-		r := s.get("/v1/events") // reads the head, and no more
+		r := s.get("/v1/events") // reads only the header
 		time.Sleep(time.Minute)
 		if _, err := io.ReadAll(r.in); err != nil {
 			t.Errorf("after a minute: %v, want the connection closed", err)
@@ -387,8 +388,8 @@ func TestStuckReader(t *testing.T) {
 	})
 }
 
-// TestManyStreams: of thousands of readers, MaxEventStreams get a stream; the others get an error
-// or are closed, and the node still serves other requests.
+// TestManyStreams opens thousands of streams and checks that only MaxEventStreams are served, that
+// the others get an error or are closed, and that the node still responds to other requests.
 func TestManyStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -405,7 +406,7 @@ func TestManyStreams(t *testing.T) {
 				t.Fatalf("one stream too many: %d %s, want 503 busy", r.resp.StatusCode, body)
 			}
 			r.conn.Close()
-			synctest.Wait() // until the server knows
+			synctest.Wait() // until the server has noticed
 		}
 		s.node.joins(1)
 		for _, r := range open {
@@ -419,7 +420,7 @@ func TestManyStreams(t *testing.T) {
 		open[0].conn.Close()
 		synctest.Wait()
 		r := s.get("/v1/events")
-		r.want("snapshot") // in the place of the one that went
+		r.want("snapshot") // replaces the closed stream
 		for _, r := range append(open, r) {
 			r.conn.Close()
 		}
@@ -427,8 +428,8 @@ func TestManyStreams(t *testing.T) {
 	})
 }
 
-// TestManyConnections: a host that opens many connections uses at most MaxConnections files, and
-// idle connections are closed.
+// TestManyConnections checks that a host that opens many connections uses at most MaxConnections
+// files, and that idle connections are closed.
 func TestManyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -461,7 +462,8 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
-// TestStreamOfAnotherSite is refused: the page could not read it, but would use up a stream.
+// TestStreamOfAnotherSite checks that a stream request of another site is refused: the page could
+// not read it, but would use up a stream.
 func TestStreamOfAnotherSite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)

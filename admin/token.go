@@ -17,27 +17,27 @@ import (
 	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
-// minTokenBytes is the minimum length of a token. It is shorter than a cluster secret, since an
-// attacker must send each guess to the node.
+// minTokenBytes is the minimum length of a token. It is shorter than that of a cluster secret,
+// since an attacker must send each guess to the node.
 const minTokenBytes = 16
 
-// tokenInterval is the minimum time between checks whether the token file has changed.
+// tokenInterval is the minimum time between checks for changes of the token file.
 const tokenInterval = time.Second
 
-// Token is the token that callers of an admin API must send. It is read again when its file
-// changes.
+// Token is the token that callers of an admin API must send. It is reloaded when its file changes.
 type Token struct {
 	path string
 
 	mu        sync.Mutex
 	text      string // empty while the file is invalid
 	checkedAt time.Time
-	file      fs.FileInfo // the file when text was read
+	file      fs.FileInfo // the file as of the last read
 }
 
 // ReadToken reads a token from a file of at most 4 KiB. A token has at least 16 printable ASCII
-// characters without spaces; surrounding white space is ignored. Only the owner may have access
-// to the file, except that the group may read a file of root if this process is not root.
+// characters without spaces; surrounding white space is ignored. Only the owner may have access to
+// the file. As an exception, the group may read a file owned by root if this process does not run
+// as root.
 func ReadToken(path string) (*Token, error) {
 	t := &Token{path: path, checkedAt: time.Now()}
 	if err := t.readFile(); err != nil {
@@ -69,8 +69,9 @@ func (t *Token) readFile() (err error) {
 	return nil
 }
 
-// Current returns the token in the file. It is empty if the file has become invalid, and then all
-// requests are refused: an operator who removes the file expects the old token to be void.
+// Current returns the token in the file. If the file has become invalid, the token is empty and all
+// requests are refused, since an operator who removes the file expects the old token to stop
+// working.
 func (t *Token) Current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,13 +83,13 @@ func (t *Token) Current() string {
 	file, err := os.Stat(t.path)
 	if err != nil || t.text == "" || !os.SameFile(file, t.file) || file.Mode() != t.file.Mode() ||
 		file.Size() != t.file.Size() || !file.ModTime().Equal(t.file.ModTime()) {
-		_ = t.readFile() // after an error, callers get unauthorized
+		_ = t.readFile() // on error, callers get unauthorized
 	}
 	return t.text
 }
 
 // requireToken refuses requests without the token, except health checks and the files of the page,
-// which has no secrets and prompts for the token itself.
+// which contains no secrets and asks for the token.
 func (t *Token) requireToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

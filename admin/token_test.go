@@ -59,7 +59,8 @@ func TestReadTokenRefuses(t *testing.T) {
 	}
 }
 
-// TestToken: all paths except health checks and the page need the token, and unknown paths too.
+// TestToken checks that all paths, even unknown ones, need the token, except health checks and the
+// page.
 func TestToken(t *testing.T) {
 	token := readToken(t, tokenFile(t, "  "+tokenText+"\r\n", 0o600))
 	addr := serve(t, "127.0.0.1:0", leading(t), admin.WithToken(token))
@@ -99,7 +100,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// askWith sends a GET with a header, unless the value is empty.
+// askWith sends a GET request, with a header unless its value is empty.
 func askWith(t *testing.T, addr, path, name, value string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+path, nil)
@@ -117,7 +118,8 @@ func askWith(t *testing.T, addr, path, name, value string) *http.Response {
 	return resp
 }
 
-// TestTokenOfClient: the client sends its token; without one it gets an error with a remedy.
+// TestTokenOfClient checks that the client sends its token, and that the error without one includes
+// a remedy.
 func TestTokenOfClient(t *testing.T) {
 	token := readToken(t, tokenFile(t, tokenText, 0o600))
 	addr := serve(t, "unix:"+filepath.Join(t.TempDir(), "admin"), leading(t), admin.WithToken(token))
@@ -139,8 +141,8 @@ func TestTokenOfClient(t *testing.T) {
 	}
 }
 
-// TestTokenChanges with its file, within a second, and is void when the file is removed or
-// readable by others.
+// TestTokenChanges checks that the token changes with its file within a second, and becomes invalid
+// when the file is removed or readable by others.
 func TestTokenChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := tokenFile(t, tokenText, 0o600)
@@ -181,7 +183,7 @@ func TestTokenChanges(t *testing.T) {
 	})
 }
 
-// TestOpenAddress: other machines need only the token, with any Host.
+// TestOpenAddress checks that other machines need only the token and may send any Host.
 func TestOpenAddress(t *testing.T) {
 	token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
 	for _, addr := range []string{":7070", "0.0.0.0:7070", "example.org:7070"} {

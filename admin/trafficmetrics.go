@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// memberFamilies are the metrics of other members. The label peer has only present members, so at
-// most Size values.
+// memberFamilies are the metrics of other members. The label peer has only current members, so it
+// has at most Size values.
 var memberFamilies = []family{
 	{"athena_heartbeat_rtt_seconds",
 		"Smoothed round-trip time of the connection to a member.", gauge, []string{"peer"},
@@ -94,7 +94,7 @@ func readDropped(l snapshot, s *sink) {
 	}
 }
 
-// datagrams is the kind of events sent with cluster.BestEffort.
+// datagrams is the label value for events sent with cluster.BestEffort.
 const datagrams = "datagram"
 
 func eachTraffic(l snapshot, f func(t transport.Traffic, dir, kind string)) {
@@ -106,8 +106,8 @@ func eachTraffic(l snapshot, f func(t transport.Traffic, dir, kind string)) {
 	f(l.Transport.DatagramsReceived, "received", datagrams)
 }
 
-// eventFamilies are the metrics of application events. The label type has only types that this
-// program registers or sends, so peers cannot add labels.
+// eventFamilies are the metrics of application events. The values of the label type are limited to
+// types that this program registers or sends, so that peers cannot add values.
 var eventFamilies = []family{
 	{"athena_receiver_queue_depth", "Events waiting for a handler.", gauge, []string{"type"},
 		func(l snapshot, s *sink) {
@@ -148,7 +148,7 @@ var eventFamilies = []family{
 		func(l snapshot, s *sink) { s.addCount(l.Counts.Lagged) }},
 }
 
-// typeLabel returns the label of an event type, or of a stream with the prefix stream:.
+// typeLabel returns the label of an event type; types of streams get the prefix "stream:".
 func typeLabel(r receiver.Stats) string {
 	if r.Stream {
 		return "stream:" + r.Event

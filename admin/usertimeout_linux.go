@@ -9,8 +9,8 @@ import (
 )
 
 // setUserTimeout makes the kernel close a connection whose peer has acknowledged nothing for
-// streamTimeout. The default is about 15 minutes, in which a lock of a dead caller would stay
-// held.
+// streamTimeout. By default that takes about 15 minutes, during which a dead caller would keep its
+// lock.
 func setUserTimeout(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
@@ -20,7 +20,7 @@ func setUserTimeout(c net.Conn) {
 	if err != nil {
 		return // the connection is closed
 	}
-	_ = raw.Control(func(fd uintptr) { // on an error the default stays
+	_ = raw.Control(func(fd uintptr) { // on error the default applies
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
 			int(streamTimeout.Milliseconds()))
 	})

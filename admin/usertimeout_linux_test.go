@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestUserTimeout: accepted connections have TCP_USER_TIMEOUT.
+// TestUserTimeout checks that accepted connections have TCP_USER_TIMEOUT.
 func TestUserTimeout(t *testing.T) {
 	inner, err := Listen("127.0.0.1:0")
 	if err != nil {

@@ -56,6 +56,7 @@ func shellScripts(root *cobra.Command) map[string]func(io.Writer) error {
 // flagValues has the values of each flag that takes one of a few words.
 var flagValues = map[string][]cobra.Completion{
 	"profile":    {"local", "lan", "wan", "classic"},
+	"transport":  {"quic", "tls"},
 	"log-format": {"json", "console"},
 	"log-level":  {"debug", "info", "warn", "error"},
 	"output":     {"table", "json"},

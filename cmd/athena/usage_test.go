@@ -130,6 +130,7 @@ func TestRunUsage(t *testing.T) {
 		{"no time", run("--secret-file", secret, "--ttl-timeout", "0s"), []string{"--ttl-timeout 0s"}},
 		{"two stores", run("--secret-file", secret, "--memory", "--data-dir", "d"),
 			[]string{`--memory contradicts --data-dir "d"`}},
+		{"transport", run("--secret-file", secret, "--transport", "tcp"), []string{"quic or tls"}},
 		{"log format", run("--secret-file", secret, "--log-format", "xml"),
 			[]string{"json or console"}},
 		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},

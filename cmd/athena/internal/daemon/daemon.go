@@ -26,6 +26,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport/tlsnet"
 )
 
 // Leaving takes at most LeaderTimeout + leaveMargin, and at most maxLeave: supervisors kill a
@@ -127,6 +128,9 @@ func (d *daemon) run() error {
 	opts := []cluster.Option{
 		cluster.WithLogger(d.log),
 		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
+	}
+	if d.Settings.Transport == settings.TransportTLS {
+		opts = append(opts, cluster.WithTransport(tlsnet.Open))
 	}
 	if d.Parent != nil {
 		opts = append(opts, d.Parent.Network(d.Config, d.admin))

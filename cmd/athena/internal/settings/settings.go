@@ -27,6 +27,12 @@ import (
 // AdminOff is the value of --admin that disables the admin API.
 const AdminOff = "off"
 
+// The values of --transport.
+const (
+	TransportQUIC = "quic"
+	TransportTLS  = "tls"
+)
+
 // ConfigFlag is the flag for the configuration file. It is not a key of that file.
 const ConfigFlag = "config"
 
@@ -42,6 +48,7 @@ type Settings struct {
 	adminTokenFile  string
 	adminToken      *admin.Token // content of adminTokenFile, once read
 	FlightRecorder  string
+	Transport       string
 	LogFormat       string
 	LogLevel        string
 }
@@ -82,6 +89,8 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&c.DataDir, "data-dir", "", "directory for the state of the node "+
 		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
 	f.BoolVar(&c.Memory, "memory", false, "keep the state in memory only, instead of in --data-dir")
+	f.StringVar(&s.Transport, "transport", TransportQUIC,
+		"quic, or tls for TLS on TCP where UDP is blocked; the same on every node")
 	f.StringVar(&s.secretFile, "secret-file", "",
 		"file with the secret that all nodes share, mode 0600; trailing newlines are ignored")
 	f.StringVar(&s.otherSecretFile, "other-secret-file", "",
@@ -233,6 +242,8 @@ func (s *Settings) resolveConfig(found *faults) cluster.Config {
 			*t.Value = cmp.Or(*t.Value, *from[i].Value)
 		}
 	}
+	found.checkThat(slices.Contains([]string{TransportQUIC, TransportTLS}, s.Transport), "transport",
+		" %q: must be quic or tls", s.Transport)
 	found.checkThat(slices.Contains([]string{"json", "console"}, s.LogFormat), "log-format",
 		" %q: must be json or console", s.LogFormat)
 	found.checkThat(slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel),

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestProcessOverTLS runs daemons over TLS on TCP. When the leader is killed, another node
+// leads with a greater token, and the killed one comes back as a member.
+func TestProcessOverTLS(t *testing.T) {
+	c := newNodes(t, 3)
+	var all []*process
+	for i := range 3 {
+		all = append(all, c.start(i+1, "--transport", "tls"))
+	}
+	leader := c.settle(1, 2, 3)
+	before, _ := c.status(leader)
+	all[leader-1].signal(syscall.SIGKILL)
+	all[leader-1].wait()
+	next := c.settle(slices.DeleteFunc([]int{1, 2, 3}, func(i int) bool { return i == leader })...)
+	if after, _ := c.status(next); after.Token <= before.Token {
+		t.Errorf("token %d after %d", after.Token, before.Token)
+	}
+	all[leader-1] = c.start(leader, "--transport", "tls")
+	c.settle(1, 2, 3)
+	code, _, stderr := run(t, c.flags(1, "--transport", "tls", "--data-dir", c.store(9))...)
+	if code != 1 || !strings.Contains(stderr, "in use") {
+		t.Errorf("on an address in use: exit code %d, %s", code, stderr)
+	}
+}

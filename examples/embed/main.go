@@ -3,11 +3,11 @@
 // Command embed is the program of README.md. It prints changes of the cluster,
 // sends an event to all members at each change, and prints when it leads.
 //
-//	go run ./cmd/athena secret new secret
+//	mkdir try && go run ./cmd/athena secret new try/secret
 //	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
-//	go run ./examples/embed 127.0.0.1:7001 secret data1 $seeds &
-//	go run ./examples/embed 127.0.0.1:7002 secret data2 $seeds &
-//	go run ./examples/embed 127.0.0.1:7003 secret data3 $seeds
+//	go run ./examples/embed 127.0.0.1:7001 try/secret try/1 $seeds &
+//	go run ./examples/embed 127.0.0.1:7002 try/secret try/2 $seeds &
+//	go run ./examples/embed 127.0.0.1:7003 try/secret try/3 $seeds
 //
 // The first address is that of the process. Interrupt one process to see it leave, or
 // kill one to see it fail.
@@ -60,6 +60,6 @@ func main() {
 	})
 	for ev := range node.Events(ctx) {
 		fmt.Println(ev)
-		_ = node.Broadcast(ctx, Hello{"hi"})
+		go node.Broadcast(ctx, Hello{"hi"}) // it waits 5 s for a member that is down
 	}
 }

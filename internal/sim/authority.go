@@ -8,17 +8,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// authority is the time during which a process may act for the cluster, in global time. A
-// paused process keeps it: on waking it may act while its own clock is before the end.
+// authority is the period during which a process may act for the cluster, in global time. A
+// paused process keeps it: after it resumes, it may act until its own clock reaches the
+// end.
 type authority struct {
-	version uint64 // 0 while it has none
+	version uint64 // 0 if it has no authority
 	holder  member.Identity
-	until   int64 // its end; kept after it has passed
-	since   int64 // start of this uninterrupted period
+	until   int64 // the end; kept after it has passed
+	since   int64 // when this uninterrupted period began
 	// unsound is the version that the process led when its clock stopped, or 0. wokeAt is
-	// when the clock started again, or never. Until its earlier deadlines have passed, such
-	// a process may act late without knowing it (checker.staleLease). lease is nine tenths
-	// of its LeaseTimeout. found is set once the process noticed that its clock stopped.
+	// when the clock started again, or never. Such a process may unknowingly act late until
+	// the deadlines that it had set have passed (checker.staleLease). lease is nine tenths
+	// of its LeaseTimeout. found is set once the process has noticed that its clock had
+	// stopped.
 	unsound uint64
 	wokeAt  int64
 	lease   int64
@@ -31,15 +33,16 @@ type token struct {
 	holder  member.Identity
 }
 
-// endAuthority records that a process has no authority now.
+// endAuthority records that a process no longer has authority.
 func (k *checker) endAuthority(p int) {
 	if a := &k.auth[p]; a.version != 0 {
 		a.version, a.until = 0, min(a.until, k.now)
 	}
 }
 
-// checkAuthority records that a process has authority until a global time. An overlap with
-// another process breaks invariant I2 and is reported when either gains or extends it.
+// checkAuthority records that a process has authority until a global time. If the authority
+// of two processes overlaps, invariant I2 is broken; this is reported when either gains or
+// extends its authority.
 func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, until int64) {
 	a := &k.auth[p]
 	lastEnd := int64(-1)
@@ -64,8 +67,8 @@ func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, 
 	}
 }
 
-// noteClockStopped records that the clock of a process stopped. If it leads, its clock is
-// slower than the protocol permits.
+// noteClockStopped records that the clock of a process stopped. The stopped clock of a
+// leader is slower than the protocol permits.
 func (k *checker) noteClockStopped(now int64, p *process) {
 	k.now = now
 	v := p.machine.View(p.clock.at(k.now))
@@ -75,8 +78,8 @@ func (k *checker) noteClockStopped(now int64, p *process) {
 	k.noteAsleep(p.index, p.wasLeading)
 }
 
-// noteTrustEnded records that a process noticed that its clock may have stopped. From then on it
-// has no authority and trusts no record on the basis of what it knew before.
+// noteTrustEnded records that a process has noticed that its clock may have stopped. Its
+// earlier authority and its trust in records end.
 func (k *checker) noteTrustEnded(now int64, p int) {
 	k.now = now
 	k.endAuthority(p)
@@ -85,27 +88,28 @@ func (k *checker) noteTrustEnded(now int64, p int) {
 	k.trusts.unsure[p] = min(k.trusts.unsure[p], now)
 }
 
-// noteLeaderAsleep records that the clock of the leader of a version stopped.
+// noteLeaderAsleep records that the clock of the leader of a version has stopped.
 func (k *checker) noteLeaderAsleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
-// mayBeLate reports whether a leader's action at a time may be late because its clock had
-// stopped. A deadline set before can be at most deadline away when the clock starts again.
+// mayBeLate reports whether the leader of a version may act late at time at because its
+// clock had stopped. When the clock starts again, an earlier deadline is at most deadline
+// away.
 func (k *checker) mayBeLate(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
 	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline
 }
 
-// staleLease reports whether a leader may have authority by a lease from before its clock
-// stopped. Such a lease lasts at most nine tenths of LeaseTimeout after the clock starts
-// again, and ends when the leader notices.
+// staleLease reports whether a leader may still have authority from a lease that began
+// before its clock stopped. Such a lease lasts at most nine tenths of LeaseTimeout after
+// the clock starts again, and ends when the leader notices.
 func (k *checker) staleLease(p int, version uint64) bool {
 	return !k.auth[p].found && k.mayBeLate(p, version, k.now, k.auth[p].lease)
 }
 
-// checkNewAuthority checks a new period of authority for invariant I3: versions grow over
-// real time, and no version is used by two processes.
+// checkNewAuthority checks invariant I3 for a new period of authority: versions grow over
+// real time, and no two processes use the same version.
 func (k *checker) checkNewAuthority(p int, t token, lastEnd int64) {
 	switch {
 	case t.version < k.token.version && k.staleLease(p, t.version):
@@ -126,8 +130,8 @@ func (k *checker) checkNewAuthority(p int, t token, lastEnd int64) {
 	k.checkQuorate(p, t)
 }
 
-// checkQuorate checks the conditions of a quorate leader other than time: it was chosen, and
-// a quorum of voters of its state holds a state of its version.
+// checkQuorate checks that a leader with authority was chosen, and that a quorum of the
+// voters in its state holds a state of its version.
 func (k *checker) checkQuorate(p int, t token) {
 	held := k.stores[p].Held
 	if held.Version != t.version || held.LeaderIdentity() != t.holder {

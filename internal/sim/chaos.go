@@ -11,18 +11,18 @@ import (
 )
 
 // chaos injects faults into a cluster until stopFaults. It draws each fault when it is due,
-// or takes all of them from a recording.
+// or reads all faults from a recording.
 type chaos struct {
 	c       *Cluster
 	plan    Plan
-	rand    *rand.Rand // of the series that draws now
+	rand    *rand.Rand // of the series that is drawing
 	walls   *rand.Rand // for wall clocks
 	stopped bool
 	counts  [classes]int
 	series  []*series
-	focus   int              // process that the next victim is likely to be, or -1
+	focus   int              // process that is preferred as the next victim, or -1
 	armed   []armedInterrupt // by process
-	slow    [][]SlowSave     // by process: the next saves
+	slow    [][]SlowSave     // the next saves of each process
 	misfit  int              // process with a different configuration, or -1
 }
 
@@ -31,10 +31,10 @@ type series struct {
 	rand    *rand.Rand
 	classes []Faults
 	pace    time.Duration // mean time between faults
-	guided  float64       // probability that an election attracts a fault
+	guided  float64       // probability that an election triggers a fault
 }
 
-// armedInterrupt is a fault that waits for a step of its process that saves or sends.
+// armedInterrupt is a fault that waits for its process to save or send in a step.
 type armedInterrupt struct {
 	fault Fault // class 0: none
 	skip  int64 // number of such steps to skip
@@ -57,7 +57,8 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	return x
 }
 
-// addSeries adds a series for the enabled classes that strike at a time of their own, if any.
+// addSeries adds a series for those of the classes that occur at random times, if there are
+// any.
 func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided float64) {
 	s := &series{rand: r, pace: pace, guided: guided}
 	for _, d := range faultClasses {
@@ -74,11 +75,11 @@ func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided fl
 	}
 }
 
-// startFaults schedules the starts of the processes and the faults.
+// startFaults schedules the start of each process and the faults.
 func (x *chaos) startFaults() {
 	for i, at := range x.plan.Starts {
 		x.c.After(at, func() {
-			if !x.stopped { // the end of the faults starts every process
+			if !x.stopped { // every process is started when the faults end
 				x.c.Start(i)
 			}
 		})
@@ -117,8 +118,8 @@ func (x *chaos) startFaults() {
 	}
 }
 
-// restartFailed restarts a process that stopped because of a fault, unless faults are over
-// and another process has its address.
+// restartFailed restarts a process that stopped because of a fault. Once the faults have
+// ended, it does so only if no other process has the address.
 func (x *chaos) restartFailed(i int, err error) {
 	if errors.Is(err, statemachine.ErrLeft) {
 		return
@@ -130,7 +131,7 @@ func (x *chaos) restartFailed(i int, err error) {
 	})
 }
 
-// stopFaults stops the faults. Scheduled ones no longer happen.
+// stopFaults stops the faults. Faults that are still scheduled no longer happen.
 func (x *chaos) stopFaults() {
 	x.stopped = true
 	x.c.Interrupt, x.c.SlowSave, x.c.onTrace = nil, nil, nil
@@ -170,8 +171,8 @@ func (x *chaos) startStorm(s *series) {
 	}
 }
 
-// raiseOdds makes a fault likely when an election or a lease begins or ends, and near the
-// process concerned.
+// raiseOdds makes a fault likely when an election or a lease begins or ends, and makes the
+// process concerned a likely victim.
 func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	switch t.Kind {
 	case statemachine.Proposing, statemachine.ProposingFormal, statemachine.BecameLeader,
@@ -191,7 +192,8 @@ func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	}
 }
 
-// callLater calls f after d, before other items of the same time, unless faults have ended.
+// callLater calls f after d, before other items that are due at the same time. It does not
+// call f if the faults have ended.
 func (x *chaos) callLater(d time.Duration, f func()) {
 	x.c.queue.pushFirst(x.c.now+max(int64(d), 0), item{run: func() {
 		if !x.stopped {
@@ -237,19 +239,19 @@ func (x *chaos) drawVictim() int {
 	return x.rand.IntN(x.plan.Setup.Processes)
 }
 
-// mayCrash reports whether a crash of process i keeps to what the protocol tolerates of
-// memory stores; in a reckless run any crash is allowed.
+// mayCrash reports whether process i may crash: in a reckless run always, otherwise if the
+// protocol tolerates the loss of its memory store.
 func (x *chaos) mayCrash(i int) bool {
 	p := x.c.procs[i]
 	return !p.cfg.Volatile || x.plan.Reckless || !p.isUp() || x.c.mayForget(i)
 }
 
-// mayLose reports whether process i may lose its disk, by the same rule.
+// mayLose reports whether process i may lose its disk, under the same rule.
 func (x *chaos) mayLose(i int) bool {
 	return !x.c.procs[i].cfg.Volatile && (x.plan.Reckless || x.c.mayForget(i))
 }
 
-// restartLater starts a process after some time.
+// restartLater starts a process after a random time.
 func (x *chaos) restartLater(i int, after int64) {
 	x.callLater(time.Duration(after), func() { x.c.Start(i) })
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// invariants names what a run can break: the invariants of protocol.md section 11 and the
-// rules of the simulator.
+// invariants names everything that a run can violate: the invariants of protocol.md section
+// 11 and the rules of the simulator.
 var invariants = [...]string{
 	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "changed",
 	"codec", "flood", "leave", "records", "register", "sender", "spin", "stop", "unsaved",
@@ -33,42 +33,42 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s at %v: %s", v.Invariant, v.At, v.Text)
 }
 
-// checker observes a cluster after every step. It uses only what is visible from outside: in
-// stores, on the network and in views.
+// checker observes a cluster after every step. It uses only what is visible from outside:
+// stores, messages and views.
 type checker struct {
 	size, quorum int
 	seeds        []member.Address
 	now          int64
 	first        *Violation
-	// void is the reason why the invariants between nodes no longer hold: with memory
-	// stores a founding can be repeated (protocol.md section 11).
+	// void is the reason why the invariants between nodes need no longer hold: a founding
+	// can be repeated if memory stores are lost (protocol.md section 11).
 	void string
 
 	auth    []authority // by process
 	token   token       // the greatest token seen
-	changes int         // changes of the holder of authority
-	gap     int64       // the shortest gap between two holders; never before the first
+	changes int         // number of times that authority passed to another process
+	gap     int64       // shortest gap between two holders; never if there was none
 
-	stores        []paxos.Durable                // by process, as on its disk
+	stores        []paxos.Durable                // by process, as stored on its disk
 	homes         []member.Address               // by process
 	voters        map[member.Voter]*storeHistory // what each store has saved so far
 	values        map[paxos.ID]*value            // accepted values, by ballot
 	chosen        map[uint64]*value              // by version
-	order         []uint64                       // versions in the order in which they were chosen
+	order         []uint64                       // versions in the order of choice
 	states        map[member.Number]member.State
 	digests       map[member.Number]uint64
 	newest        map[uint64]member.State // by version, the leader's latest state
 	commits       map[uint64]uint64       // by version, committed revision + 1
 	commitV       []uint64                // versions in commits
-	heardAt       map[heardKey]int64      // time of the latest one
-	keptAt        map[keptKey]int64       // time of the latest one
+	heardAt       map[heardKey]int64      // time of the latest message
+	keptAt        map[keptKey]int64       // time of the latest keep-alive
 	trusts        trusts                  // in records
-	seatGiven     member.State            // the state before the present step gave a seat away
-	wasAuthorized bool                    // the leader had authority before that step
+	seatGiven     member.State            // state before a step that gave a seat away
+	wasAuthorized bool                    // whether the leader had authority before that step
 
 	founded     bool
 	neverJoined []bool // by seed, since the founding
-	restarted   []bool // by seed, with a new store, after it had voted
+	restarted   []bool // by seed: it got a new store after it had voted
 }
 
 func newChecker(size int, seeds []member.Address, processes int) *checker {
@@ -102,7 +102,7 @@ func (k *checker) noteViolation(invariant, format string, args ...any) {
 	}
 }
 
-// noteBroken records a violation of an invariant that holds only while no founding can be
+// noteBroken records a violation of an invariant that need not hold once a founding can be
 // repeated.
 func (k *checker) noteBroken(invariant, format string, args ...any) {
 	if k.void == "" {
@@ -110,7 +110,7 @@ func (k *checker) noteBroken(invariant, format string, args ...any) {
 	}
 }
 
-// noteStart records that a run of a process begins with the contents of its store.
+// noteStart records that a process starts with the contents of its store.
 func (k *checker) noteStart(now int64, p *process) {
 	k.now = now
 	k.homes[p.index] = p.cfg.Address
@@ -118,7 +118,7 @@ func (k *checker) noteStart(now int64, p *process) {
 	k.stores[p.index] = p.store
 }
 
-// noteEnd records that a process is down and has no authority.
+// noteEnd records that a process is down, which ends its authority.
 func (k *checker) noteEnd(now int64, p *process) {
 	k.now = now
 	if a := &k.auth[p.index]; a.version != 0 {
@@ -128,20 +128,20 @@ func (k *checker) noteEnd(now int64, p *process) {
 	k.seatGiven = member.State{}
 }
 
-// heardKey identifies a process and the store whose owner it heard.
+// heardKey identifies a process and the store of a process that it heard.
 type heardKey struct {
 	by    int
 	store member.StoreID
 }
 
-// keptKey identifies a process and the run that sent it keep-alives as to its leader.
+// keptKey identifies a leader and the run of a member that sent it keep-alives.
 type keptKey struct {
 	by int
 	of member.Identity
 }
 
-// noteHeard records that a message reached a process. A leader hears a member by its
-// keep-alives and its requests to join.
+// noteHeard records that a message reached a process. A leader hears a member when it
+// receives a keep-alive or a request to join.
 func (k *checker) noteHeard(by int, m message.Message) {
 	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
 		k.keptAt[keptKey{by, m.From}] = k.now
@@ -163,7 +163,7 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	if version == 0 {
 		k.endAuthority(p.index)
 	} else {
-		// The machine has had authority since its step; the save may have taken time since.
+		// The machine gained authority in its step; the save may have taken time since.
 		if a := &k.auth[p.index]; a.version != version || a.until <= p.stepAt {
 			a.since = p.stepAt
 		}
@@ -173,8 +173,8 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	k.checkView(p, p.machine.View(p.stepTime), out.Changed)
 }
 
-// checkSeatGiven checks, after a step that gave a seat away, that the leader was quorate before,
-// within or after the step.
+// checkSeatGiven checks that a leader that gave a seat away was quorate before, during or
+// after that step.
 func (k *checker) checkSeatGiven(p *process, quorate bool, out statemachine.Output) {
 	if k.seatGiven.Version == 0 {
 		return
@@ -187,17 +187,17 @@ func (k *checker) checkSeatGiven(p *process, quorate bool, out statemachine.Outp
 	k.seatGiven = member.State{}
 }
 
-// wasQuorate reports whether a leader gained authority within a step. It may have lost it in
-// the same step by handing over.
+// wasQuorate reports whether a leader gained authority during a step. A leader that hands
+// over may lose it again in the same step.
 func wasQuorate(out statemachine.Output) bool {
 	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool {
 		return t.Kind == statemachine.GainedAuthority
 	})
 }
 
-// checkView checks the view that a node shows. Package cluster reads a view only after a step
-// that reports a change, as of that step, and reads authority when the step is saved, which
-// may be after the lease has ended.
+// checkView checks the view that a node shows. Package cluster reads the view after each
+// step that reports a change. It reads authority once the step is saved, which may be after
+// the lease has ended.
 func (k *checker) checkView(p *process, v member.View, changed bool) {
 	old := p.shownView
 	if !changed && !sameView(old, v) {
@@ -226,7 +226,7 @@ func (k *checker) checkView(p *process, v member.View, changed bool) {
 	}
 }
 
-// sameView compares members only if the slices are not shared.
+// sameView compares the members only if the two views do not share the slice.
 func sameView(a, b member.View) bool {
 	return a.Self == b.Self && a.Role == b.Role && a.Version == b.Version &&
 		a.Revision == b.Revision && a.Leader == b.Leader && a.Quorate == b.Quorate &&
@@ -254,8 +254,8 @@ func (k *checker) checkShown(p *process, v member.View) {
 	}
 }
 
-// noteBlankSeed records a seed that could take part in a second founding because it restarted
-// with another store after it had voted. If a majority of the seeds is blank, a founding can
+// noteBlankSeed records a seed that voted and then restarted with a new store, so that it
+// could take part in a second founding. If a majority of the seeds is blank, a founding can
 // be repeated.
 func (k *checker) noteBlankSeed(p *process, before paxos.Durable) {
 	i := slices.Index(k.seeds, p.cfg.Address)
@@ -307,13 +307,13 @@ func (k *checker) blankSeeds() int {
 	return n
 }
 
-// hasVoted reports whether a store holds anything that must not be lost.
+// hasVoted reports whether a store holds a state or a vote that must not be lost.
 func hasVoted(d paxos.Durable) bool {
 	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
 }
 
 // hasNoFounding reports whether a store has no trace of the founding: it holds no state and
-// accepted no value or another one.
+// has not accepted the value of the founding.
 func (k *checker) hasNoFounding(d paxos.Durable) bool {
 	founded := k.chosen[1]
 	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)
@@ -325,7 +325,7 @@ func sameDurable(a, b paxos.Durable) bool {
 		sameState(a.Accepted.State, b.Accepted.State) && sameState(a.Held, b.Held)
 }
 
-// sameState compares digests only if the rosters are not shared.
+// sameState compares the digests of the rosters only if the states do not share one roster.
 func sameState(a, b member.State) bool {
 	if a.Number != b.Number || a.Leader != b.Leader || len(a.Roster) != len(b.Roster) {
 		return false

@@ -12,15 +12,16 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// These tests show each checker a history that is bad in one way, and a good one: an invariant
-// that cannot break proves nothing.
+// These tests give each checker a correct history and histories with a single error. A
+// check that never fails proves nothing.
 
-// history drives a checker by hand: three processes, all of them seeds and members.
+// history drives a checker with the steps of three processes, which are all seeds and
+// members.
 type history struct {
 	t     *testing.T
 	k     *checker
 	procs []*process
-	saves time.Duration // duration of the save in the last step of give
+	saves time.Duration // how long the save in the last step of give takes
 }
 
 func newHistory(t *testing.T, size int) *history {
@@ -41,7 +42,7 @@ func newHistory(t *testing.T, size int) *history {
 	return h
 }
 
-// save changes the store of a process by f and saves it.
+// save applies f to the store of a process and saves it.
 func (h *history) save(i int, f func(*paxos.Durable)) {
 	p := h.procs[i]
 	old := p.store
@@ -88,7 +89,7 @@ func (h *history) take(s member.State, who ...int) {
 	}
 }
 
-// found makes a leader the chosen leader of version 1, held by all.
+// found makes p the chosen leader of version 1, whose state all processes hold.
 func (h *history) found(leader int) member.State {
 	s := h.first(leader)
 	h.accept(id(1, 1, leader), member.Number{}, s, 0, 1)
@@ -101,8 +102,8 @@ func (h *history) found(leader int) member.State {
 	return s
 }
 
-// wake suspends a leader with its clock until 100, while another is elected. At now it has
-// authority for version 1 until a later time, by leases of 10.
+// wake suspends a leader and its clock until 100 while another leader is elected. At time
+// now the first one claims authority for version 1 until a later time. Leases last 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
@@ -119,8 +120,8 @@ func (h *history) wake(now, until int64) {
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, until)
 }
 
-// give makes a leader without authority give away the seat of a member that has left, in a
-// step with the output out, and without authority after it.
+// give makes a leader give away the seat of a member that has left, in a step whose output
+// is out. The leader has no authority before or after the step.
 func (h *history) give(out statemachine.Output) {
 	s := h.found(0)
 	left := h.change(s, 2, func(m *member.Member) { m.Status = member.Leaving })
@@ -132,8 +133,8 @@ func (h *history) give(out statemachine.Output) {
 	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
-// letGo makes a leader with authority since 0 remove a member in a step at a time, and save it
-// later. TTLTimeout is rateUnit by the fastest clock.
+// letGo makes a leader that has had authority since 0 remove a member in one step and save
+// that step later. On the fastest clock TTLTimeout is rateUnit.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)
 	h.procs[0].cfg.Timings.TTLTimeout = rateMax
@@ -161,7 +162,7 @@ func (h *history) want(invariant string) {
 	}
 }
 
-// numbered returns the number of a state.
+// numbered returns the version and revision of a state.
 func numbered(v, r uint64) member.Number { return member.Number{Version: v, Revision: r} }
 
 // next returns the initial state of the next version, built on s.
@@ -170,8 +171,8 @@ func (h *history) next(s member.State, leader int) member.State {
 	return s
 }
 
-// histories lists histories and the invariant that the checker must report, none for a good
-// history.
+// histories lists histories, each with the invariant that the checker must report, or none
+// if the history is correct.
 var histories = []struct {
 	name string
 	want string

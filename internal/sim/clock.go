@@ -19,7 +19,7 @@ const (
 // clockSpread bounds the difference between the readings of two clocks.
 const clockSpread = 10 * 365 * 24 * time.Hour
 
-// clockEpoch is the reading of unskewed clocks at the start of a run.
+// clockEpoch is the reading of a clock without skew at the start of a run.
 const clockEpoch = 1_700_000_000 * int64(time.Second)
 
 // clock is the clock of one machine. It has its own rate and offset.
@@ -28,10 +28,10 @@ type clock struct {
 	rate   int64 // of rateUnit
 }
 
-// steadyClock returns a clock that runs with global time.
+// steadyClock returns a clock that shows global time.
 func steadyClock() clock { return clock{offset: clockEpoch, rate: rateUnit} }
 
-// drawClock draws a clock with a wrong offset and rate; extreme rates are likely.
+// drawClock draws a clock with a random offset and rate, often one of the extreme rates.
 func drawClock(r *rand.Rand) clock {
 	c := clock{offset: clockEpoch + r.Int64N(int64(clockSpread)), rate: rateMin}
 	switch r.IntN(3) {
@@ -78,7 +78,7 @@ func (c *Cluster) SetForward(i int) {
 	}
 }
 
-// readClock reads the clocks of a process, as the node does before each call of its machine.
+// readClock reads the clocks of a process, as a node does before each call to its machine.
 func (c *Cluster) readClock(p *process) time.Time {
 	now := p.clock.at(c.now)
 	if p.clockSetForward {

@@ -21,14 +21,15 @@ type Setup struct {
 	Seed    uint64 // of all randomness
 	Size    int    // N
 	Timings message.Timings
-	// Processes beyond Size wait for a seat; 0 means Size.
+	// Processes is the number of processes; 0 means Size. Those beyond Size wait for a
+	// seat.
 	Processes int
 	// Seeds lists which processes are seeds; empty means all of the first Size.
 	Seeds []int
 	// Volatile lists the processes with a memory store.
 	Volatile []int
-	// Twins lists processes whose address is shared by a further process, which is
-	// numbered after the first Processes and down until it is started.
+	// Twins lists processes that share their address with an additional process. Additional
+	// processes are numbered from Processes on and are down until started.
 	Twins []int
 	Link  Link // the initial state of every link
 	// Skew gives every process a clock with its own rate and offset.
@@ -54,11 +55,11 @@ type Setup struct {
 // Cluster is a set of processes, the network between them, and the checkers, in virtual
 // time. Time passes only in RunFor and RunUntil. A Cluster is not safe for concurrent use.
 //
-// Processes are numbered from 0. All are down at first. The callbacks may be nil.
+// Processes are numbered from 0. All are down at first. Callbacks may be nil.
 type Cluster struct {
-	// Interrupt is called after every step of a process, before the step has any
-	// effect. If crash is true, the process crashes: before the step is saved if sent
-	// is negative, otherwise after that many of its messages.
+	// Interrupt is called after every step of a process, before the step takes effect. If
+	// crash is true, the process crashes: before the step is saved if sent is negative,
+	// otherwise after it has sent that many messages.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
 	// SlowSave returns how long the save of a step takes.
@@ -82,13 +83,13 @@ type Cluster struct {
 	hash      uint64
 	steps     int
 	stopped   []Stopped
-	dialed    []int   // process + 1 that receives a sender's messages to an address
-	greets    []uint8 // results of greets, by from*processes+to
+	dialed    []int   // the process + 1 that receives a sender's messages to an address
+	greets    []uint8 // results of greets, indexed by from*processes+to
 	routes    *rand.Rand
 	happened  Faults // classes that happened so far
 	cover     Cover
-	keys      []string // the keys of records
-	// noticed receives the decisions of machines, if set.
+	keys      []string
+	// onTrace receives the decisions of machines. It may be nil.
 	onTrace func(process int, t statemachine.Trace)
 }
 
@@ -99,8 +100,8 @@ type Stopped struct {
 	Err     error
 }
 
-// Each stream of randomness in a run is independent, so that one more draw from one stream
-// does not change the others. Kept runs depend on these numbers: do not change them.
+// The streams of random numbers in a run are independent, so that an additional draw from
+// one does not change the others. Do not change these numbers: stored runs depend on them.
 const (
 	streamNetwork = iota + 1
 	streamStores
@@ -109,17 +110,17 @@ const (
 	streamOptions
 	streamRoutes
 	streamJudge
-	streamMachines // and above: one for each run of a machine
+	streamMachines // one for each run of a machine, numbered from here
 )
 
-// streamWallClocks serves the draws about wall clocks that are set forward.
+// streamWallClocks serves the draws for wall clocks that are set forward.
 const streamWallClocks = -2
 
-// streamForming serves draws of runs with a formation only (Plan.Dead).
+// streamForming is used only in runs with a formation (Plan.Dead).
 const streamForming = 0
 
-// These streams serve classes of faults that were added later: streamLater draws whether
-// they are enabled, streamLaterFaults the faults themselves.
+// These streams serve classes of faults that were added later. streamLater determines which
+// are enabled, and streamLaterFaults draws the faults.
 const (
 	streamLater       = -5
 	streamLaterFaults = -6
@@ -172,7 +173,8 @@ func newCluster(s Setup, t *recording) *Cluster {
 	return c
 }
 
-// newProcess returns process i, which is down. A twin has the address of another process.
+// newProcess returns process i, which is down. A twin shares the address of another
+// process.
 func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *process {
 	home := i
 	if i >= s.Processes {
@@ -227,7 +229,7 @@ func (c *Cluster) Stopped() []Stopped { return c.stopped }
 // Messages returns counters of delivered, lost and duplicated messages.
 func (c *Cluster) Messages() Messages { return c.net.stats }
 
-// Steps returns the number of calls of machines.
+// Steps returns the number of calls to machines.
 func (c *Cluster) Steps() int { return c.steps }
 
 // Hash returns a hash of all events of the run.
@@ -243,8 +245,8 @@ func (c *Cluster) RunFor(d time.Duration) {
 	c.RunUntil(d, func() bool { return false })
 }
 
-// RunUntil runs the cluster until done returns true, for at most limit, and returns the
-// last result of done. It returns false early if an invariant breaks.
+// RunUntil runs the cluster until done returns true, for no longer than limit, and returns
+// the last result of done. It returns false early if an invariant breaks.
 func (c *Cluster) RunUntil(limit time.Duration, done func() bool) bool {
 	end := c.now + int64(limit)
 	for c.check.first == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// fast returns the profile for which the throughput is documented: the ratios of the LAN
-// profile at an interval of 500 ms.
+// fast returns the profile of the documented throughput: the ratios of the LAN profile with
+// an interval of 500 ms.
 func fast() message.Timings {
 	return message.Timings{
 		HeartbeatInterval: 500 * time.Millisecond,
@@ -45,7 +45,7 @@ func formed(t *testing.T, s Setup) *Cluster {
 	return c
 }
 
-// sound fails the test if an invariant broke.
+// sound fails the test if an invariant was violated.
 func sound(t *testing.T, c *Cluster) {
 	t.Helper()
 	if v := c.Violation(); v != nil {
@@ -134,8 +134,8 @@ func TestProcessRestartsWithAndWithoutItsStore(t *testing.T) {
 	}
 }
 
-// TestInterruptLosesAStep: a process that crashes before its step is saved has done nothing;
-// one that crashes after some messages has sent just those.
+// TestInterruptLosesAStep checks that a process that crashes before its step is saved has
+// done nothing, and that one that crashes after some messages has sent only those.
 func TestInterruptLosesAStep(t *testing.T) {
 	for _, sent := range []int{-1, 0, 1} {
 		c := formed(t, steady(3))
@@ -263,8 +263,8 @@ func TestRecordsDescribeEvents(t *testing.T) {
 	}
 }
 
-// TestRecordsNameProcesses checks that records print processes by name, and a violation by its
-// own word.
+// TestRecordsNameProcesses checks that printed records name processes, and that a violation
+// is marked as such.
 func TestRecordsNameProcesses(t *testing.T) {
 	var lines []string
 	s := steady(3)
@@ -285,7 +285,8 @@ func TestRecordsNameProcesses(t *testing.T) {
 	}
 }
 
-// TestResultListsWhatHappened: a result lists the faults that happened, not those drawn.
+// TestResultListsWhatHappened checks that a result lists the faults that happened, not all
+// that were drawn.
 func TestResultListsWhatHappened(t *testing.T) {
 	_, r := Capture(Options{Seed: 1, Size: 3, For: time.Minute})
 	r.Plan.Faults, r.Plan.Setup.Link.Loss, r.Faults, r.Fates = AllFaults, 0.1, nil, nil
@@ -309,7 +310,7 @@ func TestSetupMustMakeSense(t *testing.T) {
 }
 
 // BenchmarkSimulation measures how much faster than real time N processes run in the fast
-// profile, without faults and with the checks.
+// profile, with the checkers but without faults.
 func BenchmarkSimulation(b *testing.B) {
 	for _, codec := range []bool{false, true} {
 		b.Run(fmt.Sprintf("N=5/codec=%v", codec), func(b *testing.B) {

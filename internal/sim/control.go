@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Up reports whether a process is running; a paused one is.
+// Up reports whether a process is running. A paused process counts as running.
 func (c *Cluster) Up(i int) bool { return c.procs[i].isUp() }
 
 // View returns the view that a process shows, or the zero View if it is down.
@@ -46,9 +46,9 @@ func (c *Cluster) Leader() int {
 	return -1
 }
 
-// Settled reports whether there is a quorate leader, every running process is active in
-// its state, and each follows it at its newest revision. Processes without a seat in a
-// full roster are ignored.
+// Settled reports whether there is a quorate leader, and every running process is active in
+// the leader's state and holds its newest revision. Processes without a seat in a full
+// roster are ignored.
 func (c *Cluster) Settled() bool {
 	l := c.Leader()
 	if l < 0 {
@@ -115,7 +115,7 @@ func (c *Cluster) Split(side ...int) {
 	}
 }
 
-// Heal ends every cut and restores the initial links.
+// Heal ends every cut and restores the initial state of the links.
 func (c *Cluster) Heal() { c.healLinks(c.setup.Link) }
 
 func (c *Cluster) healLinks(l Link) {
@@ -124,15 +124,15 @@ func (c *Cluster) healLinks(l Link) {
 	c.setup.Rejects = nil
 }
 
-// breakConnection breaks the connection between two processes: messages under way are
-// lost, and none can be sent for the duration d.
+// breakConnection breaks the connection between two processes: messages in flight are lost,
+// and no message can be sent for the duration d.
 func (c *Cluster) breakConnection(a, b int, d int64) {
 	c.noteRun(Network, "breaks the connection of %s and %s", nameOf(a), nameOf(b))
 	c.net.linkOf(a, b).breakConnection(c.now + d)
 	c.net.linkOf(b, a).breakConnection(c.now + d)
 }
 
-// cutPairs cuts links if n is 1, and undoes that if n is -1.
+// cutPairs cuts links if n is 1, and restores them if n is -1.
 func (c *Cluster) cutPairs(pairs []pair, n int) {
 	word := "cuts"
 	if n < 0 {
@@ -146,7 +146,7 @@ func (c *Cluster) cutPairs(pairs []pair, n int) {
 	}
 }
 
-// storeExists reports whether the store of a voter still exists.
+// storeExists reports whether the store of a voter has not been lost.
 func (c *Cluster) storeExists(v member.Voter) bool {
 	for _, p := range c.procs {
 		if p.voter() == v && (p.isUp() || !p.cfg.Volatile) {
@@ -156,8 +156,8 @@ func (c *Cluster) storeExists(v member.Voter) bool {
 	return false
 }
 
-// mayForget reports whether a process can lose its store while every roster that a
-// process holds keeps a quorum of voters, and no founding can be repeated.
+// mayForget reports whether a process may lose its store: every roster that a process holds
+// then still has a quorum of voters, and no founding can be repeated.
 func (c *Cluster) mayForget(i int) bool {
 	p := c.procs[i]
 	k := c.check
@@ -217,9 +217,10 @@ func (c *Cluster) countFounders() int {
 	return n
 }
 
-// whyNoQuorum returns the reason why the running processes can have no quorate leader, or
-// "". Liveness (protocol.md section 11) requires that a quorum of voters of every roster
-// that a running process holds is up, and for a fresh cluster a majority of the seeds.
+// whyNoQuorum returns the reason why the running processes cannot have a quorate leader, or
+// "". A leader is guaranteed (protocol.md section 11) if every roster that a running
+// process holds has a quorum of running voters; in a new cluster, a majority of the seeds
+// must run.
 func (c *Cluster) whyNoQuorum() string {
 	holders, up, seeds := 0, 0, 0
 	for _, p := range c.procs {

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A rule of coverage is an observable decision: each reason to drop or refuse a message, each
-// kind of trace, and a few events outside the machines.
+// A rule is an observable decision that the coverage table counts: each reason to drop or
+// refuse a message, each kind of trace, and a few events outside the machines.
 type rule int
 
 const (
@@ -38,8 +38,8 @@ func (r rule) String() string {
 	}
 }
 
-// Cover records, for each rule, the classes of faults that had happened when the rule was
-// reached.
+// Cover records, for each rule, the classes of faults that had happened by the time the
+// rule was reached.
 type Cover struct {
 	by      [rules]Faults
 	reached [rules]bool
@@ -57,8 +57,8 @@ func (c *Cluster) noteTraceReached(t statemachine.Trace) {
 	c.noteReached(ruleTraces + rule(t.Kind))
 }
 
-// Table counts, for each rule, the runs in which it was reached, and in which it was reached
-// after a fault of each class.
+// Table counts the runs in which each rule was reached, in total and after a fault of each
+// class.
 type Table struct {
 	cells [rules][classes]int
 	runs  [rules]int
@@ -86,7 +86,7 @@ type Cell struct {
 // String describes the cell.
 func (c Cell) String() string { return fmt.Sprintf("%v after %v", c.rule, c.class) }
 
-// Empty lists the cells without a run.
+// Empty lists the cells that no run reached.
 func (t Table) Empty() []Cell {
 	var empty []Cell
 	for r := range rules {
@@ -102,7 +102,7 @@ func (t Table) Empty() []Cell {
 	return empty
 }
 
-// String returns the table: a row for each rule, a column for each class.
+// String returns the table: one row for each rule and one column for each class.
 func (t Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %7s", "", "runs")
@@ -123,7 +123,7 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// whyUnreachable returns the reason why a rule is never reached, or "".
+// whyUnreachable returns the reason why a rule cannot be reached, or "".
 func (r rule) whyUnreachable() string {
 	switch r {
 	case ruleReasons, ruleTraces:

@@ -6,6 +6,6 @@ package sim
 
 import "time"
 
-// cpuTime returns the time of day, because the CPU time is not available. Only differences
-// count.
+// cpuTime returns the time of day because the CPU time is not available. Callers use only
+// differences.
 func cpuTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

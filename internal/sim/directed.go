@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file has the operations of hand-written runs beyond control.go: single faults that
-// drawn runs have too.
+// This file has further operations for hand-written runs: single faults that also occur in
+// drawn runs.
 
 // Mend ends every cut between two processes.
 func (c *Cluster) Mend(a, b int) {
@@ -20,15 +20,15 @@ func (c *Cluster) Mend(a, b int) {
 	c.net.linkOf(b, a).cuts = 0
 }
 
-// Hold delays all messages from one process to another until d has passed. They then arrive
-// in order.
+// Hold holds back all messages from one process to another for d. They then arrive in
+// order.
 func (c *Cluster) Hold(from, to int, d time.Duration) {
 	c.noteRun(Network, "holds %s to %s for %v", nameOf(from), nameOf(to), d)
 	l := c.net.linkOf(from, to)
 	l.clogged = max(l.clogged, c.now+int64(d))
 }
 
-// Break breaks the connection between two processes: messages under way are lost, and the
+// Break breaks the connection between two processes: messages in flight are lost, and the
 // next message uses a new connection.
 func (c *Cluster) Break(a, b int) { c.breakConnection(a, b, 0) }
 
@@ -40,16 +40,17 @@ func (c *Cluster) Weather(l Link) {
 	}
 }
 
-// Misfit is a configuration that differs from the others'. Zero fields do not differ.
+// Misfit lists the settings in which a process differs from the others. A zero field means
+// no difference.
 type Misfit struct {
 	Size     int
 	Lease    time.Duration // LeaseTimeout
-	Seeds    []int         // processes that it uses as seeds
+	Seeds    []int         // processes that it uses as its seeds
 	Protocol [2]uint16     // lowest and highest protocol version
 }
 
-// Misconfigure sets the configuration of the next runs of a process. The zero Misfit restores
-// the right one.
+// Misconfigure sets the configuration of the next runs of a process. The zero Misfit
+// restores the original one.
 func (c *Cluster) Misconfigure(i int, m Misfit) {
 	p := c.procs[i]
 	p.misfit = misfit{size: m.Size, lease: m.Lease, protocol: m.Protocol}
@@ -63,21 +64,21 @@ func (c *Cluster) Misconfigure(i int, m Misfit) {
 // 1.111 times as fast as the others.
 func (c *Cluster) SetFast(i int) { c.procs[i].clock.rate = rateMax }
 
-// SetBack sets back the wall clock of a process that is down, so that its next store begins
-// with the lowest incarnation.
+// SetBack sets back the wall clock of a process that is down, so that its next new store
+// begins with the lowest incarnation.
 func (c *Cluster) SetBack(i int) {
 	p := c.procs[i]
 	p.clockSetBack = true
 	c.procs[p.home].nextIncarnation = 1
 }
 
-// Register returns the numbers of writes that the fenced register accepted and refused. It
-// refuses writes of former leaders.
+// Register returns the number of writes that the fenced register accepted, and the number
+// of writes of former leaders that it refused.
 func (c *Cluster) Register() (accepted, refused int) {
 	return c.register.accepted, c.register.fenced
 }
 
-// losesMessage reports whether the callback Lose drops a message.
+// losesMessage reports whether the Lose callback drops a message.
 func (c *Cluster) losesMessage(from, to int, m message.Message) bool {
 	return c.Lose != nil && c.Lose(from, to, m.Body.Kind())
 }

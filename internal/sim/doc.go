@@ -2,14 +2,14 @@
 
 // Package sim runs whole clusters of statemachine.Machine in one goroutine and in virtual
 // time, with a faulty network, clocks, stores and operators, and checks the invariants of
-// protocol.md section 11 after every step. It runs the machine that ships and replaces
-// only the driver around it.
+// protocol.md section 11 after every step. It runs the production machine and replaces only
+// the driver around it.
 //
 // A run is a function of its seed. Run draws the size, the timings, the stores and the
 // classes of faults from the seed, injects faults for a while, heals the cluster and
-// demands a leader. A failed run reports the broken invariant, the time, and the command
-// that repeats the run. Sweep runs many seeds on all cores. Cluster is the engine below
-// Run, for tests that inject the faults themselves.
+// requires a leader. A failed run reports the broken invariant, the time, and the command
+// that repeats the run. Sweep runs many seeds on all cores. Cluster is the engine of Run,
+// for tests that inject faults themselves.
 //
 // The checkers are outside observers: they see saves, messages, the views that nodes show
 // and the authority that nodes claim, and never ask a node about an invariant.

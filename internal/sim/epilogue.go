@@ -12,11 +12,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// roundTrip is an upper bound of a round trip in the calm network.
+// roundTrip is an upper bound for a round trip in the calm network.
 func (j *judge) roundTrip() time.Duration { return j.c.setup.Timings.HeartbeatInterval / 10 }
 
-// checkMinorityFaults checks invariant L3 while members of a minority crash, restart, freeze and
-// lose their links to the leader.
+// checkMinorityFaults checks invariant L3 while members of a minority crash, restart, are
+// paused and lose their links to the leader.
 func (j *judge) checkMinorityFaults() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
 	leader := c.Leader()
@@ -71,7 +71,7 @@ func (n processNames) String() string {
 	return strings.Join(all, ", ")
 }
 
-// checkCrash checks invariant L1 after the leader of a healthy cluster crashed.
+// checkCrash checks invariant L1 after the leader of a healthy cluster has crashed.
 func (j *judge) checkCrash() {
 	c, t := j.c, j.c.setup.Timings
 	start := c.now
@@ -93,17 +93,17 @@ func (j *judge) checkCrash() {
 	j.checkSteady(t.TTLTimeout, "after a failover")
 }
 
-// isolateLeader checks invariants L4 and L2: an isolated leader is replaced, and rejoins without
-// disturbing the cluster.
+// isolateLeader checks invariants L4 and L2: an isolated leader is replaced, and later
+// rejoins without disturbing the cluster.
 func (j *judge) isolateLeader() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
 	c.noteRun(Phase, "the leader is cut off")
-	// It may stay connected to some members, too few for a lease.
+	// It may stay connected to some members, but too few for a lease.
 	kept := j.rand.IntN(max(c.check.quorum-1, 1))
 	limit := 2 * t.TTLTimeout
 	if kept > 0 {
-		// Those hear it for longer; section 11 allows 2.5 x LeaderTimeout.
+		// Those members hear it for longer; section 11 allows 2.5 x LeaderTimeout.
 		limit = max(limit, 5*t.LeaderTimeout/2)
 	}
 	side := []int{old}
@@ -131,7 +131,7 @@ func (j *judge) isolateLeader() {
 		return
 	}
 	leader, version := c.Leader(), c.Authority(c.Leader())
-	// A drained leader hands over to a member that is not drained once it can.
+	// A drained leader hands over as soon as it can to a member that is not drained.
 	yields := c.procs[leader].drained && slices.ContainsFunc(c.procs,
 		func(p *process) bool { return p.isUp() && !p.drained })
 	start = c.now
@@ -153,7 +153,7 @@ func (j *judge) isolateLeader() {
 	j.checkSteady(t.TTLTimeout, "after another was cut off")
 }
 
-// checkLeaving checks that leadership moves on a transfer, and that a leaving member is
+// checkLeaving checks that a transfer moves leadership, and that a leaving member is
 // removed soon and permanently.
 func (j *judge) checkLeaving() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
@@ -187,7 +187,7 @@ func (j *judge) checkLeaving() {
 		m, ok := c.View(c.Leader()).Member(c.Address(who))
 		return !ok || m.Status == member.Removed
 	}
-	// If its hand-over fails, a leaving leader stops without notifying its successor.
+	// A leaving leader whose hand-over fails stops without notifying a successor.
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, gone) {
 		c.check.noteViolation("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
 		return

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestLateFarewells: protocol.md section 5, end of the wait. A restarted voter that is cut off
-// from the leader it acknowledged gets the MemberLeave of an earlier leadership. The leaders in
-// between, the delay of the message and the start of the voter are drawn, because seeds hardly
-// ever combine them.
+// TestLateFarewells tests protocol.md section 5 (end of the wait). A restarted voter is cut
+// off from the leader that it acknowledged, and receives a late MemberLeave of an earlier
+// leader. The test draws the leaders in between, the delay of the message and the start of
+// the voter, because random runs hardly ever combine them.
 func TestLateFarewells(t *testing.T) {
 	shown := 0
 	for seed := range uint64(300) {
@@ -28,7 +28,7 @@ func TestLateFarewells(t *testing.T) {
 		leader := c.Leader()
 		tm := s.Timings
 		c.RunFor(arrives - c.Now() - tm.LeaderTimeout - drawUpTo(r, 2*tm.LeaderTimeout))
-		kept := c.check.quorum - 2 // besides the voter; the others miss the leader
+		kept := c.check.quorum - 2 // in addition to the voter; the others miss the leader
 		for _, o := range r.Perm(s.Size) {
 			switch {
 			case o == leader || o == voter:
@@ -54,8 +54,9 @@ func TestLateFarewells(t *testing.T) {
 	}
 }
 
-// saysFarewell makes the leader hand over while its message to one voter is held until a time,
-// time, and then others hand over. It reports whether another process leads.
+// saysFarewell makes the leader hand over while its message to one voter is held back until
+// the given time, and then lets later leaders hand over. It reports whether another process
+// leads.
 func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool {
 	first := c.Leader()
 	c.Hold(first, voter, until-c.Now())

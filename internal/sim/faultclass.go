@@ -10,14 +10,15 @@ import (
 )
 
 // A faultClass draws and applies faults of one class. A drawn fault names its processes, so
-// that it means the same in a smaller run; do reports whether it could be applied.
+// that it has the same effect in a smaller run. do reports whether the fault could be
+// applied.
 type faultClass struct {
 	class Faults
 	draw  func(*chaos, *Fault)
 	do    func(*chaos, Fault) bool
 }
 
-// faultClasses lists the classes of faults that strike at a time of their own.
+// faultClasses lists the classes of faults that occur at random times.
 var faultClasses = [...]faultClass{
 	{Loss, (*chaos).drawWeather, (*chaos).changeWeather},
 	{Clogs, (*chaos).drawClog, (*chaos).clogLink},
@@ -43,15 +44,15 @@ var faultClasses = [...]faultClass{
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).applyNewTimings},
 }
 
-// faultClassOf returns the entry of a class. It panics for a steady class; recordings are checked
-// when they are read.
+// faultClassOf returns the entry of a class. It panics for a steady class. Recordings are
+// checked when they are read, so they contain none..
 func faultClassOf(class Faults) faultClass {
 	i := slices.IndexFunc(faultClasses[:], func(d faultClass) bool { return d.class == class })
 	return faultClasses[i]
 }
 
-// drawWeather gives some links a loss rate of their own. In a replay it has no effect: the
-// recorded fates name the lost messages.
+// drawWeather gives some links a loss rate of their own. It has no effect in a replay,
+// whose recorded fates name the lost messages.
 func (x *chaos) drawWeather(f *Fault) {
 	for i := range x.c.net.links {
 		if x.rand.IntN(3) == 0 {
@@ -69,7 +70,7 @@ func (x *chaos) changeWeather(f Fault) bool {
 	return true
 }
 
-// drawClog clogs nodes one after the other and releases them in another order.
+// drawClog clogs nodes one after another and releases them in a different order.
 func (x *chaos) drawClog(f *Fault) {
 	half := x.drawUpTo(maxLate / 2)
 	for _, i := range x.rand.Perm(len(x.c.procs))[:1+x.rand.IntN(len(x.c.procs))] {
@@ -173,7 +174,7 @@ func (x *chaos) addPairs(f *Fault, pairs []pair) {
 	}
 }
 
-// pairsOf returns the pairs of a fault whose processes exist.
+// pairsOf returns those pairs of a fault whose processes exist.
 func (x *chaos) pairsOf(args []int64) []pair {
 	var pairs []pair
 	for _, n := range args {
@@ -192,7 +193,7 @@ func (x *chaos) cutLinks(f Fault) bool {
 }
 
 // drawFlapping cuts and heals links alternately, with a period near HeartbeatTimeout or
-// TTLTimeout. The first of Args is half the period.
+// TTLTimeout. Args[0] is half the period.
 func (x *chaos) drawFlapping(f *Fault) {
 	t := x.plan.Setup.Timings
 	half := [...]time.Duration{t.HeartbeatTimeout, t.TTLTimeout}[x.rand.IntN(2)] / 2
@@ -222,19 +223,20 @@ func (x *chaos) flapLink(f Fault) bool {
 	return len(pairs) > 0
 }
 
-// drawPause also draws whether timers or queued input come first after the pause.
+// drawPause draws a pause, and whether timers or queued input are handled first after it.
 func (x *chaos) drawPause(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDuration()
 	f.Args = []int64{x.rand.Int64N(2)}
 }
 
-// drawSuspend also draws, in two of three cases, when the wall clock is then set forward.
+// drawSuspend draws a suspension and, in two of three cases, when the wall clock is set
+// forward afterwards.
 func (x *chaos) drawSuspend(f *Fault) {
 	x.drawPause(f)
 	lease := int64(x.plan.Setup.Timings.LeaseTimeout)
 	switch x.walls.IntN(3) {
 	case 0: // never
-	case 1: // before the process continues
+	case 1: // the clock is set before the process continues
 		f.Args = append(f.Args, 0)
 	default:
 		f.Args = append(f.Args, x.walls.Int64N(lease))
@@ -283,12 +285,12 @@ func (x *chaos) operateNode(f Fault) bool {
 		if to < -1 || to >= x.plan.Setup.Processes {
 			return false
 		}
-		_ = x.c.Transfer(f.Who, to) // a refusal is an answer
+		_ = x.c.Transfer(f.Who, to) // a refusal is a valid result
 	}
 	return true
 }
 
-// drawTwin selects the last process, which is the twin if there is one.
+// drawTwin draws a start of the last process, which is the twin if there is one.
 func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.drawDuration() }
 
 // startTwin starts a second process at the address of another, with its own store, and
@@ -304,7 +306,7 @@ func (x *chaos) startTwin(f Fault) bool {
 	return true
 }
 
-// interruptStep crashes a process within a step if a fault is armed for it.
+// interruptStep crashes a process in a step for which a fault is armed.
 func (x *chaos) interruptStep(i int, out statemachine.Output) (sent int, crash bool) {
 	a := &x.armed[i]
 	if a.fault.Class == 0 || out.Persist == nil && (a.fault.Args[2] == 0 || len(out.Send) < 2) {

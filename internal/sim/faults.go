@@ -14,12 +14,12 @@ type Faults uint32
 const (
 	Loss          Faults = 1 << iota // up to 30 % of the messages of a link
 	Duplication                      // up to 50 %
-	Delay                            // a heavy tail, up to 5 s
+	Delay                            // heavy-tailed, up to 5 s
 	Reordering                       // messages overtake each other
 	Clogs                            // nodes hold back all messages and release them in another order
-	Breaks                           // connections break and lose the messages under way
-	Cuts                             // single links, one way or both; a mute or deaf node
-	Partitions                       // two sides, or one node isolated; one way or both
+	Breaks                           // connections break and lose the messages in flight
+	Cuts                             // single links, in one or both directions; a mute or deaf node
+	Partitions                       // two sides, or one isolated node; in one or both directions
 	Topologies                       // bridge, ring of majorities, hub
 	Flapping                         // links that are cut and healed repeatedly
 	Pauses                           // of a process
@@ -28,7 +28,7 @@ const (
 	Interrupts                       // crashes within a step, before or after it is saved
 	TornWrites                       // crashes that leave an unreadable store
 	LostDisks                        // of a process that is down
-	ClocksBack                       // a run that begins with an earlier incarnation
+	ClocksBack                       // a run that begins with a lower incarnation
 	Operators                        // leave, transfer, drain
 	Twins                            // a second process at one address
 	OtherSize                        // a process with another Size for a while
@@ -36,14 +36,14 @@ const (
 	OtherProtocol                    // with other versions of the protocol
 	Skew                             // clocks with rates 1.0 to 1.111
 	OtherTimings                     // a process with another LeaseTimeout for a while
-	SlowSaves                        // saves that take up to two and a half leases
+	SlowSaves                        // saves that take up to 2.5 leases
 	NewTimings                       // all processes are restarted with other timings
 
 	NoFaults  Faults = 0
 	AllFaults        = NewTimings<<1 - 1
 
-	// Classes that were added later have streams of their own, so that older seeds keep
-	// their faults.
+	// Classes that were added later use separate streams, so that older seeds keep their
+	// faults.
 	laterFaults = SlowSaves | NewTimings
 	firstFaults = AllFaults &^ laterFaults
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// seen lists for each process of order the processes that it sees, itself included.
+// seen lists the processes that each process in order sees, including itself.
 func seen(order []int, cut []pair) [][]int {
 	out := make([][]int, len(order))
 	for a := range order {
@@ -64,8 +64,8 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// TestMajoritiesRingAndHubHaveALeader: fault 14 of the design. A ring keeps a stable leader;
-// around a hub the hub leads in the end.
+// TestMajoritiesRingAndHubHaveALeader tests fault 14 of the design. A ring keeps a stable
+// leader; in a hub topology the hub eventually leads.
 func TestMajoritiesRingAndHubHaveALeader(t *testing.T) {
 	order := []int{0, 1, 2, 3, 4}
 	c := formed(t, steady(5))
@@ -95,7 +95,7 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	c.RunFor(time.Second)
 	before := c.Messages()
 	leader := c.Leader()
-	c.Transfer(leader, -1) // sends to all, so that messages are under way
+	c.Transfer(leader, -1) // sends to all, so that messages are in flight
 	c.breakConnection(leader, (leader+1)%3, int64(time.Second))
 	c.RunFor(100 * time.Millisecond)
 	if lost := c.Messages().Broken - before.Broken; lost == 0 {
@@ -107,8 +107,8 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSuspendedLeaderIsFenced: a leader whose clock stopped trusts its lease, and the register
-// refuses its writes.
+// TestSuspendedLeaderIsFenced checks that the register refuses the writes of a leader that
+// trusts an old lease because its clock stopped.
 func TestSuspendedLeaderIsFenced(t *testing.T) {
 	c := formed(t, steady(3))
 	old := c.Leader()
@@ -150,8 +150,9 @@ func TestRegisterComparesTokens(t *testing.T) {
 	}
 }
 
-// TestMisfitsAreKeptOut: a process with another Size or protocol is kept out, one with another
-// list of seeds is not, and each is active after it is reconfigured.
+// TestMisfitsAreKeptOut checks that a process with another Size or protocol is kept out and
+// one with another list of seeds is not, and that each becomes active once its
+// configuration is fixed.
 func TestMisfitsAreKeptOut(t *testing.T) {
 	for _, m := range []struct {
 		misfit misfit
@@ -181,8 +182,8 @@ func TestMisfitsAreKeptOut(t *testing.T) {
 	}
 }
 
-// TestTornWriteLosesTheStore: the process crashes in the step, stays down, and restarts with
-// another store.
+// TestTornWriteLosesTheStore checks that the process crashes in the step, stays down for a
+// while, and restarts with a new store.
 func TestTornWriteLosesTheStore(t *testing.T) {
 	c := formed(t, steady(3))
 	x := newChaos(c, Plan{Setup: c.setup, Faults: TornWrites, Starts: make([]time.Duration, 3)})

@@ -4,18 +4,19 @@ package sim
 
 import "time"
 
-// flood counts the messages that a process sent in the present window.
+// flood counts the messages that a process has sent in the current window.
 type flood struct {
 	since int64
 	count int
 }
 
-// maxFlood bounds the messages of a process to each other process within one
+// maxFlood bounds the messages that a process may send to each other process within one
 // HeartbeatInterval: alignment and keep-alive must not trigger each other in a loop
 // (protocol.md section 2).
 const maxFlood = 200
 
-// allowMore permits more messages in the window that begins now: replies to queued input.
+// allowMore permits additional messages, the replies to queued input, in the window that
+// begins now.
 func (f *flood) allowMore(now int64, more int) { f.since, f.count = now, -more }
 
 func (f *flood) isFlood(now int64, window time.Duration, processes int) bool {

@@ -43,7 +43,8 @@ func drawForming(r *rand.Rand, p *Plan) {
 	p.For = s.Timings.LeaderTimeout
 }
 
-// isDead reports whether process i is one of the p.Dead greatest seeds, which start last.
+// isDead reports whether process i is one of the p.Dead seeds with the greatest addresses,
+// which start last.
 func (p Plan) isDead(i int) bool {
 	greater := 0
 	for _, s := range p.Setup.Seeds {
@@ -54,8 +55,9 @@ func (p Plan) isDead(i int) bool {
 	return slices.Contains(p.Setup.Seeds, i) && greater < p.Dead
 }
 
-// lateProcess returns a process that is not a seed and joins after the others have formed
-// a cluster. It returns -1 if all are seeds, or if the others are no quorum without it.
+// lateProcess returns a process that is not a seed and joins after the others have formed a
+// cluster. It returns -1 if all processes are seeds, or if the others are no quorum without
+// it.
 func (p Plan) lateProcess() int {
 	if p.Setup.Size-p.Dead-1 < member.Quorum(p.Setup.Size) {
 		return -1
@@ -68,7 +70,7 @@ func (p Plan) lateProcess() int {
 	return -1
 }
 
-// formLimit is the bound of invariant L2 for a start without the greatest seeds.
+// formLimit is the time that invariant L2 allows for a start without the greatest seeds.
 func (p Plan) formLimit() time.Duration {
 	t, seeds := p.Setup.Timings, len(p.Setup.Seeds)
 	turn := min(t.RetryInterval/2, t.TTLTimeout/time.Duration(seeds))
@@ -79,7 +81,7 @@ func (p Plan) formLimit() time.Duration {
 	return limit
 }
 
-// joinLimit is the bound of invariant L2 for a new node that joins that cluster.
+// joinLimit is the time that invariant L2 allows for a new node to join that cluster.
 func (p Plan) joinLimit() time.Duration {
 	t := p.Setup.Timings
 	rounds := math.Ceil(math.Log2(float64(p.Dead)/3 + 1))

@@ -11,17 +11,18 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// The simulator found these runs, which were then shrunk by hand. Each failed once.
+// The simulator found these runs, and they were then shrunk by hand. Each run failed once.
 
-// TestRejectedNodeWaits: a node that holds a state hears a provisional leader that holds none
-// and must reject it. The two used to notify each other at network speed.
+// TestRejectedNodeWaits is a run in which a node that holds a state hears a provisional
+// leader that holds none and must reject it. The two used to notify each other at network
+// speed.
 func TestRejectedNodeWaits(t *testing.T) {
 	c := NewCluster(steady(3))
 	c.Split(0)
 	for i := range 3 {
 		c.Start(i)
 	}
-	c.RunFor(2 * fast().TTLTimeout) // 1 and 2 found a cluster, 0 declares itself
+	c.RunFor(2 * fast().TTLTimeout) // 1 and 2 found a cluster; 0 declares itself a provisional leader
 	if got := c.View(0).Role; got != member.Provisional {
 		t.Fatalf("a seed alone is %v, want %v%s", got, member.Provisional, c.Describe())
 	}
@@ -36,8 +37,8 @@ func TestRejectedNodeWaits(t *testing.T) {
 	sound(t, c)
 }
 
-// TestNodeThatLeftIsNotElected: a cluster of one used to elect itself again in the step in
-// which it left.
+// TestNodeThatLeftIsNotElected checks a cluster of one, whose node used to elect itself
+// again in the step in which it left.
 func TestNodeThatLeftIsNotElected(t *testing.T) {
 	c := formed(t, steady(1))
 	version := c.Durable(0).Held.Version
@@ -51,8 +52,8 @@ func TestNodeThatLeftIsNotElected(t *testing.T) {
 	sound(t, c)
 }
 
-// TestDrainedNodesDoNotHandOverToEachOther: two drained nodes used to do so forever, twenty
-// versions a second.
+// TestDrainedNodesDoNotHandOverToEachOther checks two drained nodes, which used to hand
+// over to each other forever, at twenty versions a second.
 func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	c := formed(t, steady(3))
 	for i := range 3 {
@@ -67,8 +68,9 @@ func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLostRosterInMemoryStartsOver: a voter that restarted with an empty store took the state in
-// which it was no voter, and so did not count as lost.
+// TestLostRosterInMemoryStartsOver checks that a cluster that lost its memory stores starts
+// over. A restarted voter used to adopt a state in which it was not a voter, and so was not
+// counted as lost.
 func TestLostRosterInMemoryStartsOver(t *testing.T) {
 	for size := 2; size <= MaxSize; size++ {
 		s := steady(size)
@@ -88,8 +90,8 @@ func TestLostRosterInMemoryStartsOver(t *testing.T) {
 	}
 }
 
-// TestLostRosterOnDiskWaits: with durable stores nothing is discarded, however long it takes;
-// an operator decides.
+// TestLostRosterOnDiskWaits checks that nodes with durable stores never discard their
+// roster. An operator decides.
 func TestLostRosterOnDiskWaits(t *testing.T) {
 	c := formed(t, steady(3))
 	version := c.Durable(2).Held.Version
@@ -108,8 +110,8 @@ func TestLostRosterOnDiskWaits(t *testing.T) {
 	sound(t, c)
 }
 
-// TestOlderRunStopsForALaterOne: the older of two processes at one address asked for a place
-// forever after the later one had crashed.
+// TestOlderRunStopsForALaterOne checks that the older of two processes at one address
+// stops. It used to request a seat forever after the newer one had crashed.
 func TestOlderRunStopsForALaterOne(t *testing.T) {
 	s := steady(3)
 	s.Twins = []int{1}
@@ -139,8 +141,9 @@ func TestOlderRunStopsForALaterOne(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSeatIsKeptWhileTheLeaseNeedsIt: one member left, another had just returned, and a third
-// process waited: the seat was given away at the cost of the lease.
+// TestSeatIsKeptWhileTheLeaseNeedsIt is a run in which one member left, another had just
+// returned, and a third process waited for a seat. The leader gave the seat away and
+// thereby lost its lease.
 func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
 	s := steady(3)
 	s.Processes = 4

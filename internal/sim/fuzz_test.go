@@ -17,16 +17,17 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// fuzzedRun bounds the runs that FuzzReplay repeats: a run of a day is valid but slow. A run
-// within these bounds that takes fuzzedTime does not terminate.
+// fuzzedRun bounds the virtual time of the runs that FuzzReplay repeats, because longer
+// runs are valid but slow. A run that takes longer than fuzzedTime in real time is
+// considered endless.
 const (
 	fuzzedRun  = 15 * time.Second
 	fuzzedTime = 20 * time.Second
 )
 
-// FuzzReplay parses any file as a replay, with additional faults. A parsed replay is formatted
-// and parsed as the same, and can be run: without a panic, in bounded time, with the same
-// result twice.
+// FuzzReplay parses arbitrary files as replays and adds faults. A parsed replay must
+// survive formatting and parsing unchanged. Running it must not panic, must end in bounded
+// time, and must give the same result twice.
 func FuzzReplay(f *testing.F) {
 	for _, name := range []string{"quorum-too-small", "promise-not-kept", "seat-of-anybody"} {
 		content, err := os.ReadFile("testdata/regress/" + name + ".json")
@@ -76,7 +77,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// faultsIn converts bytes to faults with times of their own.
+// faultsIn decodes bytes as faults.
 func faultsIn(b []byte) (faults []Fault) {
 	next := func() int64 {
 		var wide [8]byte
@@ -106,8 +107,8 @@ func faultsIn(b []byte) (faults []Fault) {
 	return faults
 }
 
-// conversation is a series of frames to one node of three, each after a pause in hundredths of
-// a second.
+// conversation is a series of frames to one of three nodes, each sent after a pause in
+// hundredths of a second.
 type conversation []byte
 
 func (c *conversation) add(pause byte, frame []byte) {
@@ -136,7 +137,7 @@ func machineAt(i int, now time.Time) *statemachine.Machine {
 	return statemachine.New(cfg, d, now)
 }
 
-// spoken returns the conversation with a process while three form a cluster.
+// spoken records the conversation with one of three processes while they form a cluster.
 func spoken(f *testing.F, who int, turns int) (c conversation) {
 	now := time.Unix(1000, 0)
 	var machines [3]*statemachine.Machine
@@ -173,9 +174,9 @@ func spoken(f *testing.F, who int, turns int) (c conversation) {
 	return c
 }
 
-// FuzzFrames delivers arbitrary frames to a machine: nothing panics, and what it sends can be
-// encoded and decoded to the same. FuzzStep in package statemachine checks what must hold for
-// meaningful messages.
+// FuzzFrames delivers arbitrary frames to a machine. It must not panic, and its messages
+// must survive encoding and decoding unchanged. FuzzStep in package statemachine checks
+// further properties with meaningful messages.
 func FuzzFrames(f *testing.F) {
 	for who := range 3 {
 		f.Add([]byte(spoken(f, who, 8)), uint8(who))
@@ -196,11 +197,11 @@ func FuzzFrames(f *testing.F) {
 			checkFrames(t, m.Advance(now).Send)
 			in, err := wire.Decode(frame)
 			if err != nil || in.Body.Kind() == message.KindGreet {
-				continue // the connection would end; greets are handled earlier
+				continue // a real connection would be closed; greets are handled earlier
 			}
 			checkFrames(t, m.Step(now, in).Send)
 			if m.Check() != nil || m.Durable().Held.Version > member.MaxCount/2 {
-				return // more than the frames of a cluster can cause
+				return // more frames than a cluster can cause
 			}
 		}
 	})

@@ -11,12 +11,12 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// misfit is the configuration of a run where it differs from the others'.
+// misfit holds the settings in which a run differs from the others.
 type misfit struct {
 	size     int
 	lease    time.Duration    // LeaseTimeout
 	seeds    []member.Address // sorted
-	protocol [2]uint16        // least and greatest version
+	protocol [2]uint16        // lowest and highest version
 }
 
 func (m misfit) isZero() bool {
@@ -43,7 +43,7 @@ func (p *process) nextConfig() statemachine.Config {
 	return cfg
 }
 
-// makeGreet returns the first message of a run on every connection.
+// makeGreet returns the message that a run sends first on every connection.
 func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	g := message.Greet{
 		Name:        cfg.Name,
@@ -59,15 +59,15 @@ func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	return g
 }
 
-// The results of greets between two processes. They are cached until one of the two starts
-// again.
+// The results of the greets between two processes, which are cached until one of the two
+// restarts.
 const (
 	unknown uint8 = iota
 	welcome
 	refused
 )
 
-// forgetGreets discards the results of the greets of a process.
+// forgetGreets discards the cached results for a process.
 func (c *Cluster) forgetGreets(i int) {
 	n := len(c.procs)
 	for o := range n {
@@ -75,8 +75,8 @@ func (c *Cluster) forgetGreets(i int) {
 	}
 }
 
-// keepsConnection reports whether two processes stay connected, by the transport's rule for
-// the greets of their present runs.
+// keepsConnection reports whether two processes stay connected, by applying the transport's
+// rule to the greets of their current runs.
 func (c *Cluster) keepsConnection(from, to int) bool {
 	verdict := &c.greets[from*len(c.procs)+to]
 	if *verdict == unknown {

@@ -9,7 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// These tests cover planned hand-overs, their duration and the new leader, and drained nodes.
+// These tests cover planned hand-overs (how long they take and who leads next) and drained
+// nodes.
 
 // handsOver transfers leadership and returns the next leader and the time until it has authority.
 func handsOver(t *testing.T, c *Cluster, to int) (next int, took time.Duration) {
@@ -26,8 +27,9 @@ func handsOver(t *testing.T, c *Cluster, to int) (next int, took time.Duration) 
 	return c.Leader(), c.Now() - start
 }
 
-// TestHandOverAfterRestarts: protocol.md section 5, restart. Restarted voters wait for the lease
-// of their leader. When that leader hands over, they no longer have to wait.
+// TestHandOverAfterRestarts tests protocol.md section 5 (restart). Restarted voters wait
+// for the lease of their leader to end. When that leader hands over, they no longer have to
+// wait.
 func TestHandOverAfterRestarts(t *testing.T) {
 	c := formed(t, steady(3))
 	c.RunFor(10 * fast().HeartbeatInterval)
@@ -45,8 +47,8 @@ func TestHandOverAfterRestarts(t *testing.T) {
 	}
 }
 
-// TestHandOverBackAfterARestart: a restarted leader, which did not hear that its predecessor gave
-// up, hands over. Its own vote must not wait.
+// TestHandOverBackAfterARestart checks that a restarted leader can hand over although it
+// did not hear its predecessor give up. Its own vote must not wait.
 func TestHandOverBackAfterARestart(t *testing.T) {
 	c := formed(t, steady(3))
 	c.RunFor(10 * fast().HeartbeatInterval)
@@ -68,15 +70,16 @@ func TestHandOverBackAfterARestart(t *testing.T) {
 	}
 }
 
-// TestHandOverWithADeadMember: protocol.md section 6, leaving leader. A member has just crashed
-// without the leader knowing. It is not elected, whether or not it was named.
+// TestHandOverWithADeadMember tests protocol.md section 6 (leaving leader). A member has
+// just crashed, and the leader does not know it. The member must not be elected, even if
+// the transfer names it.
 func TestHandOverWithADeadMember(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		c := formed(t, steady(5))
 		c.RunFor(10 * fast().HeartbeatInterval)
 		old := c.Leader()
 		version := c.Authority(old)
-		dead := 0 // it is the first of the equally fresh members
+		dead := 0 // it would come first among equally fresh members
 		if old == 0 {
 			dead = 1
 		}
@@ -96,8 +99,9 @@ func TestHandOverWithADeadMember(t *testing.T) {
 	}
 }
 
-// TestDrainedMajorityElects: protocol.md section 6, drained. A quorum of voters is up and
-// connected, and all are drained. One of them leads until a member returns that is not drained.
+// TestDrainedMajorityElects tests protocol.md section 6 (drained). A quorum of voters is up
+// and connected, but all of them are drained. One of them leads until a member that is not
+// drained returns.
 func TestDrainedMajorityElects(t *testing.T) {
 	for size := 3; size <= 6; size++ {
 		c := formed(t, steady(size))
@@ -124,8 +128,8 @@ func TestDrainedMajorityElects(t *testing.T) {
 	}
 }
 
-// TestHandOverToAMemberThatWaitsAfterItsStart: a member with a memory store does not vote for a
-// LeaseTimeout, but can lead.
+// TestHandOverToAMemberThatWaitsAfterItsStart checks that a member with a memory store can
+// lead although it does not vote in its first LeaseTimeout.
 func TestHandOverToAMemberThatWaitsAfterItsStart(t *testing.T) {
 	s := steady(3)
 	s.Volatile = []int{0, 1, 2}

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// checkHeld checks a state that a process saved: every holder of a number holds the same
-// state, its leader made it, it follows from its predecessor, and it includes what was
-// committed before.
+// checkHeld checks a state that a process saved: all holders of the same number hold the
+// same state, its leader made it, it follows from its predecessor, and it includes
+// everything that was committed before.
 func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	digest := s.Digest()
 	known, ok := k.digests[s.Number]
@@ -55,8 +55,8 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 // checkIntroduced checks that the initial state of a version was chosen.
 func (k *checker) checkIntroduced(p *process, before member.Number, s member.State) {
 	if k.quorum == 1 {
-		// A node that is a majority by itself accepts and counts in one step; its vote is
-		// not visible.
+		// A node that is a majority by itself accepts a value and counts its vote in one
+		// step, so its vote is not visible.
 		if k.chosen[s.Version] == nil {
 			id := paxos.ID{Version: s.Version}
 			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
@@ -69,7 +69,7 @@ func (k *checker) checkIntroduced(p *process, before member.Number, s member.Sta
 	}
 }
 
-// checkShape checks a state by itself: at most N entries, sorted, one for each address.
+// checkShape checks the form of a state: at most N entries, sorted, one for each address.
 func (k *checker) checkShape(p *process, s member.State) {
 	leader, ok := s.Roster.Find(s.Leader)
 	switch {
@@ -90,8 +90,8 @@ func (k *checker) checkShape(p *process, s member.State) {
 	}
 }
 
-// checkSuccessor checks the step from one state of a leader to a later one. A step may make
-// several revisions, and saves only the last.
+// checkSuccessor checks the transition from one state of a leader to a later one. A step
+// may make several revisions but saves only the last.
 func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	jump := s.Revision - last.Revision
 	changed := 0
@@ -118,7 +118,7 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 			k.checkMove(last, s, member.Member{}, n, jump)
 		}
 	}
-	// (S) Voters change one at a time, each change committed before the next
+	// (S) Voters change one at a time, and each change is committed before the next
 	// (protocol.md section 3).
 	switch {
 	case changed > 1:
@@ -158,12 +158,12 @@ func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint6
 		o.Address, n.Address, from, to, formatState(s), formatState(last))
 }
 
-// checkGone checks that a member is removed for a reason: it was silent for TTLTimeout while
-// the leader had authority, or it resigned. Before it counts as removed, a quorum of voters
-// must hold that it leaves (protocol.md section 3).
+// checkGone checks that a member is removed for a reason: it was silent for TTLTimeout
+// while the leader had authority, or it resigned. Before it counts as removed, a quorum of
+// voters must hold a state in which it is leaving (protocol.md section 3).
 func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
-	ttl := int64(p.cfg.Timings.TTLTimeout) / rateMax * rateUnit // by the fastest clock
+	ttl := int64(p.cfg.Timings.TTLTimeout) / rateMax * rateUnit // on the fastest clock
 	if n.Status != member.Leaving || n.Incarnation != o.Incarnation ||
 		k.mayBeLate(p.index, last.Version, p.stepAt, ttl) {
 		return
@@ -181,7 +181,7 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 // checkSeat checks that a seat is given away only if the roster is full, its member leaves
 // and the leader is quorate (protocol.md section 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
-	// Authority gained in this step is not recorded yet.
+	// Authority that was gained in this step is not recorded yet.
 	authority := &k.auth[p.index]
 	k.seatGiven = last
 	k.wasAuthorized = authority.version != 0 && authority.until > p.stepAt
@@ -191,8 +191,8 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	}
 }
 
-// checkSpared checks that the cluster works without a voter that it drops: the leader hears a
-// quorum of the others.
+// checkSpared checks that the cluster does not need a voter that it drops: the leader hears
+// a quorum of the others.
 func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	heard := 0
 	for _, m := range last.Roster {
@@ -218,8 +218,9 @@ func (k *checker) hasHeard(p *process, v member.Voter) bool {
 	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
 }
 
-// noteCommitted updates the committed revision of a version. A revision that a quorum of
-// voters of the leader's state holds is committed and part of every later chosen state (I4).
+// noteCommitted updates the committed revision of a version. A revision is committed once a
+// quorum of the voters in the leader's state holds it. Every state that is chosen later
+// includes it (I4).
 func (k *checker) noteCommitted(version uint64) {
 	s := k.newest[version]
 	var held [MaxProcesses]uint64

@@ -13,11 +13,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// streamHolders serves draws of runs with records only (Setup.Keys).
+// streamHolders is used only in runs with records (Setup.Keys).
 const streamHolders = -1
 
-// holders are the applications of all processes: they acquire records as jobs do, and drop
-// their own and each other's.
+// holders stands for the applications on all processes. They acquire records as jobs do,
+// and drop their own records and each other's.
 type holders struct {
 	c    *Cluster
 	rand *rand.Rand
@@ -35,7 +35,8 @@ func (c *Cluster) startHolders() {
 		interval := float64(c.setup.Timings.HeartbeatInterval)
 		h.pace = drawSpread(h.rand, interval/8, 8*interval)
 		if len(c.setup.Slow) > 0 {
-			// A record that is dropped too early must be acquired within an interval.
+			// Requests must be frequent enough that another process acquires a record
+			// within an interval if it is dropped too early.
 			h.pace = interval / 4
 		}
 		h.scheduleNext()
@@ -62,8 +63,9 @@ func (h *holders) sendRequest(i int) {
 		if owns && (slices.Contains(slow, i) || what > 2) {
 			return
 		}
-		// At the margins (Setup.Slow) any process acquires a free record and only one with a
-		// fast clock releases it, so that a slow one owns it most of the time.
+		// At the margins (Setup.Slow), every process acquires free records but only those
+		// with fast clocks release them, so that a slow process owns a record most of the
+		// time.
 		if what = 0; owns {
 			what = 8
 		}
@@ -112,8 +114,8 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 	})
 }
 
-// Holds returns the token of the record under key that a process owns and trusts now, or the
-// zero Token.
+// Holds returns the token of the record under key if a process currently owns and trusts
+// it, and otherwise the zero Token.
 func (c *Cluster) Holds(i int, key string) member.Token {
 	p := c.procs[i]
 	if !p.isUp() {
@@ -132,7 +134,7 @@ func (c *Cluster) Records(i int) member.Records {
 	return p.machine.Records()
 }
 
-// readAnswers handles the answers of a step. Each request gets one.
+// readAnswers handles the answers in the output of a step. Each request gets one answer.
 func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	for _, a := range out.Answers {
 		i := slices.IndexFunc(p.openRequests, func(r message.RecordRequest) bool { return r.ID == a.ID })
@@ -155,7 +157,7 @@ func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	}
 }
 
-// recordsLimit bounds how long records outlive their owner.
+// recordsLimit bounds how long a record outlives its owner.
 func (j *judge) recordsLimit() time.Duration {
 	t := j.c.setup.Timings
 	return t.HoldTimeout()*rateMax/rateUnit + 4*t.HeartbeatInterval

@@ -18,7 +18,8 @@ func (c *Cluster) take(i int, key string) {
 	})
 }
 
-// owned makes a process that does not lead acquire the record k, and returns a third one too.
+// owned makes a process that does not lead acquire the record k. It also returns the third
+// process.
 func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
 	t.Helper()
 	leader = c.Leader()
@@ -32,7 +33,8 @@ func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
 	return leader, owner, other
 }
 
-// taken waits until another process has the record; otherwise the test shows nothing.
+// taken waits until another process has the record, and fails the test otherwise, because
+// it would show nothing.
 func taken(t *testing.T, c *Cluster, by int) {
 	t.Helper()
 	sound(t, c)
@@ -41,9 +43,9 @@ func taken(t *testing.T, c *Cluster, by int) {
 	}
 }
 
-// TestALeaderWithoutAuthorityExtendsNoRecord: protocol.md section 10. A leader is cut off together
-// with the owner of a record. It keeps answering that member until it steps down; meanwhile the
-// others have a leader and acquire the record.
+// TestALeaderWithoutAuthorityExtendsNoRecord tests protocol.md section 10. A leader is cut
+// off together with the owner of a record, and keeps answering the owner until it steps
+// down. Meanwhile the others elect a leader and acquire the record.
 func TestALeaderWithoutAuthorityExtendsNoRecord(t *testing.T) {
 	c := formed(t, steady(5))
 	tm := c.setup.Timings
@@ -63,8 +65,8 @@ func TestALeaderWithoutAuthorityExtendsNoRecord(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestAMemberThatLeavesStopsTrusting: protocol.md section 10. The owner of a record announces that
-// it leaves, and does not hear that another process acquires the record.
+// TestAMemberThatLeavesStopsTrusting tests protocol.md section 10. The owner of a record
+// announces that it leaves, and does not hear that another process acquires the record.
 func TestAMemberThatLeavesStopsTrusting(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := c.setup.Timings
@@ -80,8 +82,9 @@ func TestAMemberThatLeavesStopsTrusting(t *testing.T) {
 	taken(t, c, other)
 }
 
-// late delivers a second copy of a drop that n sent before it acquired the record again. The copy
-// must have no effect; otherwise the record is free while its owner trusts it.
+// late makes a process drop a record and acquire it again, and then delivers a second copy
+// of the drop. The copy must have no effect; otherwise the record is free while its owner
+// trusts it.
 func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	t.Helper()
 	var copied item
@@ -121,11 +124,11 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	}
 }
 
-// TestARequestIsTakenOnce: protocol.md section 10.
+// TestARequestIsTakenOnce tests protocol.md section 10: a copy of a request has no effect.
 func TestARequestIsTakenOnce(t *testing.T) { late(t, func(*Cluster, int, int) {}) }
 
-// TestARequestIsOfOneLeadership: protocol.md section 10. The leader that gets the copy leads
-// another version by then, and has no list of earlier requests.
+// TestARequestIsOfOneLeadership tests protocol.md section 10. When the leader gets the
+// copy, it leads a later version and no longer has a list of earlier requests.
 func TestARequestIsOfOneLeadership(t *testing.T) {
 	late(t, func(c *Cluster, leader, owner int) {
 		for _, to := range []int{owner, leader} {
@@ -139,9 +142,9 @@ func TestARequestIsOfOneLeadership(t *testing.T) {
 	})
 }
 
-// TestAMemberThatLostItsSeatTrustsNothing: protocol.md section 10. A member is cut off until
-// another has its seat and its record. It returns in the same run, still holds its old state,
-// and gets an answer before it learns the present state.
+// TestAMemberThatLostItsSeatTrustsNothing tests protocol.md section 10. A member is cut off
+// until another process has its seat and its record. It returns in the same run with its
+// old state, and gets an answer before it learns the current state.
 func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	s := steady(3)
 	s.Processes = 4
@@ -169,15 +172,16 @@ func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	}
 }
 
-// is reports whether a leader shows a member with a status.
+// is reports whether a leader shows a member with the given status.
 func (c *Cluster) is(leader, i int, s member.Status) bool {
 	m, ok := c.View(leader).Member(c.Address(i))
 	return ok && m.Status == s
 }
 
-// TestAMemberThatGetsItsPlaceBackIsWaitedFor: protocol.md section 10. Another store at its address
-// gets the place of an owner and leaves before it has a vote; a late copy of the owner's request
-// to join returns the place. The owner heard nothing of this and trusts its record.
+// TestAMemberThatGetsItsPlaceBackIsWaitedFor tests protocol.md section 10. A process with
+// another store at the address of an owner gets its seat, and leaves before it has a vote.
+// A late copy of the owner's request to join then restores the seat. The owner heard
+// nothing of this and trusts its record.
 func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	var join item
 	s := steady(3)
@@ -219,9 +223,10 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestALeaderInBetweenExtended: protocol.md section 10. A member follows the owner of a record,
-// which leads, and is cut off while a later leader extends the owner. When the member leads on
-// the state of that leader, it must wait as long as for any owner.
+// TestALeaderInBetweenExtended tests protocol.md section 10. A member follows a leader that
+// owns a record. The member is cut off while a later leader extends the owner's hold. When
+// the member then leads with the state of that later leader, it must wait as long as for
+// any owner.
 func TestALeaderInBetweenExtended(t *testing.T) {
 	s := steady(5)
 	s.Timings.HeartbeatInterval /= 5 // no message is very late
@@ -260,9 +265,10 @@ func TestALeaderInBetweenExtended(t *testing.T) {
 	taken(t, c, next)
 }
 
-// TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout: protocol.md section 10. The owner has the
-// slowest clock and its leader the fastest. The mute owner trusts its record for nine tenths of
-// HoldTimeout; the leader must not drop the record an interval before HoldTimeout.
+// TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout tests protocol.md section 10. The owner
+// has the slowest clock and its leader the fastest. The mute owner trusts its record for
+// nine tenths of HoldTimeout, so the leader must not drop the record even one interval
+// before HoldTimeout.
 func TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout(t *testing.T) {
 	s := steady(3)
 	s.Slow = []int{0}

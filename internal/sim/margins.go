@@ -10,13 +10,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A run at the margins (Plan.margins) attacks the drift tolerance of leases, of the hold of
-// records, and of the wait after a start. Some clocks have the slowest rate and the others, at
-// least a quorum, the fastest. The network is fast, so that a new leader or owner uses little
-// of the margin. Faults come in sequences, each after the cluster has settled, because
-// independent faults almost never combine in these orders.
+// A run at the margins (Plan.margins) tests how much clock drift leases, the hold of
+// records and the wait after a start tolerate. Some clocks have the slowest rate and the
+// others, at least a quorum, the fastest. The network is fast, so that a new leader or
+// owner uses little of the margin. Faults come in sequences, each after the cluster has
+// settled, because independent faults almost never combine in these orders.
 
-// streamMargins serves draws of runs at the margins only.
+// streamMargins is used only in runs at the margins.
 const streamMargins = -7
 
 // atMargins selects one in eight runs with 3 to 5 members. Fewer members leave no majority
@@ -25,8 +25,8 @@ func atMargins(r *rand.Rand, size int) bool {
 	return r.IntN(8) == 0 && size >= 3 && size <= 5
 }
 
-// drawMargins changes the plan into one at the margins. Half of these runs have other faults
-// too, rare enough for the cluster to settle in between.
+// drawMargins changes the plan into one at the margins. Half of these runs also have other
+// faults, but so rarely that the cluster settles in between.
 func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	s := &p.Setup
 	s.Processes, s.Twins, s.Volatile, s.Rejects = s.Size, nil, nil, nil
@@ -52,8 +52,8 @@ func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	p.margins, p.without = true, o.Without
 }
 
-// runSequence runs a sequence of faults when the cluster has settled. Each sequence calls
-// runSequence when it ends.
+// runSequence waits until the cluster has settled and then runs a sequence of faults. Each
+// sequence calls runSequence when it ends.
 func (x *chaos) runSequence() {
 	t := x.plan.Setup.Timings
 	x.waitUntil(4*t.LeaderTimeout, x.c.Settled, func() {
@@ -90,7 +90,7 @@ func (x *chaos) inflictFault(f Fault) {
 	x.applyFault(f)
 }
 
-// cutFor cuts links for d and then calls f, also in a replay after the links have healed.
+// cutFor cuts links for d and calls f after they have healed, in a replay too.
 func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	cut := Fault{Class: Cuts, Lasts: int64(d)}
 	for _, p := range pairs {
@@ -100,11 +100,12 @@ func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	x.callLater(d+1, f)
 }
 
-// drawAbout draws a time from 3/4 to 5/4 of d, so that a silence ends before or after a margin.
+// drawAbout draws a duration from 3/4 to 5/4 of d, so that a silence ends shortly before or
+// after a limit.
 func (x *chaos) drawAbout(d time.Duration) time.Duration { return d*3/4 + x.drawUpTo(d/2) }
 
-// handOverTo transfers leadership to a process, and calls f when the cluster has settled under it
-// or a LeaderTimeout has passed.
+// handOverTo transfers leadership to a process, and calls f when the cluster has settled
+// with that leader or a LeaderTimeout has passed.
 func (x *chaos) handOverTo(to int, f func()) {
 	if l := x.c.Leader(); l >= 0 && l != to {
 		x.inflictFault(Fault{Class: Operators, Who: l, Args: []int64{2, int64(to) + 1}})
@@ -115,7 +116,7 @@ func (x *chaos) handOverTo(to int, f func()) {
 	})
 }
 
-// drawByClock draws a process with a slow clock, or one with a fast clock.
+// drawByClock draws a process with a slow or with a fast clock.
 func (x *chaos) drawByClock(slow bool) int {
 	order := x.rand.Perm(x.plan.Setup.Size)
 	i := slices.IndexFunc(order, func(p int) bool {
@@ -125,7 +126,7 @@ func (x *chaos) drawByClock(slow bool) int {
 }
 
 // silenceLeader cuts off a leader with a slow clock, one way or both ways, for about
-// LeaderTimeout: its followers' support ends early and its lease late.
+// LeaderTimeout: the support of its followers ends early, and its own lease ends late.
 func (x *chaos) silenceLeader() {
 	slow := x.drawByClock(true)
 	x.handOverTo(slow, func() {
@@ -144,9 +145,9 @@ func (x *chaos) silenceLeader() {
 	})
 }
 
-// silenceOwner cuts off the owner of a record with a slow clock from a leader with a fast one,
-// one way or both ways, for about HoldTimeout. Meanwhile other processes keep requesting the
-// record (holders.sendRequest).
+// silenceOwner cuts off an owner of a record that has a slow clock from a leader with a
+// fast one, one way or both ways, for about HoldTimeout. Meanwhile other processes keep
+// requesting the record (holders.sendRequest).
 func (x *chaos) silenceOwner() {
 	t := x.plan.Setup.Timings
 	x.handOverTo(x.drawByClock(false), func() {
@@ -167,8 +168,8 @@ func (x *chaos) silenceOwner() {
 }
 
 // restartAndCut restarts M-1 voters and simultaneously cuts them off from their leader,
-// together with one other member. In half of the cases that member was alone before, long
-// enough to declare itself a provisional leader.
+// together with one other member. In half of the cases that member was isolated before,
+// long enough to declare itself a provisional leader.
 func (x *chaos) restartAndCut() {
 	t := x.plan.Setup.Timings
 	l := x.c.Leader()

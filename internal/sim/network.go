@@ -19,14 +19,14 @@ type Link struct {
 	Unordered bool
 }
 
-// link is the state of one direction between two processes.
+// link is the state of a Link.
 type link struct {
 	Link
-	cuts    int   // number of faults that cut it now
-	clogged int64 // no message arrives earlier
-	down    int64 // no message is sent earlier: the connection is being dialed
-	last    int64 // arrival of the last message, before which no later one arrives
-	conn    int32 // number of the connection; messages on earlier ones are lost
+	cuts    int   // number of active faults that cut it
+	clogged int64 // earliest arrival of a message
+	down    int64 // earliest time to send a message: the connection is being dialed
+	last    int64 // arrival of the last message; later messages do not overtake it
+	conn    int32 // number of the current connection; messages on earlier ones are lost
 	sent    int   // messages so far
 }
 
@@ -45,8 +45,8 @@ type Messages struct {
 	Sent       int
 	Delivered  int
 	Lost       int // by chance
-	Cut        int // on a cut link
-	Broken     int // with the connection that carried them
+	Cut        int // lost on a cut link
+	Broken     int // lost with the connection that carried them
 	Refused    int // between incompatible configurations
 	Dead       int // sent to a process that is down
 	Duplicated int
@@ -100,7 +100,8 @@ func (n *network) drawArrivals(from, to int, now int64) (at [2]int64, copies int
 	return at, 2
 }
 
-// nextFate returns the fate of the message just sent on a link, from the recording or drawn.
+// nextFate returns the fate of the message just sent on a link, either read from the
+// recording or drawn.
 func (n *network) nextFate(l *link, number int) Fate {
 	if n.recording.isReplay() {
 		f := n.recording.recordedFate(number, l.sent)
@@ -152,8 +153,8 @@ func (n *network) resetLinks(l Link) {
 	}
 }
 
-// breakConnection breaks the connection of a link: messages under way are lost, and none is
-// sent before until.
+// breakConnection breaks the connection of a link: messages in flight are lost, and no
+// message is sent before until.
 func (l *link) breakConnection(until int64) {
 	l.conn++
 	l.down = max(l.down, until)

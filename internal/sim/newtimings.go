@@ -15,10 +15,11 @@ import (
 // timingArgs is the number of timings at the start of the fault's Args.
 const timingArgs = 6
 
-// drawNewTimings draws the new timings and, for each process, when it is restarted with them
-// and how long after that again, or 0. In half of the faults all processes restart twice, the
-// second time while they wait for the promises of their last run or do not vote yet. One
-// process, often the leader, restarts when the others may have elected another leader.
+// drawNewTimings draws the new timings. For each process it draws when the process is
+// restarted with them and, unless it is 0, the time until a second restart. In half of the
+// faults all processes restart twice, the second time while they wait for the promises of
+// their last run to expire or do not vote yet. One process, often the leader, restarts only
+// when the others may have elected another leader.
 func (x *chaos) drawNewTimings(f *Fault) {
 	old := x.c.setup.Timings
 	t := x.otherTimings(old)
@@ -44,7 +45,7 @@ func (x *chaos) drawNewTimings(f *Fault) {
 	}
 }
 
-// otherTimings draws all timings, only another LeaseTimeout, or another scale.
+// otherTimings draws all timings again, only LeaseTimeout, or only the scale.
 func (x *chaos) otherTimings(t message.Timings) message.Timings {
 	const times = 5 // ratio of the two intervals of drawTimings
 	switch x.rand.IntN(4) {
@@ -66,7 +67,7 @@ func (x *chaos) otherTimings(t message.Timings) message.Timings {
 	return t
 }
 
-// timingsOf returns the timings in the order of the Args.
+// timingsOf returns the timings in the order of the fault's Args.
 func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
 	return [...]*time.Duration{
 		&t.HeartbeatInterval, &t.HeartbeatTimeout, &t.LeaderTimeout, &t.LeaseTimeout, &t.TTLTimeout,
@@ -74,8 +75,8 @@ func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
 	}
 }
 
-// applyNewTimings applies the fault. With memory stores the result would be another cluster, for
-// which nothing is promised.
+// applyNewTimings applies the fault. It does nothing with memory stores, because the
+// restarts would form a new cluster, for which there are no guarantees.
 func (x *chaos) applyNewTimings(f Fault) bool {
 	t, ok := timingsIn(f.Args)
 	if !ok || len(x.plan.Setup.Volatile) > 0 {

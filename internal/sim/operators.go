@@ -49,8 +49,8 @@ func (j *judge) drainedDelay(without ...int) time.Duration {
 	return 2 * c.setup.Timings.LeaderTimeout
 }
 
-// checkHandOver checks invariant L5, sometimes just after a member crashed unnoticed. It reports
-// whether leadership moved.
+// checkHandOver checks invariant L5, sometimes just after a member has crashed unnoticed.
+// It reports whether leadership moved.
 func (j *judge) checkHandOver() bool {
 	c, t, r := j.c, j.c.setup.Timings, j.orders
 	old, start := c.Leader(), c.now
@@ -102,7 +102,7 @@ func (j *judge) checkHandOver() bool {
 	return true
 }
 
-// listSuccessors lists the processes that can succeed a leader in a settled cluster.
+// listSuccessors lists the processes that may succeed the leader in a settled cluster.
 func (j *judge) listSuccessors(leader int) []int {
 	var able []int
 	held := j.c.procs[leader].store.Held
@@ -132,8 +132,9 @@ func (j *judge) canLose(i int) bool {
 	return !c.procs[i].cfg.Volatile && c.votersUp(roster) > c.check.quorum
 }
 
-// countFreeVoters counts the running voters of a leader's state that vote for a successor. Voters
-// with a memory store do not while they wait after a start (protocol.md section 5).
+// countFreeVoters counts the running voters of a leader's state that would vote for a
+// successor. Voters with a memory store do not vote while they wait after a start
+// (protocol.md section 5).
 func (j *judge) countFreeVoters(leader int) int {
 	c := j.c
 	return c.countVoters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
@@ -149,7 +150,7 @@ func (c *Cluster) waitsAfterStart(p *process) bool {
 	return p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt())
 }
 
-// checkDrainedLeader checks that no drained node leads if another member could.
+// checkDrainedLeader checks that a drained node does not lead if another member could.
 func (j *judge) checkDrainedLeader() {
 	c := j.c
 	if l := c.Leader(); c.procs[l].drained && len(j.listSuccessors(l)) > 0 {

@@ -10,30 +10,30 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Plan is a run with everything that is drawn before it starts. Faults that strike during
-// the run and the fates of messages are drawn on the way and recorded in a Replay.
+// Plan describes a run with everything that is drawn before it starts. Faults during the
+// run and the fates of messages are drawn while it runs and are recorded in a Replay.
 type Plan struct {
 	Setup    Setup
 	Faults   Faults          // enabled classes
-	For      time.Duration   // how long they happen
+	For      time.Duration   // how long faults happen
 	Starts   []time.Duration // start time of each process
-	Reckless bool            // stores may be lost beyond what the protocol tolerates
+	Reckless bool            // more stores may be lost than the protocol tolerates
 	Epilogue epilogue        // phase after the heal
-	// Dead is the number of seeds, those with the greatest addresses, that start only
-	// after the others must have formed a cluster; 0 if the start is not checked.
+	// Dead is how many seeds, those with the greatest addresses, start only after the
+	// others must have formed a cluster. It is 0 if the start is not checked.
 	Dead int `json:",omitempty"`
 
 	pace    time.Duration // mean time between faults
-	guided  float64       // probability that an election attracts a fault
-	margins bool          // sequences of faults happen too
-	without Faults        // classes excluded from sequences
+	guided  float64       // probability that an election triggers a fault
+	margins bool          // sequences of faults happen in addition
+	without Faults        // classes that do not occur in sequences
 }
 
-// sizes are the cluster sizes to draw from; common ones are repeated.
+// sizes are the cluster sizes to draw from; common sizes are listed repeatedly.
 var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 
-// drawPlan draws the plan of a run. A seed is only reproducible while the order of the
-// draws stays as it is.
+// drawPlan draws the plan of a run. A seed stays reproducible only if the order of the
+// draws does not change.
 func drawPlan(o Options) Plan {
 	r := randomStream(o.Seed, streamOptions)
 	size := sizes[r.IntN(len(sizes))]
@@ -87,8 +87,8 @@ func drawPlan(o Options) Plan {
 	return p
 }
 
-// drawPace draws the mean time between faults and the probability that an election
-// attracts one.
+// drawPace draws the mean time between faults and the probability that an election triggers
+// one.
 func drawPace(r *rand.Rand, t message.Timings) (pace time.Duration, guided float64) {
 	pace = time.Duration(drawSpread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
 	return pace, drawSpread(r, 1e-3, 0.5)
@@ -107,7 +107,7 @@ func drawRefusals(r *rand.Rand, s *Setup) {
 	}
 }
 
-// maxDrawnFor bounds the drawn duration of the faulty part.
+// maxDrawnFor bounds the drawn duration of the part with faults.
 const maxDrawnFor = 5 * time.Minute
 
 // drawFaults enables each class with a probability of 1/2, 1/4 or 1/8. A run in which
@@ -120,7 +120,7 @@ func drawFaults(r *rand.Rand) Faults {
 	return on
 }
 
-// drawLater enables each class of laterFaults in one run of three.
+// drawLater enables each class of laterFaults in one of three runs.
 func drawLater(r *rand.Rand) Faults {
 	on := NoFaults
 	for _, d := range faultClasses {

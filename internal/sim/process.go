@@ -15,55 +15,56 @@ import (
 // never is the time of an event that is not scheduled.
 const never = math.MaxInt64
 
-// maxInbox bounds the items that wait for a paused process; the oldest is dropped.
+// maxInbox bounds the items that wait for a paused process; beyond it, the oldest is
+// dropped.
 const maxInbox = 4096
 
-// maxSpin bounds consecutive calls of Advance at one instant.
+// maxSpin bounds consecutive calls to Advance at the same instant.
 const maxSpin = 100
 
-// process has a machine while it is up, and a store always.
+// process always has a store, and has a machine while it is up.
 type process struct {
 	index int
-	home  int // the process whose address it has: itself, or another if it is a twin
+	home  int // the process whose address it has: itself, or another process if it is a twin
 	cfg   statemachine.Config
 	clock clock
 
 	store           paxos.Durable // the contents of its disk
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run
-	// clockSetBack is set once its wall clock was set back. clockSetForward is set if the
-	// wall clock was set forward since the process last read it.
+	// clockSetBack is set once its wall clock has been set back. clockSetForward is set if
+	// the wall clock was set forward since the process last read it.
 	clockSetBack, clockSetForward bool
 
 	misfit       misfit
-	greet        message.Greet         // the greet of its last run
+	greet        message.Greet         // the greet of its current or last run
 	machine      *statemachine.Machine // nil while the process is down
 	runs         int
-	lastRun      member.Identity // the identity of its last run
+	lastRun      member.Identity // the identity of its current or last run
 	wake         int64           // when Advance is due, or never
-	spins        int             // consecutive calls of Advance at spinAt
+	spins        int             // consecutive calls to Advance at spinAt
 	spinAt       int64
 	paused       bool
 	sleptSince   int64 // when its clock stopped, plus one; 0 while it runs
-	pendingWrite write // the write that was under way when it was paused
-	// starting is the wait before its run begins, or nil.
+	pendingWrite write // the write that was in progress when it was paused
+	// starting is the wait before its run, or nil.
 	starting *startWait
 
-	saving       *save                   // the save under way, or nil
+	saving       *save                   // the save in progress, or nil
 	stepAt       int64                   // when its machine was last called
 	stepTime     time.Time               // by its own clock
 	inbox        []item                  // items that arrived while it was paused or saving
-	renewed      bool                    // the present step began a new run
+	renewed      bool                    // the current step began a new run
 	leaving      bool                    // Leave was called in this run
 	drained      bool                    // Drain was called in this run
-	requests     uint64                  // number of requests for records
-	openRequests []message.RecordRequest // requests of this run without an answer
-	wasLeading   bool                    // it was leader when its clock stopped
+	requests     uint64                  // number of requests for records so far
+	openRequests []message.RecordRequest // requests of this run that have no answer yet
+	wasLeading   bool                    // whether it led when its clock stopped
 	shownView    member.View             // the last view it showed
 	sent         flood
 
 	trustsUntil time.Time // the machine's trust deadline after the last step
-	holdings    []holding // by the keys of the cluster
+	holdings    []holding // indexed like the keys of the cluster
 }
 
 func (p *process) isUp() bool { return p.machine != nil }
@@ -80,9 +81,9 @@ func (p *process) voter() member.Voter {
 	return member.Voter{Address: p.cfg.Address, StoreID: p.store.StoreID}
 }
 
-// Start starts a process with the contents of its store, or a new store if it is in
-// memory. A process with a durable store first waits until the promises of its last run
-// have expired. Start does nothing if the process is already started.
+// Start starts a process with the contents of its store, or with a new store if the store
+// is in memory. A process with a durable store first waits until the promises of its last
+// run have expired. Start does nothing if the process is already started.
 func (c *Cluster) Start(i int) {
 	p := c.procs[i]
 	if p.isStarted() || c.check.first != nil || !p.cfg.Volatile && c.startWaiting(p) {
@@ -100,7 +101,7 @@ func (c *Cluster) beginRun(p *process) {
 	}
 	c.procs[p.home].nextIncarnation = max(c.procs[p.home].nextIncarnation, p.store.Incarnation+1)
 	if !p.store.Held.IsZero() {
-		p.cfg.JoinOnly = false // it has joined: the operator removes the flag
+		p.cfg.JoinOnly = false // the process has joined, so the operator removes the flag
 	}
 	p.runs++
 	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
@@ -179,9 +180,9 @@ func (c *Cluster) Pause(i int) {
 	}
 }
 
-// Suspend freezes a process and its clock. A lease does not tolerate that (protocol.md
-// section 5): authority from before the suspension is not compared with that of others
-// after it, only its tokens are.
+// Suspend freezes a process and its clock. Leases do not tolerate that (protocol.md section
+// 5), so the checkers do not compare authority from before the suspension with that of
+// other processes, but they still compare its tokens.
 func (c *Cluster) Suspend(i int) {
 	p := c.procs[i]
 	if !p.isUp() || p.paused {
@@ -192,7 +193,7 @@ func (c *Cluster) Suspend(i int) {
 	c.check.noteClockStopped(c.now, p)
 }
 
-// wakeClock restarts the stopped clock of a process from where it stopped.
+// wakeClock restarts the stopped clock of a process at its last reading.
 func (c *Cluster) wakeClock(p *process) {
 	if p.sleptSince > 0 {
 		p.clock.offset -= p.clock.timePassed(c.now) - p.clock.timePassed(p.sleptSince-1)
@@ -225,7 +226,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 func (c *Cluster) Leave(i int) {
 	c.giveOrder(i, "leave", func(p *process, now time.Time) statemachine.Output {
 		p.leaving = true
-		p.holdings = nil // package cluster ends them before it leaves
+		p.holdings = nil // package cluster ends the holdings before it leaves
 		return p.machine.Leave(now)
 	})
 }
@@ -238,7 +239,7 @@ func (c *Cluster) Drain(i int) {
 	})
 }
 
-// Transfer makes a process hand leadership over to process to, or to any member if to is
+// Transfer makes a process hand leadership over to process to, or to any process if to is
 // negative. It returns the error of the machine.
 func (c *Cluster) Transfer(i, to int) error {
 	var refused error

@@ -9,11 +9,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file has the faults that end a run of a process: crashes, lost stores, and
-// configurations that differ from those of the others.
+// This file has the faults that end a run of a process: crashes, lost stores and wrong
+// configurations.
 
-// drawCrash draws one process, and in Args sometimes more that crash simultaneously. They
-// restart at different times.
+// drawCrash draws one process, and sometimes further ones in Args that crash
+// simultaneously. They restart at different times.
 func (x *chaos) drawCrash(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	if x.rand.IntN(3) > 0 {
@@ -46,8 +46,8 @@ func (x *chaos) crashOne(i int, down int64) bool {
 }
 
 // drawInterrupt arms a process for one of its next steps that save something or send more
-// than one message. Args are the number of such steps to skip, the number of messages sent
-// before the crash plus one, and 1 if the step need not save.
+// than one message. Args are the number of such steps to skip, one plus the number of
+// messages sent before the crash, and 1 if the step need not save.
 func (x *chaos) drawInterrupt(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	f.Args = []int64{
@@ -71,8 +71,8 @@ func (x *chaos) armInterrupt(f Fault) bool {
 // maxSlowSaves bounds the saves that one fault delays.
 const maxSlowSaves = 32
 
-// drawSlowSaves draws the durations of the next saves of a process. Args are two numbers for
-// each: the duration, and the flags of SlowSave in two bits.
+// drawSlowSaves draws the durations of the next saves of a process. Args hold two numbers
+// for each save: the duration, and the flags of SlowSave in two bits.
 func (x *chaos) drawSlowSaves(f *Fault) {
 	t := x.plan.Setup.Timings
 	f.Who = x.drawVictim()
@@ -85,7 +85,7 @@ func (x *chaos) drawSlowSaves(f *Fault) {
 // slowest bounds the duration of a save, in multiples of LeaseTimeout.
 const slowest = 2.5
 
-// scheduleSlowSaves schedules the slow saves; slowSave counts each when it happens.
+// scheduleSlowSaves schedules the slow saves; slowSave counts each of them when it happens.
 func (x *chaos) scheduleSlowSaves(f Fault) bool {
 	most := int64(slowest * float64(x.plan.Setup.Timings.LeaseTimeout))
 	x.slow[f.Who] = nil
@@ -130,8 +130,8 @@ func (x *chaos) drawClockBack(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(1 << 20)}
 }
 
-// setClockBack erases the store of a process and restarts it with a wall clock that is set back:
-// its new store begins with a lower incarnation than the last one reached.
+// setClockBack erases the store of a process, sets its wall clock back and restarts it. The
+// new store begins with a lower incarnation than the old one had reached.
 func (x *chaos) setClockBack(f Fault) bool {
 	p := x.c.procs[f.Who]
 	switch {
@@ -152,8 +152,8 @@ func (x *chaos) setClockBack(f Fault) bool {
 	return true
 }
 
-// drawMisfit draws a process that runs with another configuration for a while. Args are the
-// other values.
+// drawMisfit draws a process that runs with a different configuration for a while. Args are
+// the different values.
 func (x *chaos) drawMisfit(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDuration()
 	s := x.plan.Setup
@@ -178,9 +178,10 @@ func (x *chaos) drawMisfit(f *Fault) {
 	}
 }
 
-// startMisconfigured restarts a process with another configuration, and later with the right
-// one. Only one such process exists at a time: a majority with other seeds would be another
-// cluster, for which nothing is promised. It is not done if one process is a majority.
+// startMisconfigured restarts a process with another configuration, and later with the
+// original one. There is only one such process at a time, and none if one process is a
+// majority: a majority with different seeds would be another cluster, for which there are
+// no guarantees.
 func (x *chaos) startMisconfigured(f Fault) bool {
 	m, ok := x.misfitOf(f)
 	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].isUp() || !x.mayCrash(f.Who) {

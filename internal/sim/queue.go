@@ -4,12 +4,12 @@ package sim
 
 import "github.com/athena-go/athena/internal/message"
 
-// item is an entry of the queue: a message under way, or a function to call.
+// item is an entry of the queue: a message in flight, or a function to call.
 type item struct {
 	run  func() // nil for a message
 	from int    // sender
 	to   int    // recipient
-	conn int32  // connection number of the link when it was sent
+	conn int32  // number of the link's connection when the message was sent
 	msg  message.Message
 }
 
@@ -33,9 +33,9 @@ type queue struct {
 	seq   uint64
 }
 
-// later orders an item after the urgent ones of the same time. Faults are urgent, so that a
-// fault drawn during a run and the same fault in a replay, where it is scheduled from the
-// start, strike in the same order.
+// later orders an item after the urgent items that are due at the same time. Faults are
+// urgent, so that they happen in the same order whether they are drawn during a run or
+// scheduled at the start of a replay.
 const later = 1 << 62
 
 func (q *queue) len() int { return len(q.heap) }
@@ -75,7 +75,7 @@ func (q *queue) pop() item {
 	return it
 }
 
-// lastMessageTime returns the time of the latest message under way, or 0.
+// lastMessageTime returns the arrival time of the last message in flight, or 0.
 func (q *queue) lastMessageTime() int64 {
 	var at int64
 	for _, e := range q.heap {

@@ -17,19 +17,19 @@ type RecordKind uint8
 const (
 	Started      RecordKind = iota + 1 // a process started
 	Crashed                            // a process died
-	Waiting                            // it waits until the promises of its last run have expired
+	Waiting                            // a process waits until the promises of its last run have expired
 	Ended                              // a process stopped by itself
 	DiskLost                           // a store was lost
 	Paused                             // a process froze
 	Resumed                            // it continued
-	WallClockSet                       // it noticed that its wall clock was set forward
-	Saving                             // its save takes time
+	WallClockSet                       // a process noticed that its wall clock was set forward
+	Saving                             // a save takes time
 	Ordered                            // an operator gave a command
 	Network                            // the network changed
-	Sent                               // a message left its process
+	Sent                               // a process sent a message
 	Lost                               // a message will never arrive
 	Delivered                          // a message arrived
-	Traced                             // a decision of a machine
+	Traced                             // a machine made a decision
 	Phase                              // the next phase of the run began
 	Broke                              // an invariant broke
 )
@@ -40,13 +40,13 @@ var recordKindNames = [...]string{
 	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }
 
-// String returns the word for the kind in a printed record.
+// String returns the word for the kind in printed records.
 func (w RecordKind) String() string { return recordKindNames[w] }
 
 // Record is one line of the history of a run.
 type Record struct {
 	At      time.Duration // global time
-	Process int           // process concerned, or -1
+	Process int           // the process concerned, or -1
 	From    int           // sender of a Delivered message
 	Kind    RecordKind
 	Message message.Message    // of Sent, Lost and Delivered
@@ -108,7 +108,7 @@ func formatDecision(t statemachine.Trace) string {
 	return line + fmt.Sprintf(", version %d", t.Version)
 }
 
-// formatMessage returns a message in one line, with states by their numbers.
+// formatMessage returns a message in one line, with states shown by their numbers.
 func formatMessage(m message.Message) string {
 	head := fmt.Sprintf("%v [#%d claim %v]", m.Body.Kind(), m.From.Incarnation, m.Claim)
 	switch b := m.Body.(type) {

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Fault is a fault at a time of its own, with everything that was drawn for it. Its class
-// gives Who and Args their meaning.
+// Fault is a fault that occurs at a given time, with everything that was drawn for it. The
+// meaning of Who and Args depends on its class.
 type Fault struct {
 	At    int64 // global time in nanoseconds
 	Class Faults
@@ -21,14 +21,16 @@ type Fault struct {
 	Args  []int64
 }
 
-// longest bounds the times of a fault that is read from a file, so that sums of them cannot
-// overflow. shortest bounds the period of a repeated fault, so that a run makes progress.
+// longest is the upper bound of the times of a fault that is read from a file; it prevents
+// sums from overflowing. shortest is the lower bound of the period of a repeated fault, so
+// that a run makes progress.
 const (
 	longest  = int64(100 * MaxFor)
 	shortest = int64(message.MinInterval)
 )
 
-// Fate is what happens to a message other than to arrive once after the Delay of its link.
+// Fate describes how the delivery of a message differs from a single arrival after the
+// Delay of its link.
 type Fate struct {
 	Link, Nth    int // the message's number on this link, from 1
 	Lost, Twice  bool
@@ -37,17 +39,17 @@ type Fate struct {
 
 func (f Fate) isPlain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
 
-// limitTo limits a fate to what a calm link can do. In a shrunk run a number may belong to
-// a message that is sent after the faults have ended.
+// limitTo limits a fate to what a calm link can do. In a shrunk run, the number of a fate
+// may belong to a message that is sent after the faults have ended.
 func (f Fate) limitTo(l Link) Fate {
-	const most = 40 // times the mean: no draw is ever that late
+	const most = 40 // multiple of the mean that no draw ever reaches
 	f.Lost, f.Twice, f.Again = false, false, 0
 	f.Extra = min(f.Extra, most*int64(l.Jitter/time.Microsecond))
 	return f
 }
 
-// recording holds the random decisions made during one run: written while they are drawn,
-// or read instead of drawing.
+// recording holds the random decisions made during one run: it is written while they are
+// drawn, or read instead of drawing them.
 type recording struct {
 	writing   bool // record
 	replaying bool

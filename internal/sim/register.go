@@ -4,16 +4,16 @@ package sim
 
 import "github.com/athena-go/athena/member"
 
-// write is a write of a leader to the register: the token of its authority, the leader, and
-// a sequence number.
+// write is a leader's write to the register: the token of its authority, the leader, and a
+// sequence number.
 type write struct {
 	token  uint64 // 0 for none
 	writer member.Identity
 	seq    uint64
 }
 
-// register is a store outside the cluster that leaders write to, as applications do. It
-// compares tokens, so that a late write of a former leader has no effect.
+// register is external storage that leaders write to, as applications do. It compares
+// tokens, so that a late write of a former leader has no effect.
 type register struct {
 	last     write
 	seq      uint64
@@ -32,7 +32,7 @@ func (r *register) acceptWrite(w write) bool {
 	return true
 }
 
-// nextWrite returns the write that a process would make now.
+// nextWrite returns the next write of a process.
 func (c *Cluster) nextWrite(p *process) write {
 	a := &c.check.auth[p.index]
 	if a.version == 0 || a.until <= c.now {
@@ -43,7 +43,7 @@ func (c *Cluster) nextWrite(p *process) write {
 }
 
 // writeRegister makes a process with authority write after each step. The register must
-// accept the write, and only one process may write with a token.
+// accept the write, and no two processes may write with the same token.
 func (c *Cluster) writeRegister(p *process) {
 	if c.check.auth[p.index].version == 0 {
 		return
@@ -53,8 +53,8 @@ func (c *Cluster) writeRegister(p *process) {
 	}
 }
 
-// finishWrite completes the write that a process was about to make when it was paused, without
-// checking its lease again. The register may refuse it.
+// finishWrite completes the write that a process was about to make when it was paused. The
+// process does not check its lease again, so the register may refuse the write.
 func (c *Cluster) finishWrite(p *process) {
 	w := p.pendingWrite
 	p.pendingWrite = write{}

@@ -14,19 +14,20 @@ import (
 )
 
 // Replay is a recorded run: its plan, each fault, and the fate of each message that was not
-// simply delivered. It does not depend on what the simulator would draw from the seed, except
-// for jitter, clocks and identifiers inside the machines.
+// delivered normally. It does not depend on what the simulator would draw from the seed,
+// except for jitter, clocks and identifiers inside the machines.
 type Replay struct {
-	// Note describes where the run is from.
+	// Note describes the origin of the run.
 	Note string
-	// Invariant is the broken invariant, which must break again while the run is shrunk.
+	// Invariant is the invariant that the run breaks. Shrinking keeps only runs that break
+	// it too.
 	Invariant string
 	Plan      Plan
 	Faults    []Fault
 	Fates     []Fate
 }
 
-// replayFormat is incremented with every change of the meaning of a file.
+// replayFormat is incremented whenever the meaning of a file changes.
 const replayFormat = 1
 
 // Format returns the contents of a replay file.
@@ -100,7 +101,7 @@ func ParseReplay(content []byte) (Replay, error) {
 	return f.Replay, nil
 }
 
-// checkPlan returns an error for a plan from a file that cannot be run.
+// checkPlan returns an error if a plan that was read from a file cannot be run.
 func (p Plan) checkPlan() error {
 	s := p.Setup
 	among := func(list []int) bool {
@@ -109,7 +110,7 @@ func (p Plan) checkPlan() error {
 	if err := s.Timings.Validate(); err != nil {
 		return err
 	}
-	// Beyond these bounds a run takes hours and shows nothing.
+	// Beyond these bounds a run takes hours without showing anything new.
 	t := s.Timings
 	longest := max(t.TTLTimeout, t.RetryInterval)
 	network := []time.Duration{s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}

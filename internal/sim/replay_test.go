@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestReplayRepeatsARun: a recorded run that is formatted and parsed gives the same run.
+// TestReplayRepeatsARun checks that a recorded run repeats after it was formatted and
+// parsed.
 func TestReplayRepeatsARun(t *testing.T) {
 	for seed := range uint64(40) {
 		want := Run(Options{Seed: seed})
@@ -73,8 +74,8 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestShrinkKeepsWhatIsNeeded: of many faults, two faults and one lost message are needed and
-// remain.
+// TestShrinkKeepsWhatIsNeeded checks that shrinking keeps only the two faults and the lost
+// message that the failure needs.
 func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	_, r := Capture(Options{Seed: 12, Size: 5})
 	r.Invariant = "I0"
@@ -104,8 +105,8 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestReplayOfOddTimes: times from a file that would stop a run or dominate it are refused or
-// have no effect.
+// TestReplayOfOddTimes checks that a file cannot contain times that make a run endless or
+// very long: they are refused or have no effect.
 func TestReplayOfOddTimes(t *testing.T) {
 	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
 	for name, change := range map[string]func(*Replay){
@@ -143,8 +144,8 @@ func TestReplayOfOddTimes(t *testing.T) {
 	}
 }
 
-// TestInvariantsAreKnown checks that a replay file may name just the invariants that the checkers
-// report.
+// TestInvariantsAreKnown checks that a replay file may name exactly the invariants that the
+// checkers report.
 func TestInvariantsAreKnown(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -170,7 +171,8 @@ func TestInvariantsAreKnown(t *testing.T) {
 	}
 }
 
-// TestRegress repeats every run that once failed, with the core as it was or with a planted bug.
+// TestRegress repeats every run that once failed, either with an older core or with a
+// planted bug.
 func TestRegress(t *testing.T) {
 	files, err := filepath.Glob("testdata/regress/*.json")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 type Result struct {
 	Options  Options      // with Size and For as drawn
 	Faults   Faults       // classes that could happen
-	Happened [classes]int // how often each class did
+	Happened [classes]int // how often faults of each class happened
 	Timings  string
 
 	Steps    int
 	Virtual  time.Duration // global time that passed
 	Messages Messages
 	Versions int // leaders chosen
-	Changes  int // of the process with authority
+	Changes  int // how often authority passed to another process
 	// Gap is the shortest time between the end of one leader's authority and the start
 	// of the next one's. It is negative if authority never moved, or if Void is set.
 	Gap time.Duration
@@ -31,21 +31,21 @@ type Result struct {
 	// refused because a later leader had written.
 	Writes, Fenced int
 
-	// Void is the reason why the invariants between nodes ceased to hold, which only
-	// memory stores allow; empty if they held to the end.
+	// Void is the reason why the invariants between nodes need no longer hold, which
+	// happens only with memory stores. It is empty if they must hold to the end.
 	Void string
-	// Hopeless is the reason why no leader was demanded after the faults; empty if one
-	// was.
+	// Hopeless is the reason why the run does not require a leader after the faults. It is
+	// empty if a leader was required.
 	Hopeless string
 	// Measures lists the durations measured after the heal, with their bounds.
 	Measures []Measure
-	Cover    Cover // rules reached, by the classes of faults that had happened
+	Cover    Cover // rules reached, with the classes of faults that had happened
 
-	Violation *Violation // nil when all is well
-	Hash      uint64     // of everything that happened
+	Violation *Violation // nil if no invariant broke
+	Hash      uint64     // hash of everything that happened
 
-	read   bool // the run is from a Replay: the seed alone gives another run
-	timely bool // of a Replay in which the network delivers every message on time
+	read   bool // the run was read from a Replay, so the seed alone gives another run
+	timely bool // the run was read from a Replay in which the network delivers every message on time
 }
 
 // Measure is a measured duration and the bound that protocol.md section 11 gives for 99 of
@@ -58,7 +58,7 @@ type Measure struct {
 	Expected bool // the bound is the simulator's own, not one of section 11
 }
 
-// String returns a summary, one line for each fact.
+// String returns a summary, one fact per line.
 func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: N=%d, %d steps in %v, %d versions, %d changes of leader, faults: %v",
@@ -79,7 +79,7 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// listFaults lists the faults that happened. Those that were possible are Faults.
+// listFaults lists the faults that happened, whereas Faults lists those that could happen.
 func (r Result) listFaults() string {
 	n := r.Happened
 	n[Loss.index()], n[Duplication.index()] = r.Messages.Lost, r.Messages.Duplicated
@@ -157,7 +157,7 @@ type epilogue int
 
 const (
 	quiet    epilogue = iota // no faults
-	disturb                  // a minority has faults
+	disturb                  // a minority of the members has faults
 	failover                 // the leader crashes
 	cutOff                   // the leader is isolated and reconnected
 	depart                   // leadership is handed over and a member leaves
@@ -169,7 +169,7 @@ type judge struct {
 	c        *Cluster
 	x        *chaos
 	rand     *rand.Rand
-	orders   *rand.Rand // for the actions of operators
+	orders   *rand.Rand
 	hopeless string
 	measures []Measure
 }
@@ -189,7 +189,7 @@ func (j *judge) judgeRun() {
 		return
 	}
 	j.recordMeasure("leader after faults", start, 2*t.LeaderTimeout+drained)
-	// L2: one leader, every node active within 2 x TTLTimeout + 5 RetryInterval.
+	// L2: one leader and every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
 		j.noteFailure("L2", "not all are active under one leader %v after the heal", limit)
@@ -206,16 +206,16 @@ func (j *judge) judgeRun() {
 	}
 }
 
-// leaderLimit is the bound of invariant L1. If TTLTimeout is at most LeaderTimeout,
-// 2 x TTLTimeout is too short for the longest path: a founding that loses its leader and
-// is completed by another proposer.
+// leaderLimit is the time that invariant L1 allows. If TTLTimeout is at most LeaderTimeout,
+// 2 x TTLTimeout is too short for the longest path: a founding that loses its leader and is
+// completed by another proposer.
 func (j *judge) leaderLimit() time.Duration {
 	t := j.c.setup.Timings
 	return max(2*t.TTLTimeout, 2*t.LeaderTimeout+5*t.RetryInterval)
 }
 
 // noteFailure records a violation of a liveness invariant unless no cluster could satisfy
-// it: a leader may have given a seat away just before the new owner went down.
+// it, for example because a leader gave a seat away just before the new owner went down.
 func (j *judge) noteFailure(invariant, format string, args ...any) {
 	if j.c.check.void != "" {
 		return
@@ -225,8 +225,8 @@ func (j *judge) noteFailure(invariant, format string, args ...any) {
 	}
 }
 
-// healAll ends all faults and starts all processes but a few. A twin stops unless it has
-// taken the seat.
+// healAll ends all faults and starts all processes except a few. Of a process and its twin,
+// only the one with the seat keeps running.
 func (j *judge) healAll() {
 	c, r := j.c, j.rand
 	c.noteRun(Phase, "faults end")
@@ -248,9 +248,9 @@ func (j *judge) healAll() {
 		// The leader may still hold a seat for the stopped process.
 		c.RunFor(3 * c.setup.Timings.RetryInterval)
 	}
-	// Delayed messages are faults until they have arrived.
+	// Delayed messages count as faults until they have arrived.
 	c.RunFor(time.Duration(max(c.queue.lastMessageTime()-c.now, 0)) + 1)
-	// Restart processes that are leaving or have another configuration.
+	// Restart processes that are leaving or have a different configuration.
 	for i, p := range c.procs {
 		other := !p.misfit.isZero() || p.cfg.Timings != c.setup.Timings
 		if p.isStarted() && (p.leaving || other) {
@@ -278,8 +278,8 @@ func (j *judge) waitWhile(is func(*process) bool) {
 	}
 }
 
-// tryLeaveDown leaves a process down if the others can form a cluster without it: a quorum of
-// voters is up, and a seed for nodes that know no other member.
+// tryLeaveDown leaves a process down if the others can form a cluster without it: a quorum
+// of voters is up, and so is a seed, which nodes that know no other member need.
 func (j *judge) tryLeaveDown(i int) {
 	p := j.c.procs[i]
 	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {
@@ -292,7 +292,7 @@ func (j *judge) tryLeaveDown(i int) {
 	}
 }
 
-// hasVote reports whether a process is a voter in the newest state.
+// hasVote reports whether a process is a voter in the newest held state.
 func (c *Cluster) hasVote(p *process) bool {
 	var newest member.State
 	for _, o := range c.procs {
@@ -314,12 +314,12 @@ func (j *judge) recordMeasure(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, false})
 }
 
-// recordExpected measures a duration that section 11 does not bound.
+// recordExpected measures a duration for which section 11 gives no bound.
 func (j *judge) recordExpected(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, true})
 }
 
-// hasWaiting reports whether a process is up without a seat.
+// hasWaiting reports whether a running process has no seat.
 func (c *Cluster) hasWaiting() bool {
 	l := c.Leader()
 	return l >= 0 && slices.ContainsFunc(c.procs, func(p *process) bool {
@@ -351,7 +351,7 @@ func (j *judge) runEpilogue() {
 		what = quiet // every voter is needed
 	}
 	if c.procs[c.Leader()].drained && what == disturb {
-		what = quiet // it hands over to a returning member that is not drained
+		what = quiet // the leader hands over to a returning member that is not drained
 	}
 	switch what {
 	case disturb:
@@ -368,7 +368,7 @@ func (j *judge) runEpilogue() {
 }
 
 // checkSteady checks invariant L3 for the duration d: the leader stays quorate, and its
-// present followers stay active and follow it, except the weak ones.
+// current followers, except the weak ones, stay active and follow it.
 func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	c := j.c
 	leader := c.Leader()
@@ -392,7 +392,7 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 		return
 	}
 	if c.procs[leader].drained && len(j.listSuccessors(leader)) > 0 {
-		return // It hands over to a member that has just got its seat.
+		return // The leader hands over to a member that has just got its seat.
 	}
 	if lost() {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)

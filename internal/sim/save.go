@@ -14,24 +14,25 @@ import (
 // its step has no visible effect. The zero SlowSave takes no time.
 type SlowSave struct {
 	Takes time.Duration
-	// Written means that a crash before the end leaves the new store, not the old one.
+	// Written means that a crash during the save leaves the new store, not the old one.
 	Written bool
-	// TimersFirst means that the process then handles due timers before queued input.
+	// TimersFirst means that after the save the process handles due timers before queued
+	// input.
 	TimersFirst bool
 }
 
-// step is the output of a call of a machine and how much of it takes effect.
+// step is the output of a call to a machine, and the part of it that takes effect.
 type step struct {
 	out   statemachine.Output
-	sent  int  // number of messages sent
-	crash bool // the process crashes after them
+	sent  int  // number of messages that are sent
+	crash bool // whether the process crashes after sending them
 }
 
-// save is a step whose save is under way.
+// save is a step that is being saved.
 type save struct {
 	SlowSave
 	step  step
-	ended bool // it ended while the process was paused
+	ended bool // the save ended while the process was paused
 }
 
 // takesInput reports whether a process takes input.
@@ -56,7 +57,8 @@ func (c *Cluster) beginSave(p *process, s step, slow SlowSave) {
 	})
 }
 
-// endSave lets a saved step take effect, once the process is not paused.
+// endSave ends a save. The step takes effect now or, if the process is paused, when it
+// resumes.
 func (c *Cluster) endSave(p *process) {
 	v := p.saving
 	if p.paused {
@@ -82,7 +84,7 @@ func (c *Cluster) handleQueued(p *process, timersFirst bool) {
 	c.advanceMachine(p)
 }
 
-// replaceStore replaces the contents of a process's store.
+// replaceStore replaces the contents of the store of a process.
 func (c *Cluster) replaceStore(p *process, d paxos.Durable) {
 	old := p.store
 	p.store = d

@@ -32,8 +32,8 @@ func saving(t *testing.T, s SlowSave, record func(Record)) (c *Cluster, who int)
 	return c, who
 }
 
-// TestSlowSaveHidesItsStep: until a save ends, the process sends nothing, takes no input, and has
-// its old store.
+// TestSlowSaveHidesItsStep checks that until a save ends, the process sends nothing, takes
+// no input, and keeps its old store.
 func TestSlowSaveHidesItsStep(t *testing.T) {
 	var happened []Record
 	c, who := saving(t, SlowSave{}, func(r Record) { happened = append(happened, r) })
@@ -64,7 +64,8 @@ func TestSlowSaveHidesItsStep(t *testing.T) {
 	sound(t, c)
 }
 
-// TestCrashInASave leaves the old store or the new one.
+// TestCrashInASave checks that a crash during a save leaves either the old store or the new
+// one.
 func TestCrashInASave(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		c, who := saving(t, SlowSave{Written: written}, nil)
@@ -83,8 +84,8 @@ func TestCrashInASave(t *testing.T) {
 	}
 }
 
-// TestPauseInASave: a process that is paused when its save ends continues when it is resumed, and
-// one that is resumed earlier continues when the save ends.
+// TestPauseInASave checks that a process that is paused during a save continues when the
+// save has ended and the process is resumed, in either order.
 func TestPauseInASave(t *testing.T) {
 	for _, freeze := range []func(*Cluster, int){(*Cluster).Pause, (*Cluster).Suspend} {
 		for _, d := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
@@ -111,7 +112,8 @@ func TestPauseInASave(t *testing.T) {
 	}
 }
 
-// TestRefusalWaitsForASave: a machine is not called for a refused connection while it saves.
+// TestRefusalWaitsForASave checks that a machine does not learn of a refused connection
+// during a save.
 func TestRefusalWaitsForASave(t *testing.T) {
 	c, who := saving(t, SlowSave{}, nil)
 	leader := c.Leader()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Shrink reduces a failed run: fewer faults and processes, less time, a simpler network, while
-// the same invariant breaks. It repeats runs for up to budget of real time and returns the
-// smallest failed run that it found.
+// Shrink reduces a failed run: fewer faults and processes, less time, a simpler network, as
+// long as the same invariant breaks. It repeats runs until budget has passed in real time,
+// and returns the smallest failed run.
 func Shrink(r Replay, budget time.Duration) Replay {
 	breaks := func(r Replay) (string, time.Duration) {
 		if v := Reproduce(r, nil).Violation; v != nil {
@@ -48,7 +48,7 @@ func (s *shrinker) tryCandidate(r Replay) bool {
 	return true
 }
 
-// shrinkRun repeats all reductions until none makes the run smaller.
+// shrinkRun repeats all reductions until none of them makes the run smaller.
 func (s *shrinker) shrinkRun() {
 	if !s.tryCandidate(s.best) {
 		return
@@ -63,7 +63,7 @@ func (s *shrinker) shrinkRun() {
 	}
 }
 
-// runWeight measures how much a reader has to read.
+// runWeight estimates how hard a run is to read.
 func (s *shrinker) runWeight() int {
 	n := 100*len(s.best.Faults) + len(s.best.Fates) + 100*s.best.Plan.Setup.Processes
 	for _, f := range s.best.Faults {
@@ -72,8 +72,8 @@ func (s *shrinker) runWeight() int {
 	return n
 }
 
-// dropParts removes parts of a list of n entries: halves, then smaller parts, then single
-// entries. without returns the best run so far without a part.
+// dropParts removes parts of a list of n entries: first halves, then smaller parts, then
+// single entries. without returns the best run so far without the given part.
 func (s *shrinker) dropParts(n func() int, without func(from, to int) Replay) {
 	for part := n(); part > 0 && !s.isOutOfTime(); part /= 2 {
 		for i := 0; i < n() && !s.isOutOfTime(); {
@@ -101,7 +101,7 @@ func (s *shrinker) dropFates() {
 	})
 }
 
-// dropPairs restores links that need not be cut.
+// dropPairs restores links that do not have to be cut.
 func (s *shrinker) dropPairs() {
 	for i := 0; i < len(s.best.Faults); i++ {
 		if s.best.Faults[i].Class&(Cuts|Partitions|Topologies) == 0 {

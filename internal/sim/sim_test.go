@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestSeedsAreClean is the check for every change: at least 500 runs, each with another cluster
-// and other faults.
+// TestSeedsAreClean runs with every change: at least 500 runs, each with a different
+// cluster and different faults.
 func TestSeedsAreClean(t *testing.T) {
 	s := Sweeping{Options: Options{Seed: 1}, Runs: 600}
 	if testing.Short() {
@@ -28,7 +28,7 @@ func TestSeedsAreClean(t *testing.T) {
 	if r.Runs != s.Runs && len(r.Failed) < MaxFailures {
 		t.Errorf("did %d runs, want %d", r.Runs, s.Runs)
 	}
-	// Runs without checks would be clean too.
+	// Runs without checks would pass too.
 	if r.Changes < r.Runs/4 || r.Versions < r.Runs {
 		t.Errorf("%d leaders and %d changes in %d runs: the faults do too little",
 			r.Versions, r.Changes, r.Runs)
@@ -46,9 +46,8 @@ func TestSeedsAreClean(t *testing.T) {
 	}
 }
 
-// rare lists rules that few of the runs of TestSeedsAreClean reach, so that not every class of
-// faults can precede them. Here each must be reached after any fault, in make swarm after every
-// one.
+// rare lists rules that few runs of TestSeedsAreClean reach. This test only requires that some
+// run reaches them; make swarm requires runs that reach them after a fault of each class.
 var rare = []rule{
 	rule(message.ReasonEarlierRun), rule(message.ReasonOldIncarnation),
 	rule(message.ReasonHoldsState), rule(message.ReasonNotMember),
@@ -63,7 +62,7 @@ var rare = []rule{
 	ruleTraces + rule(statemachine.NewRun), ruleFenced,
 }
 
-// covered fails for an empty cell of the table of rules and faults.
+// covered fails the test if a cell of the table of rules and faults is empty.
 func covered(t *testing.T, table Table) {
 	t.Helper()
 	for r := range rules {
@@ -104,13 +103,13 @@ func TestElectionsAreFast(t *testing.T) {
 			t.Errorf("%s: the 99th percentile is %.2f of its bound", name, got)
 		}
 	}
-	// 1.05 x LeaderTimeout, in parts of that bound, in the tightest profile.
+	// This is 1.05 x LeaderTimeout as a fraction of that bound in the tightest profile.
 	if got := quantile(r.Measures["leader after a crash"], 0.5); got > 0.76 {
 		t.Errorf("leader after a crash: the median is %.2f of the bound, want at most 0.76", got)
 	}
 }
 
-// TestSameSeedSameRun: a run is a function of its seed (A20).
+// TestSameSeedSameRun checks that a run is a function of its seed (A20).
 func TestSameSeedSameRun(t *testing.T) {
 	for seed := range uint64(20) {
 		a, b := Run(Options{Seed: seed}), Run(Options{Seed: seed})
@@ -126,8 +125,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsWhatWasDrawn: the size and duration in a result, given as options, give the same
-// run.
+// TestReplayKeepsWhatWasDrawn checks that the options in a result, with the size and
+// duration that were drawn, repeat the run.
 func TestReplayKeepsWhatWasDrawn(t *testing.T) {
 	for seed := range uint64(20) {
 		a := Run(Options{Seed: seed})

@@ -9,10 +9,11 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// waitStep is the interval at which the rest of a wait before a start is saved.
+// waitStep is the interval at which a waiting process saves the rest of its wait.
 const waitStep = 100 * time.Millisecond
 
-// startWait is the wait of a started process until the promises of its last run expire.
+// startWait is the wait of a started process until the promises of its last run have
+// expired.
 type startWait struct {
 	timings message.Timings
 	left    time.Duration
@@ -21,8 +22,8 @@ type startWait struct {
 // isStarted reports whether a process is up or waits before its run.
 func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 
-// startWaiting starts the wait before a run, if the process owes one, and reports whether it
-// does. A cluster of one owes nothing.
+// startWaiting starts the wait before a run if one is due, and reports whether it is. A
+// cluster of one never waits.
 func (c *Cluster) startWaiting(p *process) bool {
 	cfg := p.nextConfig()
 	left := p.owed.Wait(cfg.Timings)

@@ -13,9 +13,10 @@ import (
 // stay selects the processes that are not restarted.
 type stay struct{ leader, owner bool }
 
-// regrouped forms a cluster, makes a process that does not lead acquire a record, and restarts
-// the others, a majority, with other timings, and repeatedly during their wait. The cluster then
-// has time to elect a leader, while processes request the record.
+// regrouped forms a cluster and makes a process that does not lead acquire a record. It
+// restarts the processes that who does not select, a majority, with other timings, and again
+// during their wait if again is positive. The cluster then has time to elect a leader while
+// processes request the record.
 func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Duration) {
 	t.Helper()
 	s := steady(3)
@@ -55,21 +56,21 @@ func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Dur
 	}
 }
 
-// lease returns timings with another LeaseTimeout and the same HoldTimeout.
+// lease returns timings with the given LeaseTimeout and the usual HoldTimeout.
 func lease(d time.Duration) message.Timings {
 	t := fast()
 	t.LeaseTimeout, t.TTLTimeout = d, t.LeaderTimeout
 	return t
 }
 
-// TestShorterLeaseIsWaitedFor: protocol.md section 5. A leader keeps its timings while two of
-// three restart with a shorter LeaseTimeout.
+// TestShorterLeaseIsWaitedFor tests protocol.md section 5. A leader keeps its timings while
+// two of three restart with a shorter LeaseTimeout.
 func TestShorterLeaseIsWaitedFor(t *testing.T) {
 	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 0)
 }
 
-// TestShorterHoldIsWaitedFor: protocol.md section 10. The owner of a record keeps its timings
-// while two of three restart with a shorter HoldTimeout.
+// TestShorterHoldIsWaitedFor tests protocol.md section 10. The owner of a record keeps its
+// timings while two of three restart with a shorter HoldTimeout.
 func TestShorterHoldIsWaitedFor(t *testing.T) {
 	old, next := fast(), fast()
 	old.LeaseTimeout, next.LeaseTimeout = 2*time.Second, 2*time.Second
@@ -77,8 +78,9 @@ func TestShorterHoldIsWaitedFor(t *testing.T) {
 	regrouped(t, old, next, stay{owner: true}, 0)
 }
 
-// TestShorterTimingsAddUp: protocol.md section 10. The leader stays too, and extends the record of
-// the owner while it has authority by the acknowledgements of all three.
+// TestShorterTimingsAddUp tests protocol.md section 10. The leader keeps its timings too,
+// and extends the record of the owner while the acknowledgements of all three give it
+// authority.
 func TestShorterTimingsAddUp(t *testing.T) {
 	old, next := fast(), fast()
 	old.LeaseTimeout, next.LeaseTimeout = 10*time.Second, 2*time.Second
@@ -86,8 +88,8 @@ func TestShorterTimingsAddUp(t *testing.T) {
 	regrouped(t, old, next, stay{leader: true, owner: true}, 0)
 }
 
-// TestSecondRestartOwesTheRest: protocol.md section 5. As TestShorterLeaseIsWaitedFor, but each of
-// the two restarts again during the wait.
+// TestSecondRestartOwesTheRest is TestShorterLeaseIsWaitedFor, except that each of the two
+// processes restarts again during its wait.
 func TestSecondRestartOwesTheRest(t *testing.T) {
 	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 250*time.Millisecond)
 }

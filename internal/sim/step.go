@@ -139,8 +139,8 @@ func (c *Cluster) noteStopped(p *process, err error) {
 	}
 }
 
-// hasTwin reports whether another process has run at this address, or an earlier run of p had
-// a higher incarnation, so that its late messages look like those of a later run.
+// hasTwin reports whether another process has run at this address, or an earlier run of p
+// had a higher incarnation. Late messages may then seem to come from a later run of p.
 func (c *Cluster) hasTwin(p *process) bool {
 	if p.clockSetBack {
 		return true
@@ -156,7 +156,7 @@ func (c *Cluster) hasTwin(p *process) bool {
 // sendMessage sends a message over the simulated network.
 func (c *Cluster) sendMessage(p *process, m message.Message) {
 	c.check.checkSent(p, m)
-	// Answers to record requests are exempt: the requests may have been queued.
+	// Answers to record requests are exempt: the recipient may have queued the requests.
 	if m.Body.Kind() != message.KindRecordResponse &&
 		p.sent.isFlood(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
 		c.check.noteViolation("flood",

@@ -10,13 +10,13 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// storeHistory is what a store has saved so far. It survives the loss of the store.
+// storeHistory is what a store has ever saved. It is kept if the store is lost.
 type storeHistory struct {
-	granted paxos.ID      // highest proposal granted in either stage
+	granted paxos.ID      // highest proposal granted in either stage of an election
 	held    member.Number // newest state saved
 }
 
-// value is what was accepted under one ballot, with the stores that accepted it.
+// value is the value of one ballot, with the stores that accepted it.
 type value struct {
 	accepted paxos.Accepted
 	digest   uint64
@@ -33,7 +33,7 @@ func (k *checker) historyOf(v member.Voter) *storeHistory {
 	return l
 }
 
-// checkStored checks a save: nothing durable may be reverted.
+// checkStored checks a save: it must not revert anything durable.
 func (k *checker) checkStored(p *process, old paxos.Durable) {
 	d := p.store
 	k.stores[p.index] = d
@@ -57,7 +57,8 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	}
 }
 
-// checkStoredPromise checks that a promise only grows until a state of its version is held.
+// checkStoredPromise checks that a promise is not lowered before a state of its version is
+// held.
 func (k *checker) checkStoredPromise(p *process, old, d paxos.Durable) {
 	switch n := d.Promised.Compare(old.Promised); {
 	case n < 0 && old.Promised.Version > d.Held.Version:
@@ -68,8 +69,8 @@ func (k *checker) checkStoredPromise(p *process, old, d paxos.Durable) {
 	}
 }
 
-// checkStoredVote checks that an accepted value only grows, is not below the promise, and is
-// not built on an older state than the voter holds.
+// checkStoredVote checks that an accepted value is not replaced by an older one, is not
+// below the promise, and is not built on an older state than the voter holds.
 func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	a := d.Accepted
 	switch n := a.ID.Compare(old.Accepted.ID); {
@@ -95,8 +96,8 @@ func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	}
 }
 
-// checkStoredState checks that held states only grow, and that none is below the version that the
-// node is bound to.
+// checkStoredState checks that a held state is not replaced by an older one, and is not
+// below the version that the node is bound to.
 func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
 	switch {
@@ -154,8 +155,8 @@ func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 	}
 }
 
-// hasMajority reports whether a value has a quorum of formal votes, counting the voters of
-// its base. A founding needs M members of any roster and a majority of the seeds.
+// hasMajority reports whether a value has a quorum of formal votes, counting only voters of
+// its base. A founding needs votes of M nodes, including a majority of the seeds.
 func (k *checker) hasMajority(v *value) bool {
 	if v.accepted.Base.IsZero() {
 		return k.wonFounding(v)
@@ -214,8 +215,8 @@ func (k *checker) noteChosen(v *value) {
 	}
 }
 
-// checkInitialState checks the state in which a chosen leader starts: its base with the
-// candidate active and the incarnations of voters raised (protocol.md section 6).
+// checkInitialState checks the state in which a chosen leader starts: it is its base, with
+// the candidate active and the incarnations of voters raised (protocol.md section 6).
 func (k *checker) checkInitialState(a paxos.Accepted) {
 	s := a.State
 	if s.Number != (member.Number{Version: a.ID.Version}) {

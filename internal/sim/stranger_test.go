@@ -10,7 +10,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// stranger is a process that knows the secret and the id of the cluster, but is not a member.
+// stranger is a process that knows the secret and the id of the cluster but is not a
+// member.
 var stranger = member.Identity{
 	Address: member.Address{Host: "stranger", Port: 7000},
 	StoreID: member.StoreID{0xee}, Incarnation: 1,
@@ -74,8 +75,8 @@ func frames(held member.State, leader member.Member) map[string]message.Message 
 	}
 }
 
-// TestStrangersDoNoHarm: protocol.md section 3. No single message of a stranger, to the leader or
-// to a follower, changes the leader or its version.
+// TestStrangersDoNoHarm tests protocol.md section 3. No single message of a stranger, to
+// the leader or to a follower, changes the leader or its version.
 func TestStrangersDoNoHarm(t *testing.T) {
 	held := member.State{}
 	for name := range frames(held, member.Member{}) {
@@ -100,8 +101,9 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	}
 }
 
-// TestAForgedValueIsNotAdopted: protocol.md section 6, 4. A voter that accepted an invented value,
-// because it came from the address of a member that is down, does not spread it.
+// TestAForgedValueIsNotAdopted tests protocol.md section 6, step 4. A voter accepts an
+// invented value because it comes from the address of a member that is down. The value must
+// not spread.
 func TestAForgedValueIsNotAdopted(t *testing.T) {
 	c := formed(t, steady(3))
 	l := c.Leader()

@@ -17,14 +17,16 @@ const MaxFailures = 20
 
 // Sweeping selects the runs of a sweep.
 type Sweeping struct {
-	Options Options // of every run, with the first seed
+	Options Options // options of every run; Seed is the first seed
 	Runs    int     // number of consecutive seeds
-	// Budget ends the sweep when it has used that much CPU time on all cores together;
-	// 0 means no limit.
+	// Budget is the CPU time, summed over all cores, after which the sweep ends; 0 means no
+	// limit.
 	Budget time.Duration
-	// Failures ends the sweep after that many failed runs; 0 means MaxFailures.
+	// Failures is the number of failed runs after which the sweep ends; 0 means
+	// MaxFailures.
 	Failures int
-	// Progress is called for every result, in any order, never concurrently. It may be nil.
+	// Progress is called with every result, in any order but never concurrently. It may be
+	// nil.
 	Progress func(Result)
 }
 
@@ -35,22 +37,22 @@ type Report struct {
 	Steps    int
 	Virtual  time.Duration
 	Real     time.Duration
-	Busy     time.Duration // CPU time on all cores together
+	Busy     time.Duration // CPU time, summed over all cores
 	Messages Messages
 	Versions int
 	Changes  int
 	Happened [classes]int
-	Writes   int // accepted by the fenced register
+	Writes   int // writes that the fenced register accepted
 	Fenced   int // refused by it
 	Cover    Table
-	Gap      time.Duration // the smallest gap; negative if there was none
-	Void     int           // runs in which memory stores lost too much
-	Hopeless int           // runs in which no leader was demanded
+	Gap      time.Duration // the shortest gap; negative if there was none
+	Void     int           // runs in which too many memory stores were lost
+	Hopeless int           // runs that did not require a leader
 	Measures map[string][]Measure
-	Failed   []Result // by seed, at most MaxFailures
+	Failed   []Result // sorted by seed, at most MaxFailures
 }
 
-// Sweep runs many seeds on all cores. It blocks until they are done.
+// Sweep runs many seeds on all cores. It blocks until all of them have ended.
 func Sweep(s Sweeping) Report {
 	if s.Failures == 0 || s.Failures > MaxFailures {
 		s.Failures = MaxFailures
@@ -205,7 +207,7 @@ func formatCount(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// formatDuration formats a duration with a useful number of digits.
+// formatDuration formats a duration with a suitable number of digits.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

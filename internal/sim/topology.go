@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// pair is one direction between two processes.
+// pair is the link from one process to another.
 type pair struct{ from, to int }
 
 // packPair encodes a pair as one number for the Args of a Fault.
@@ -28,13 +28,13 @@ func (l pairNames) String() string {
 	return strings.Join(all, ", ")
 }
 
-// inRange reports whether both ends are different processes below n.
+// inRange reports whether the ends are two different processes below n.
 func (p pair) inRange(n int) bool {
 	return p.from != p.to && min(p.from, p.to) >= 0 && max(p.from, p.to) < n
 }
 
-// unlinkedPairs lists the pairs that a topology does not link. order is a permutation of the
-// processes; linked gets positions in it.
+// unlinkedPairs lists the pairs that a topology does not link. order is a permutation of
+// the processes, and linked is called with positions in it.
 func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	var pairs []pair
 	for a := range order {
@@ -60,7 +60,8 @@ func cutBridge(order []int, at int) []pair {
 	})
 }
 
-// cutRing connects each process to just a majority of size, a different one for each.
+// cutRing connects each process to exactly a majority of the size processes, and no two
+// processes to the same majority.
 func cutRing(order []int, size int) []pair {
 	n, reach := len(order), (size/2+1)/2
 	return unlinkedPairs(order, func(a, b int) bool {
@@ -69,13 +70,13 @@ func cutRing(order []int, size int) []pair {
 	})
 }
 
-// cutHub connects the first process to all others and none of those to each other.
+// cutHub connects the first process to all others and none of the others to each other.
 func cutHub(order []int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return a == 0 || b == 0 })
 }
 
-// oneWay keeps the pairs from the first at processes of order, or those to them, so that a cut
-// is one way.
+// oneWay keeps only the pairs from the first at processes of order or only the pairs to
+// them, so that the cut has one direction.
 func oneWay(r *rand.Rand, pairs []pair, order []int, at int) []pair {
 	first := make(map[int]bool)
 	for _, i := range order[:at] {

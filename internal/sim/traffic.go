@@ -8,11 +8,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// checkSent checks a message against what its sender has saved: a crash must not revert
-// anything that was sent (protocol.md section 6, durable).
+// checkSent checks that the sender of a message has saved what the message says, so that a
+// crash cannot revert it (protocol.md section 6, durable).
 func (k *checker) checkSent(p *process, m message.Message) {
 	if p.renewed {
-		return // made by its previous run
+		return // the message is from the previous run
 	}
 	if m.From != p.identity() || m.To == p.cfg.Address {
 		k.noteViolation("sender", "%s is %v, but sends %v to %v as %v",
@@ -52,7 +52,7 @@ func (k *checker) checkSentProposal(p *process, b message.Proposal) {
 		k.noteViolation("sender", "%s proposes %v in another's name", p.cfg.Name, b.ID)
 	}
 	if b.Stage == message.Pre {
-		return // its own vote, if granted, is part of what it saved
+		return // the sender's own vote, if granted, is part of what it saved
 	}
 	c := k.chosen[b.ID.Version]
 	if c != nil && c.digest != b.State.Digest() && b.ID.Compare(c.accepted.ID) > 0 {
@@ -103,7 +103,7 @@ func (k *checker) checkSentState(p *process, s member.State) {
 	}
 }
 
-// checkTrace checks a decision against the votes.
+// checkTrace checks a decision against the recorded votes.
 func (k *checker) checkTrace(p *process, t statemachine.Trace) {
 	if t.Kind == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
 		k.noteBroken("I1", "%s counted a leader for version %d, which was not chosen", p.cfg.Name,

@@ -10,20 +10,20 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// trust is the time during which a process may act as the owner of one record, in global time.
-// A paused process keeps it, as it keeps authority.
+// trust is the period during which a process may act as the owner of one record, in global
+// time. A paused process keeps it, as it keeps authority.
 type trust struct {
-	token member.Token // zero while it has none
-	until int64        // its end; kept after it has passed
+	token member.Token // zero if it has none
+	until int64        // the end; kept after it has passed
 }
 
-// grant is a token and the run that trusted a record by it.
+// grant is a token and the run that trusted a record with it.
 type grant struct {
 	token member.Token
 	by    member.Identity
 }
 
-// setting is a change of a key, by its token.
+// setting identifies a change of a key by its token.
 type setting struct {
 	key   string
 	token member.Token
@@ -32,25 +32,27 @@ type setting struct {
 // trusts is the trust of all processes, by key.
 type trusts struct {
 	of     map[string][]trust
-	tokens map[string]grant // the greatest that was trusted
-	set    map[setting]bool // changes that were confirmed to requests
-	// unsure is the time until which nothing is promised of a process whose clock stopped,
-	// because it does not know how late it is. If it led, unsureOf applies to all, because
-	// it extended holds without authority.
+	tokens map[string]grant // the greatest token that was trusted, by key
+	set    map[setting]bool // changes confirmed by answers to requests
+	// unsure is the time, by process, until which nothing is checked because the clock of
+	// the process stopped and the process does not know how late it is. If such a process
+	// led, unsureOf is that time for all processes, because the leader may extend holds
+	// without authority.
 	unsure   []int64
 	unsureOf int64 // all
-	asleep   int   // number of leaders whose clocks stand still
+	asleep   int   // number of leaders whose clocks are stopped
 }
 
-// holding is the trust in one record that package cluster shows.
+// holding is the trust in one record as package cluster shows it.
 type holding struct {
 	token member.Token
 	until time.Time
 }
 
-// checkHoldings checks invariant I10 on what package cluster would show after a step. A holding
-// begins when the machine trusts the record, since an application may ask at any time. It is
-// updated only by a step that reports a change or an answer, or that moves the end of trust.
+// checkHoldings checks invariant I10 on what package cluster would show after a step. A
+// holding begins when the machine trusts the record, because an application may ask at any
+// time. Afterwards it is updated only by a step that reports a change or an answer, or that
+// moves the end of the trust.
 func (k *checker) checkHoldings(p *process, keys []string, out statemachine.Output) {
 	now, until := p.clock.at(k.now), p.machine.TrustsUntil()
 	follows := out.Changed || len(out.Answers) > 0 || !until.Equal(p.trustsUntil)
@@ -83,7 +85,8 @@ func (k *checker) trustOf(p int, key string) *trust {
 	return &t.of[key][p]
 }
 
-// noteSet records a change that was confirmed to a request: no two have the same token.
+// noteSet records a change that an answer confirmed, and checks that no two changes have
+// the same token.
 func (k *checker) noteSet(p *process, r message.RecordRequest, token member.Token) {
 	for _, c := range r.Changes {
 		if c.Drop {
@@ -104,8 +107,9 @@ func (k *checker) endRecordTrust(p int, key string) {
 	}
 }
 
-// checkTrusted records that a process trusts a record until a global time. Overlapping trust of
-// two processes, or a token that is not greater than an earlier one, breaks invariant I10.
+// checkTrusted records that a process trusts a record until a global time. Overlapping
+// trust of two processes, or a token that is not greater than an earlier one, violates
+// invariant I10.
 func (k *checker) checkTrusted(p *process, key string, token member.Token, until int64) {
 	mine := k.trustOf(p.index, key)
 	gained := mine.token != token || mine.until <= k.now
@@ -145,8 +149,9 @@ func (k *checker) noteAsleep(p int, leads bool) {
 	}
 }
 
-// noteAwake records that the clock of a process started again. Its own trust ends within a
-// hold. If it led, it extends others for some leases, and they trust for a hold after that.
+// noteAwake records that the clock of a process started again. Its own trust ends within
+// one HoldTimeout. If it led, it may extend the trust of others for up to two leases, and
+// that trust then lasts for one HoldTimeout.
 func (k *checker) noteAwake(now int64, p int, led bool, t message.Timings) {
 	k.now = now
 	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestStoppedLeaderEndsItsAuthority: protocol.md section 5, a clock that stood still. A leader
-// that was stopped with its clock trusts its lease until its wall clock is set forward, and then
-// trusts nothing from before.
+// TestStoppedLeaderEndsItsAuthority tests protocol.md section 5 (a clock that stood still).
+// A leader that was suspended with its clock trusts its lease until its wall clock is set
+// forward. It then trusts nothing from before the suspension.
 func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		c := formed(t, steady(3))
@@ -48,13 +48,13 @@ func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 	}
 }
 
-// TestStepOfTheWallClockCostsALeaderAnInterval: the leader is quorate again as soon as new stamps
-// are echoed, in the same version.
+// TestStepOfTheWallClockCostsALeaderAnInterval checks that the leader is quorate again, in
+// the same version, as soon as its new stamps are echoed.
 func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()
 	version := c.Authority(leader)
-	c.RunFor(time.Minute) // longer than a leader without a lease stays leader
+	c.RunFor(time.Minute) // longer than a leader without a lease remains leader
 	c.SetForward(leader)
 	lost := func() bool { return c.Authority(leader) == 0 }
 	interval := c.setup.Timings.HeartbeatInterval
@@ -70,8 +70,9 @@ func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	sound(t, c)
 }
 
-// TestStoppedOwnerEndsItsTrust: the same for the owner of a record that another process has
-// acquired meanwhile. The checkers require that it no longer trusts the record.
+// TestStoppedOwnerEndsItsTrust is the same test for the owner of a record that another
+// process has acquired meanwhile. The checkers require that the old owner no longer trusts
+// the record.
 func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	c := formed(t, steady(3))
 	_, owner, other := owned(t, c)
@@ -92,14 +93,15 @@ func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestSupportOutlastsAStepOfTheWallClock: a voter keeps its promise. All messages from and to the
-// leader are lost, and its host refuses connections, so that its voters doubt it immediately.
+// TestSupportOutlastsAStepOfTheWallClock checks that a voter keeps its promise when its
+// wall clock is set forward. All messages from and to the leader are lost, and its host
+// refuses connections, so that its voters suspect it immediately.
 func TestSupportOutlastsAStepOfTheWallClock(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()
 	c.setup.Rejects = []int{leader}
 	c.Lose = func(from, to int, _ message.Kind) bool { return from == leader || to == leader }
-	c.RunFor(10 * time.Millisecond) // messages under way have arrived
+	c.RunFor(10 * time.Millisecond) // messages in flight have arrived
 	for i := range 3 {
 		if i != leader {
 			c.SetForward(i)

@@ -12,12 +12,13 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// These runs were written for one planted bug each (package mutants), because seeds do not find
-// them.
+// Each of these runs was written for one planted bug (package mutants) that random runs do
+// not find.
 
-// TestLeaderThatAcceptsStepsDown: protocol.md section 6, 5. The lease of a leader has ended,
-// because the echo of one voter is late, and the leader accepts another one. The echo then
-// arrives and must not give it authority beside that one.
+// TestLeaderThatAcceptsStepsDown tests protocol.md section 6, step 5. The lease of a leader
+// has ended because the echo of one voter is late, and the leader accepts another leader.
+// The echo then arrives; it must not give the old leader authority at the same time as the
+// new one.
 func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -39,14 +40,15 @@ func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	}
 }
 
-// TestFormalVoteRegardsSupport: protocol.md section 6, 5. A voter promises and then supports the
-// old leader again. The formal proposal arrives after that, while the lease runs.
+// TestFormalVoteRegardsSupport tests protocol.md section 6, step 5. A voter promises its
+// vote and then supports the old leader again. The formal proposal arrives later, during
+// the lease of that leader.
 func TestFormalVoteRegardsSupport(t *testing.T) {
 	formalAfterSupport(t, func(*Cluster, int) {})
 }
 
-// TestFormalVoteWaitsAfterAStart: protocol.md section 6, 5. The same, but the voter restarts and
-// does not remember the lease.
+// TestFormalVoteWaitsAfterAStart is TestFormalVoteRegardsSupport, except that the voter
+// restarts and does not remember the lease.
 func TestFormalVoteWaitsAfterAStart(t *testing.T) {
 	formalAfterSupport(t, (*Cluster).Restart)
 }
@@ -61,7 +63,7 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	old := c.Leader()
 	others := []int{(old + 1) % 3, (old + 2) % 3}
 	c.RunFor(10 * beat)
-	// The old leader is mute, so that the others miss it. It is then connected again, so that
+	// The old leader is mute until the others miss it. It is then reconnected, so that
 	// their proposal and its stamps cross.
 	for _, o := range others {
 		c.CutOneWay(old, o)
@@ -109,16 +111,16 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	sound(t, c)
 }
 
-// TestVotersThatHoldNothingTakeTheState: protocol.md section 6, 3. Two voters accept the founding
-// of a third and hear no more of it until it asks them for version 2. It then loses its store.
-// Their promises must not outlive the state.
+// TestVotersThatHoldNothingTakeTheState tests protocol.md section 6, step 3. Two voters
+// accept the founding of a third node and hear nothing more from it until it asks them to
+// vote for version 2. It then loses its store. Their promises must not outlive the state.
 func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	c := NewCluster(steady(3))
 	founder := 2 // the greatest address
 	for i := range 3 {
 		c.Start(i)
 	}
-	// All three take part.
+	// All three take part in the founding.
 	c.Lose = func(_, _ int, k message.Kind) bool { return k == message.KindProposal }
 	if !c.RunUntil(time.Minute, func() bool { return len(c.View(founder).Members) == 3 }) {
 		t.Fatalf("they do not meet%s", c.Describe())
@@ -151,9 +153,9 @@ func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	sound(t, c)
 }
 
-// TestProvisionalLeaderStopsNoElection: protocol.md section 4. A seed that was alone for long leads
-// provisionally and does not stand for election. When it meets the other voter again, that one is
-// elected.
+// TestProvisionalLeaderStopsNoElection tests protocol.md section 4. A seed that was
+// isolated for a long time leads provisionally and does not stand for election. When it
+// reaches the other voter again, that voter is elected.
 func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{0}
@@ -165,7 +167,7 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	if !c.RunUntil(ttl, func() bool { return c.Leader() == 2 && c.Settled() }) {
 		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
-	// Its queries get no answers, so that it does not stand itself.
+	// Its queries get no answers, so that it does not stand for election.
 	c.Lose = func(from, _ int, k message.Kind) bool {
 		return from == 0 && k == message.KindLeaderStatusQuery
 	}
@@ -183,10 +185,10 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	sound(t, c)
 }
 
-// TestFounderWithoutAVoteShowsItsState: protocol.md section 4. A founder loses its store when the
-// others have accepted its proposal. It returns and completes that founding without their
-// knowledge: it holds a state in which its earlier run has the vote. The others hold nothing and
-// cannot found a cluster without it.
+// TestFounderWithoutAVoteShowsItsState tests protocol.md section 4. A founder loses its
+// store after the others have accepted its proposal. It returns and completes that founding
+// without their knowledge, so it holds a state in which its earlier run has the vote. The
+// others hold nothing and cannot found a cluster without it.
 func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{1, 2}
@@ -216,10 +218,10 @@ func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLapseBeforeAnEchoIsNoticed: protocol.md section 5, end of the lease. The echo of the only
-// other voter is late and arrives at a leader that was paused while its lease ended, before the
-// leader's timer. A member that was silent all that time must not be removed as if the leader's
-// authority had not been interrupted.
+// TestLapseBeforeAnEchoIsNoticed tests protocol.md section 5 (end of the lease). The leader
+// is paused while its lease ends. The late echo of the only other voter then reaches it
+// before its timer fires. Because its authority was interrupted, it must not remove a
+// member that was silent during all that time.
 func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -240,14 +242,14 @@ func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnLeaderFreesAFollower: protocol.md section 5, support. A leader that lost its lease
-// regains it by echoes that a follower sent before it missed that leader. A late message of an
-// earlier leader's hand-over then arrives: it must not free the follower, which would otherwise
-// help to elect another leader beside the first.
+// TestOnlyItsOwnLeaderFreesAFollower tests protocol.md section 5 (support). A leader that
+// lost its lease regains it from echoes that a follower sent before it missed that leader.
+// A late message about the hand-over of an earlier leader then arrives. It must not release
+// the follower, which would otherwise help to elect a second leader.
 func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	s := steady(3)
 	s.Link.Unordered = true
-	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long it stamps unheard acks
+	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long it sends stamps without receiving acks
 	c := formed(t, s)
 	tm := s.Timings
 	before := c.Leader()
@@ -261,8 +263,8 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == leader && c.Settled() }) {
 		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
-	// The follower hears its leader without a lease until it misses a healthy one. Just before
-	// that its echoes arrive, and nothing more from the leader.
+	// The follower hears its leader, which has no lease, until it misses a healthy leader.
+	// Just before that, its echoes arrive, and the leader falls silent.
 	heard := farewell - tm.HeartbeatInterval/5 // when the echoes arrive
 	c.RunFor(heard - tm.LeaderTimeout - message.LeaseMargin(tm.LeaseTimeout) +
 		tm.HeartbeatInterval*7/5 - c.Now())
@@ -282,12 +284,13 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	sound(t, c)
 }
 
-// TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart: protocol.md section 5, restart. A voter
-// restarts, cut off from the leader that it acknowledged a moment ago. A late message of
-// version 1's leader about its hand-over then arrives. The wait is for the lease of a later
-// version, so it must not end; otherwise the voter elects another leader beside that lease.
+// TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart tests protocol.md section 5 (restart). A
+// voter restarts, cut off from the leader that it has just acknowledged. A late message
+// about the hand-over of version 1's leader then arrives. It must not end the wait, which
+// is for the lease of a later version; otherwise the voter elects another leader during
+// that lease.
 func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
-	for _, handsBack := range []bool{false, true} { // then the late message is from the same leader
+	for _, handsBack := range []bool{false, true} { // so that the late message is from the same leader
 		s := steady(3)
 		s.Link.Unordered = true
 		c := formed(t, s)
@@ -316,7 +319,7 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 		c.Cut(leader, voter)
 		c.RunFor(message.LeaseMargin(tm.LeaseTimeout))
 		sound(t, c)
-		// The others elect one of them in the end.
+		// The others eventually elect one of themselves.
 		replaced := func() bool { return c.Leader() == rival || c.Leader() == voter }
 		if !c.RunUntil(2*tm.LeaderTimeout, replaced) {
 			t.Fatalf("no leader of the other two%s", c.Describe())
@@ -325,10 +328,11 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 	}
 }
 
-// TestAForgottenClusterStaysForgotten: protocol.md section 3, another cluster. Four of five lose
-// their cluster and found another one, led by the same address. The fifth was cut off and returns
-// with more revisions of that version than the leader made. It must stay outside: as the newest
-// state, its own would be adopted at the next election, and its voters are gone.
+// TestAForgottenClusterStaysForgotten tests protocol.md section 3 (another cluster). Four
+// of five nodes lose their cluster and found another one, with a leader at the same
+// address. The fifth was cut off and returns with a later revision of that version than the
+// new leader has. It must stay outside: otherwise its state would be adopted as the newest
+// one at the next election, although its voters are gone.
 func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	s := steady(5)
 	s.Seeds = []int{0, 1, 2}
@@ -347,7 +351,7 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 			c.procs[i].store = paxos.Durable{}
 		}
 	}
-	// The checker expects one cluster, and here another begins.
+	// The checker expects one cluster, but a second one begins here.
 	check := newChecker(s.Size, c.check.seeds, len(c.procs))
 	c.check, c.register = check, register{}
 	for i := range 4 {
@@ -380,10 +384,10 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	}
 }
 
-// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly: protocol.md section 5, restart. A seed was
-// alone so long that it leads provisionally. A voter restarts, is cut off from the leader whose
-// lease it extended a moment before, and follows that seed. It must still wait before it votes
-// for the seed.
+// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly tests protocol.md section 5 (restart). A
+// seed was isolated for so long that it leads provisionally. A voter restarts, is cut off
+// from the leader whose lease it has just extended, and follows the seed. It must still
+// wait before it votes for the seed.
 func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -410,10 +414,10 @@ func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	}
 }
 
-// TestProvisionalStatesAreNotHeld: protocol.md section 5, commit. A seed leads provisionally and is
-// then chosen for the same version in the same run: its provisional state 1.2 and its chosen state
-// 1.2 have the same names. A late keep-alive that shows the former must not count as holding the
-// latter.
+// TestProvisionalStatesAreNotHeld tests protocol.md section 5 (commit). A seed leads
+// provisionally and is then chosen for the same version in the same run, so that its
+// provisional and its chosen state 1.2 have the same number. A late keep-alive with the
+// former must not count as holding the latter.
 func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	var late item
 	s := steady(3)
@@ -447,9 +451,10 @@ func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestARunThatJoinsAgainDropsItsProposal: protocol.md section 3, restarts. A voter proposes, is
-// refused a place because its leader knows its incarnation, and joins again with a higher one. The
-// votes for its earlier proposal then arrive: they are for a run that is over.
+// TestARunThatJoinsAgainDropsItsProposal tests protocol.md section 3 (restarts). A voter
+// proposes, is refused a seat because the leader already knows its incarnation, and joins
+// again with a higher one. The votes for its earlier proposal then arrive; they belong to a
+// run that has ended.
 func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	c := formed(t, steady(3))
 	l := c.Leader()

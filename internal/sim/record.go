@@ -17,7 +17,7 @@ type RecordKind uint8
 const (
 	Started      RecordKind = iota + 1 // a process started
 	Crashed                            // a process died
-	Waiting                            // a process waits until the promises of its last run have expired
+	Waiting                            // a process waits for its earlier promises to expire
 	Ended                              // a process stopped by itself
 	DiskLost                           // a store was lost
 	Paused                             // a process froze

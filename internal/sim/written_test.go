@@ -249,7 +249,7 @@ func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	s := steady(3)
 	s.Link.Unordered = true
-	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long it sends stamps without receiving acks
+	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long it stamps without getting acks
 	c := formed(t, s)
 	tm := s.Timings
 	before := c.Leader()

@@ -2,8 +2,8 @@
 
 package mutants
 
-// durable lists the mutants of section 6, durable, and of the other rules that keep states in
-// order.
+// durable lists the mutants of section 6 (durable), and of the other rules about the order
+// of states.
 var durable = []Mutant{
 	{
 		Name: "promise-dropped-early",

@@ -2,7 +2,7 @@
 
 package mutants
 
-// election lists the mutants of section 6: votes, and what they bind to.
+// election lists the mutants of section 6: votes, and the promises that come with them.
 var election = []Mutant{
 	{
 		Name: "promise-below",

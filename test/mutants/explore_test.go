@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// byEveryOrder lists the bugs for which package explore finds a shortest path to the violation:
-// those in votes and values, which do not involve clocks.
+// byEveryOrder lists the bugs for which package explore finds a shortest path to the
+// violation: those about votes and values, which do not involve clocks.
 var byEveryOrder = []string{
 	"promise-below", "promise-not-kept", "accept-below", "accepted-not-kept", "accepted-not-shown",
 	"value-not-adopted", "last-value-adopted", "dead-value-replaced",
@@ -39,7 +39,8 @@ func TestMutantsAreExplored(t *testing.T) {
 	}
 }
 
-// explored runs the explorer with a mutant, on whole machines or on package paxos alone.
+// explored runs the explorer with a mutant, either on whole machines or on package paxos
+// alone.
 func explored(t *testing.T, m Mutant, alone bool) (found catch, took time.Duration) {
 	t.Helper()
 	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"), fmt.Sprintf("-paxos=%v", alone))

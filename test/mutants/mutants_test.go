@@ -34,7 +34,7 @@ var (
 // root is the folder of the module.
 const root = "../.."
 
-// apply returns the changed files of a mutant, by their paths in the module.
+// apply returns the changed files of a mutant, by path in the module.
 func apply(t *testing.T, m Mutant) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -66,8 +66,8 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutantsAreCaught builds the simulator with each bug. It takes some seconds for each, so
-// it needs -mutants or -mutant NAME.
+// TestMutantsAreCaught builds the simulator with each bug. Each takes some seconds, so the
+// test needs -mutants or -mutant NAME.
 func TestMutantsAreCaught(t *testing.T) {
 	if !*all && *one == "" {
 		t.Skip("run with -mutants: it takes minutes")
@@ -126,7 +126,8 @@ func writeTable(t *testing.T, rows []string) {
 	}
 }
 
-// TestTableNamesEveryMutant: the table has just the mutants of Table, with their rules.
+// TestTableNamesEveryMutant checks that the table lists exactly the mutants of Table, with
+// their rules.
 func TestTableNamesEveryMutant(t *testing.T) {
 	_, rows, _ := split(t)
 	for _, m := range Table() {
@@ -140,7 +141,8 @@ func TestTableNamesEveryMutant(t *testing.T) {
 	}
 }
 
-// overlay writes the changed files of a mutant and returns the path for -overlay.
+// overlay writes the changed files of a mutant and returns the path of the file for
+// -overlay.
 func overlay(t *testing.T, m Mutant) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +180,8 @@ func build(t *testing.T, m Mutant, command string) string {
 	return bin
 }
 
-// runs runs a command built with a mutant, which is caught if the exit code is 1.
+// runs runs a command built with a mutant. An exit code of 1 means that the mutant is
+// caught.
 func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 	t.Helper()
 	b, err := command.CombinedOutput()
@@ -205,9 +208,9 @@ func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 // violation matches a broken invariant in the output of a failed test.
 var violation = regexp.MustCompile(`\b([IL][1-9][0-9]?) at [0-9ms.]+: [^\n]*`)
 
-// hunt catches a mutant with its test or its kept run, or else with the explorer if that finds
-// it, or else with seeds, until one fails that does not fail without the mutant. It also
-// returns the CPU time on all cores of the last such search.
+// hunt catches a mutant with its test or its stored run, with the explorer if it is listed
+// in byEveryOrder, or by running seeds until one fails only with the mutant. It also
+// returns the CPU time of the search, summed over all cores.
 func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	if m.Test != "" {
@@ -240,19 +243,19 @@ func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	return kept, took
 }
 
-// file returns the path of the run that is kept for a mutant.
+// file returns the path of the stored run of a mutant.
 func (m Mutant) file() string {
 	return filepath.Join(root, "internal/sim/testdata/regress", m.Name+".json")
 }
 
-// noteForm is the note of a kept run that a seed found. The note of a hand-written run begins
-// with byHand.
+// noteForm is the format of the note of a stored run that was found with a seed. The note
+// of a hand-written run begins with byHand.
 const (
 	noteForm = "seed %d, found after %f s with the mutant "
 	byHand   = "by hand"
 )
 
-// again repeats the kept run, if there is one.
+// again repeats the stored run, if there is one.
 func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration) {
 	t.Helper()
 	content, err := os.ReadFile(m.file())
@@ -283,7 +286,7 @@ func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration)
 	return found, time.Duration(seconds * float64(time.Second))
 }
 
-// shrink shrinks and keeps the run that caught a mutant, unless the small run also fails
+// shrink shrinks and stores the run that caught a mutant, unless the shrunk run also fails
 // without the mutant.
 func shrink(t *testing.T, m Mutant, bin string, found catch, took time.Duration) {
 	t.Helper()
@@ -308,7 +311,7 @@ func shrink(t *testing.T, m Mutant, bin string, found catch, took time.Duration)
 	}
 }
 
-// start runs the simulator of a mutant.
+// start runs the simulator built with a mutant.
 func start(t *testing.T, bin string, args ...string) (out string, took time.Duration) {
 	t.Helper()
 	run := exec.Command(bin, args...)
@@ -320,7 +323,7 @@ func start(t *testing.T, bin string, args ...string) (out string, took time.Dura
 	return string(b), run.ProcessState.UserTime() + run.ProcessState.SystemTime()
 }
 
-// catch is the violation that the first failed run reports, if any. Seed 0 means a hand-written
+// catch is the first violation that a mutant caused, if any. Seed 0 means a hand-written
 // run or the explorer.
 type catch struct {
 	seed            uint64
@@ -330,7 +333,7 @@ type catch struct {
 
 func (c catch) String() string { return fmt.Sprintf("%s: %.120s", c.run(), c.text) }
 
-// run returns the name of the run in the table.
+// run returns how the table names the run.
 func (c catch) run() string {
 	switch {
 	case c.every:

@@ -2,7 +2,7 @@
 
 package mutants
 
-// records lists the mutants of section 10: trust in records.
+// records lists the mutants of section 10, about trust in records.
 var records = []Mutant{
 	{
 		Name: "answered-before-committed",

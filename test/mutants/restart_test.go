@@ -2,7 +2,8 @@
 
 package mutants
 
-// restart lists the mutants of what a run must wait for after the last one (sections 5 and 10).
+// restart lists the mutants of the rules about the wait after a restart (sections 5 and
+// 10).
 var restart = []Mutant{
 	{
 		Name: "shorter-lease-at-once",

@@ -4,12 +4,12 @@ package mutants
 
 import "slices"
 
-// Mutant is a planted bug.
+// Mutant describes a bug to be planted.
 type Mutant struct {
 	Name  string
 	Rule  string // the broken rule, with its section of protocol.md
 	Edits []Edit // several if the rule is implemented in several places
-	Test  string // test in package sim written for it; if empty, runs catch it
+	Test  string // test in package sim written for it; if empty, runs of seeds catch it
 }
 
 // Edit replaces a text in a file.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// minSize and maxSize bound the cluster: with one node there is nothing to order, and with more
-// than three the states do not fit into memory.
+// minSize and maxSize bound the cluster: one node has no events to order, and the states of
+// more than three nodes do not fit into memory.
 const (
 	minSize = 2
 	maxSize = 3
@@ -17,15 +17,15 @@ const (
 // Options bounds the search.
 type Options struct {
 	Size     int // N, 2 or 3
-	Attempts int // number of proposals of all nodes together
+	Attempts int // number of proposals, summed over all nodes
 	Crashes  int
-	// Refusals delivers refusals of votes too. Without them a refused proposer waits as if
-	// they were lost.
+	// Refusals means that refused votes are delivered too. Otherwise they are lost, and the
+	// proposer waits.
 	Refusals bool
-	// Paxos explores paxos.Proposer and paxos.Acceptor alone. No rule that protects a live
-	// leader then keeps a node from proposing or voting.
+	// Paxos selects paxos.Proposer and paxos.Acceptor alone, without the rules that keep a
+	// node from proposing or voting while a leader is alive.
 	Paxos  bool
-	States int // the largest number of states to visit; 0 means no limit
+	States int // largest number of states to visit; 0 means no limit
 }
 
 // Result describes the explored states.
@@ -33,11 +33,11 @@ type Result struct {
 	States      int // of the cluster
 	Transitions int // steps between states
 	Depth       int // number of steps to the farthest state
-	Elections   int // transitions in which a leader was chosen
+	Elections   int // number of transitions in which a leader was chosen
 	Machines    int // number of states of single nodes
 	Events      int // number of different events
 	Complete    bool
-	// Violation is the first broken invariant with a shortest path to it, or nil.
+	// Violation is the first violation that was found, with a shortest path to it, or nil.
 	Violation *Violation
 }
 
@@ -61,7 +61,7 @@ type position struct {
 	crashes  uint8
 }
 
-// origin is the step by which a position was first reached.
+// origin is the step that first reached a position.
 type origin struct {
 	from int32
 	node int8
@@ -71,7 +71,7 @@ type origin struct {
 const (
 	timerFires = -1
 	crashes    = -2
-	lateEvents = -3 // minus the event: it arrives after the leader was missed
+	lateEvents = -3 // lateEvents minus an event: it arrives after its receiver missed the leader
 )
 
 // explorer is a search.
@@ -85,7 +85,7 @@ type explorer struct {
 	result       Result
 }
 
-// Run explores breadth first, so that a violation comes with a shortest path.
+// Run searches breadth first, so that the path to a violation is a shortest one.
 func Run(opt Options) (Result, error) {
 	if opt.Size < minSize || opt.Size > maxSize {
 		return Result{}, fmt.Errorf("explore: Size %d, want %d to %d", opt.Size, minSize, maxSize)
@@ -115,9 +115,9 @@ func newExplorer(opt Options) *explorer {
 	return x
 }
 
-// exploreAll takes every step from every position. It reports whether it completed.
+// exploreAll takes every step from every position. It reports whether the search completed.
 func (x *explorer) exploreAll() bool {
-	level := len(x.positions) // the first position one step farther
+	level := len(x.positions) // index of the first position of the next depth
 	for i := 0; i < len(x.positions); i++ {
 		if i == level {
 			level = len(x.positions)
@@ -148,7 +148,7 @@ func (x *explorer) exploreAll() bool {
 	return true
 }
 
-// takeStep takes one step of node n from position i.
+// takeStep lets node n take one step from position i.
 func (x *explorer) takeStep(i, n int, by int32, e *effect) {
 	p := x.positions[i]
 	if x.result.Violation != nil || e.isIdle(p.at[n]) ||
@@ -172,7 +172,7 @@ func (x *explorer) takeStep(i, n int, by int32, e *effect) {
 }
 
 // applyEffect applies an effect to a position. It removes events that can no longer have an
-// effect, so that positions that differ only in them are equal.
+// effect, so that positions that differ only in such events are equal.
 func (x *explorer) applyEffect(p *position, n int, e *effect) error {
 	p.at[n] = e.next
 	p.attempts += uint8(e.attempts)

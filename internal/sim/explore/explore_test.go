@@ -9,12 +9,12 @@ import (
 	"github.com/athena-go/athena/internal/sim/explore"
 )
 
-// Every order of events, losses, duplications and crashes in an election of three nodes keeps the
-// invariants, for whole machines and for package paxos alone.
+// No order of events, losses, duplications and crashes in an election of three nodes breaks
+// an invariant, for whole machines and for package paxos alone.
 func TestEveryOrderOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		opt explore.Options
-		min int // least number of states; fewer means that some are not explored
+		min int // minimum number of states; fewer means that some were not explored
 	}{
 		{explore.Options{Size: 2, Attempts: 3, Crashes: 1}, 1000},
 		{explore.Options{Size: 3, Attempts: 2, Crashes: 1}, 40_000},
@@ -54,7 +54,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	}
 }
 
-// A limit ends a search, and the result reports that it is incomplete.
+// A search that reaches its limit ends, and its result is marked as incomplete.
 func TestLimitOfStates(t *testing.T) {
 	r, err := explore.Run(explore.Options{Size: 3, Attempts: 3, States: 1000})
 	if err != nil || r.Complete || r.States < 1000 || r.States > 2000 {

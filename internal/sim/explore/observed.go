@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// observed is what an outside observer knows and no node may remember: which leaders were chosen
-// and what was committed.
+// observed is what an outside observer knows even if no node remembers it: which leaders
+// were chosen and what was committed.
 type observed struct {
-	chosen    string // the choices as a string, for comparison
+	chosen    string // the choices as a string, for comparisons
 	choices   []choice
 	committed uint64 // newest version held by a quorum
 }
@@ -31,7 +31,6 @@ type observedKey struct {
 	committed uint64
 }
 
-// observations interns values of observed.
 type observations struct {
 	all   []observed
 	known map[observedKey]int32
@@ -52,8 +51,8 @@ func (p *observations) numberOf(next observed) int32 {
 	return i
 }
 
-// observeEvent returns what is observed when an event is sent from p: an announcement means that
-// its sender counted a quorum of formal votes.
+// observeEvent returns what has been observed once an event is sent from p. An announcement
+// means that its sender counted a quorum of formal votes.
 func (x *explorer) observeEvent(p position, event int32, elections *int) int32 {
 	b, ok := x.events[event].msg.Body.(message.LeaderElected)
 	if !ok {
@@ -70,7 +69,7 @@ func (x *explorer) observeEvent(p position, event int32, elections *int) int32 {
 	return x.observations.numberOf(next)
 }
 
-// checkPosition checks the invariants of a position and records what is committed there.
+// checkPosition checks the invariants of a position and records what is committed in it.
 func (x *explorer) checkPosition(p *position) error {
 	now := x.observations.all[p.observed]
 	for i, c := range now.choices {
@@ -100,7 +99,7 @@ func (x *explorer) checkPosition(p *position) error {
 	return nil
 }
 
-// describeMessage describes an event briefly.
+// describeMessage returns a short description of an event.
 func describeMessage(m message.Message) string {
 	text := fmt.Sprintf("%s from %s", m.Body.Kind(), m.From)
 	switch b := m.Body.(type) {

@@ -14,18 +14,19 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A machine cannot be copied or compared, and needs neither to run. Reflection over all fields
-// does both here, so that a new field is neither shared between states nor ignored in a
-// comparison.
+// Machines have no methods to copy or compare them, because only the explorer needs that.
+// This file uses reflection over all fields, so that a new field is neither shared between
+// states nor ignored in a comparison.
 
-// sharedTypes are types that no step changes in place, so that copies can share them.
+// sharedTypes are types whose values no step changes in place, so that copies can share
+// them.
 var sharedTypes = map[reflect.Type]bool{
 	reflect.TypeFor[statemachine.Config](): true,
 	reflect.TypeFor[member.Roster]():       true,
 	reflect.TypeFor[time.Time]():           true,
 }
 
-// ignoredTypes are types that do not affect what a machine does, apart from when.
+// ignoredTypes are types that affect only when a machine acts, not what it does.
 var ignoredTypes = map[reflect.Type]bool{
 	reflect.TypeFor[statemachine.Config](): true,
 	reflect.TypeFor[statemachine.Output](): true,
@@ -33,10 +34,10 @@ var ignoredTypes = map[reflect.Type]bool{
 	reflect.TypeFor[*rand.Rand]():          true,
 }
 
-// ignoredFields are fields, by type, that do not matter here: growing waits, what was shown,
-// and flows for which no event arrives.
+// ignoredFields lists fields, by type, that do not matter here: increasing waits, the view
+// last shown, and procedures that get no event in this search.
 var ignoredFields = map[string]bool{
-	"Machine.dirty":     true, // of the last call, like shown
+	"Machine.dirty":     true, // state of the last call, like shown
 	"Machine.shown":     true,
 	"Machine.join":      true,
 	"Machine.follow":    true,
@@ -63,11 +64,12 @@ func (f fields) fieldsOf(t reflect.Type) []int {
 	return list
 }
 
-// keyOf encodes everything in a machine that decides what it does, apart from when.
+// keyOf encodes everything in a machine that determines what it does, but not when.
 func (f fields) keyOf(m machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()
-	// The highest version and round seen matter only if they exceed the next ones anyway.
+	// The highest version and round seen matter only if they exceed those that the node
+	// would use next anyway.
 	seen := v.FieldByName("propose")
 	version := max(d.Held.Version+1, d.Promised.Version, seen.FieldByName("version").Uint())
 	round := max(d.Promised.Ballot.Round, seen.FieldByName("round").Uint())
@@ -75,11 +77,11 @@ func (f fields) keyOf(m machine) string {
 	return string(binary.AppendUvarint(key, round))
 }
 
-// cloneMachine copies a machine with everything that its steps change.
+// cloneMachine copies a machine and everything that its steps may change.
 func cloneMachine(m machine) machine {
 	switch m := m.(type) {
 	case *voter:
-		c := *m // it has no pointers to shared values
+		c := *m // a voter has no pointers to shared values
 		return &c
 	case *statemachine.Machine:
 		c := new(statemachine.Machine)
@@ -90,7 +92,7 @@ func cloneMachine(m machine) machine {
 	panic(fmt.Sprintf("explore: cannot copy a %T", m))
 }
 
-// detachValue gives v its own memory behind every pointer and slice.
+// detachValue replaces every pointer and slice in v by a copy.
 func detachValue(v reflect.Value) {
 	if sharedTypes[v.Type()] {
 		return
@@ -98,7 +100,7 @@ func detachValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[statemachine.Output]() {
-			settableValue(v).SetZero() // the output of the last call; the next call starts empty
+			settableValue(v).SetZero() // output of the last call; the next call starts with an empty one
 			return
 		}
 		for i := range v.NumField() {
@@ -126,13 +128,14 @@ func detachValue(v reflect.Value) {
 	}
 }
 
-// settableValue returns the addressable value v without the restriction of unexported fields.
+// settableValue returns the addressable value v so that it can be set even if it is an
+// unexported field.
 func settableValue(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// appendCanonical appends everything in v that decides the next steps, so that equal bytes mean
-// equal behaviour apart from times.
+// appendCanonical appends everything in v that determines the next steps, so that equal
+// bytes mean equal behaviour except for times.
 func (f fields) appendCanonical(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Bool:

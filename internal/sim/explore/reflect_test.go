@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Steps of a copy do not change the original: after the search each state still has the key under
-// which it was stored.
+// The steps of a copy must not change the original: after the search, each state must still
+// have the key under which it was stored.
 func TestStepsLeaveTheOriginal(t *testing.T) {
 	for _, opt := range []Options{
 		{Size: 2, Attempts: 2, Crashes: 1}, {Size: 3, Attempts: 2, Crashes: 1, Paxos: true},
@@ -25,7 +25,7 @@ func TestStepsLeaveTheOriginal(t *testing.T) {
 	}
 }
 
-// Every field of a machine is compared, except the ignored ones.
+// Every field of a machine must be compared, except the ignored ones.
 func TestEveryFieldIsCompared(t *testing.T) {
 	w := newWorld(Options{Size: 3})
 	m := w.nodes[0].states[0].machine
@@ -44,7 +44,8 @@ func TestEveryFieldIsCompared(t *testing.T) {
 	}
 }
 
-// flip changes the first plain value in v, and reports whether there is one that is compared.
+// flip changes the first plain value in v that is compared, and reports whether there is
+// one.
 func flip(v reflect.Value) bool {
 	if ignoredTypes[v.Type()] {
 		return false
@@ -73,7 +74,7 @@ func flip(v reflect.Value) bool {
 	return true
 }
 
-// A field of a kind that cannot be copied panics.
+// Copying a field of an unknown kind must panic.
 func TestUnknownKindsPanic(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -11,7 +11,7 @@ import (
 type sets struct {
 	members [][]int32 // sorted
 	known   map[string]int32
-	grown   map[[2]int32]int32 // by set and event
+	grown   map[[2]int32]int32 // results of with, by set and event
 	shrunk  map[shrinking]int32
 }
 
@@ -35,7 +35,7 @@ func newSets() sets {
 	}
 }
 
-// with returns the set with an additional event.
+// with returns the set that also contains the event.
 func (s *sets) with(set, event int32) int32 {
 	step := [2]int32{set, event}
 	if next, ok := s.grown[step]; ok {
@@ -49,7 +49,8 @@ func (s *sets) with(set, event int32) int32 {
 	return next
 }
 
-// without returns the set without the events that are dead to a node after a step.
+// without returns the set without the events that can no longer have an effect on a node
+// after a step.
 func (s *sets) without(set int32, by step, dead func(event int32) bool) int32 {
 	key := shrinking{set, by}
 	next, ok := s.shrunk[key]

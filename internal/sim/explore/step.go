@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// deliverEvent returns the effect of an event on its receiver in state at; with late, after the
-// receiver has missed its leader.
+// deliverEvent returns the effect of an event on its receiver in state at. If late is set,
+// the receiver first misses its leader.
 func (w *world) deliverEvent(at, number int32, late bool) *effect {
 	l := w.events[number]
 	s := w.nodes[l.to].states[at]
@@ -36,28 +36,27 @@ func (w *world) deliverEvent(at, number int32, late bool) *effect {
 	return e
 }
 
-// mayBeLate reports whether an event has another effect after its receiver has missed its
-// leader, as a request for a vote has.
+// mayBeLate reports whether the effect of an event changes once its receiver misses its
+// leader. Only requests for votes change.
 func (w *world) mayBeLate(at, number int32) bool {
 	l := w.events[number]
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
 }
 
-// isDead reports whether an event has no effect on its receiver in state at. It then never has
-// one again: promises, accepted values and held states only grow, an abandoned attempt is never
-// resumed, and an ended run never returns.
+// isDead reports whether an event has no effect on its receiver in state at. Such an event
+// never has an effect again: promises, accepted values and held states only grow, an
+// abandoned attempt is never resumed, and an ended run never returns.
 func (w *world) isDead(at, number int32) bool {
 	return w.deliverEvent(at, number, false).isIdle(at) &&
 		!(w.mayBeLate(at, number) && !w.deliverEvent(at, number, true).isIdle(at))
 }
 
-// maxTimers is the number of times that a timer may fire before a node counts as one that never
-// proposes.
+// maxTimers is how often a timer may fire before the node is assumed never to propose.
 const maxTimers = 100
 
 // fireTimer returns the effect of a node's timer in state at: the node leaves its leader,
-// abandons its proposal, and proposes. The others are assumed to miss the leader too; the query
-// for that avoids disturbance and is not needed for safety.
+// abandons its proposal, and makes a new one. The query whether the others miss the leader
+// too is assumed to succeed, because safety does not depend on it.
 func (w *world) fireTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.fired != nil {
@@ -85,7 +84,7 @@ func (w *world) fireTimer(n int, at int32) *effect {
 	return e
 }
 
-// firstRun returns the first run of the node at an address.
+// firstRun returns the identity of the first run of the node at an address.
 func (w *world) firstRun(a member.Address) member.Identity {
 	for _, n := range w.nodes {
 		if n.cfg.Address == a {
@@ -107,7 +106,8 @@ func (w *world) crashNode(n int, at int32) *effect {
 	return s.crashed
 }
 
-// noteEffect adds the output of a call of m to e; before is its durable state before the call.
+// noteEffect adds the output of a call to m to e. before is the durable state of m before
+// the call.
 func (w *world) noteEffect(
 	e *effect, before paxos.Durable, m machine, out statemachine.Output,
 ) {
@@ -128,13 +128,15 @@ func (w *world) noteEffect(
 				e.sent = append(e.sent, w.eventOf(msg, member.Number{}))
 			}
 		case message.LeaderElected:
-			// A proposer is its own first voter, so its base is what it announces.
+			// A proposer votes for its own proposal first, so it announces the base that it
+			// accepted.
 			e.sent = append(e.sent, w.eventOf(msg, before.Accepted.Base))
 		}
 	}
 }
 
-// eventOf returns the number of an event; base is the state that an announced state continues.
+// eventOf returns the number of an event. base is the state on which an announced state is
+// built.
 func (w *world) eventOf(msg message.Message, base member.Number) int32 {
 	key := string(w.fields.appendCanonical(w.fields.appendCanonical(nil, reflect.ValueOf(msg)),
 		reflect.ValueOf(base)))
@@ -153,7 +155,7 @@ func (w *world) eventOf(msg message.Message, base member.Number) int32 {
 	return i
 }
 
-// stepError returns a violation that is visible in a single step (I7 of protocol.md section 11).
+// stepError returns a violation that a single step shows (I7 of protocol.md section 11).
 func stepError(before paxos.Durable, m machine, out statemachine.Output) error {
 	after := m.Durable()
 	switch {

@@ -11,14 +11,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// voter is a node that consists of package paxos alone: an acceptor and a proposer, without
-// leader, lease or clock.
+// voter is a node that consists only of an acceptor and a proposer of package paxos,
+// without a leader, a lease or a clock.
 type voter struct {
 	durable paxos.Durable
 	propose paxos.Proposer
 	self    member.Identity
 	others  []member.Address
-	out     statemachine.Output // of the step under way
+	out     statemachine.Output // output of the current step
 }
 
 func newVoter(cfg statemachine.Config, d paxos.Durable, r member.Roster) *voter {
@@ -94,7 +94,7 @@ func (v *voter) sendProposal() {
 	v.countVote(paxos.Vote{From: v.self, Granted: true, Accepted: own})
 }
 
-// castVote votes on p, or returns the reason to refuse it.
+// castVote votes for p, or returns the reason to refuse it.
 func (v *voter) castVote(p paxos.Proposal) (paxos.Accepted, paxos.Refusal) {
 	a := v.durable.Acceptor
 	var shown paxos.Accepted
@@ -133,7 +133,7 @@ func (v *voter) onVote(from member.Identity, b message.Vote) {
 	})
 }
 
-// countVote counts a vote and takes the resulting step.
+// countVote counts a vote and takes the next step of the proposal, if any.
 func (v *voter) countVote(vote paxos.Vote) {
 	next, why := v.propose.Count(vote)
 	v.propose = next

@@ -13,21 +13,21 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// world interns the states of machines and the events, and caches the effect of each step: most
-// states of the cluster are new combinations of known ones.
+// world interns the states of machines and the events, and caches the effect of each step,
+// because most states of the cluster are combinations of known machine states.
 type world struct {
 	fields fields
 	nodes  []*node
 	events []event
 	known  map[string]int32 // events by content
 	sets   sets
-	// refusals means that refusals of votes are delivered too.
+	// refusals means that refused votes are delivered too.
 	refusals bool
 	// start starts a run of a node.
 	start func(statemachine.Config, paxos.Durable) machine
 }
 
-// machine is the subject: a node as it ships, or the algorithm of package paxos alone.
+// machine is what is explored: a production node, or the algorithm of package paxos alone.
 type machine interface {
 	Step(now time.Time, in message.Message) statemachine.Output
 	Advance(now time.Time) statemachine.Output
@@ -37,7 +37,7 @@ type machine interface {
 	Check() error
 }
 
-// node is one process with all its known states.
+// node is one process, with all states of it that were found.
 type node struct {
 	fields fields
 	cfg    statemachine.Config
@@ -48,39 +48,40 @@ type node struct {
 type state struct {
 	machine machine
 	held    member.Number
-	leads   bool // it leads or follows
-	// Cached effects of an event, of an event after the leader was missed, of the timer,
-	// and of a crash.
+	leads   bool // whether it leads or follows
+	// Cached effects: of an event, of an event after the node missed its leader, of the
+	// timer, and of a crash.
 	taken, takenLate map[int32]*effect
 	fired, crashed   *effect
 }
 
-// event is a message under way.
+// event is a message that was sent.
 type event struct {
 	msg  message.Message
 	to   int
 	base member.Number // the base of the state that a LeaderElected announces
 }
 
-// effect is the result of one step of one node.
+// effect is the result of one step of a node.
 type effect struct {
 	next     int32   // its new state
 	sent     []int32 // events that may arrive from now on
 	attempts int     // number of proposals begun
-	err      error   // a violation within the step
+	err      error   // violation found in the step
 }
 
-// isIdle reports whether a step changes nothing.
+// isIdle reports whether a step changed nothing.
 func (e *effect) isIdle(from int32) bool {
 	return e.next == from && len(e.sent) == 0 && e.err == nil
 }
 
-// constant is a source of randomness that makes every run of a step equal.
+// constant is a source of randomness that makes steps deterministic.
 type constant uint64
 
 func (c constant) Uint64() uint64 { return uint64(c) }
 
-// noTimeout is so long that no node gives up; what would follow is beyond an election.
+// noTimeout is a timeout that never expires: the steps after it are not part of an
+// election.
 const noTimeout = 1000 * time.Hour
 
 func exploredTimings() message.Timings {
@@ -134,8 +135,8 @@ func newWorld(opt Options) *world {
 	return w
 }
 
-// startRun starts a run and completes the wait after a start: a waiting node is equivalent to
-// one that has not restarted yet.
+// startRun starts a run and completes the wait after a start: a node that waits behaves
+// like one that has not restarted yet.
 func startRun(cfg statemachine.Config, d paxos.Durable) machine {
 	epoch := time.Unix(1000, 0)
 	m := statemachine.New(cfg, d, epoch)
@@ -143,7 +144,7 @@ func startRun(cfg statemachine.Config, d paxos.Durable) machine {
 	return m
 }
 
-// addState returns the number of a state, which is new if it differs from all known ones.
+// addState returns the number of the machine's state, and adds the state if it is new.
 func (n *node) addState(m machine) int32 {
 	key := n.fields.keyOf(m)
 	if i, ok := n.known[key]; ok {

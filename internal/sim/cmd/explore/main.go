@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command explore visits every state that a small cluster can reach in an election. It exits
-// with code 1 if an invariant broke.
+// Command explore visits every state that a small cluster can reach in an election. It
+// exits with code 1 if an invariant is violated.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sweep runs seeds of the simulator. It has few dependencies so that it builds quickly
-// with an overlay that plants a bug (package mutants).
+// Command sweep runs seeds of the simulator. It has few dependencies so that package
+// mutants can quickly build it with a planted bug.
 package main
 
 import (

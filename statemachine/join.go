@@ -56,7 +56,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	}
 }
 
-// joiner is a node that asked for a place. One that has to wait is kept until its next request is
+// joiner is a node that asked for a place. If it has to wait, it is kept until its next request is
 // due.
 type joiner struct {
 	member.Member // without a status
@@ -95,7 +95,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	m.send(in.From.Address, answer)
 }
 
-// assignPlace gives j a place if the rules allow it now; otherwise it returns the reason.
+// assignPlace gives j a place if the rules allow it now. Otherwise it returns the reason.
 func (m *Machine) assignPlace(j joiner) message.Reason {
 	r := m.shownState().Roster
 	e, known := r.Find(j.Address)
@@ -135,7 +135,7 @@ func (j joiner) entry(s member.Status) member.Member {
 	return j.Member
 }
 
-// restorePlace handles a node that returns with its store: it keeps its seat and its vote
+// restorePlace handles a node that returns with its store and so keeps its seat and its vote
 // (protocol.md 3).
 func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	if j.Incarnation < e.Incarnation ||
@@ -158,8 +158,8 @@ func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	return message.ReasonNone
 }
 
-// assignProvisional gives j a place under a provisional leader. A leader that holds a roster
-// admits only its members; one that holds none keeps a place for every configured seed
+// assignProvisional gives j a place under a provisional leader. A leader that holds a roster admits
+// only members of that roster; one that holds none keeps a place for every configured seed
 // (protocol.md 4).
 func (m *Machine) assignProvisional(j joiner, known bool) message.Reason {
 	r := m.soft.Roster
@@ -189,17 +189,17 @@ func (m *Machine) missingSeeds() int {
 	return n
 }
 
-// acceptJoiner makes the revision that gives j its place. It sends the acceptance first, so that
-// j knows the sender of the state.
+// acceptJoiner makes the revision that gives j its place. It sends the acceptance first, so that j
+// knows the sender of the state when the state arrives.
 func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
 	m.send(j.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensurePeer(j.Identity)
 	p.heard, p.number = m.now, member.Number{}
 	m.lead.joinedAt = m.now
 	m.changeRoster(r, about)
-	// (S) Records that j lost with an earlier place are not tracked here, so it must show this
+	// (S) Records that j lost with an earlier place are not tracked here, so j must show this
 	// revision before its trust is extended again.
 	p.revoked = m.shownState().Number
-	// (S) An earlier extension may apply to records that it sets in this place.
+	// (S) An earlier extension may still apply to records that j sets in this place.
 	p.extended = m.now
 }

@@ -15,13 +15,13 @@ import (
 
 // Tests for protocol.md 4 up to the founding, one per sentence.
 
-// "A node that holds a state asks all seeds and the members of its roster simultaneously. A
-// node that holds nothing asks the seed with the greatest address", and "if there are at
-// most five seeds, each asks all others simultaneously.".
+// "A node that holds a state asks all seeds and the members of its roster simultaneously. A node
+// that holds nothing asks the seed with the greatest address", and "if there are at most five
+// seeds, each asks all others simultaneously".
 func TestQueriesOfTheFirstRound(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
-		size, seed int // number of nodes, and of seeds among them
+		size, seed int // number of nodes, and how many of them are seeds
 		node       int
 		held       member.State
 		want       []int
@@ -46,7 +46,7 @@ func TestQueriesOfTheFirstRound(t *testing.T) {
 	}
 }
 
-// asked returns the addressees of the queries after a mark.
+// asked returns the nodes to which queries were sent after the first mark messages.
 func (b *bus) asked(mark int) []member.Address {
 	var out []member.Address
 	for _, f := range b.mail(mark, message.KindLeaderQuery) {
@@ -55,7 +55,7 @@ func (b *bus) asked(mark int) []member.Address {
 	return out
 }
 
-// "[...] and, half a RetryInterval later, one more", unless there was an answer. "From the second
+// If no answer arrives, a node asks one more seed after half a RetryInterval. "From the second
 // round on it asks the greatest and further ones simultaneously, others each time."
 func TestAsksOtherSeedsInTurns(t *testing.T) {
 	for _, answered := range []bool{false, true} {
@@ -90,9 +90,9 @@ func TestAsksOtherSeedsInTurns(t *testing.T) {
 	}
 }
 
-// "A seed declares itself also if no other seed answers", of many: it has "asked all others"
-// for a RetryInterval, "half a RetryInterval" after it began, and later where seeds are
-// greater: "half a RetryInterval for each of them but the first".
+// One of many seeds "declares itself also if no other seed answers", after it has asked all others
+// for a RetryInterval. It begins to ask them half a RetryInterval after its first question, and
+// another half later for each greater seed except one.
 func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
 		b := newBus(t, 9, 9)
@@ -101,7 +101,7 @@ func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 			return b.view(seed).Role == member.Provisional
 		})
 		retry := b.timings.RetryInterval
-		// Jitter may delay the next round or its half by this much.
+		// Jitter may delay the next round, or the middle of it, by this much.
 		least := retry + retry/2*time.Duration(halves)
 		if took < least || took > least+retry/2+retry/4 {
 			t.Errorf("n%d: got it after %v, want %v", seed+1, took, least)
@@ -136,8 +136,8 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	}
 }
 
-// Section 5: a provisional leader sends its claim to "the greatest of them and one more,
-// others each time, and to one further for every four that were sent it so".
+// A provisional leader sends its claim "to the greatest of them and one more, others each time, and
+// to one further for every four that were sent it so" (section 5).
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(8)
@@ -194,7 +194,8 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	}
 }
 
-// "As its whole state": an update from a provisional leader is not taken, and never held.
+// A provisional leader sends only whole states: a member drops an update from it, and holds
+// nothing.
 func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -254,7 +255,7 @@ func TestJoinsTheLeaderOfTheBestClaim(t *testing.T) {
 	for i, best := range claims {
 		b := newBus(t, 5, 5)
 		b.start(0)
-		// In any order: a worse claim that arrives later changes nothing.
+		// The order does not matter: a worse claim that arrives later changes nothing.
 		for _, c := range append(slices.Clone(claims[:i+1]), claims[:i]...) {
 			b.hand(b.answer(1, c, member.Number{}))
 		}
@@ -322,10 +323,10 @@ func TestSeedDeclaresItselfWhenNoOtherSeedAnswers(t *testing.T) {
 	}
 }
 
-// "[...] or if it stays leaderless for TTLTimeout."
+// A seed declares itself "if it stays leaderless for TTLTimeout".
 func TestSeedLeaderlessForTTLTimeoutDeclaresItself(t *testing.T) {
 	b := newBus(t, 3, 3)
-	for _, i := range []int{1, 2} { // both greater, and neither may declare itself
+	for _, i := range []int{1, 2} { // the greater seeds, which may not declare themselves
 		b.nodes[i].conf = func(c *statemachine.Config) { c.JoinOnly = true }
 	}
 	b.start(0, 1, 2)
@@ -411,7 +412,7 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 	if len(ack) != 1 || ack[0].Healthy || ack[0].Quorate || !ack[0].Stamp.IsZero() {
 		t.Errorf("got acks %+v, want one without stamp, not healthy, not quorate", ack)
 	}
-	for _, i := range []int{0, 1} { // the leader and its followers
+	for _, i := range []int{0, 1} { // of the leader and its followers
 		c := newBus(t, 5, 5)
 		c.start(0, 1)
 		c.until(time.Minute, "follower of a provisional leader", func() bool {
@@ -442,7 +443,8 @@ func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 	b.proposes(3)
 }
 
-// A node that was answered "no leader" learns of one as soon as there is one, without asking again.
+// A node that was answered "no leader" learns of a leader as soon as there is one, without asking
+// again.
 func TestAskersLearnOfALeaderLater(t *testing.T) {
 	b := newBus(t, 3, 2)
 	b.start(0)
@@ -456,8 +458,8 @@ func TestAskersLearnOfALeaderLater(t *testing.T) {
 	}
 }
 
-// A founder that lost its store completes its founding but has no vote in the state that it holds;
-// voters of that state take it from the founder's query (protocol.md 4).
+// A founder that lost its store completes its founding but has no vote in the state that it then
+// holds. A voter of that state takes it from the founder's query (protocol.md 4).
 func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 	others := state(3, 1, 2, 2)
 	others.Roster = others.Roster[1:]
@@ -514,21 +516,21 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	if got := out.Send[0].From.Incarnation; got != 42 || b.nodes[0].durable.Incarnation != 42 {
 		t.Errorf("joins as run %d, saved %d, want 42", got, b.nodes[0].durable.Incarnation)
 	}
-	// No answer may exhaust the numbers.
+	// No answer may use up the numbers.
 	known.Known = 1 << 62
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
 		t.Errorf("reject with an absurd incarnation: got %q, want nothing", kinds(out.Send))
 	}
 }
 
-// A leader that refused is not asked again in that round, even if others name it, so that refusals
-// and joins do not trigger each other at network speed (section 2).
+// A leader that refused is not asked again in that round, even if other nodes name it. Otherwise
+// refusals and joins could trigger each other at network speed (section 2).
 func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
 	b.hand(b.answer(1, provisional(1, 1), member.Number{}))
 	refused := message.JoinClusterResponse{Reason: message.ReasonHoldsState}
-	for range 3 { // the network may duplicate it
+	for range 3 { // the network may duplicate the refusal
 		if out := b.hand(event(1, provisional(1, 1), refused)); len(out.Send) != 0 {
 			t.Errorf("refused: got %q, want a wait", kinds(out.Send))
 		}
@@ -543,8 +545,8 @@ func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	}
 }
 
-// Of two processes at one address "the other stops with ErrAddressInUse": a run that had its place
-// and is refused in favor of a later one (protocol.md 3).
+// A run that had its place and is refused in favor of a later run "stops with ErrAddressInUse"
+// (protocol.md 3).
 func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 	for known, want := range map[uint64]error{
 		2: statemachine.ErrAddressInUse,
@@ -577,9 +579,8 @@ func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 	}
 }
 
-// A chosen leader that removes this node leaves it without a chosen leader from then on: after
-// TTLTimeout it hears every node (protocol.md 3), because the addresses that it knew may have
-// been replaced.
+// A node that its chosen leader removed is without a chosen leader from then on. After TTLTimeout
+// it trusts every node (protocol.md 3), because the addresses that it knew may have been replaced.
 func TestARemovedMemberHearsEveryNodeAfterTTLTimeout(t *testing.T) {
 	b := aFollower(t, 3)
 	s := state(3, 3, 2, 1)
@@ -599,7 +600,7 @@ func TestARemovedMemberHearsEveryNodeAfterTTLTimeout(t *testing.T) {
 	}
 }
 
-// An asker learns of one leader only, and once, in answer to its last query.
+// An asker is notified of only one leader, once, in answer to its last query.
 func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))
@@ -616,8 +617,8 @@ func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	}
 }
 
-// A seed to which others name a leader waits for it, however long that leader does not answer. It
-// declares itself only if no leader is known.
+// A seed to which others name a leader waits for that leader, however long it does not answer. The
+// seed declares itself only if no leader is known.
 func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	b := newBus(t, 4, 3)
 	b.start(2)
@@ -637,11 +638,11 @@ func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	}
 }
 
-// A seed that holds nothing does not declare itself beside one that holds a state: a cluster
-// exists, and its members elect.
+// A seed that holds nothing does not declare itself while another seed shows a held state: a
+// cluster exists, and its members will elect.
 func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
 	b := newBus(t, 3, 3)
-	b.nodes[0].durable.Held = state(2, 3, 0, 1) // of n1 and n2, which is away
+	b.nodes[0].durable.Held = state(2, 3, 0, 1) // of n1 and n2; n2 is down
 	b.start(0, 2)
 	b.run(b.timings.TTLTimeout - 1)
 	if role := b.view(2).Role; role != member.Seeking {
@@ -649,7 +650,7 @@ func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
 	}
 }
 
-// Two answers of one seed count once.
+// Two answers from one seed count once.
 func TestASeedThatAnswersTwiceCountsOnce(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(2)
@@ -664,7 +665,7 @@ func TestASeedThatAnswersTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-// A leader has a RetryInterval to answer a join, however late in a round it was sent.
+// A leader has a RetryInterval to answer a join request, however late in the round it was sent.
 func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -676,8 +677,8 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 }
 
 // L2: "after a heal with a quorate side, within 4 intervals + 4 round trips". The old leader
-// reaches one member only and learns of its successor there, but its join request is lost. The
-// claims of that leader bring it back after the heal, before the next round does.
+// reaches only one member and learns of its successor from it, but its join request is lost. After
+// the heal the successor's claims make it ask again, before its next round.
 func TestJoinsAgainAfterALostRequest(t *testing.T) {
 	for phase := range 20 {
 		b := newBus(t, 5, 5)

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// sendHeartbeats sends an unasked ack to each member that follows, and the claim to every other
-// seed and member, so that no group of nodes stays isolated (protocol.md 5). It reports whether
-// there is any other node.
+// sendHeartbeats sends an ack to each member that follows, and the claim to every other seed and
+// member, so that no group of nodes stays isolated (protocol.md 5). It reports whether there is any
+// other node.
 func (m *Machine) sendHeartbeats() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.shownState().Roster))
 	var silent []member.Address
@@ -31,10 +31,10 @@ func (m *Machine) sendHeartbeats() bool {
 	return len(to) > 0
 }
 
-// sendClaims sends the claim to silent nodes. A provisional leader sends it to the one with the
-// greatest address and to a few others in rotation, slowly more each time: nodes that start
-// together ask by themselves, and two provisional leaders learn of each other from the greatest,
-// unless that is dead.
+// sendClaims sends the claim to silent nodes. A provisional leader sends it to the node with the
+// greatest address and to a few others in rotation, with the number growing slowly. Nodes that
+// start together ask by themselves, and two provisional leaders learn of each other from the
+// greatest node, unless it is dead.
 func (m *Machine) sendClaims(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
 		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
@@ -75,9 +75,9 @@ func (m *Machine) newStamp(version uint64) message.Stamp {
 	}
 }
 
-// onKeepAliveAck handles an ack of the leader. A stamped ack makes this node support the leader.
-// It is answered only if no keep-alive was sent for answerInterval or it brings the first stamp,
-// so that acks and keep-alives do not trigger each other endlessly.
+// onKeepAliveAck handles an ack from the leader. A stamped ack makes this node support the leader.
+// It is answered only if it brings the first stamp or no keep-alive was sent for answerInterval, so
+// that acks and keep-alives do not trigger each other endlessly.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -110,8 +110,8 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Stamp.IsZero() {
 		return
 	}
-	// (S) A leader stamps only acks to members that showed its version. Support for a version
-	// that was never held would keep this node from supporting any other (protocol.md 5).
+	// (S) A leader stamps only acks to members that showed its version. Support for a version that
+	// this node never held would keep it from supporting any other (protocol.md 5).
 	if b.Stamp.Version != m.leader.Version || b.Stamp.Version != m.heldNumber().Version ||
 		b.Stamp.Incarnation != in.From.Incarnation {
 		m.drop(in, message.ReasonOtherVersion)
@@ -128,8 +128,8 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	}
 }
 
-// onKeepAlive handles a keep-alive of a follower. One that echoes a new stamp is itself the
-// answer to an ack, and gets none.
+// onKeepAlive handles a keep-alive from a follower. A keep-alive that echoes a new stamp is itself
+// the answer to an ack, so it is not answered.
 func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	c := in.Claim
 	switch {
@@ -138,8 +138,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
-		// The leadership that the sender follows has ended. For a version above the held one this
-		// node may have been chosen without knowing it.
+		// The leadership that the sender follows has ended, unless it is a chosen one above the
+		// held version: this node may have been chosen for that version without knowing it.
 		if !c.Chosen || c.Version <= m.heldNumber().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}
@@ -166,7 +166,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		m.sendAck(in.From.Address, b.Stamp, shows)
 	}
 	if !m.lead.softSyncAt.IsZero() {
-		return // The state is about to be sent to all members.
+		return // The state is about to be sent to all members anyway.
 	}
 	s := m.shownState()
 	if b.Number == s.Number && (b.Digest == m.shownDigest() || m.role == member.Provisional) {
@@ -179,14 +179,14 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 }
 
 // noteEcho records an echo of this leadership and reports whether it is newer than the last one.
-// (S) protocol.md 5.
+// (S) It ignores all other echoes (protocol.md 5, echo).
 func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	if e.IsZero() {
 		return false
 	}
 	if m.role != member.Leading || e.Version != m.leader.Version ||
 		e.Incarnation != m.self.Incarnation || e.Clock > m.now.UnixNano() {
-		// A stamp of the future was never made, and would extend the lease.
+		// No run made a stamp of the future, and it would extend the lease.
 		m.drop(in, message.ReasonForeignEcho)
 		return false
 	}
@@ -198,7 +198,7 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	return true
 }
 
-// ackFollowers sends an unasked ack to each member that showed this leader's version.
+// ackFollowers sends an ack to each member that showed this leader's version.
 func (m *Machine) ackFollowers() {
 	for _, p := range m.lead.peers {
 		if p.number.Version == m.leader.Version {

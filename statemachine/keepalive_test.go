@@ -13,7 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for keep-alives, health and restarts (protocol.md 5) and for the transfer of states (2).
+// Tests for keep-alives, health and restarts (protocol.md 5) and for the transfer of states
+// (protocol.md 2).
 
 // "Every HeartbeatInterval a leader sends LeaderKeepAliveAck, unasked [...] A follower answers":
 // two messages per member and no more.
@@ -40,12 +41,12 @@ func TestALeaderAcksUnaskedAndEachAnswersOnce(t *testing.T) {
 	}
 }
 
-// A follower "sends one unasked one and a half intervals after its last".
+// A follower that gets no acks sends a keep-alive one and a half intervals after its last one.
 func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout - 1)
 	got := b.mail(0, message.KindLeaderKeepAlive)
-	// The first shows the state, the second the first stamp, both immediately.
+	// The first shows the state and the second shows the first stamp. Both are sent immediately.
 	gap := b.timings.HeartbeatInterval * 3 / 2
 	if want := 2 + int(b.timings.LeaderTimeout/gap); len(got) != want {
 		t.Errorf("got %d keep-alives within LeaderTimeout, want %d", len(got), want)
@@ -126,7 +127,7 @@ func TestADifferingDigestBringsTheState(t *testing.T) {
 func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
-	// n1 shows a wrong digest in every keep-alive, whatever state it is sent.
+	// n1 shows a wrong digest in every keep-alive, no matter which state it is sent.
 	b.cut = func(m message.Message) bool {
 		k, ok := m.Body.(message.LeaderKeepAlive)
 		if ok && m.From.Address == addr(0) {
@@ -201,7 +202,7 @@ func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		ack  func(*message.LeaderKeepAliveAck)
-		want time.Duration // from the ack, half a LeaderTimeout after the state
+		want time.Duration // after the ack, which arrived half a LeaderTimeout after the state
 	}{
 		{"a healthy ack", func(*message.LeaderKeepAliveAck) {}, lan.LeaderTimeout},
 		{"one without a stamp", func(a *message.LeaderKeepAliveAck) {
@@ -275,7 +276,7 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	count := make(map[member.Address]int)
 	const intervals = 10
 	for range intervals {
-		b.hand(b.keepAlive(1, b.now)) // n2 is always heard, n3 and n4 never
+		b.hand(b.keepAlive(1, b.now)) // n2 and n3 are always heard, n4 never
 		b.hand(b.keepAlive(2, b.now))
 		b.run(b.timings.HeartbeatInterval)
 	}
@@ -301,7 +302,7 @@ func TestARestartedNodeVotesForNoOtherDuringLeaseTimeout(t *testing.T) {
 		leader int // of the held state
 		memory bool
 		after  time.Duration
-		votes  []int // for which of n2 and n3 it votes
+		votes  []int // those of n2 and n3 for which it votes
 	}{
 		{"immediately", 1, false, 0, []int{1}},
 		{"just before the end", 1, false, lan.LeaseTimeout - 1, []int{1}},
@@ -376,8 +377,8 @@ func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 	}
 }
 
-// A keep-alive "of an older version [...] is answered (with the state, without a stamp; or with the
-// better claim)" (section 2).
+// A keep-alive "of an older version [...] is answered, with the state but without a stamp, or with
+// the better claim" (section 2).
 func TestAKeepAliveToAFormerLeaderIsAnswered(t *testing.T) {
 	b := aFollower(t, 3)
 	for _, c := range []member.Claim{chosen(2, 0), provisional(9, 0)} {
@@ -388,15 +389,15 @@ func TestAKeepAliveToAFormerLeaderIsAnswered(t *testing.T) {
 			t.Errorf("claim %v: got %+v, want %+v", c, r, want)
 		}
 	}
-	// It may be chosen for a later version without knowing it yet.
+	// n1 may be chosen for a later version without knowing it yet.
 	out := b.hand(event(2, chosen(4, 0), message.LeaderKeepAlive{}))
 	if len(out.Send) != 0 {
 		t.Errorf("a version that n1 does not know: got %q, want no answer", kinds(out.Send))
 	}
 }
 
-// MemberStatusUpdate is "applied only to the revision before it, otherwise an alignment
-// follows" (section 2), which each gap requests once.
+// MemberStatusUpdate is "applied only to the revision before it, otherwise an alignment follows"
+// (section 2). The follower requests the alignment once per gap.
 func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	b := aFollower(t, 3)
 	entry := state(3, 3, 1, 1).Roster[2]
@@ -426,7 +427,7 @@ func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	}
 }
 
-// Only "the first state of that version" counts as healthy, not later revisions.
+// Only "the first state of that version" counts as healthy; later revisions do not.
 func TestLaterRevisionsShowNoHealth(t *testing.T) {
 	b := aFollower(t, 3)
 	b.run(b.timings.LeaderTimeout / 2)
@@ -437,8 +438,8 @@ func TestLaterRevisionsShowNoHealth(t *testing.T) {
 	}
 }
 
-// The state may arrive long after the leader accepted the node, and counts as healthy from its
-// arrival.
+// The first state may arrive long after the leader accepted the node. The leader counts as healthy
+// from its arrival.
 func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
@@ -451,8 +452,8 @@ func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	}
 }
 
-// A node that follows a better leader without its state yet still takes a state in between, and
-// keeps following the better leader.
+// A node that follows a better leader but does not have its state yet still takes an intermediate
+// state, and keeps following the better leader.
 func TestAStateInBetweenDoesNotChangeTheLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(6, 2), message.SeedKeepAlive{}))

@@ -10,25 +10,25 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// leaderState is what a leader, chosen or provisional, knows besides its state. Each leadership
-// starts with an empty one.
+// leaderState is what a chosen or provisional leader knows in addition to its state. Each
+// leadership starts with an empty leaderState.
 type leaderState struct {
 	since        time.Time // when it was chosen or declared itself
 	quorate      bool      // as of the last call
 	quorateSince time.Time
-	heartbeatAt  time.Time // when the next acks and claims are sent
+	heartbeatAt  time.Time // when to send the next acks and claims
 	peers        []*peer   // the other members of the roster
 	waiting      []joiner
-	// boundSeen is the highest version to which a member was found bound.
+	// boundSeen is the highest version to which a member is known to be bound.
 	boundSeen uint64
 	// joinedAt is when a joiner last got a place. claimsSent counts the claims sent to silent
 	// nodes, to rotate among them.
 	joinedAt   time.Time
 	claimsSent int
-	// A provisional leader last sent its members its state at softSyncedAt, and sends the next
-	// change at softSyncAt; zero without a change.
+	// A provisional leader last sent its state to its members at softSyncedAt, and sends the next
+	// change at softSyncAt, which is zero if there is none.
 	softSyncedAt, softSyncAt time.Time
-	// leaseFrom is the stamp that the lease counts from; valid while leaseKnown is set.
+	// leaseFrom is the stamp from which the lease counts; valid while leaseKnown is set.
 	leaseFrom  int64
 	leaseKnown bool
 	scratch    []int64
@@ -41,15 +41,15 @@ type peer struct {
 	heard   time.Time
 	number  member.Number // newest number of this version that it showed
 	echo    int64         // greatest stamp that it echoed; 0 for none
-	stamp   message.Stamp // its own stamp, in its newest keep-alive
+	stamp   message.Stamp // own stamp of the member, from its newest keep-alive
 	drained bool
 	sent    member.Number // newest state sent to it
-	// sentAt is when it was last sent a whole state, showed a newer one, or was sent a change
-	// while it was up to date. Since then it has been silent or behind.
+	// sentAt is when the member was last sent a whole state, showed a newer one, or was sent a
+	// change while it was up to date. Since then it has been silent or behind.
 	sentAt time.Time
-	// extended is when the newest keep-alive arrived whose ack extended its trust in its records,
-	// or when it got its place. revoked is the revision that last took a record from it unasked,
-	// or gave it its place.
+	// extended is when the newest keep-alive arrived whose ack extended the member's trust in its
+	// records, or when the member got its place. revoked is the revision that last took a record
+	// from the member without its request, or gave the member its place.
 	extended time.Time
 	revoked  member.Number
 }
@@ -63,13 +63,14 @@ func (l *leaderState) peer(a member.Address) *peer {
 	return nil
 }
 
-// follows reports whether p is the run in e and has shown a state of this leadership.
+// follows reports whether the member e follows this leadership: p is the run in e and has shown a
+// state of this version.
 func (p *peer) follows(e member.Member) bool {
 	return p.id == e.Identity && !p.number.IsZero()
 }
 
-// ensurePeer returns the entry of exactly this run, a new one if the entry is of another run.
-// What the store of an earlier run held remains held.
+// ensurePeer returns the entry of this run, replacing the entry of another run of the member. What
+// an earlier run with the same store held counts as held.
 func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	p := l.peer(id.Address)
 	if p == nil {
@@ -87,7 +88,7 @@ func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	return p
 }
 
-// noteSent records that p is sent the change that leads to n.
+// noteSent records that p is being sent the change that leads to n.
 func (p *peer) noteSent(n member.Number, now time.Time) {
 	if !p.number.Less(p.sent) {
 		p.sentAt = now
@@ -110,15 +111,15 @@ func (m *Machine) tickLead() {
 	if m.due(m.lead.heartbeatAt) {
 		pause := m.timing.HeartbeatInterval
 		if !m.sendHeartbeats() {
-			// A single node extends its lease by checking it.
+			// A node that is alone extends its lease by checking it.
 			pause = m.timing.aloneInterval()
 		}
 		m.lead.heartbeatAt = m.now.Add(pause)
 	}
 }
 
-// stepDownAt returns when a chosen leader has been without a lease for LeaderTimeout (protocol.md
-// 5); zero for a provisional one.
+// stepDownAt returns when a chosen leader steps down because it has had no lease for LeaderTimeout
+// (protocol.md 5); zero for a provisional leader.
 func (m *Machine) stepDownAt() time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -149,14 +150,14 @@ func (m *Machine) leadDeadline(d *deadline) {
 	}
 }
 
-// mayChange reports whether this leader may change its state. (S) A leader bound to a later
+// mayChange reports whether this leader may change its state. (S) A leader that is bound to a later
 // version changes nothing in its own (protocol.md 6, 5).
 func (m *Machine) mayChange() bool {
 	return m.role == member.Provisional ||
 		m.role == member.Leading && m.durable.Bound() <= m.leader.Version
 }
 
-// isCommitted reports whether the present state is committed: M of its voters hold it, in the
+// isCommitted reports whether the current state is committed: M of its voters hold it, in the
 // leader's own version. (S) Only then may the set of voters change.
 func (m *Machine) isCommitted() bool {
 	s := m.durable.Held
@@ -172,9 +173,9 @@ func (m *Machine) isCommitted() bool {
 	return n >= m.quorum
 }
 
-// noteBound records that the sender of a message is bound to a version above this leader's, which
-// makes the leader propose itself above it (protocol.md 6, 8). It returns false, and refuses the
-// message, if no election can have reached that version.
+// noteBound records that the sender of a message is bound to a version above this leader's. The
+// leader then proposes itself above that version (protocol.md 6, 8). If no election can have
+// reached the version, noteBound refuses the message and returns false.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
 	room := uint64(maxJoinJump)
 	if m.shownState().Roster.IsVoter(in.From.Voter()) {

@@ -10,29 +10,30 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A leader collects requests, makes them one revision, and answers when that is committed. It
-// ends the records of owners that no longer trust them (protocol.md 10).
+// A leader collects requests, makes one revision of them, and answers once that is committed. It
+// drops the records of owners that no longer trust them (protocol.md 10).
 
-// recordTable is what a leader knows about records besides its state.
+// recordTable is what a leader knows about records in addition to its state.
 type recordTable struct {
 	requests   []request // waiting for the next revision
 	bytes      int       // total size of the requests of other nodes
 	requesters []requester
-	// answers are sent when answerAt is committed.
+	// answers are sent once answerAt is committed.
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
-	// former is the previous leader if only its own authority can still extend the trust in its
+	// former is the previous leader if acks of earlier leaders no longer extend its trust in its
 	// records; otherwise zero.
 	former member.Identity
-	// endsAt is not later than when the first owner has been silent for too long; zero for never.
+	// endsAt is a time not later than when the first owner has been silent for too long; zero for
+	// never.
 	endsAt time.Time
-	// recheckCommit is set if more may be committed than at the last check, commitUnannounced if
-	// the members do not know yet that the newest table is committed.
+	// recheckCommit is set if more may be committed than at the last check. commitUnannounced is
+	// set if the members do not know yet that the newest table is committed.
 	recheckCommit, commitUnannounced bool
 }
 
-// requester is a run that sent requests, and its greatest request id.
+// requester is a run that sent requests, with its greatest request id.
 type requester struct {
 	run member.Identity
 	id  uint64
@@ -42,7 +43,7 @@ type requester struct {
 type owner struct {
 	id      member.Identity
 	revoked bool // whether some of them are revoked
-	// lost is when it last lost its place under this leadership; zero for never.
+	// lost is when the owner last lost its place under this leadership; zero for never.
 	lost time.Time
 }
 
@@ -64,9 +65,9 @@ const (
 	maxRequestBytes = 4 << 20
 )
 
-// onRecordRequest queues a request for the next revision. (S) A request is taken at most once:
-// only under the claim in its header, and only if its id is greater than all earlier ones of that
-// run.
+// onRecordRequest queues a request for the next revision. (S) A request is taken at most once: only
+// under the claim in its header, and only if its id is greater than that of every earlier request
+// of the run.
 func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	switch {
 	case m.role != member.Leading || in.Claim != m.leader:
@@ -91,7 +92,7 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	m.lead.requests = append(m.lead.requests, request{in.From, b})
 }
 
-// requesterOf returns the entry of a run, which it creates if necessary.
+// requesterOf returns the entry of a run. It creates the entry if necessary.
 func (t *recordTable) requesterOf(run member.Identity) *requester {
 	i := slices.IndexFunc(t.requesters, func(a requester) bool { return a.run == run })
 	if i < 0 {
@@ -101,8 +102,8 @@ func (t *recordTable) requesterOf(run member.Identity) *requester {
 	return &t.requesters[i]
 }
 
-// tickTable checks what is committed and makes the next revision of the records. (S) Each is
-// based on a committed one and made with authority.
+// tickTable checks what is committed and makes the next revision of the records. (S) Each such
+// revision is based on a committed one and made with authority.
 func (m *Machine) tickTable() {
 	t := &m.lead.recordTable
 	if m.role != member.Leading {
@@ -117,13 +118,14 @@ func (m *Machine) tickTable() {
 	}
 }
 
-// mayRevise reports whether the records may be revised now. commitState was called before.
+// mayRevise reports whether the records may be revised now. The caller must have called
+// commitState.
 func (m *Machine) mayRevise() bool {
 	return m.mayChange() && m.records.committed == m.heldNumber() && m.isQuorate(m.now)
 }
 
-// commitState checks whether the present state is committed. If so, it sends the answers, and an
-// ack to each member if the table changed.
+// commitState checks whether the current state is committed. If so, it sends the answers and, if
+// the table changed, an ack to each member.
 func (m *Machine) commitState() {
 	if !m.lead.recheckCommit {
 		return
@@ -155,19 +157,19 @@ func (m *Machine) answerAll() {
 	}
 }
 
-// tableDeadline adds when the records of a silent owner are to be dropped.
+// tableDeadline adds when to drop the records of a silent owner.
 func (m *Machine) tableDeadline(d *deadline) {
 	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
 		d.add(m.lead.endsAt)
 	}
 }
 
-// ownerSilentAt returns from when an owner cannot trust its records, unless this leader extends
-// them. (S) An owner counts from when it sent its keep-alive, which is before the answered
-// keep-alive arrived. If there was none, the start of this leadership counts: this leader was not
-// chosen while another leader had authority.
+// ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
+// extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
+// which is later than when the owner sent it. If there was none, it counts from the start of this
+// leadership, because no other leader had authority when this one was chosen.
 func (m *Machine) ownerSilentAt(o owner) time.Time {
-	last := o.lost // also if it has its place again
+	last := o.lost // even if it has its place again
 	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
 		last = p.extended
 	}
@@ -181,8 +183,8 @@ func (m *Machine) ownerSilentAt(o owner) time.Time {
 }
 
 // formerLeader returns the leader of the version of base if this node followed it for so long that
-// acks of earlier leaders extend no trust; otherwise zero. (S) M voters took base for the newest
-// state, so no other leader had authority since.
+// the acks of earlier leaders extend no trust any longer; otherwise zero. (S) M voters took base as
+// the newest state, so no other leader has had authority since.
 func (m *Machine) formerLeader(base member.Number) member.Identity {
 	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||
@@ -192,7 +194,7 @@ func (m *Machine) formerLeader(base member.Number) member.Identity {
 	return f.leader
 }
 
-// knowsRevocations reports whether an owner has shown that it does not trust any revoked record.
+// knowsRevocations reports whether an owner has shown that it trusts no revoked record.
 func (m *Machine) knowsRevocations(owner member.Identity) bool {
 	if owner == m.self {
 		return true
@@ -201,14 +203,15 @@ func (m *Machine) knowsRevocations(owner member.Identity) bool {
 	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
 }
 
-// mayExtend reports whether an ack to p extends the trust of p in its records. (S) The leader has
-// authority, and p showed the revision that last took a record from it, or gave it its place.
+// mayExtend reports whether an ack to p extends p's trust in its records. (S) The leader must have
+// authority, and p must have shown the revision that last took a record from it or gave it its
+// place.
 func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
 	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
 		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
 }
 
-// updateOwners updates the owners for a state that this leader now holds.
+// updateOwners updates the owners for the state s that this leader now holds.
 func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable
 	t.recheckCommit = true
@@ -229,8 +232,8 @@ func (m *Machine) updateOwners(before, s member.State) {
 	m.scheduleRecordEnd()
 }
 
-// ownerOf returns the entry of an owner in s. (S) It records when the owner lost its place in
-// this revision, or did before.
+// ownerOf returns the entry of an owner in s. (S) It records when the owner lost its place, in this
+// revision or an earlier one.
 func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
 	o := owner{id: id}
 	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {
@@ -242,7 +245,7 @@ func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identit
 	return o
 }
 
-// noteRevokedByRoster records what a change of the roster took from owners.
+// noteRevokedByRoster records which records a change of the roster took from their owners.
 func (m *Machine) noteRevokedByRoster(before, s member.State) {
 	if before.Records == s.Records {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// supportState is the promise that an ack made: until then this node helps no other leader, even
-// if it follows another (protocol.md 5).
+// supportState is the promise made by an ack that this node took: until the support ends, the node
+// helps no other leader, even if it follows one (protocol.md 5).
 type supportState struct {
 	leader  member.Identity
 	version uint64
@@ -18,7 +18,7 @@ type supportState struct {
 }
 
 // giveSupport supports a chosen leader for LeaseTimeout from now. Support never moves to a lower
-// version, and for one leadership it only grows.
+// version, and within one leadership it only gets longer.
 func (m *Machine) giveSupport(leader member.Identity, version uint64) {
 	if version < m.support.version {
 		return
@@ -39,9 +39,9 @@ func (m *Machine) supportsOther(v member.Voter) bool {
 	return m.now.Before(m.support.until) && m.support.leader.Voter() != v
 }
 
-// leaseEnd returns when the lease of this leader ends unless it is extended; zero if it never had
-// one. (S) It is the M-th newest echoed stamp, the leader's own counting as now, plus leaseMargin
-// (protocol.md 5).
+// leaseEnd returns when the lease of this leader ends unless it is extended; zero if the leader
+// never had one. (S) That is leaseMargin after the M-th newest echoed stamp, with now as the
+// leader's own (protocol.md 5).
 func (m *Machine) leaseEnd(now time.Time) time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -61,7 +61,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 }
 
 // quorumEcho returns the newest stamp that M-1 other voters of r have echoed in the runs that r
-// lists; 0 if fewer did after trustFrom.
+// lists, or 0 if there is none after trustFrom.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {
@@ -84,17 +84,18 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 	return echoes[len(echoes)-(m.quorum-1)]
 }
 
-// isQuorate reports whether this node leads with authority at now: it is chosen, M voters hold
-// its version, and its lease runs. The lease implies the second, since a voter echoes only
-// stamps, and only a voter that showed this version gets stamps.
+// isQuorate reports whether this node leads with authority at now: it is chosen, M voters hold its
+// version, and its lease runs. A running lease implies that M voters hold the version, because
+// voters echo only stamps that they got, and a leader stamps only acks to members that showed its
+// version.
 func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
 }
 
-// EndTrust ends authority and the trust in records: the clock may have stood still until now, so
-// the age of earlier stamps is unknown. Only answers to later stamps restore them. (S) Promises
-// to others stay in force: others may rely on them for longer, never for less time. The Output of
-// the next call has the effects.
+// EndTrust ends authority and the trust in records. The clock may have stood still until now, so
+// the age of earlier stamps is unknown, and only answers to later stamps restore authority and
+// trust. (S) Promises to others stay in force: others may rely on them for longer, but never for
+// less time. The Output of the next call has the effects.
 func (m *Machine) EndTrust(now time.Time) {
 	if now.After(m.now) {
 		m.now = now
@@ -111,8 +112,8 @@ func (m *Machine) isHealthy() bool {
 		(m.isQuorate(m.now) || m.now.Before(m.lead.since.Add(m.timing.LeaderTimeout)))
 }
 
-// Authority returns the version that this node leads with authority at now, and when that
-// authority ends unless it is extended. Version 0 means no authority.
+// Authority returns the version that this node leads with authority at now, and when that authority
+// ends unless it is extended. Version 0 means that the node has no authority.
 func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	if m.stopped || !m.isQuorate(now) {
 		return 0, time.Time{}
@@ -120,7 +121,7 @@ func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	return m.leader.Version, m.leaseEnd(now)
 }
 
-// noteAuthority records when authority begins and ends. When it begins, followers get an ack
+// noteAuthority records when authority begins and ends. When it begins, all followers get an ack
 // immediately, because they wait for it.
 func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.isQuorate(m.now)

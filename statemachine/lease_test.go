@@ -14,8 +14,8 @@ import (
 
 // Tests for support, echo and lease (protocol.md 5).
 
-// helps reports whether n1 would now help node i to lead. It delivers a formal proposal, which
-// depends only on support, promise and state.
+// helps reports whether n1 would now help node i to lead. It delivers a formal proposal, whose
+// outcome depends only on support, promise and state.
 func (b *bus) helps(i int, version uint64) (bool, message.Reason) {
 	b.t.Helper()
 	p := formal(i, version, state(b.size, version, 0, i))
@@ -34,7 +34,7 @@ func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{0, false}, {lan.LeaseTimeout - 1, false}, {lan.LeaseTimeout, true}} {
-		b := aVoter(t, 3) // whose wait after the start is over
+		b := aVoter(t, 3) // a node whose wait after the start is over
 		b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
 		b.hand(event(1, chosen(3, 1), b.ack(1)))
 		b.run(tc.after)
@@ -45,7 +45,7 @@ func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
 	}
 }
 
-// It may help the leader that it supports.
+// The node may help the leader that it supports.
 func TestAFollowerHelpsTheLeaderThatItSupports(t *testing.T) {
 	b := supporter(t)
 	if granted, why := b.helps(1, 4); !granted {
@@ -64,7 +64,7 @@ func TestUnhealthyAcksMakeSupport(t *testing.T) {
 	}
 }
 
-// An ack without a stamp makes no support.
+// An ack without a stamp creates no support.
 func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
@@ -120,8 +120,8 @@ func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	}
 }
 
-// "A leader that gave up, stepped down or restarted never leads that version again": a later
-// stamp of that leadership makes no support.
+// "A leader that gave up, stepped down or restarted never leads that version again": a later stamp
+// of that leadership creates no support.
 func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 	b := supporter(t)
 	b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
@@ -180,7 +180,7 @@ func TestAFollowerEchoesTheGreatestStamp(t *testing.T) {
 	}
 }
 
-// The first stamp is echoed immediately, others with the next keep-alive (section 2).
+// A follower echoes the first stamp immediately and others with its next keep-alive (section 2).
 func TestTheFirstStampIsEchoedAtOnce(t *testing.T) {
 	b := aFollower(t, 3)
 	for i, want := range []int{1, 0, 0} {
@@ -191,7 +191,7 @@ func TestTheFirstStampIsEchoedAtOnce(t *testing.T) {
 	}
 }
 
-// "[...] and forgets it when one of them changes."
+// A follower forgets the stamp when the leader, its version or its incarnation changes.
 func TestAFollowerForgetsTheEchoWithTheLeadership(t *testing.T) {
 	next := state(3, 4, 0, 2)
 	again := state(3, 4, 0, 1)
@@ -216,7 +216,7 @@ func TestTheLeaseEndsAfterTheMthNewestEcho(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		size   int
-		echoes []time.Duration // of n2, n3, ..., before now; negative for none
+		echoes []time.Duration // time before now for each of n2, n3, ...; negative for none
 		want   time.Duration   // from now; 0 for no lease
 	}{
 		{"N=2", 2, []time.Duration{30}, margin - 30},
@@ -367,7 +367,7 @@ func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 }
 
 // "Authority ends before anything else happens": an echo that arrives after the end of a lease
-// starts another one.
+// starts a new lease.
 func TestALeaseThatEndedUnnoticedHasEnded(t *testing.T) {
 	b := aLeader(t, 3)
 	echoed := b.now

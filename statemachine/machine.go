@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Config configures a Machine. The caller has validated it.
+// Config configures a Machine. The caller must have validated it.
 type Config struct {
 	Address member.Address
 	Name    string
@@ -21,8 +21,8 @@ type Config struct {
 	Seeds   []member.Address
 	Size    int // N, 1 to member.MaxMembers
 	Timings message.Timings
-	// JoinOnly is for a seed that lost its disk: it neither starts a founding nor votes in one
-	// (protocol.md 4).
+	// JoinOnly is for a seed that lost its disk. The seed then neither starts a founding nor votes
+	// in one (protocol.md 4).
 	JoinOnly bool
 	// Volatile is set if the store does not survive the process (protocol.md 5, restart).
 	Volatile bool
@@ -45,12 +45,14 @@ type Machine struct {
 	durable paxos.Durable // saved before the output of the call is sent
 	digest  uint64        // of durable.Held
 	soft    member.State  // state of the provisional leader, this node or the one it follows
-	// admitted is set once a state listed this run of the node.
+	// admitted is set once a state has listed this run of the node.
 	admitted bool
-	// trustFrom is the clock reading, in nanoseconds, at which the clock was last found to have
-	// stood still; 0 for never. (S) Authority and trust in records count only from later stamps.
+	// trustFrom is the clock reading, in nanoseconds, at which the node last found that its clock
+	// had stood still; 0 for never. (S) Authority and trust in records count only from later
+	// stamps.
 	trustFrom int64
-	// startWaitEnd is when this run may vote for any node (protocol.md 5, restart).
+	// startWaitEnd is when the wait after the start ends, during which this run may not vote for
+	// every node (protocol.md 5, restart).
 	startWaitEnd time.Time
 
 	role member.Role
@@ -74,11 +76,11 @@ type Machine struct {
 	stopped bool
 }
 
-// shownView is what the last call made visible. The next call compares with it to set
+// shownView is what was visible after the last call. The next call compares with it to set
 // Output.Changed.
 type shownView struct {
-	// self is in every view. resolveAddressConflict may change nothing else that is visible, and
-	// it ends the trust in the records of the earlier run.
+	// self is part of every view. resolveAddressConflict may change nothing else that is visible,
+	// and it ends the trust in the records of the earlier run.
 	self    member.Identity
 	role    member.Role
 	leader  member.Claim
@@ -87,8 +89,8 @@ type shownView struct {
 	changed bool // something else that is visible changed in this call
 }
 
-// New returns the Machine of a new run. d is what the store holds; its StoreID and Incarnation
-// are those of this run and already saved. The caller then calls Advance, which sends the first
+// New returns the Machine of a new run. d is what the store holds. Its StoreID and Incarnation are
+// those of this run and must be saved already. The caller then calls Advance, which sends the first
 // queries.
 func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	m := &Machine{
@@ -124,7 +126,7 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	return m.endCall()
 }
 
-// Advance does whatever is due at now. It may be called at any time.
+// Advance does what is due at now. It may be called at any time.
 func (m *Machine) Advance(now time.Time) Output {
 	m.beginCall(now)
 	return m.endCall()
@@ -136,12 +138,12 @@ func (m *Machine) beginCall(now time.Time) {
 	}
 	m.out = Output{}
 	m.dirty = false
-	// A lease that expired since the last call has ended, even if this call brings an echo.
+	// A lease that has expired since the last call is over, even if this call brings an echo.
 	m.noteAuthority()
 }
 
-// endCall runs the flows and collects the output. Authority is noted before the flows and again
-// after them, because a flow such as a hand-over can end it.
+// endCall runs the flows and collects the output. It notes authority before the flows, and again
+// after them because a flow such as a hand-over can end it.
 func (m *Machine) endCall() Output {
 	m.noteAuthority()
 	for _, flow := range flows {
@@ -163,8 +165,8 @@ func (m *Machine) endCall() Output {
 	return m.out
 }
 
-// flows are the actions that a machine takes by itself, each of which checks whether it is due.
-// Their order lets one trigger the next within a call.
+// flows are the actions that a machine takes by itself; each checks whether it is due. They are
+// ordered so that one can trigger the next within a call.
 var flows = [...]func(*Machine){
 	(*Machine).tickLeave,
 	(*Machine).tickFollow,
@@ -197,7 +199,7 @@ func (m *Machine) Deadline() time.Time {
 	return d.at
 }
 
-// deadline is the earliest of the times added to it.
+// deadline is the earliest of the times that were added.
 type deadline struct{ at time.Time }
 
 // add adds t unless it is zero.
@@ -207,7 +209,7 @@ func (d *deadline) add(t time.Time) {
 	}
 }
 
-// addFuture adds t unless it is past.
+// addFuture adds t unless it has passed.
 func (d *deadline) addFuture(now, t time.Time) {
 	if t.After(now) {
 		d.add(t)
@@ -217,7 +219,7 @@ func (d *deadline) addFuture(now, t time.Time) {
 // due reports whether the timer t is armed and has expired.
 func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }
 
-// shownState returns the state that the view shows: that of a provisional leader if there is one,
+// shownState returns the state that the view shows: the provisional leader's if there is one,
 // otherwise the held state.
 func (m *Machine) shownState() member.State {
 	if !m.leader.IsZero() && !m.leader.Chosen {
@@ -227,7 +229,7 @@ func (m *Machine) shownState() member.State {
 }
 
 // shownLeader returns the role and leader that the view shows. The leader is zero until its state
-// has arrived, so that a version is never shown with the leader of another one.
+// has arrived, so that a view never shows a version with the leader of another one.
 func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	s := m.shownState()
 	if m.role == member.Following &&
@@ -259,17 +261,18 @@ func (m *Machine) View(now time.Time) member.View {
 	}
 }
 
-// Durable returns what the node must remember across restarts. The caller must not modify it.
+// Durable returns what the node must remember across restarts. The caller must not modify the
+// result.
 func (m *Machine) Durable() paxos.Durable { return m.durable }
 
-// persist sets the durable state, to be saved before the output is applied.
+// persist sets the durable state, which the owner saves before it applies the rest of the output.
 func (m *Machine) persist(d paxos.Durable) {
 	m.durable = d
 	m.dirty = true
 }
 
-// send queues one message. The header is made here, so that it is true when the message is sent
-// (the send rule of protocol.md 2).
+// send queues one message. It makes the header now, so that the header is true when the message is
+// sent (the send rule of protocol.md 2).
 func (m *Machine) send(to member.Address, body message.Body) {
 	if to == m.self.Address || m.stopped {
 		return
@@ -287,7 +290,7 @@ func (m *Machine) jitter(d time.Duration) time.Duration {
 	return time.Duration(m.cfg.Rand.Int64N(int64(d)))
 }
 
-// targets returns the addresses of all lists once each, without this node's.
+// targets returns the addresses in all lists without duplicates and without this node's.
 func (m *Machine) targets(lists ...[]member.Address) []member.Address {
 	var out []member.Address
 	for _, list := range lists {

@@ -12,19 +12,19 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Output is what the owner must do after a call, in the order of the fields. If it cannot save
-// Persist, it stops the node and applies nothing else.
+// Output is what the owner must do after a call, in the order of the fields. If the owner cannot
+// save Persist, it stops the node and applies nothing else.
 type Output struct {
-	// Persist is saved and synced before anything below happens; nil if it did not change.
+	// Persist must be saved and synced before anything below happens. It is nil if nothing changed.
 	Persist *paxos.Durable
 	// Send lists the messages to send, in order. None is addressed to the node itself.
 	Send []message.Message
-	// Probe is a leader whose host is sent a packet now, or nil. If the host refuses the port,
-	// the owner calls Refused with it.
+	// Probe is a leader to whose host the owner sends a packet now, or nil. If the host refuses the
+	// port, the owner calls Refused with Probe.
 	Probe *Probe
-	// Answers are the results of calls of Commit.
+	// Answers are the results of this call or earlier calls of Commit.
 	Answers []message.RecordResponse
-	// Changed is set if View or Records would return something new, including View.Self, or if
+	// Changed is set if View, including View.Self, or Records would return something new, or if
 	// this run was asked to change a record that it owns.
 	Changed bool
 	// Trace lists the decisions made, and each refusal with its reason.
@@ -46,7 +46,7 @@ var (
 	ErrLeft = errors.New("statemachine: the node has left")
 	// ErrAddressInUse means that a later run has joined under this address.
 	ErrAddressInUse = errors.New("statemachine: a later run has this address")
-	// ErrSplitVersion means that two leaders were chosen for one version. That proves a fault: a
+	// ErrSplitVersion means that two leaders were chosen for one version, which proves a fault: a
 	// lost disk, two configurations, or a bug.
 	ErrSplitVersion = errors.New("statemachine: two leaders were chosen for one version")
 )
@@ -93,7 +93,7 @@ var traceKindNames = [TraceKinds]string{
 	"ends the records of a member",
 }
 
-// String returns the wording of test/scenarios.md.
+// String returns the name that test/scenarios.md uses.
 func (k TraceKind) String() string {
 	if k >= TraceKinds {
 		return fmt.Sprintf("TraceKind(%d)", uint8(k))
@@ -106,27 +106,27 @@ func (k TraceKind) String() string {
 type Trace struct {
 	Kind    TraceKind
 	Reason  message.Reason
-	Event   message.Kind   // of the message that caused it; 0 for none
+	Event   message.Kind   // the message that caused it; 0 for none
 	Peer    member.Address // the node concerned
 	Version uint64
-	Status  member.Status // new status, of MemberMoved
+	Status  member.Status // the new status in MemberMoved
 	// Stage is the stage of a proposal that was given up, or of a vote that was given, counted or
 	// refused.
 	Stage paxos.Stage
-	// Chosen is set in Follows if Peer is a chosen leader, not a provisional one.
+	// Chosen is set in Follows if Peer is a chosen leader rather than a provisional one.
 	Chosen bool
-	// Cause is why Peer no longer leads: in Suspected, Overruled and SteppedDown.
+	// Cause is why Peer no longer leads, in Suspected, Overruled and SteppedDown.
 	Cause Cause
-	// Heard is when the last ack of Peer arrived: in Suspected and Overruled.
+	// Heard is when the last ack from Peer arrived, in Suspected and Overruled.
 	Heard time.Time
 }
 
-// drop traces that a message is ignored. Every message that is ignored is traced here.
+// drop traces an ignored message. Every ignored message is traced here.
 func (m *Machine) drop(in message.Message, reason message.Reason) {
 	m.trace(Trace{Kind: Dropped, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
 }
 
-// refuse traces that a message is answered with a refusal.
+// refuse traces a refusal of a message.
 func (m *Machine) refuse(in message.Message, reason message.Reason) {
 	m.trace(Trace{Kind: Refused, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
 }
@@ -145,14 +145,14 @@ type Cause uint8
 // The causes. Those of a conflict are in the order of the rules in protocol.md 7.
 const (
 	CauseNone     Cause = iota
-	CauseCrash          // its host refused its port, or a later run of it sent a message
+	CauseCrash          // its host refused its port, or a message of a later run arrived
 	CauseSilence        // no ack for LeaderTimeout
 	CauseHandOver       // an operator asked it to leave, hand over or drain
 	CauseLease          // no majority answered it, so its lease expired
-	CauseOutvoted       // another leader was elected before this node suspected it
-	CauseChosen         // conflict: it was provisional and the other one chosen
-	CauseVersion        // conflict: the other one has a later version
-	CauseAddress        // conflict: the other one has the greater address
+	CauseOutvoted       // another leader was elected although this node did not suspect it
+	CauseChosen         // conflict: it was provisional and the other leader chosen
+	CauseVersion        // conflict: the other leader has a later version
+	CauseAddress        // conflict: the other leader has the greater address
 	Causes              // the number of causes
 )
 
@@ -169,7 +169,7 @@ func (c Cause) String() string {
 	return causeNames[c]
 }
 
-// conflictCause returns the rule by which better wins over c (protocol.md 7).
+// conflictCause returns the rule by which better takes precedence over c (protocol.md 7).
 func conflictCause(c, better member.Claim) Cause {
 	switch {
 	case c.Chosen != better.Chosen:

@@ -12,15 +12,16 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// recordState is what a node knows about records besides its held state (protocol.md 10).
+// recordState is what a node knows about records in addition to its held state (protocol.md 10).
 type recordState struct {
-	// own lists, by key, the records that this run owns and has not asked to change since.
+	// own lists, by key, the records that this run owns and has not asked to change since it became
+	// their owner.
 	own []ownRecord
 	// until is when the trust in own ends unless it is extended.
 	until time.Time
 	open  []openRequest // by ascending id
-	// committed is the newest number known to be committed, of a version that was held at that
-	// time. shown is the table of the newest such state.
+	// committed is the newest number known to be committed, of a version that was held at the time.
+	// shown is the table of the newest held state that was committed.
 	committed member.Number
 	shown     member.Records
 }
@@ -29,24 +30,24 @@ type recordState struct {
 type ownRecord struct {
 	key   string
 	token member.Token
-	// unseen is set until a held state has shown the record as it is owned.
+	// unseen is set until a held state has shown that this run owns the record.
 	unseen bool
 }
 
-// openRequest is a request of this run that was not answered yet.
+// openRequest is an unanswered request of this run.
 type openRequest struct {
 	id    uint64
-	claim member.Claim // of the leadership that it was sent to
+	claim member.Claim // the leadership to which it was sent
 	at    time.Time
-	keys  []string // of the records that this run owns once the request is taken
+	keys  []string // of the records that this run will own if the request is taken
 }
 
 // maxOpen is the maximum number of open requests of this node.
 const maxOpen = 1024
 
-// Commit asks the leader to change records, all or none. Output.Answers of this call or of a
-// later one has exactly one response with r.ID, which must be greater than in every call before.
-// From now on this node does not trust the records that r changes, whatever the response, except
+// Commit asks the leader to make all changes of r or none. Output.Answers of this call or a later
+// one has exactly one response with r.ID, which must be greater than in every earlier call.
+// Whatever the response, from now on this node trusts none of the records that r changes, except
 // those that r sets if it is taken.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
@@ -71,7 +72,7 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	return m.endCall()
 }
 
-// refuseCommit returns the reason why a request of this node cannot be sent, or ReasonNone.
+// refuseCommit returns the reason why this node cannot send a request, or ReasonNone.
 func (m *Machine) refuseCommit(r message.RecordRequest) message.Reason {
 	switch {
 	case m.stopped || m.operator.leaving:
@@ -86,7 +87,7 @@ func (m *Machine) refuseCommit(r message.RecordRequest) message.Reason {
 	return message.ReasonNone
 }
 
-// tooLarge reports whether a request exceeds the limits of a request.
+// tooLarge reports whether a request exceeds the limits.
 func tooLarge(r message.RecordRequest) bool {
 	bad := func(key string, value []byte) bool {
 		return !member.IsKey(key) || len(value) > member.MaxValueBytes
@@ -96,8 +97,8 @@ func tooLarge(r message.RecordRequest) bool {
 		slices.ContainsFunc(r.Changes, func(c message.Change) bool { return bad(c.Key, c.Value) })
 }
 
-// endOwnership ends the trust in the record under key. (S) Open requests must not restore it:
-// their answers may arrive after the record belongs to another owner.
+// endOwnership ends the trust in the record under key. (S) Open requests must not restore it,
+// because their answers may arrive after the record has another owner.
 func (m *Machine) endOwnership(key string) {
 	if i, ok := m.ownIndex(key); ok {
 		m.records.own = slices.Delete(m.records.own, i, i+1)
@@ -109,7 +110,7 @@ func (m *Machine) endOwnership(key string) {
 	}
 }
 
-// ownIndex returns the position of key in own and whether it is there.
+// ownIndex returns the position of key in own and whether key is there.
 func (m *Machine) ownIndex(key string) (int, bool) {
 	return slices.BinarySearchFunc(m.records.own, key, func(o ownRecord, key string) int {
 		return strings.Compare(o.key, key)
@@ -125,10 +126,10 @@ func (m *Machine) noteOwned(key string, token member.Token) {
 	m.records.own[i] = ownRecord{key: key, token: token, unseen: true}
 }
 
-// Holds returns the token of the record under key if this run owns it and may act on it, and
-// until when it may unless that is extended. Otherwise both are zero. (S) The record must be
-// committed and in the held state, not revoked, and the leader must have extended the trust in
-// it.
+// Holds returns the token of the record under key and the time until which this run may act on it,
+// if that is not extended. Both are zero unless this run owns the record and may act on it now. (S)
+// The record must be committed, in the held state and not revoked, and the leader must have
+// extended the trust in it.
 func (m *Machine) Holds(now time.Time, key string) (token member.Token, until time.Time) {
 	t := m.Owns(key)
 	if t.IsZero() || m.stopped || m.operator.leaving || !now.Before(m.records.until) {
@@ -141,8 +142,8 @@ func (m *Machine) Holds(now time.Time, key string) (token member.Token, until ti
 	return t, m.records.until
 }
 
-// Owns returns the token of the record under key if a response made this run its owner and this
-// run has not asked to change it since; otherwise zero.
+// Owns returns the token of the record under key if a response made this run its owner and this run
+// has not asked to change it since. Otherwise it returns zero.
 func (m *Machine) Owns(key string) member.Token {
 	if i, ok := m.ownIndex(key); ok {
 		return m.records.own[i].token
@@ -150,7 +151,7 @@ func (m *Machine) Owns(key string) member.Token {
 	return member.Token{}
 }
 
-// TrustsUntil returns when this run stops trusting its records unless that is extended.
+// TrustsUntil returns when this run stops trusting its records unless the trust is extended.
 func (m *Machine) TrustsUntil() time.Time { return m.records.until }
 
 // Records returns the newest table that is known to be committed.
@@ -165,8 +166,8 @@ func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse)
 	m.endRequest(b)
 }
 
-// endRequest closes an open request of this node. A response to a request that is not open is
-// ignored.
+// endRequest closes an open request of this node. It ignores a response to a request that is not
+// open.
 func (m *Machine) endRequest(b message.RecordResponse) {
 	i := slices.IndexFunc(m.records.open, func(o openRequest) bool { return o.id == b.ID })
 	if i < 0 {
@@ -182,8 +183,8 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 	m.out.Answers = append(m.out.Answers, b)
 }
 
-// tickRecords ends the requests whose leader is no longer followed or did not answer within
-// LeaderTimeout. Their outcome is unknown.
+// tickRecords ends the requests to a leader that this node no longer follows or that did not answer
+// within LeaderTimeout. Their outcome is unknown.
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
@@ -201,8 +202,8 @@ func (m *Machine) recordsDeadline(d *deadline) {
 	m.tableDeadline(d)
 }
 
-// extendTrust handles the part of an ack that concerns records. (S) Trust is extended to
-// holdMargin after the echoed stamp, which must be of this very run.
+// extendTrust handles the part of an ack that concerns records. (S) It extends trust to holdMargin
+// after the echoed stamp, which must be of this run.
 func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 	m.noteCommitted(b.Committed)
 	e := b.Echo
@@ -219,8 +220,8 @@ func (m *Machine) trustUntil(t time.Time) {
 	}
 }
 
-// noteCommitted records that the state n is committed. (S) A number of another version than the
-// held one does not concern the held state.
+// noteCommitted records that the state n is committed. (S) A number of a version other than the
+// held one says nothing about the held state.
 func (m *Machine) noteCommitted(n member.Number) {
 	if n.Version == m.heldNumber().Version && m.records.committed.Less(n) {
 		m.records.committed = n
@@ -228,7 +229,7 @@ func (m *Machine) noteCommitted(n member.Number) {
 	m.showRecords()
 }
 
-// showRecords publishes the table of the held state once that is committed.
+// showRecords publishes the table of the held state once that state is committed.
 func (m *Machine) showRecords() {
 	if m.records.committed.Less(m.heldNumber()) || m.records.shown == m.durable.Held.Records {
 		return
@@ -237,9 +238,9 @@ func (m *Machine) showRecords() {
 	m.shown.changed = true
 }
 
-// dropLostRecords updates own for a state that was just held after before: records that were
-// dropped, changed or revoked are no longer owned. It looks at what differs, and at what no
-// state has shown yet.
+// dropLostRecords updates own after s has replaced the held state before. This run no longer owns
+// records that were dropped, changed or revoked. Only changed records and those that no state has
+// shown yet are checked.
 func (m *Machine) dropLostRecords(before, s member.State) {
 	for old, now := range s.Records.Changes(before.Records) {
 		if i, ok := m.ownIndex(cmp.Or(old.Key, now.Key)); ok {
@@ -262,13 +263,13 @@ func (m *Machine) dropLostRecords(before, s member.State) {
 	m.showRecords()
 }
 
-// onRecordUpdate applies changed records to the revision before them.
+// onRecordUpdate applies changes of records to the revision before them.
 func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	if !m.isNextRevision(in, b.Number) {
 		return
 	}
 	s := m.shownState()
-	// A leader changes records only once its present state is committed.
+	// A leader changes records only once its current state is committed.
 	m.noteCommitted(s.Number)
 	r := s.Records
 	for _, key := range b.Dropped {
@@ -278,7 +279,7 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 		r = r.Put(e)
 	}
 	if r.Len() > member.MaxRecords || r.Bytes() > member.MaxRecordsBytes {
-		m.drop(in, message.ReasonTooLarge) // no frame and no store could hold it
+		m.drop(in, message.ReasonTooLarge) // such a table could be neither sent nor saved
 		return
 	}
 	next := nextRevision(s, r)

@@ -26,7 +26,7 @@ func (b *bus) ask(i int, conditions []message.Condition, changes ...message.Chan
 	return n.asked
 }
 
-// reply returns the response to a request, once it arrives.
+// reply waits for the response to a request and returns it.
 func (b *bus) reply(i int, id uint64) message.RecordResponse {
 	b.t.Helper()
 	var got message.RecordResponse
@@ -62,7 +62,7 @@ func owned(key string) message.Change {
 
 func drop(key string) message.Change { return message.Change{Key: key, Drop: true} }
 
-// acquire takes a record as a latch would and returns its token.
+// acquire takes a record in the way a latch does and returns its token.
 func (b *bus) acquire(i int, key string) member.Token {
 	b.t.Helper()
 	n := b.wants(message.ReasonNone, i, absent(key), owned(key))
@@ -103,7 +103,7 @@ func recordersWith(t *testing.T, size int, timings message.Timings) (b *bus, oth
 	return b, others
 }
 
-// "Answered only after commit": M voters hold the revision, and its number is the token.
+// A request is answered only once M voters hold the revision, whose number is the token.
 func TestARecordIsAnsweredOnceItIsCommitted(t *testing.T) {
 	b, others := recorders(t, 3)
 	for _, i := range []int{b.quorate(), others[0]} {
@@ -148,7 +148,7 @@ func TestARequestIsTakenWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// Requests that wait together share one revision.
+// Requests that wait at the same time share one revision.
 func TestRequestsShareARevision(t *testing.T) {
 	b, others := recorders(t, 3)
 	before := b.nodes[0].durable.Held.Revision
@@ -165,7 +165,7 @@ func TestRequestsShareARevision(t *testing.T) {
 	}
 }
 
-// A key is set once in a revision, whose number is its token.
+// A revision sets a key only once; its number is the token.
 func TestEachSettingHasATokenOfItsOwn(t *testing.T) {
 	b, others := recorders(t, 3)
 	i := others[0]
@@ -183,8 +183,9 @@ func TestEachSettingHasATokenOfItsOwn(t *testing.T) {
 	}
 }
 
-// The owner trusts its record until nine tenths of HoldTimeout after it sent its last answered
-// keep-alive. Another node gets it HoldTimeout after that keep-alive arrived, not sooner.
+// The owner trusts its record for nine tenths of HoldTimeout after it sent its last answered
+// keep-alive. Another node can get the record HoldTimeout after that keep-alive arrived, and no
+// sooner.
 func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -212,8 +213,8 @@ func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	}
 }
 
-// A record that another node drops is revoked: its owner learns that, and then it is dropped, long
-// before HoldTimeout.
+// A record that another node drops is revoked. It is dropped once its owner knows that, long before
+// HoldTimeout.
 func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -237,8 +238,8 @@ func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b.acquire(c, "k")
 }
 
-// If the owner does not learn of it, the record stays until the owner has been silent for
-// HoldTimeout.
+// If the owner does not learn of the revocation, the record stays until the owner has been silent
+// for HoldTimeout.
 func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -254,7 +255,7 @@ func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
 	})
 }
 
-// "Every election carries it on": the holder keeps record and token, without a gap.
+// "Every election carries it on": the holder keeps the record and its token without a gap.
 func TestARecordOutlivesItsLeader(t *testing.T) {
 	b, others := recorders(t, 5)
 	a, old := others[0], b.quorate()
@@ -284,8 +285,8 @@ func TestARecordOutlivesItsLeader(t *testing.T) {
 	}
 }
 
-// The records of a leader that crashed end LeaseTimeout after the next election if the new leader
-// followed it for long enough: no other leader extended its trust.
+// The records of a crashed leader end LeaseTimeout after the next election if the new leader had
+// followed it for long enough. In that case no other leader can have extended its trust.
 func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b, others := recorders(t, 5)
 	old := b.quorate()
@@ -303,8 +304,8 @@ func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b.acquire(others[0], "k")
 }
 
-// A leader that led only briefly may still trust what an earlier leader extended: its records stay
-// as long as those of any member, even if its host refuses the port.
+// A leader that led only briefly may still trust its records because of an earlier leader. They
+// stay as long as those of any member, even if its host refuses the port.
 func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
 	timings := lan
 	timings.LeaseTimeout = lan.LeaseTimeout / 2
@@ -354,7 +355,8 @@ func (b *bus) transfer(from, to int) (statemachine.Output, error) {
 	return out, err
 }
 
-// A run that ended owns nothing: its records end when the next run joins, and when it leaves.
+// A run that has ended owns nothing: its records are dropped when the next run joins or when the
+// run leaves.
 func TestRecordsEndWithTheirRun(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -380,8 +382,8 @@ func TestRecordsEndWithTheirRun(t *testing.T) {
 	})
 }
 
-// A run that joins again above its incarnation trusts none of its entries, and that step reports
-// the change (protocol.md 10).
+// A run that joins again with a greater incarnation trusts none of its records, and the same call
+// reports the change (protocol.md 10).
 func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()
@@ -411,8 +413,8 @@ func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	}
 }
 
-// Without a quorate leader no request is taken. One that was sent before the leader was lost may
-// have been taken.
+// Without a quorate leader no request is taken. A request that was sent before the leader was lost
+// may have been taken.
 func TestRequestsWithoutALeader(t *testing.T) {
 	b, others := recorders(t, 3)
 	l, i := b.quorate(), others[0]
@@ -427,7 +429,7 @@ func TestRequestsWithoutALeader(t *testing.T) {
 	b.acquire(i, "k")
 }
 
-// Requests that wait at a leader that was cut off get no answer and are not taken later.
+// Requests that wait at a leader that is cut off get no answer and are not taken later.
 func TestAMinorityTakesNothing(t *testing.T) {
 	b, others := recorders(t, 3)
 	l := b.quorate()
@@ -468,10 +470,10 @@ func TestLimitsOfRecords(t *testing.T) {
 		got < member.MaxRecordsBytes-2*member.MaxValueBytes {
 		t.Errorf("got %d bytes of records, the limit is %d", got, member.MaxRecordsBytes)
 	}
-	b.wants(message.ReasonNone, i, nil, drop("k0")) // dropping is always possible
+	b.wants(message.ReasonNone, i, nil, drop("k0")) // a record can always be dropped
 }
 
-// A table above the limit could be neither sent nor saved.
+// No node holds a table above the limit, because it could be neither sent nor saved.
 func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
 	for _, c := range []struct{ set, size, want int }{
 		{500, 0, 2000}, {40, member.MaxValueBytes, 80},
@@ -496,12 +498,12 @@ func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
 	}
 }
 
-// Both the open requests of a member and those waiting at a leader are limited.
+// The open requests of a member and those that wait at a leader are both limited.
 func TestRequestsThatWaitAreBounded(t *testing.T) {
 	b, others := recorders(t, 3)
 	i, l := others[0], b.quorate()
 	b.cut = func(m message.Message) bool { return m.Body.Kind() == message.KindLeaderKeepAlive }
-	b.ask(l, nil, owned("first")) // not committed, so the others wait
+	b.ask(l, nil, owned("first")) // never committed, so the others wait
 	busy := 0
 	for n := range 1100 {
 		b.ask(i, nil, owned(fmt.Sprint("k", n)))
@@ -555,7 +557,7 @@ func TestAJoiningMemberAsksInVain(t *testing.T) {
 	})
 }
 
-// "A request is taken once at most": even if its sender lost its place to another store and got it
+// "A request is taken once at most", even if its sender lost its place to another store and got it
 // back in the same run.
 func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	b, others := recorders(t, 3)
@@ -595,7 +597,7 @@ func (b *bus) load(i int) {
 	}
 }
 
-// A member that missed an update gets the state even if revisions never pause.
+// A member that missed an update gets the whole state even if revisions never pause.
 func TestAMemberThatMissedAnUpdateCatchesUp(t *testing.T) {
 	b, others := recorders(t, 5)
 	behind := others[0]
@@ -624,7 +626,7 @@ func TestAMemberThatMissedAnUpdateCatchesUp(t *testing.T) {
 	}
 }
 
-// A silent member gets no whole state, however many revisions there are.
+// A silent member gets no whole state, no matter how many revisions there are.
 func TestASilentMemberGetsNoState(t *testing.T) {
 	b, others := recorders(t, 5)
 	b.crash(b.quorate(), others[0])
@@ -642,9 +644,9 @@ func TestASilentMemberGetsNoState(t *testing.T) {
 	}
 }
 
-// A member that gets its place back in the same run trusts the records that it sets then because of
-// an earlier extension. Here the leader gets only late messages from it: its record stays for as
-// long as it is trusted.
+// A member that gets its place back in the same run may trust the records that it then sets because
+// of an earlier extension. In this test the leader gets only late messages from it. The record
+// stays for as long as the member trusts it.
 func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c, l := others[0], others[1], b.quorate()

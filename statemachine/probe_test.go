@@ -17,7 +17,7 @@ import (
 // of returns the leadership that a supporter follows.
 func of() statemachine.Probe { return statemachine.Probe{Leader: run(1, 1), Version: 3} }
 
-// supporterOf returns a supporter that trusts refusals or does not.
+// supporterOf returns a supporter that has restarted with TrustRefusal set to trusts.
 func supporterOf(t *testing.T, trusts bool) *bus {
 	t.Helper()
 	b := supporter(t)
@@ -35,8 +35,8 @@ func supporterOf(t *testing.T, trusts bool) *bus {
 	return b
 }
 
-// A host is probed when its leader's ack is late by a tenth of an interval, and every quarter after
-// that until an ack arrives.
+// A follower probes the leader's host once the leader's ack is a tenth of an interval late, and
+// then every quarter of an interval until an ack arrives.
 func TestProbesOfALateLeader(t *testing.T) {
 	b := supporterOf(t, false)
 	begin, interval := b.now, b.timings.HeartbeatInterval

@@ -9,12 +9,12 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// draft is the next revision of the records while it is made.
+// draft is the next revision of the records while it is being made.
 type draft struct {
 	number  member.Number
 	records member.Records
 	touched map[string]bool // keys that were changed
-	keys    []string        // the same, in order
+	keys    []string        // the changed keys in order
 }
 
 func (d *draft) put(e member.Record) {
@@ -76,14 +76,15 @@ func (m *Machine) sendRecordUpdate(d *draft) {
 	}
 	for _, p := range m.lead.peers {
 		if p.number.IsZero() {
-			continue // it cannot apply an update, and gets the whole state when it shows itself
+			continue // it cannot apply an update; it gets the whole state once it shows its own
 		}
 		p.noteSent(d.number, m.now)
 		m.send(p.id.Address, u)
 	}
 }
 
-// endRecords drops revoked records whose owner knows that, and all records of silent owners.
+// endRecords drops revoked records whose owner knows of the revocation, and all records of silent
+// owners.
 func (m *Machine) endRecords(d *draft) {
 	for _, o := range m.lead.owners {
 		silent := o.id != m.self && m.due(m.ownerSilentAt(o))
@@ -103,7 +104,7 @@ func (m *Machine) endRecords(d *draft) {
 	m.scheduleRecordEnd()
 }
 
-// scheduleRecordEnd sets when the first owner has been silent for too long.
+// scheduleRecordEnd sets when the records of the first silent owner may be dropped.
 func (m *Machine) scheduleRecordEnd() {
 	var d deadline
 	for _, o := range m.lead.owners {
@@ -114,15 +115,15 @@ func (m *Machine) scheduleRecordEnd() {
 	m.lead.endsAt = d.at
 }
 
-// noteRevoked records that revision n took a record from a run that did not ask for it.
+// noteRevoked records that revision n took a record from a run that had not asked for the change.
 func (m *Machine) noteRevoked(owner member.Identity, n member.Number) {
 	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
 		p.revoked = n
 	}
 }
 
-// takeRequests takes waiting requests in order, until one would set a key for the second time.
-// The number of the revision is the token of what it sets.
+// takeRequests takes waiting requests in order until one would set a key for the second time. The
+// number of the revision is the token of the records that it sets.
 func (m *Machine) takeRequests(d *draft) {
 	for len(m.lead.requests) > 0 {
 		r := m.lead.requests[0]
@@ -141,7 +142,7 @@ func (m *Machine) takeRequests(d *draft) {
 	}
 }
 
-// refuseRequest returns the reason not to take a request, or ReasonNone.
+// refuseRequest returns the reason to refuse a request, or ReasonNone.
 func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
 	if from.Identity != r.from || from.Shown() != member.Active {
@@ -189,8 +190,8 @@ func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) mem
 	return e
 }
 
-// takeRequest makes the changes of a request. (S) A record that another run owns is only marked
-// as revoked. It is dropped once that run is known not to trust it.
+// takeRequest makes the changes of a request. (S) A record that another run owns is only marked as
+// revoked. It is dropped once that run is known not to trust the record.
 func (m *Machine) takeRequest(d *draft, r request) {
 	for _, c := range r.Changes {
 		e, known := d.records.Find(c.Key)

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// noteRun acts on the run of a peer that sent a message. If it is later than the known one, the
-// earlier run has ended, and with it its leadership (protocol.md 5, support).
+// noteRun handles the run of a peer that sent a message. If it is later than the known one, the
+// earlier run has ended, and with it any leadership of that run (protocol.md 5, support).
 func (m *Machine) noteRun(from member.Identity) {
 	s := &m.support
 	if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {
@@ -23,10 +23,10 @@ func (m *Machine) noteRun(from member.Identity) {
 	}
 }
 
-// resolveAddressConflict handles a refusal because the leader knows a run at this address, known,
-// that is not earlier than this one. If this run had its place already, a later run replaced it,
-// and it stops. Otherwise it joins again with a greater incarnation, so that a clock that was set
-// back does not lock a node out (protocol.md 3).
+// resolveAddressConflict handles a refusal by a leader that knows a run of this address, known,
+// that is not earlier than this one. If this run had its place already, a later run has replaced
+// it, and it stops. Otherwise it joins again with a greater incarnation, so that a clock that was
+// set back does not lock the node out (protocol.md 3).
 func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
 		return
@@ -37,7 +37,7 @@ func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 		}
 		return
 	}
-	// An equal incarnation belongs to another store, or the answer to an earlier run is late.
+	// An equal incarnation belongs to another store, or answers an earlier run late.
 	d := m.durable
 	d.Incarnation = known + 1
 	m.persist(d)
@@ -58,11 +58,11 @@ func (m *Machine) isReplaced(s member.State) bool {
 	return e.StoreID == m.self.StoreID || m.admitted
 }
 
-// endStartWait ends the wait after a start if the leader of the held state gave up exactly that
-// leadership. (S) The wait protects only the lease of that leader. A lease counts only voters
-// that showed its version, so earlier runs of this store made no lease of a later version; and a
-// leader of an earlier version has had no lease since the held one was chosen. A leader that gave
-// up never leads that version again, however late its message arrives. A memory store waits to
+// endStartWait ends the wait after a start once the leader of the held state has given up exactly
+// that leadership. (S) The wait protects only the lease of that leader. A lease counts only voters
+// that showed its version, so earlier runs of this store supported no lease of a later version. A
+// leader of an earlier version has had no lease since the held version was chosen. A leader that
+// gave up never leads that version again, however late its message arrives. A memory store waits to
 // the end, because it does not remember which version it held (protocol.md 5, restart).
 func (m *Machine) endStartWait(leader member.Identity, given member.Claim) {
 	held := m.durable.Held
@@ -75,8 +75,8 @@ func (m *Machine) endStartWait(leader member.Identity, given member.Claim) {
 }
 
 // startWaitExcludes reports whether the wait after a start keeps this node from voting for a. (S)
-// It may vote for the leader that it held, the only one that its earlier run can have supported
-// (protocol.md 5, restart).
+// The node may vote for the leader of its held state, because its earlier run can have supported no
+// other (protocol.md 5, restart).
 func (m *Machine) startWaitExcludes(a member.Address) bool {
 	return m.now.Before(m.startWaitEnd) && (m.cfg.Volatile || m.durable.Held.Leader != a)
 }
@@ -85,9 +85,9 @@ func (m *Machine) startWaitExcludes(a member.Address) bool {
 // (protocol.md 5, restart).
 func (m *Machine) VotesAt() time.Time { return m.startWaitEnd }
 
-// Owed is what a node's last run may still owe to others: Lease is the support it gave a leader,
-// and Hold, which follows, is the trust in records that this leader extended. The store saves it.
-// A run owes its own LeaseTimeout and HoldTimeout from its start.
+// Owed is what a node's last run may still owe to others. Lease is the support that it gave a
+// leader. Hold begins when Lease ends and is the trust in records that this leader extended. The
+// store saves both. From its start a run owes its own LeaseTimeout and HoldTimeout.
 type Owed struct {
 	Lease, Hold time.Duration
 }
@@ -96,17 +96,16 @@ type Owed struct {
 func OwedBy(t message.Timings) Owed { return Owed{Lease: t.LeaseTimeout, Hold: t.HoldTimeout()} }
 
 // Wait returns how long a run with these timings must wait before it greets another node: the
-// excess of o.Lease over LeaseTimeout plus the excess of o.Hold over HoldTimeout. The rest is
-// covered by the rules of the run itself: it votes for no other leader during its own
-// LeaseTimeout, and ends records after its own HoldTimeout. (S) Without the wait, two of three
-// nodes that restart with shorter timings would elect a leader beside that of the third node,
-// with which they cannot connect because its timings differ, and would end records that it still
-// extends.
+// excess of o.Lease over LeaseTimeout plus the excess of o.Hold over HoldTimeout. The run's own
+// rules cover the rest: it votes for no other leader during its LeaseTimeout, and drops records
+// only after its HoldTimeout. (S) Without the wait, two of three nodes that restart with shorter
+// timings could not connect to the third, whose timings differ. They would elect a second leader,
+// and drop records that the first one still extends.
 func (o Owed) Wait(t message.Timings) time.Duration {
 	return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())
 }
 
-// After returns what is owed once d of that wait is over. (S) It is saved during the wait, so
+// After returns what is owed after the first d of that wait. (S) It is saved during the wait, so
 // that a node that restarts again owes only the rest.
 func (o Owed) After(d time.Duration, t message.Timings) Owed {
 	lease := min(d, max(0, o.Lease-t.LeaseTimeout))

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// TestOwedAfterPartOfTheWait: however often a node is restarted within the wait, the total wait is
-// the same, and what remains owed is exactly what no part has covered.
+// TestOwedAfterPartOfTheWait checks that restarts within the wait do not change its total length,
+// and that a node then owes exactly what the wait has not covered.
 func TestOwedAfterPartOfTheWait(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,

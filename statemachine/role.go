@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// All changes of the machine's role are in this file. Each function sets everything that belongs
-// to the role it enters. A call in a role without a mark is a bug in this package, and panics:
+// All changes of the machine's role are in this file. Each function sets everything that belongs to
+// the role it enters. A call in a role without a mark is a bug in this package, and panics:
 //
 //	in the role        seeking  following  provisional  leading    enters
 //	becomeJoiner          x         x           x                  seeking
@@ -24,11 +24,11 @@ import (
 //	becomeProvisional     x                                        provisional
 //	becomeLeader          x         x           x          x       leading
 //
-// A provisional leader with a held roster may follow or join a chosen leader directly, since its
-// members learn of that leader by themselves. A chosen leader ends its leadership first, unless
+// A provisional leader with a held roster may follow or join a chosen leader directly, because its
+// members learn of that leader by themselves. A chosen leader must end its leadership first, unless
 // it was elected again for a later version.
 
-// setRole enters a role under the given leader. It panics unless the present role is in from.
+// setRole enters a role under the given leader. It panics unless from contains the current role.
 func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Role) {
 	if !slices.Contains(from, m.role) {
 		panic(fmt.Sprintf("statemachine: a node in role %v cannot enter role %v", m.role, to))
@@ -36,12 +36,12 @@ func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Ro
 	m.role, m.leader = to, leader
 }
 
-// becomeJoiner leaves the present leader to ask the leader of c for a place. The state of a
-// provisional leader is kept until another leader is followed: a node that returns to the same
+// becomeJoiner leaves the current leader to ask the leader of c for a place. It keeps the state of
+// a provisional leader until the node follows another one, so a node that returns to the same
 // leader has missed nothing.
 func (m *Machine) becomeJoiner(c member.Claim) {
 	if m.leader.Chosen {
-		m.isolation.noChosenSince = m.now // it leaves that leader
+		m.isolation.noChosenSince = m.now // the node leaves that leader
 	}
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
@@ -65,8 +65,8 @@ func (m *Machine) forgetLeader() {
 	m.soft = member.State{}
 }
 
-// endLeadership ends the leadership of this node. It sends nothing: the caller then notifies the
-// members, so that the headers of its messages carry no claim.
+// endLeadership ends the leadership of this node. It sends nothing: the caller notifies the members
+// afterwards, so that the headers of its messages carry no claim.
 func (m *Machine) endLeadership(given member.Claim) {
 	if m.lead.quorate {
 		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
@@ -102,7 +102,7 @@ func (m *Machine) becomeNewRun() {
 	m.follow = followerState{}
 	m.lead = leaderState{}
 	m.records = recordState{open: m.records.open}
-	m.propose = proposerState{} // its versions and rounds are those of the old cluster
+	m.propose = proposerState{} // its versions and rounds belong to the old cluster
 	m.inquiry = inquiryState{}
 	m.startWaitEnd = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
@@ -121,8 +121,9 @@ func (m *Machine) becomeStopped(err error) {
 	m.out.Stop = err
 }
 
-// becomeFollower follows the leader of c, which runs as id. Following the same leadership again
-// restarts no timer. It panics for a claim of this node or of a version below the held one.
+// becomeFollower follows the leader of c, whose run is id. Following the same leadership again
+// restarts no timer. becomeFollower panics if c is a claim of this node or has a version below the
+// held one.
 func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.heldNumber().Version {
 		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.heldNumber(), c))
@@ -133,7 +134,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 		m.follow = followerState{leader: id, claim: c}
 		m.soft = member.State{}
 		if c.Chosen && m.heldNumber().Version == c.Version {
-			// The state arrived before the leader was followed.
+			// The state arrived before the node followed its leader.
 			m.follow.healthyAt = m.now
 		}
 	}
@@ -147,13 +148,13 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	if m.shownState().Version == c.Version {
 		m.sendKeepAlive()
 	} else {
-		// Its state is on the way, and there is nothing to show before it arrives.
+		// The leader's state is on the way, and this node has nothing to show until it arrives.
 		m.follow.sentAt = m.now
 	}
 }
 
-// becomeProvisional starts to lead with a state that no voters chose. (S) A provisional leader is
-// never healthy and gets no support (protocol.md 4).
+// becomeProvisional starts to lead with a state that no voters have chosen. (S) A provisional
+// leader is never healthy and gets no support (protocol.md 4).
 func (m *Machine) becomeProvisional(s member.State) {
 	m.setRole(member.Provisional, member.Claim{Version: s.Version, Leader: m.self.Address},
 		member.Seeking)
@@ -166,8 +167,8 @@ func (m *Machine) becomeProvisional(s member.State) {
 }
 
 // becomeLeader starts to lead the held state, which names this run as its leader, in a version
-// later than any that it led. All members count as heard now. former is the previous leader if only
-// its own authority can still extend the trust in its records; otherwise zero.
+// later than any that it has led. All members count as heard now. former is the previous leader if
+// acks of earlier leaders no longer extend its trust in its records; otherwise zero.
 func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
 	if s.LeaderIdentity() != m.self ||
@@ -182,13 +183,13 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.lead.former = former
 	m.updateOwners(member.State{}, s)
 	m.isolation = isolationState{}
-	// The members learn of it from LeaderElected.
+	// The members learn of this leader from LeaderElected.
 	m.lead.heartbeatAt = m.now.Add(m.timing.HeartbeatInterval)
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
 	m.answerAskers()
 }
 
-// startLead sets what chosen and provisional leaders have in common.
+// startLead does what becoming a chosen leader and becoming a provisional one have in common.
 func (m *Machine) startLead(r member.Roster) {
 	m.follow = followerState{}
 	m.dropAttempt()
@@ -203,8 +204,7 @@ func (m *Machine) startLead(r member.Roster) {
 }
 
 // Check returns an error if one of the machine's own invariants does not hold. Tests and the
-// simulator call it after every step. Invariants that concern several nodes are checked by the
-// simulator.
+// simulator call it after every step. The simulator checks invariants that concern several nodes.
 func (m *Machine) Check() error {
 	d := m.durable
 	switch {

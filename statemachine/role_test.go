@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// machineInRole returns a machine with a role and a matching state. It holds version 2; in the
-// leading role it leads version 1, so that it may be elected again.
+// machineInRole returns a machine with a role and a matching state. It holds version 2. In the
+// leading role it leads version 1, so that it can be elected again.
 func machineInRole(role member.Role) *Machine {
 	address := func(host string) member.Address { return member.Address{Host: host, Port: 1} }
 	self := member.Member{
@@ -92,8 +92,8 @@ func transitions() []transition {
 	}
 }
 
-// TestTransitions: each transition enters its role from the roles in its row, leaves the invariants
-// intact, and panics in every other role.
+// TestTransitions checks that each transition enters its role from the roles in its row, keeps the
+// invariants, and panics in every other role.
 func TestTransitions(t *testing.T) {
 	for _, tr := range transitions() {
 		for _, from := range allRoles {
@@ -118,7 +118,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestImpossibleLeaders: a transition refuses an impossible leader.
+// TestImpossibleLeaders checks that a transition panics if it gets an impossible leader.
 func TestImpossibleLeaders(t *testing.T) {
 	for _, tc := range []struct {
 		name string

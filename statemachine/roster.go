@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The functions below move members along the table of protocol.md 3. Only a leader does so, and
-// each move makes a revision.
+// The functions below change the statuses of members as in the table of protocol.md 3. Only a
+// leader calls them, and each change makes a revision.
 
-// reactivateMember makes a member active that was silent and sent a keep-alive again.
+// reactivateMember makes a member active again that was silent and has now sent a keep-alive.
 func (m *Machine) reactivateMember(id member.Identity) {
 	r := m.shownState().Roster
 	e, ok := r.Find(id.Address)
@@ -26,7 +26,7 @@ func (m *Machine) reactivateMember(id member.Identity) {
 	}
 }
 
-// silenceDeadline returns when the silence of a member has a consequence; zero for never.
+// silenceDeadline returns when the silence of a member will have a consequence; zero for never.
 func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	p := m.lead.peer(e.Address)
 	if p == nil || !m.mayChange() {
@@ -39,7 +39,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 		e.Status == member.Unreachable && m.role == member.Provisional && m.heldNumber().IsZero():
 		return p.heard.Add(m.timing.TTLTimeout)
 	case e.Status == member.Unreachable && m.lead.quorate:
-		// The leader must have been quorate for all of that time.
+		// The leader must have been quorate during all of that time.
 		if m.lead.quorateSince.After(p.heard) {
 			return m.lead.quorateSince.Add(m.timing.TTLTimeout)
 		}
@@ -48,7 +48,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	return time.Time{}
 }
 
-// checkSilence changes the status of members that were silent for too long.
+// checkSilence changes the status of members that have been silent for too long.
 func (m *Machine) checkSilence() {
 	for _, e := range m.shownState().Roster {
 		if e.Address == m.self.Address || !m.due(m.silenceDeadline(e)) {
@@ -63,15 +63,15 @@ func (m *Machine) checkSilence() {
 			e.Status = member.Leaving
 			m.changeRoster(r.With(e), e.Address)
 		default:
-			// The member never had a vote here, so its place is free again.
+			// The member never had a vote here, so its place becomes free.
 			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
 			m.changeRoster(r.Without(e.Address), member.Address{})
 		}
 	}
 }
 
-// makeWaitingChanges makes the changes that waited for the present state to be committed. (S) One
-// change of voters at a time: each one leaves the state uncommitted.
+// makeWaitingChanges makes the changes that waited for the current state to be committed. (S) It
+// changes one voter at a time: each change leaves the state uncommitted.
 func (m *Machine) makeWaitingChanges() {
 	if m.role == member.Leading && m.mayChange() {
 		m.finishJoining()
@@ -83,8 +83,8 @@ func (m *Machine) makeWaitingChanges() {
 	})
 }
 
-// finishJoining makes one joining member active that showed this version. From then on it has a
-// vote.
+// finishJoining makes one joining member that showed this version active. From then on the member
+// has a vote.
 func (m *Machine) finishJoining() {
 	r := m.durable.Held.Roster
 	for _, e := range r {
@@ -124,9 +124,8 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 	return member.Address{}, false
 }
 
-// canSpareVote reports whether the cluster keeps working without the vote of the member at a: M
-// of the remaining voters were heard within HeartbeatTimeout, and their echoes alone sustain the
-// lease.
+// canSpareVote reports whether the cluster can do without the vote of the member at a: M of the
+// remaining voters were heard within HeartbeatTimeout, and their echoes alone sustain the lease.
 func (m *Machine) canSpareVote(a member.Address) bool {
 	rest := m.durable.Held.Roster.Without(a)
 	heard := 0
@@ -141,8 +140,8 @@ func (m *Machine) canSpareVote(a member.Address) bool {
 	return heard >= m.quorum && m.now.Before(time.Unix(0, m.quorumEcho(rest)).Add(margin))
 }
 
-// changeRoster makes the next revision, with roster r, and sends it to all members: only the
-// entry at about, or the whole state if about is zero.
+// changeRoster makes the next revision, with roster r, and sends it to all members. It sends only
+// the entry at about, or the whole state if about is zero.
 func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	before, _ := m.shownState().Roster.Find(about)
 	next := m.shownState().Next(r)

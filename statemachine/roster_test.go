@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for how a leader moves its members (protocol.md 3).
+// Tests for how a leader changes the statuses of its members (protocol.md 3).
 
 // moves returns the statuses that the leader gave a node, in order.
 func (b *bus) moves(l, of int) []member.Status {
@@ -32,8 +32,7 @@ func (b *bus) awaitStatus(limit time.Duration, l, of int, want member.Status) ti
 	return b.until(limit, want.String(), func() bool { return b.status(l, of) == want })
 }
 
-// threeOfFive returns a cluster of five in which only n1 to n3 were started, with the trace
-// cleared.
+// threeOfFive returns a cluster of five of which only n1 to n3 are running. Its trace is empty.
 func threeOfFive(t *testing.T) (*bus, int) {
 	t.Helper()
 	b := newBus(t, 5, 3)
@@ -66,12 +65,12 @@ func TestAJoinerIsJoiningThenActive(t *testing.T) {
 	}
 }
 
-// The leader waits until M voters hold the state.
+// A joiner becomes active only once M voters hold the state.
 func TestAJoinerStaysJoiningUntilTheStateIsCommitted(t *testing.T) {
 	b, l := threeOfFive(t)
 	others := []int{0, 1, 2}
 	others = slices.DeleteFunc(others, func(i int) bool { return i == l })
-	b.cut = func(m message.Message) bool { // the others get nothing more from the leader
+	b.cut = func(m message.Message) bool { // the other members receive nothing more from the leader
 		return m.From.Address == addr(l) && (m.To == addr(others[0]) || m.To == addr(others[1]))
 	}
 	b.start(3)
@@ -84,7 +83,7 @@ func TestAJoinerStaysJoiningUntilTheStateIsCommitted(t *testing.T) {
 	b.awaitStatus(time.Second, l, 3, member.Active)
 }
 
-// "(under a provisional leader: immediately)"
+// A provisional leader makes a joiner active immediately.
 func TestAProvisionalLeaderMakesMembersActiveAtOnce(t *testing.T) {
 	b := aFounder(t, 5)
 	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
@@ -107,9 +106,9 @@ func TestASilentMemberIsUnreachableAndActiveWhenHeard(t *testing.T) {
 	}
 }
 
-// "Unreachable, silent for TTLTimeout, while the leader was quorate all that
-// time: leaving. Leaving, M voters hold that it leaves: removed", which is what
-// views show; "in the roster it stays leaving, a voter".
+// "Unreachable, silent for TTLTimeout, while the leader was quorate all that time: leaving.
+// Leaving, M voters hold that it leaves: removed." Views show it as removed; "in the roster it
+// stays leaving, a voter".
 func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -188,7 +187,7 @@ func TestAMemberThatIsBackForAMomentIsRemovedAgain(t *testing.T) {
 	}
 }
 
-// The leader must have been quorate for all of that time: a pause restarts it.
+// The leader must have been quorate during all of that time. A pause makes the time start again.
 func TestALeaderThatWasNotQuorateWaitsLonger(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -208,8 +207,8 @@ func TestALeaderThatWasNotQuorateWaitsLonger(t *testing.T) {
 	}
 }
 
-// "Active, unreachable: MemberLeave: leaving." It comes back only "under a new
-// incarnation", never by a late message.
+// "Active, unreachable: MemberLeave: leaving." The member returns only "under a new incarnation"; a
+// late message does not bring it back.
 func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -291,7 +290,7 @@ func (b *bus) holders(s member.State) int {
 }
 
 // "A roster holds at most N members: any further joiner is rejected with cluster full and retries."
-// It gets a seat once one is free.
+// The joiner gets a seat once one is free.
 func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -326,7 +325,7 @@ func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		heard   []int // heard last, besides the leader
+		heard   []int // heard last, in addition to the leader
 		after   time.Duration
 		settled bool
 		want    message.Reason
@@ -340,13 +339,13 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 		b := aLeader(t, 5)
 		b.hand(b.keepAlive(1, time.Time{}))
 		b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
-		for range 2 { // the second one shows that the leaving is held, so that n2 is gone
+		for range 2 { // the second round shows that M voters hold n2 as leaving, so n2 is gone
 			for i := 2; i < 5; i++ {
 				b.hand(b.keepAlive(i, b.now))
 			}
 		}
-		b.run(b.timings.HeartbeatTimeout) // no member was heard lately
-		for range 2 {                     // the second one shows that they are active again
+		b.run(b.timings.HeartbeatTimeout) // no member has been heard recently
+		for range 2 {                     // the second round shows that they are active again
 			for _, i := range tc.heard {
 				b.hand(b.keepAlive(i, b.now))
 			}
@@ -460,7 +459,7 @@ func TestAJoinerThatFallsSilentLosesItsPlace(t *testing.T) {
 	b := joiningOfFive(t)
 	from := b.now
 	for b.status(0, 4) == member.Joining {
-		for i := 1; i < 4; i++ { // the others sustain n1's lease, and n5's change stays uncommitted
+		for i := 1; i < 4; i++ { // the others sustain n1's lease, but n5's joining stays uncommitted
 			b.shows(i, number(5, 0))
 		}
 		b.run(b.timings.HeartbeatInterval)
@@ -499,7 +498,7 @@ func TestAGoodbyeSaidTwiceIsOneRevision(t *testing.T) {
 	}
 }
 
-// A joiner that repeats its request waits once: it takes no second place in the queue.
+// A joiner that repeats its request is queued only once.
 func TestAJoinerWaitsOnce(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for range 3 {
@@ -518,7 +517,7 @@ func TestAJoinerWaitsOnce(t *testing.T) {
 	}
 }
 
-// A follower traces the members that changed, and no others.
+// A follower traces the members whose status changed, and no others.
 func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
 	b := aFollower(t, 4)
 	s := state(4, 3, 2, 1)
@@ -540,8 +539,8 @@ func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
 	}
 }
 
-// joiningOfFive returns n1, which leads version 5 with n2 to n4 while n5 is joining. No member has
-// shown the state with n5 yet.
+// joiningOfFive returns n1, which leads version 5 with members n2 to n4 while n5 is joining. No
+// member has shown the state with n5 yet.
 func joiningOfFive(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 5)
@@ -553,7 +552,7 @@ func joiningOfFive(t *testing.T) *bus {
 	return b
 }
 
-// shows makes a member of version 5 show a state and echo a stamp of now.
+// shows makes a member of version 5 show a state and echo a stamp made now.
 func (b *bus) shows(from int, num member.Number) {
 	b.t.Helper()
 	b.hand(event(from, chosen(5, 0), message.LeaderKeepAlive{
@@ -561,8 +560,7 @@ func (b *bus) shows(from int, num member.Number) {
 	}))
 }
 
-// "M voters of its current state hold that state": a joining member holds it too but is no
-// voter.
+// "M voters of its current state hold that state": a joining member that holds it is not a voter.
 func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 1))
@@ -576,8 +574,8 @@ func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	}
 }
 
-// The lease counts "the voters of the current state": a joining member supports the leader too but
-// is no voter.
+// The lease counts "the voters of the current state": a joining member that supports the leader is
+// not a voter.
 func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 0))
@@ -591,7 +589,7 @@ func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
 	}
 }
 
-// A joiner that has to wait for a commit gets its place once, as soon as possible, without
+// A joiner that has to wait for a commit gets its place only once, as soon as possible, without
 // repeating its request.
 func TestAWaitingJoinerGetsItsPlaceOnce(t *testing.T) {
 	b := aLeader(t, 5)

@@ -10,19 +10,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// isolationState tracks how long the node has been without a chosen leader, and evidence that its
-// roster is lost (protocol.md 4 and 6).
+// isolationState tracks how long the node has been without a chosen leader, and the evidence that
+// its roster is lost (protocol.md 4 and 6).
 type isolationState struct {
 	// noChosenSince is when the node last had a chosen leader, or started; zero while it has one.
 	noChosenSince time.Time
-	// lostVoters lists the voters of the held roster whose address answers under another store id
-	// and holds nothing newer.
+	// lostVoters lists the voters of the held roster whose addresses answer under another store id
+	// and hold nothing newer.
 	lostVoters []member.Voter
 }
 
-// noteLostVoter collects evidence that the held roster can never elect again: voters that
-// returned with another store id. One that holds a newer state does not count, because it may
-// belong to a roster that can elect.
+// noteLostVoter collects evidence that the held roster can never elect again: voters that returned
+// with another store id. A voter that holds a newer state does not count, because that state may be
+// of a roster that can elect.
 func (m *Machine) noteLostVoter(in message.Message) {
 	if m.isolation.noChosenSince.IsZero() || m.heldNumber().IsZero() {
 		return
@@ -33,7 +33,8 @@ func (m *Machine) noteLostVoter(in message.Message) {
 	}
 	at := slices.Index(m.isolation.lostVoters, e.Voter())
 	held, shows := heldShownBy(in.Body)
-	// A sender in another cluster has lost the state of this one, even if its store id is the same.
+	// A sender in another cluster has lost the state of this cluster, even if its store id is
+	// unchanged.
 	other := m.otherCluster(in)
 	returned := !other && (e.StoreID == in.From.StoreID || shows && m.heldNumber().Less(held))
 	switch {
@@ -59,9 +60,9 @@ func heldShownBy(b message.Body) (member.Number, bool) {
 	return member.Number{}, false
 }
 
-// RosterLost reports whether so many voters lost their stores that fewer than M of the held roster
-// can still answer, so that it can never elect again (protocol.md 6). With durable stores only an
-// operator can end that; a node with a memory store starts a new run by itself.
+// RosterLost reports whether so many voters lost their stores that the held roster can never elect
+// again, because fewer than M of its voters can still answer (protocol.md 6). With durable stores
+// only an operator can end that state. A node with a memory store starts a new run by itself.
 func (m *Machine) RosterLost() bool {
 	if m.heldNumber().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false
@@ -74,7 +75,7 @@ func (m *Machine) RosterLost() bool {
 		}
 	}
 	if e, ok := r.Find(m.self.Address); ok && e.IsVoter() && e.StoreID != m.self.StoreID {
-		lost++ // its own earlier store
+		lost++ // this node's own earlier store
 	}
 	return lost > 0 && r.Voters()-lost < m.quorum
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// stranger is node 8, which knows the secret but is neither a member nor a seed.
+// stranger is the index of n8, which knows the secret but is neither a member nor a seed.
 const stranger = 7
 
-// to returns a message of the stranger to node i, with the cluster id that i holds.
+// strange returns a message of the stranger to node i, with the cluster id that i holds.
 func (b *bus) strange(i int, claim member.Claim, body message.Body) message.Message {
 	in := event(stranger, claim, body)
 	in.To, in.Cluster = addr(i), b.nodes[i].durable.Held.Cluster
@@ -30,8 +30,8 @@ func (b *bus) leads() int {
 	return l
 }
 
-// forged returns s as forged by a stranger: the nonexistent n9 and n10 replace all members but the
-// leader.
+// forged returns s as a stranger could forge it: the nonexistent n9, n10, ... replace all members
+// except the leader.
 func forged(s member.State, leader int, version uint64) member.State {
 	e, _ := s.Roster.Find(addr(leader))
 	out := member.State{Number: number(version, 0), Cluster: s.Cluster, Leader: addr(leader)}
@@ -49,9 +49,9 @@ func aProposal(version, round uint64, base member.Number, s member.State) messag
 	}
 }
 
-// A stranger formally proposes the leader itself with a forged roster. If the leader accepted it,
-// it would be bound and adopt it in its own proposal, and the cluster would take a roster of
-// processes that do not exist.
+// A stranger formally proposes a forged roster with the leader as the candidate. A leader that
+// accepted it would be bound and adopt it in its own proposal, and the cluster would get a roster
+// of processes that do not exist.
 func TestStrangerForgedValueAdopted(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
@@ -71,7 +71,7 @@ func TestStrangerForgedValueAdopted(t *testing.T) {
 	}
 }
 
-// A formal proposal at the limits, above which no proposal is possible.
+// A stranger sends a formal proposal at the limits, above which no node may propose.
 func TestStrangerBoundAtTheLimit(t *testing.T) {
 	for name, tc := range map[string]struct{ jump, round uint64 }{
 		"version": {1 << 16, 1}, "round": {1, 1 << 40},
@@ -86,7 +86,7 @@ func TestStrangerBoundAtTheLimit(t *testing.T) {
 			held := b.nodes[l].durable.Held
 			s := held
 			s.Number = number(held.Version+tc.jump, 0)
-			// The base was never made, so the value is never adopted.
+			// The base does not exist, so no node ever adopts the value.
 			p := aProposal(s.Version, tc.round, number(held.Version, held.Revision+100), s)
 			p.State.Leader = addr(l)
 			for _, i := range infect(b, l) {
@@ -107,14 +107,14 @@ func TestStrangerBoundAtTheLimit(t *testing.T) {
 	}
 }
 
-// A join request with a bound at the limit.
+// A stranger sends a join request with a bound at the limit.
 func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
 	v := b.view(l).Version
 	b.handTo(l, b.strange(l, member.Claim{}, message.JoinClusterRequest{Bound: v + 1<<8}))
 	b.run(b.timings.TTLTimeout)
-	// Then no proposal exceeds the real bound of a member.
+	// After that, no proposal could exceed the real bound of a member.
 	failed := 0
 	for _, tr := range b.nodes[l].trace {
 		if tr.Kind == statemachine.GaveUpProposal {
@@ -127,7 +127,7 @@ func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
 	}
 }
 
-// A founding with a round at the limit.
+// A stranger sends a founding proposal with a round at the limit.
 func TestStrangerFoundingRound(t *testing.T) {
 	for _, round := range []uint64{1 << 40, 1<<40 + 1, member.MaxCount} {
 		b := newBus(t, 3, 3)
@@ -146,7 +146,8 @@ func TestStrangerFoundingRound(t *testing.T) {
 	}
 }
 
-// One founding proposal of a stranger to one fresh seed, which all would adopt.
+// A stranger sends one founding proposal to one fresh seed. If the seed accepted it, all nodes
+// would adopt it.
 func TestStrangerFoundingForged(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0, 1, 2)
@@ -165,8 +166,8 @@ func TestStrangerFoundingForged(t *testing.T) {
 	}
 }
 
-// A node without a leader gets a state from a stranger, either one that it asked for a place or one
-// that sends it unasked.
+// A node without a leader gets a state from a stranger that it asked for a place, or from one that
+// it did not ask.
 func TestStrangerStateWhileSeeking(t *testing.T) {
 	s := forged(withMember(state(2, 3, 0, 1), stranger), stranger, 9)
 	for name, first := range map[string]message.Body{
@@ -182,9 +183,9 @@ func TestStrangerStateWhileSeeking(t *testing.T) {
 	}
 }
 
-// (S) "By taking a stamped ack of a chosen leader a follower supports that leader". A stranger that
-// was followed briefly would leave support for a version without a leader, and the node would
-// support no leader from then on.
+// (S) "By taking a stamped ack of a chosen leader a follower supports that leader." If a node could
+// follow a stranger briefly, it would support a version without a leader, and no leader from then
+// on.
 func TestStrangerSupportWorn(t *testing.T) {
 	b := aVoter(t, 3)
 	huge := uint64(member.MaxCount - 1)
@@ -208,7 +209,7 @@ func TestStrangerSupportWorn(t *testing.T) {
 	}
 }
 
-// A seed whose known members are all gone, and which declared itself, must still accept a leader's
+// A seed that declared itself, and whose known members are all gone, must still accept a leader's
 // claim.
 func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	b := provisionalWithRoster(t)
@@ -219,8 +220,8 @@ func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	}
 }
 
-// A new run must not keep versions of the cluster that it forgot: voters of the new cluster would
-// refuse the jump, so it could never win an election.
+// A new run must not keep versions of the cluster that it forgot. Voters of the new cluster would
+// refuse such a jump, so the run could never win an election.
 func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	n := b.nodes[0]
@@ -246,7 +247,7 @@ func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	}
 }
 
-// A pre proposal of a stranger that claims to hold more, during a failover, with a high round.
+// During a failover, a stranger that claims to hold more sends a pre proposal with a high round.
 func TestStrangerPreProposalRound(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
@@ -268,8 +269,8 @@ func TestStrangerPreProposalRound(t *testing.T) {
 	}
 }
 
-// The complete sequence: a seed is cut off while the members that it knew are replaced; the other
-// seed dies; then the first can receive the leader's messages again.
+// The complete sequence: a seed is cut off while the members that it knows are replaced. Then the
+// other seed dies, and the first one can receive the leader's messages again.
 func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
 	b := newBus(t, 5, 2)
 	for i := 5; i < 9; i++ {
@@ -304,7 +305,7 @@ func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
 }
 
 // One message from the address of a dead member, with its store id and a later run, must not lock
-// out its real process.
+// the real process out.
 func TestStrangerRunOfADeadMember(t *testing.T) {
 	for _, run := range []uint64{member.MaxCount, member.MaxCount - 1} {
 		b := formed(t, 3, 3)
@@ -324,7 +325,7 @@ func TestStrangerRunOfADeadMember(t *testing.T) {
 	}
 }
 
-// A reject that names the greatest possible run.
+// A reject names the greatest possible run.
 func TestStrangerKnownRun(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
@@ -336,8 +337,8 @@ func TestStrangerKnownRun(t *testing.T) {
 	}
 }
 
-// Join requests of strangers, each bound as far above the leader as is accepted. The fencing token
-// must still fit into one integer.
+// Strangers send join requests, each with the highest bound above the leader's version that is
+// accepted. The fencing token must still fit into one integer.
 func TestStrangerTokenUsedUp(t *testing.T) {
 	b := formed(t, 3, 3)
 	for range 150 {
@@ -353,7 +354,7 @@ func TestStrangerTokenUsedUp(t *testing.T) {
 	}
 }
 
-// As TestStrangerForgedValueAdopted, from the address of a dead member.
+// The same as TestStrangerForgedValueAdopted, but from the address of a dead member.
 func TestStrangerForgedValueOfADeadMember(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()

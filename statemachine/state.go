@@ -49,14 +49,14 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 	m.takeAndFollow(next, in.From)
 }
 
-// isNextRevision reports whether revision n from the leader follows the held state. Otherwise it
+// isNextRevision reports whether revision n from the leader follows the held state. If not, it
 // drops the message.
 func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	held := m.shownState().Number
 	var reason message.Reason
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
-		!m.leader.Chosen: // a provisional leader sends whole states
+		!m.leader.Chosen: // a provisional leader sends only whole states
 		reason = message.ReasonOtherLeader
 	case m.leader.Version < m.durable.Bound():
 		reason = message.ReasonBound
@@ -70,7 +70,7 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 		return true
 	}
 	m.drop(in, reason)
-	// A gap asks for alignment, once for each revision.
+	// Ask for alignment once per gap.
 	if reason == message.ReasonRevisionGap && m.follow.askedGap.Less(n) {
 		m.follow.askedGap = n
 		m.sendKeepAlive()
@@ -78,7 +78,7 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	return false
 }
 
-// takeSoftState takes the state of the provisional leader that is followed.
+// takeSoftState takes the state of the provisional leader that this node follows.
 func (m *Machine) takeSoftState(in message.Message, s member.State) {
 	if !m.isPlausible(s) {
 		m.drop(in, message.ReasonNotCandidate)
@@ -89,7 +89,7 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 		return
 	}
 	if !s.Roster.Has(m.self) {
-		// Its number does not matter: a leader that declared itself again counts from 0.
+		// The number does not matter: a leader that declared itself again counts from 0.
 		m.soft = member.State{}
 		m.askForPlace(in.Claim)
 		return
@@ -103,7 +103,8 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 	m.sendKeepAlive()
 }
 
-// takeAndFollow takes the state of a chosen leader and follows it if it is the best leader known.
+// takeAndFollow takes the state of a chosen leader and follows that leader if it is the best one
+// known.
 func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
 	m.takeState(s)
 	if m.stopped || m.role == member.Leading {
@@ -129,7 +130,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	}
 }
 
-// mayTakeFrom returns the reason not to take a chosen state sent from a, or ReasonNone.
+// mayTakeFrom returns the reason not to take a chosen state sent by a, or ReasonNone.
 func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	if !m.isTrustedAddress(a) {
 		return message.ReasonUnknownMember
@@ -137,8 +138,8 @@ func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	return m.mayTake(s)
 }
 
-// mayTake returns the reason not to take a chosen state, or ReasonNone. (S) It must be a newer
-// state of this cluster, and not below the version that the node is bound to.
+// mayTake returns the reason not to take a chosen state, or ReasonNone. (S) The state must be a
+// newer state of this cluster, and not below the version that the node is bound to.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
 	case !m.isChoosable(s):
@@ -155,8 +156,8 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 	return message.ReasonNone
 }
 
-// takeState makes s, which mayTake allowed, the held state. A leader that takes a state of a
-// later version stops leading; a node that a new version names as its leader starts to lead.
+// takeState makes s, which mayTake allowed, the held state. A leader that takes a state of a later
+// version stops leading. A node that leads according to a new version starts to lead.
 func (m *Machine) takeState(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||
@@ -165,7 +166,7 @@ func (m *Machine) takeState(s member.State) {
 	}
 	m.setHeld(s)
 	m.traceMoves(before, s)
-	m.dropAttempt() // it is based on an older state
+	m.dropAttempt() // the attempt is based on an older state
 	if s.Version > before.Version {
 		m.inquiry.id = 0
 		if m.follow.claim == s.Claim() {
@@ -215,19 +216,20 @@ func (m *Machine) traceMoves(before, after member.State) {
 	}
 }
 
-// Limits of numbers in messages. What exceeds them is refused, so that one message can neither
-// use up the numbers that receivers accept (member.MaxCount) nor move the fencing token beyond
-// what fits into one integer (member.Token.Int64).
+// Limits of the numbers in messages. Greater numbers are refused, so that one message can neither
+// use up the numbers that receivers accept (member.MaxCount) nor move the fencing token beyond what
+// fits into one integer (member.Token.Int64).
 const (
 	// maxJoinJump replaces paxos.MaxVersionJump for the bound of a joiner without a vote. It
 	// allows for a few failed elections while a seat is given away, and limits how far each
 	// joiner may move the token.
 	maxJoinJump = 1 << 8
-	// maxStateJump is how far the version of a chosen state may be above the held one, since a
-	// node may be away for long. At one election per second that is 136 years.
+	// maxStateJump is how far the version of a chosen state may be above the held one. A node may
+	// have been away for long: at one election per second the limit is 136 years.
 	maxStateJump = 1 << 32
-	// maxRunJump is how far a member's incarnation may be above the known one. Incarnations are
-	// the milliseconds since 1970, or one more than the last.
+	// maxRunJump is how far a member's incarnation may be above the known one. An incarnation is
+	// the time in milliseconds since 1970, or one more than the last incarnation if that is
+	// greater.
 	maxRunJump = 1 << 44
 )
 
@@ -245,7 +247,7 @@ func (m *Machine) isChoosable(s member.State) bool {
 		(m.clusterID().IsZero() || s.Cluster == m.clusterID())
 }
 
-// isValidValue reports whether a value that was proposed or accepted is consistent in itself.
+// isValidValue reports whether a value that was proposed or accepted is internally consistent.
 func (m *Machine) isValidValue(a paxos.Accepted) bool {
 	return m.isChoosable(a.State) && a.State.Version == a.ID.Version &&
 		a.State.Revision == 0 && a.Base.Version < a.ID.Version

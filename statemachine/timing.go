@@ -17,7 +17,7 @@ type timing struct{ message.Timings }
 
 // Start and join.
 
-// fewSeeds is the greatest number of seeds that all ask each other immediately (4).
+// fewSeeds is the greatest number of seeds for which each asks all others immediately (4).
 const fewSeeds = 5
 
 // roundJitter is RetryInterval / 4, the upper bound of the random part of a round (4). It
@@ -25,35 +25,36 @@ const fewSeeds = 5
 // slowly; a longer one delays everything that takes a round.
 func (t timing) roundJitter() time.Duration { return t.RetryInterval / 4 }
 
-// longestRound is RetryInterval + roundJitter. A node that was answered "no leader" is sent the
-// leader if one is found within this time (4). With a shorter time it learns of the leader one
-// round later; with a longer one its round may be over, and it drops the message.
+// longestRound is RetryInterval + roundJitter. A node that was answered "no leader" is notified of
+// a leader that is found within this time (4). With a shorter time the node learns of the leader
+// one round later. With a longer one its round may be over, and it drops the message.
 func (t timing) longestRound() time.Duration { return t.RetryInterval + t.roundJitter() }
 
 // widenTimeout is RetryInterval / 2: how long a node waits for the greatest seed before it asks
-// further ones in the same round (4). A shorter time opens needless connections, above all on a
+// further seeds in the same round (4). A shorter time opens needless connections, above all on a
 // busy machine; a longer one delays joining if the greatest seed is dead.
 func (t timing) widenTimeout() time.Duration { return t.RetryInterval / 2 }
 
 // turnTimeout is how long a seed waits before it asks all others, in a cluster of many seeds:
 // widenTimeout plus a turn for each seed with a greater address except one (4). A turn is
-// widenTimeout, or TTLTimeout / seeds if that is shorter. With shorter turns all seeds of a busy
-// machine, where no answer arrives in time, declare themselves together. With longer ones the turns
-// of a minority exceed TTLTimeout / 2, and after TTLTimeout all remaining seeds declare themselves.
+// widenTimeout, or TTLTimeout / seeds if that is shorter. With shorter turns all seeds on a machine
+// that is too busy to answer in time declare themselves together. With longer ones the turns of a
+// minority exceed TTLTimeout / 2, and after TTLTimeout all remaining seeds declare themselves.
 func (t timing) turnTimeout(greater, seeds int) time.Duration {
 	turn := min(t.widenTimeout(), t.TTLTimeout/time.Duration(seeds))
 	return t.widenTimeout() + turn*time.Duration(max(greater-1, 0))
 }
 
-// answerLifetime is longestRound + RetryInterval: how long the answer of a seed counts, so that
-// the seed can be asked again and has a RetryInterval to answer (4). With a shorter time a slow
-// seed is not counted, and a lower one declares itself too; with a longer one a dead seed delays
-// the others.
+// answerLifetime is longestRound + RetryInterval: how long the answer of a seed counts. Within this
+// time the seed can be asked again and has a RetryInterval to answer (4). With a shorter time a
+// slow seed does not count, and a seed with a lower address declares itself too. With a longer one
+// a dead seed delays the others.
 func (t timing) answerLifetime() time.Duration { return t.longestRound() + t.RetryInterval }
 
 // namedLeaderTimeout is 2 x RetryInterval: how long a seed does not declare itself after another
-// node named a leader, enough to ask that leader twice (6, fewer than M alive). With a shorter
-// time it declares itself beside a slow leader; with a longer one it waits for a dead leader.
+// node named a leader, enough to ask that leader twice (6, fewer than M alive). With a shorter time
+// the seed declares itself although a slow leader exists; with a longer one it waits for a dead
+// leader.
 func (t timing) namedLeaderTimeout() time.Duration { return 2 * t.RetryInterval }
 
 // declareTimeout is how long a seed is without a chosen leader before it declares itself in any
@@ -68,45 +69,47 @@ func (t timing) declareTimeout(holdsState bool) time.Duration {
 }
 
 // gatherTimeout is HeartbeatInterval / 2: a founder waits until no member has joined for this time
-// (4). With a shorter time members that start together join after the founding, at two revisions
-// each that all nodes store; a longer one delays every founding with an incomplete roster.
+// (4). With a shorter time members that start together join after the founding, at a cost of two
+// revisions each that all nodes store. A longer one delays every founding with an incomplete
+// roster.
 func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 
 // softSyncInterval is HeartbeatInterval / 2: the minimum time between two states that a provisional
-// leader sends its members (4). With a shorter time each of many joining nodes causes a state to
-// be sent to all; with a longer one members learn of each other later.
+// leader sends to its members (4). With a shorter time the leader sends its state to all for each
+// of many joining nodes; with a longer one members learn of each other later.
 func (t timing) softSyncInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // waitingTimeout is 2 x RetryInterval: a leader forgets a waiting joiner that has not repeated its
-// request for this time (3). It must exceed longestRound, within which a joiner repeats it. With a
-// much longer time a place may go to a joiner that no longer exists.
+// request within this time (3). It must exceed longestRound, within which a joiner repeats its
+// request. With a much longer time a place may go to a joiner that no longer exists.
 func (t timing) waitingTimeout() time.Duration { return 2 * t.RetryInterval }
 
 // Keep-alive, support and lease.
 
-// unaskedTimeout is HeartbeatInterval x 3/2: a follower sends a keep-alive unasked if it sent none
-// for this time, and its leader then considers it late (5). At HeartbeatInterval or below,
-// keep-alives would cross acks on their way. It must stay below HeartbeatTimeout, which is at
-// least 2 x HeartbeatInterval, or one lost ack makes a member unreachable.
+// unaskedTimeout is HeartbeatInterval x 3/2: a follower that has sent no keep-alive for this time
+// sends one without an ack, and its leader then considers it late (5). At HeartbeatInterval or
+// below, keep-alives would cross acks on their way. The time must stay below HeartbeatTimeout,
+// which is at least 2 x HeartbeatInterval, or one lost ack makes a member unreachable.
 func (t timing) unaskedTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/2
 }
 
 // answerInterval is HeartbeatInterval / 2: a follower does not answer an ack that arrives within
-// this time of its last keep-alive (5). With a very short time acks that arrive together are all
-// answered, and both sides may trigger each other endlessly. At HeartbeatInterval or above, acks
-// on time get no answer, and the lease is extended half as often.
+// this time after its last keep-alive (5). With a very short time the follower answers every one of
+// several acks that arrive together, and both sides may trigger each other endlessly. At
+// HeartbeatInterval or above, acks that arrive on time get no answer, and the lease is extended
+// half as often.
 func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// realignInterval is HeartbeatInterval / 2: a leader sends its state to a member that was sent the
-// latest changes and has not shown them for this time (5). If it is shorter than a round trip, the
-// state is sent while the answer is on its way; if longer, a member that lost an update stays
-// behind for longer.
+// realignInterval is HeartbeatInterval / 2: a leader sends its whole state to a member that was
+// sent the latest changes but has not shown them for this time (5). If it is shorter than a round
+// trip, the leader sends the state while the answer is on its way. If it is longer, a member that
+// lost an update stays behind for longer.
 func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
-// lease. It must be below leaseMargin, or authority ends in between; a shorter one only wakes the
-// process more often.
+// lease. It must be below leaseMargin, or authority ends between two renewals; a shorter one only
+// wakes the process more often.
 func (t timing) aloneInterval() time.Duration { return t.LeaseTimeout / 2 }
 
 // leaseMargin is LeaseTimeout x 9/10: (S) how long after an echoed stamp a leader counts on the
@@ -115,54 +118,55 @@ func (t timing) aloneInterval() time.Duration { return t.LeaseTimeout / 2 }
 // the network fails.
 func (t timing) leaseMargin() time.Duration { return message.LeaseMargin(t.LeaseTimeout) }
 
-// holdMargin is HoldTimeout x 9/10: (S) how long after a keep-alive that the leader answered an
-// owner trusts its records (10), for the same reason as leaseMargin.
+// holdMargin is HoldTimeout x 9/10: (S) how long an owner trusts its records after it sent a
+// keep-alive that the leader answered (10). The reason is the same as for leaseMargin.
 func (t timing) holdMargin() time.Duration { return message.LeaseMargin(t.HoldTimeout()) }
 
-// onlyExtenderTimeout is HoldTimeout - LeaseTimeout: (S) once a node has followed one leader for
-// this time and that leader's lease has ended too, no owner trusts its records because of an
-// earlier leader's acks (10). With a shorter time a new leader could end records that are still
-// trusted; with a longer one it more often keeps the records of dead owners for a HoldTimeout.
+// onlyExtenderTimeout is HoldTimeout - LeaseTimeout. (S) Once a node has followed one leader for
+// this time and that leader's lease has ended, no owner trusts its records because of an earlier
+// leader's acks (10). With a shorter time a new leader could drop records that are still trusted;
+// with a longer one it more often keeps the records of dead owners for a HoldTimeout.
 func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t.LeaseTimeout }
 
 // Elections.
 
-// maxRank limits the number of members for which a node waits because they precede it in the
-// roster, so that the wait stays short in a large cluster whose first voters are down.
+// maxRank limits the number of preceding members in the roster for which a node waits, so that the
+// wait stays short in a large cluster whose first voters are down.
 const maxRank = 8
 
 // voteTimeout is HeartbeatInterval x (1 + fails), with fails up to paxos.MaxFailures: how long a
-// voter waits for the answers to a query or proposal after so many failures in a row (6, 2 and 7).
-// If it did not grow, no election would succeed with a round trip above HeartbeatInterval; if it
-// started longer, a lost message would delay the election for longer.
+// voter waits for the answers to a query or proposal after that many failures in a row (6, 2 and
+// 7). If it did not grow, no election would succeed with a round trip above HeartbeatInterval; if
+// it started longer, a lost message would delay the election for longer.
 func (t timing) voteTimeout(fails int) time.Duration {
 	return t.HeartbeatInterval * time.Duration(1+min(fails, paxos.MaxFailures))
 }
 
-// againTimeout is HeartbeatInterval / 4 x rank x fails, with a rank up to maxRank: the pause of a
-// proposer after a failure, to which a random part of againJitter is added (6, 7). If it is shorter
-// than a proposal takes, contenders keep interrupting each other; if longer, the next attempt
-// starts later.
+// againTimeout is HeartbeatInterval / 4 x rank x fails, with rank up to maxRank: how long a
+// proposer pauses after a failure, in addition to a random part of againJitter (6, 7). If it is
+// shorter than a proposal takes, contenders keep interrupting each other; if longer, the next
+// attempt starts later.
 func (t timing) againTimeout(rank, fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(min(rank, maxRank)*fails)
 }
 
 // againJitter is HeartbeatInterval / 2 x fails. It separates contenders that hold different rosters
-// and so disagree on their ranks.
+// and so do not agree on their ranks.
 func (t timing) againJitter(fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(2*fails)
 }
 
-// inquiryTurn is HeartbeatInterval / 20 for each voter before this one: voters lose a leader at the
-// same instant and ask in turn (6, 2). If a turn is shorter than a message takes, two voters
-// propose together and may both fail; longer turns delay the election if the first are down too.
+// inquiryTurn is HeartbeatInterval / 20 for each voter before this one: all voters lose a leader at
+// the same instant, and ask in turn (6, 2). If a turn is shorter than a message takes, two voters
+// propose together and may both fail. Longer turns delay the election if the first voters are down
+// too.
 func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// refusedTurn is HeartbeatInterval / 20: the pause before a follower whose leader's host refused
-// the port asks the others (6, a process that died). With a shorter pause they have not noticed yet
-// and answer that the leader is healthy; a longer one delays the election.
+// refusedTurn is HeartbeatInterval / 20: how long a follower whose leader's host refused the port
+// waits before it asks the other voters (6, a process that died). With a shorter wait they have not
+// noticed the failure yet and answer that the leader is healthy; a longer one delays the election.
 func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 
 // successorTimeout is 2 x HeartbeatInterval: how long the followers of a leader that handed over
@@ -171,18 +175,18 @@ func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 func (t timing) successorTimeout() time.Duration { return 2 * t.HeartbeatInterval }
 
 // handOverInterval is HeartbeatInterval / 2: the pause between two proposals of a successor (6,
-// leaving leader). With a shorter one the voters cannot have changed yet; a longer one delays a
-// hand-over whose first proposal failed.
+// leaving leader). With a shorter one the voters' answers cannot have changed yet; a longer one
+// delays a hand-over whose first proposal failed.
 func (t timing) handOverInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// drainedTimeout is 2 x LeaderTimeout: how long there must be no chosen leader before a drained
-// voter stands for election (6, drained). With a shorter time it is elected although another voter
-// is about to be; a longer one extends the gap if all other voters are down.
+// drainedTimeout is 2 x LeaderTimeout: how long there must have been no chosen leader before a
+// drained voter stands for election (6, drained). With a shorter time it may be elected shortly
+// before another voter would be; a longer one extends the gap if all other voters are down.
 func (t timing) drainedTimeout() time.Duration { return 2 * t.LeaderTimeout }
 
-// probeTimeout is HeartbeatInterval x 11/10: a follower probes its leader's host when an ack is
-// late by a tenth (6, a process that died). A shorter one sends probes in a cluster at rest; a
-// longer one delays the detection of a crash.
+// probeTimeout is HeartbeatInterval x 11/10: a follower probes its leader's host when an ack is a
+// tenth of an interval late (6, a process that died). A shorter one sends probes in an idle
+// cluster; a longer one delays the detection of a crash.
 func (t timing) probeTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/10
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// TestTimings: each derived timing has the value of its formula in a local network.
+// TestTimings checks the value of each derived timing in a local network.
 func TestTimings(t *testing.T) {
 	const ms = time.Millisecond
 	lan := timing{message.Timings{
@@ -60,7 +60,8 @@ func TestTimings(t *testing.T) {
 	}
 }
 
-// TestTimingsFit: the relations in the comments of the timings hold for all valid configurations.
+// TestTimingsFit checks that the relations in the comments of the timings hold for all valid
+// configurations.
 func TestTimingsFit(t *testing.T) {
 	for _, ts := range []message.Timings{
 		{HeartbeatInterval: 20, HeartbeatTimeout: 40, LeaderTimeout: 80, LeaseTimeout: 70,

@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// onProposal answers a proposal with a vote, unless it is invalid or was answered before.
+// onProposal answers a proposal with a vote, unless the proposal is invalid or was answered before.
 func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	if m.countsVoteOf(in.From.Voter()) {
 		m.propose.Proposer = m.propose.SeeRound(b.ID.Ballot.Round)
@@ -58,9 +58,9 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 }
 
 // learnIfEmpty makes a voter that holds nothing take the state that another node shows. A pre
-// proposal shows the state that it is based on, so that no vote outlives that state. A query for
-// a leader shows the state of its sender, which may have lost its vote in it and then cannot
-// bring about an election itself.
+// proposal shows the state that it is based on, so that no vote outlives that state. A query for a
+// leader shows the state of its sender, which cannot bring about an election itself if it has lost
+// its vote in that state.
 func (m *Machine) learnIfEmpty(s member.State) {
 	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
 		m.learnState(s)
@@ -151,12 +151,12 @@ var reasonOf = [...]message.Reason{
 	paxos.VotedTwice:   message.ReasonVotedTwice,
 }
 
-// deferToProposer lets the proposer of p, for which this node just voted, go first: this node
-// does not propose for a while. If it accepted another leader than its own, it leaves its own.
+// deferToProposer lets the proposer of p, for which this node just voted, go first: this node does
+// not propose for a while. If it accepted a candidate other than its leader, it leaves its leader.
 func (m *Machine) deferToProposer(p message.Proposal) {
 	pause := m.timing.HeartbeatInterval
-	m.inquiry.id = 0 // or answers that are on the way would make it propose
-	// It waits for its turn too, in case the proposer dies now.
+	m.inquiry.id = 0 // otherwise late answers would make this node propose
+	// The node waits for its turn too, in case the proposer dies now.
 	if until := m.now.Add(pause + m.turnDelay()); m.inquiry.nextAt.Before(until) {
 		m.inquiry.nextAt = until
 	}

@@ -306,7 +306,7 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// TestLockReportsHolder checks that a waiting caller is told the holder immediately and after each
+// TestLockReportsHolder checks that a waiting caller learns the holder immediately and after each
 // change, but never itself.
 func TestLockReportsHolder(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {

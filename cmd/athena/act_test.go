@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// acting records the operations on a node; n2 is never reachable.
+// acting is a fake node that records its operations; n2 is never reachable.
 type acting struct{ did []string }
 
 func (a *acting) Send(
@@ -105,7 +105,7 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// TestPrintSent prints a line for each member.
+// TestPrintSent checks that one line is printed for each member.
 func TestPrintSent(t *testing.T) {
 	var out strings.Builder
 	printSent(&out, adminapi.Sent{Results: []adminapi.SendResult{
@@ -119,7 +119,8 @@ func TestPrintSent(t *testing.T) {
 	}
 }
 
-// TestToken: the token is read from a flag or a variable, and a missing one is reported.
+// TestToken checks that the token is read from a flag or a variable, and that a missing token is
+// reported.
 func TestToken(t *testing.T) {
 	path := secretFile(t, strings.Repeat("t", 32)+"\n", 0o600)
 	token, err := admin.ReadToken(path)
@@ -157,7 +158,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// changing is a node that reports two changes and then ends.
+// changing is a fake node that reports two changes and then closes.
 type changing struct{ fake }
 
 func (c changing) Events(context.Context) iter.Seq[cluster.Event] {
@@ -169,7 +170,8 @@ func (c changing) Events(context.Context) iter.Seq[cluster.Event] {
 	}
 }
 
-// TestEvents prints a line for each change, and a snapshot: last without -f, first with it.
+// TestEvents checks that a line is printed for each change, and the snapshot last without -f but
+// first with it.
 func TestEvents(t *testing.T) {
 	at := answering(t, changing{pair(3)})
 	const now = "snapshot  1 of 2 members active, leader of version 3 is n1 at h:1, without quorum"
@@ -177,7 +179,7 @@ func TestEvents(t *testing.T) {
 		"member    n2 at h:2 is unreachable, was active",
 		"leader    leader of version 3 is n1 at h:1",
 	}
-	// The node ends after its changes.
+	// The node closes after its changes.
 	code, stdout, stderr := athena("events", "-f", "-o", "json", "--admin", at)
 	first, _, _ := strings.Cut(stdout, "\n")
 	var e adminapi.Event

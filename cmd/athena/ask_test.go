@@ -35,7 +35,7 @@ func (f fake) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
 
-// pair returns n1, the leader of two members, or without a token a cluster without a leader.
+// pair returns n1, which leads a cluster of two members; if token is 0, there is no leader.
 func pair(token uint64) fake {
 	entry := func(name string, port uint16, status member.Status) member.Member {
 		m := member.Member{Name: name, Seed: port == 1, Status: status}
@@ -53,7 +53,7 @@ func pair(token uint64) fake {
 	return f
 }
 
-// TestStatusOfADrainedNode: an operator sees that the node is drained.
+// TestStatusOfADrainedNode checks that an operator can see that a node is drained.
 func TestStatusOfADrainedNode(t *testing.T) {
 	f := restarted()
 	f.Drained = true
@@ -64,7 +64,7 @@ func TestStatusOfADrainedNode(t *testing.T) {
 	}
 }
 
-// restarted returns n1 after a restart, before it has rejoined.
+// restarted returns n1 after a restart, before it rejoins.
 func restarted() fake {
 	f := pair(0)
 	f.View.Role, f.View.Leader, f.View.Revision = member.Seeking, member.Address{}, 7
@@ -156,7 +156,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskUnnamed: a node without a name is printed by its address only.
+// TestAskUnnamed checks that a node without a name is printed by its address only.
 func TestAskUnnamed(t *testing.T) {
 	f := pair(3)
 	for i, m := range f.View.Members {
@@ -171,7 +171,8 @@ func TestAskUnnamed(t *testing.T) {
 	}
 }
 
-// TestAskSomethingElse: a web server that is not a node is reported as such, whatever it responds.
+// TestAskSomethingElse checks that a web server that is not a node is reported as such, whatever it
+// responds.
 func TestAskSomethingElse(t *testing.T) {
 	for what, h := range map[string]http.HandlerFunc{
 		"404 Not Found": http.NotFound,
@@ -189,11 +190,12 @@ func TestAskSomethingElse(t *testing.T) {
 	}
 }
 
-// TestAskEnvironment: ATHENA_ADMIN sets the address, and a misspelled variable causes a warning.
+// TestAskEnvironment checks that ATHENA_ADMIN sets the address, and that a misspelled variable
+// causes a warning.
 func TestAskEnvironment(t *testing.T) {
 	t.Setenv("ATHENA_ADMIN", answering(t, pair(3)))
 	t.Setenv("ATHENA_ADMN", "127.0.0.1:1")
-	t.Setenv("ATHENA_SIZE", "3") // known, though this verb does not read it
+	t.Setenv("ATHENA_SIZE", "3") // a known variable that this verb does not read
 	code, stdout, stderr := athena("status", "-o", "json")
 	var got adminapi.Status
 	if err := json.Unmarshal([]byte(stdout), &got); code != cli.ExitDone || err != nil {

@@ -57,7 +57,7 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-// newMeasurement returns the verb of one measurement, with the flags that apply to it.
+// newMeasurement returns the command for one measurement, with the flags that apply to it.
 func newMeasurement(m bench.Measurement) *cobra.Command {
 	o := m.Defaults
 	var output string
@@ -163,7 +163,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	if f.Lookup("for") != nil {
 		check(o.For > 0, "--for %v: must be above 0", o.For)
 	}
-	c := o.Config // each cluster gets its own addresses and size
+	c := o.Config // each cluster sets its own addresses and size
 	c.Addr, c.Size = "127.0.0.1:7000", 1
 	if err := c.Validate(); err != nil {
 		faults = append(faults, settings.InFlags(err, f))

@@ -53,7 +53,7 @@ func shellScripts(root *cobra.Command) map[string]func(io.Writer) error {
 	}
 }
 
-// flagValues has the values of each flag that takes one of a few words.
+// flagValues lists the values of each flag that accepts only a few words.
 var flagValues = map[string][]cobra.Completion{
 	"profile":    {"local", "lan", "wan", "classic"},
 	"transport":  {"quic", "tls"},
@@ -63,8 +63,8 @@ var flagValues = map[string][]cobra.Completion{
 	"script":     {"failover", "partition", "rolling"},
 }
 
-// completeValues registers completions for the flags of cmd and of all verbs below it: words,
-// YAML files, directories, or no files.
+// completeValues registers completions for the flags of cmd and of all its subcommands: words, YAML
+// files, directories, or no files.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		complete := cobra.NoFileCompletions
@@ -78,7 +78,7 @@ func completeValues(cmd *cobra.Command) {
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		case strings.HasSuffix(f.Name, "file") || strings.HasPrefix(f.Name, "tls-") ||
 			f.Name == "out" || f.Name == "replay" || f.Name == "shrink":
-			return // the shell completes any file
+			return // by default, the shell completes any file
 		}
 		if err := cmd.RegisterFlagCompletionFunc(f.Name, complete); err != nil {
 			panic(err) // impossible: the flag belongs to cmd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena config: check the configuration of a node, or show where each value comes from.
+// athena config: check the configuration of a node, or show the origin of each value.
 
 package main
 
@@ -37,7 +37,7 @@ func newConfig() *cobra.Command {
 	return cmd
 }
 
-// aboutFile describes the configuration file.
+// aboutFile is the help text about the configuration file.
 const aboutFile = "The file named by --config or ATHENA_CONFIG is YAML. Its keys are the flags\n" +
 	"of athena run without the dashes. A key that is absent keeps its default; variables override\n" +
 	"the file, and flags override both. Paths are relative to the working directory.\n\n" +
@@ -87,7 +87,7 @@ func warnRisks(w io.Writer, c cluster.Config) {
 		fmt.Fprintf(w, "warning: the cluster has the default name %q: set --cluster to a unique name, "+
 			"so that no node joins the wrong cluster\n", c.Cluster)
 	}
-	if len(c.Seeds) == 2 && c.Size > 2 { // two members need both for a quorum anyway
+	if len(c.Seeds) == 2 && c.Size > 2 { // a cluster of two needs both for a quorum anyway
 		fmt.Fprintln(w, "warning: two seeds are the worst choice: the first start of a cluster needs a "+
 			"majority of the seeds, so both must be up: set --seeds to three nodes or more")
 	}

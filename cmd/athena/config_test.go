@@ -20,11 +20,12 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// sound is a valid file.
+// sound is a valid configuration file.
 const sound = "addr: 127.0.0.1:7001\nsize: 3\n" +
 	"seeds: [127.0.0.1:7001, 127.0.0.1:7002]\ninsecure: true\n"
 
-// TestConfigCheck accepts a file that athena run accepts, creates nothing and exits with 0.
+// TestConfigCheck checks that config check accepts a file that athena run accepts, creates nothing
+// and exits with 0.
 func TestConfigCheck(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	t.Setenv("ATHENA_SIZ", "3")
@@ -46,8 +47,8 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// TestConfigCheckWarnsOfTwoSeeds: a majority of two seeds is both, so that no cluster forms while
-// one of them is down. It is a warning, and only of two seeds in a cluster of three or more.
+// TestConfigCheckWarnsOfTwoSeeds checks the warning about two seeds in a cluster of three or more.
+// The majority of two seeds is both, so no cluster can form while one of them is down.
 func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
 	const warning = "warning: two seeds are the worst choice: the first start of a cluster needs a " +
 		"majority of the seeds, so both must be up"
@@ -59,7 +60,7 @@ func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
 		{"3", "127.0.0.1:7001,127.0.0.1:7002", true},
 		{"3", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", false},
 		{"5", "127.0.0.1:7002,127.0.0.1:7001", true},
-		{"2", "127.0.0.1:7001,127.0.0.1:7002", false}, // its quorum needs both anyway
+		{"2", "127.0.0.1:7001,127.0.0.1:7002", false}, // its quorum needs both nodes anyway
 	} {
 		code, stdout, stderr := athena("config", "check", "--addr", "127.0.0.1:7001", "--cluster", "c",
 			"--insecure", "--memory", "--size", c.size, "--seeds", c.seeds)
@@ -71,7 +72,7 @@ func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
 	}
 }
 
-// usedStore creates a store with the promise of a node of a cluster.
+// usedStore creates a store that contains the promise of a cluster node.
 func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -94,7 +95,8 @@ func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
 	}
 }
 
-// TestConfigCheckReadsFiles that athena run would open, also while a node uses them.
+// TestConfigCheckReadsFiles checks that config check reads the files that athena run would open,
+// even while a node uses them.
 func TestConfigCheckReadsFiles(t *testing.T) {
 	address := member.Address{Host: "127.0.0.1", Port: 7001}
 	dir, release := usedStore(t, store.Origin{Cluster: "orders", Size: 3, Address: address})
@@ -136,7 +138,7 @@ func TestConfigCheckReadsFiles(t *testing.T) {
 	}
 }
 
-// TestConfigShow prints each effective value with its origin.
+// TestConfigShow checks that config show prints each effective value with its origin.
 func TestConfigShow(t *testing.T) {
 	path := configFile(t, sound)
 	t.Setenv("ATHENA_CONFIG", path)
@@ -187,7 +189,8 @@ func TestConfigShow(t *testing.T) {
 	}
 }
 
-// TestConfigShowsFaultsToo after the values that it could read, and never a secret.
+// TestConfigShowsFaultsToo checks that faults are printed after the values that could be read, and
+// that a secret is never printed.
 func TestConfigShowsFaultsToo(t *testing.T) {
 	secret := secretFile(t, soundSecret, 0o600)
 	code, stdout, stderr := athena("config", "show", "--config", configFile(t, sound+"frob: 1\n"),
@@ -202,7 +205,7 @@ func TestConfigShowsFaultsToo(t *testing.T) {
 	}
 }
 
-// TestConfigShowWithoutSecret: a missing secret does not show as insecure.
+// TestConfigShowWithoutSecret checks that a missing secret is not shown as insecure.
 func TestConfigShowWithoutSecret(t *testing.T) {
 	_, stdout, stderr := athena("config", "show", "--size=3")
 	if !strings.Contains(stderr, "no secret") ||
@@ -212,7 +215,7 @@ func TestConfigShowWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestOriginOfRefusedStore: athena run and config check name the same origin.
+// TestOriginOfRefusedStore checks that athena run and config check report the same origin.
 func TestOriginOfRefusedStore(t *testing.T) {
 	dir, release := usedStore(t, store.Origin{
 		Cluster: "athena", Size: 5, Address: member.Address{Host: "127.0.0.1", Port: 7001},

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// TestPageExample: the example of the page passes config check.
+// TestPageExample checks that the example in the docs passes config check.
 func TestPageExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -24,8 +24,8 @@ func TestPageExample(t *testing.T) {
 	wantValid(t, []byte(example))
 }
 
-// wantValid checks that a file passes config check without warnings, next to its secret, on a
-// machine without its address.
+// wantValid checks that a configuration file passes config check without warnings, with its secret
+// in the same directory, on a machine that lacks its address.
 func wantValid(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())

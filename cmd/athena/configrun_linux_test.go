@@ -17,7 +17,7 @@ import (
 // unprivileged is the id of a user that owns no files.
 const unprivileged = 65534
 
-// asUnprivileged calls do as an unprivileged user, since permissions do not apply to root.
+// asUnprivileged calls do as an unprivileged user, since root is not subject to permissions.
 func (s scene) asUnprivileged(do func()) {
 	s.t.Helper()
 	if os.Geteuid() != 0 {
@@ -43,7 +43,8 @@ func (s scene) asUnprivileged(do func()) {
 	<-done
 }
 
-// TestRunAndCheckAgreeOnPermissions before they create anything.
+// TestRunAndCheckAgreeOnPermissions checks that both verbs report missing permissions before they
+// create anything.
 func TestRunAndCheckAgreeOnPermissions(t *testing.T) {
 	lock := func(name string, mode fs.FileMode) func(s scene) {
 		return func(s scene) {

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// scene is a directory with the files of a valid configuration.
+// scene is a directory that contains the files of a valid configuration.
 type scene struct {
 	t   *testing.T
 	dir string // accessible to all users
@@ -62,7 +62,7 @@ func (s scene) chmod(name string, mode fs.FileMode) {
 	s.must(os.Chmod(s.path(name), mode))
 }
 
-// store creates the data directory of a node of a cluster.
+// store creates the data directory of a cluster node.
 func (s scene) store(cluster string) {
 	s.t.Helper()
 	made, release := usedStore(s.t, store.Origin{
@@ -72,14 +72,14 @@ func (s scene) store(cluster string) {
 	s.must(os.Rename(made, s.path("data")))
 }
 
-// certificates creates the TLS files of a node on a host.
+// certificates creates the TLS files of a node for a host.
 func (s scene) certificates(host string) {
 	pki := transporttest.NewAuthority(s.t)
 	s.must(os.Rename(pki.Path, s.path("ca")))
 	transporttest.Write(s.t, pki.Issue(host, nil), s.path("cert"), s.path("key"))
 }
 
-// tree lists all readable paths with mode and size.
+// tree lists all readable paths with their mode and size.
 func (s scene) tree() (all []string) {
 	s.t.Helper()
 	s.must(filepath.WalkDir(s.dir, func(path string, _ fs.DirEntry, err error) error {
@@ -93,19 +93,19 @@ func (s scene) tree() (all []string) {
 	return all
 }
 
-// refusal is a fault of a configuration in the directory @.
+// refusal is a case of a faulty configuration. In its texts, @ stands for the directory.
 type refusal struct {
 	name string
-	// lines replace the lines of base with the same keys, and follow the others; "-key" removes
+	// lines replace the lines of base with the same keys; other lines are appended. "-key" removes
 	// a line.
 	lines []string
 	harm  func(s scene)
-	// want is the whole of standard error; an ellipsis stands for any text.
+	// want is the expected standard error; an ellipsis matches any text.
 	want string
-	code int // exit code of run; the one of check is ExitUsage
+	code int // exit code of run; config check always exits with ExitUsage
 }
 
-// base is a valid file.
+// base is a valid configuration file.
 const base = `addr: 127.0.0.1:7001
 size: 3
 seeds: [127.0.0.1:7001, 127.0.0.1:7002]
@@ -114,7 +114,7 @@ data-dir: @/data
 admin: 127.0.0.1:0
 `
 
-// file writes the configuration of a case.
+// file writes the configuration file of a case.
 func (s scene) file(r refusal) string {
 	lines := strings.Split(strings.TrimSpace(base), "\n")
 	for _, line := range r.lines {
@@ -237,8 +237,8 @@ var machineFaults = []refusal{
 		"\n@/athena.yaml:6: data-dir @/file: …", cli.ExitFailed},
 }
 
-// TestRunAndCheckAgree: athena run and config check report the same faults, each once, and change
-// no file.
+// TestRunAndCheckAgree checks that athena run and config check report the same faults, each once,
+// and change no file.
 func TestRunAndCheckAgree(t *testing.T) {
 	for _, r := range machineFaults {
 		t.Run(r.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestRunAndCheckAgree(t *testing.T) {
 	}
 }
 
-// wantRefusal checks that both verbs report the fault of a file.
+// wantRefusal checks that both verbs report the fault of a configuration file.
 func (s scene) wantRefusal(r refusal, path string) {
 	s.t.Helper()
 	want := regexp.QuoteMeta(strings.ReplaceAll(r.want, "@", s.dir))
@@ -272,7 +272,7 @@ func (s scene) wantRefusal(r refusal, path string) {
 	}
 }
 
-// wantUnchanged checks that no file was created, removed or changed.
+// wantUnchanged checks that no file has been created, removed or changed.
 func (s scene) wantUnchanged(before []string) {
 	s.t.Helper()
 	if after := s.tree(); !slices.Equal(before, after) {
@@ -280,8 +280,8 @@ func (s scene) wantUnchanged(before []string) {
 	}
 }
 
-// TestOneMistakeOneFault: the consequences of a misspelled key, or of a value of the wrong type,
-// are not reported.
+// TestOneMistakeOneFault checks that the consequences of a misspelled key, or of a value of the
+// wrong type, are not reported.
 func TestOneMistakeOneFault(t *testing.T) {
 	for _, text := range []string{
 		"addr: :7001\nadvertise: 127.0.0.1:7001\nsize: 2\nseeds: [127.0.0.1:7001, 127.0.0.1:7002]\n" +

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// contract has the verbs and flags on which scripts depend, each with its default. Flags may be
-// added; none may be removed.
+// contract lists the verbs and flags that scripts depend on, with the defaults of the flags. Flags
+// may be added but not removed.
 var contract = map[string]map[string]string{
 	"run": {
 		"addr": "", "advertise": "", "name": "", "cluster": "athena", "size": "0", "seeds": "",
@@ -59,10 +59,10 @@ var contract = map[string]map[string]string{
 	"bench request": {"output": "table"},
 }
 
-// short has the one-letter names of flags.
+// short maps flags to their one-letter names.
 var short = map[string]string{"output": "o", "help": "h", "follow": "f", "listen": "l"}
 
-// verb returns the command of a verb.
+// verb returns the command for a verb.
 func verb(t *testing.T, words string) *cobra.Command {
 	t.Helper()
 	cmd, rest, err := newRoot(time.Now()).Find(strings.Fields(words))
@@ -72,7 +72,7 @@ func verb(t *testing.T, words string) *cobra.Command {
 	return cmd
 }
 
-// TestContract checks the names and defaults on which scripts depend.
+// TestContract checks the names and defaults that scripts depend on.
 func TestContract(t *testing.T) {
 	for words, flags := range contract {
 		cmd := verb(t, words)
@@ -90,7 +90,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// everyVerb calls f with each command, including help topics.
+// everyVerb calls f with each command, including the help topics.
 func everyVerb(f func(*cobra.Command)) {
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -102,7 +102,8 @@ func everyVerb(f func(*cobra.Command)) {
 	visit(newRoot(time.Now()))
 }
 
-// TestHelp: the help of each verb has purpose, usage, example and exit codes, in 80 columns.
+// TestHelp checks that the help of each verb has a purpose, usage, example and exit codes, and fits
+// in 80 columns.
 func TestHelp(t *testing.T) {
 	verbs := 0
 	everyVerb(func(cmd *cobra.Command) {
@@ -145,7 +146,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestReflowText: running text is wrapped, indented text is not.
+// TestReflowText checks that running text is wrapped and indented text is not.
 func TestReflowText(t *testing.T) {
 	full := strings.Repeat("x", helpColumns-3)
 	for _, c := range [][2]string{
@@ -162,7 +163,7 @@ func TestReflowText(t *testing.T) {
 	}
 }
 
-// TestExitHelps: each entry belongs to a verb, and names verbs and topics that exist.
+// TestExitHelps checks that each entry belongs to a verb and refers to existing verbs and topics.
 func TestExitHelps(t *testing.T) {
 	for words, n := range exitHelps {
 		verb(t, words)
@@ -172,7 +173,7 @@ func TestExitHelps(t *testing.T) {
 	}
 }
 
-// TestEnvironmentTopic has a line for each variable.
+// TestEnvironmentTopic checks that the topic has a line for each variable.
 func TestEnvironmentTopic(t *testing.T) {
 	code, stdout, _ := athena("help", "environment")
 	f := settings.Flags()
@@ -189,7 +190,7 @@ func TestEnvironmentTopic(t *testing.T) {
 	})
 }
 
-// TestCompletion: each shell gets a script, and the values of flags are completed.
+// TestCompletion checks that each shell gets a script and that flag values are completed.
 func TestCompletion(t *testing.T) {
 	for shell, want := range map[string]string{
 		"bash": "__start_athena", "zsh": "#compdef athena", "fish": "complete -c athena",
@@ -223,7 +224,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestFlagValues: athena run accepts all completed values.
+// TestFlagValues checks that athena run accepts all completed values.
 func TestFlagValues(t *testing.T) {
 	for _, name := range []string{"profile", "log-format", "log-level"} {
 		for _, value := range flagValues[name] {
@@ -244,7 +245,7 @@ func TestFlagValues(t *testing.T) {
 	}
 }
 
-// TestVersionForScripts: -o json has the same values as the text.
+// TestVersionForScripts checks that -o json has the same values as the text.
 func TestVersionForScripts(t *testing.T) {
 	code, stdout, stderr := athena("version", "-o", "json")
 	var got about

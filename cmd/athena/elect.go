@@ -63,7 +63,7 @@ func newElect() *cobra.Command {
 	return cmd
 }
 
-// printLeaders prints the leader of a job, and each change, until it is interrupted.
+// printLeaders prints the leader of a job and each change of leader, until interrupted.
 func (h *heldVerb) printLeaders(job string) error {
 	for leader, err := range h.client.JobLeader(h.signals, job) {
 		if err == nil {

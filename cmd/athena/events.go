@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena events: print what changed among the members, and follow it with -f.
+// athena events: print the recent changes of the members, and follow them with -f.
 
 package main
 
@@ -63,7 +63,7 @@ func newEvents() *cobra.Command {
 	return cmd
 }
 
-// printEvents writes each event as one line.
+// printEvents writes one line for each event.
 func printEvents(w io.Writer, q *ask.Question, events iter.Seq2[adminapi.Event, error]) error {
 	out := json.NewEncoder(w)
 	for e, err := range events {
@@ -83,7 +83,7 @@ func printEvents(w io.Writer, q *ask.Question, events iter.Seq2[adminapi.Event, 
 	return nil
 }
 
-// timeOf returns the time of a change, and the current time for any other event.
+// timeOf returns the time of a change, or the current time for any other event.
 func timeOf(e adminapi.Event) time.Time {
 	switch {
 	case e.Member != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// TestUnreadableFiles: the error names the file and the flag or variable that set it.
+// TestUnreadableFiles checks that the error names the file and the flag or variable that set it.
 func TestUnreadableFiles(t *testing.T) {
 	long := configFile(t, "name: a #"+strings.Repeat("x", settings.MaxFileBytes))
 	t.Setenv("ATHENA_CONFIG", long)
@@ -24,8 +24,8 @@ func TestUnreadableFiles(t *testing.T) {
 	})
 }
 
-// TestFaultsOfThreeOrigins: all faults are reported, each once and with its origin, but not their
-// consequences.
+// TestFaultsOfThreeOrigins checks that all faults are reported once, each with its origin, and that
+// their consequences are not.
 func TestFaultsOfThreeOrigins(t *testing.T) {
 	path := configFile(t, "size: three\nseeds:\n  - 127.0.0.1:7001\n  - nowhere\n"+
 		"heartbeat-timeout: 2s\nlog-level: all\nother-secret-file: /nowhere/other\ninsecure: true\n"+
@@ -55,7 +55,7 @@ func TestFaultsOfThreeOrigins(t *testing.T) {
 	}
 }
 
-// TestFaultsWithinOneFile name both lines.
+// TestFaultsWithinOneFile checks that faults within one file name both lines.
 func TestFaultsWithinOneFile(t *testing.T) {
 	path := configFile(t, sound+"heartbeat-timeout: 2s\nleader-timeout: 1500ms\n")
 	code, _, stderr := athena("config", "check", "--config", path)
@@ -66,7 +66,7 @@ func TestFaultsWithinOneFile(t *testing.T) {
 	}
 }
 
-// TestUnreadableFileIsOneFault: the consequences of an unreadable file are not reported.
+// TestUnreadableFileIsOneFault checks that the consequences of an unreadable file are not reported.
 func TestUnreadableFileIsOneFault(t *testing.T) {
 	for _, text := range []string{"size: 3\n name: x", "\x00", "- size: 3", "size: 3\n---\nsize: 4"} {
 		code, _, stderr := athena("run", "--config", configFile(t, text))
@@ -77,7 +77,7 @@ func TestUnreadableFileIsOneFault(t *testing.T) {
 	}
 }
 
-// TestManyFaults: the list of faults is limited.
+// TestManyFaults checks that the list of faults is limited.
 func TestManyFaults(t *testing.T) {
 	path := configFile(t, strings.Repeat("x: 1\n", 9999))
 	_, _, stderr := athena("config", "check", "--config", path)

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// FuzzCommands runs any command line that ends with an unknown flag. The program exits with 2 and
-// a usage error, or prints its help.
+// FuzzCommands runs any command line that ends with an unknown flag. It checks that the program
+// either exits with 2 and a usage error, or prints its help.
 func FuzzCommands(f *testing.F) {
 	for _, args := range []string{
 		"run\n--addr\n127.0.0.1:7001", "run\n-h", "demo\n--for=1h", "sim\n--seed=1\n--runs=0x2",
@@ -22,10 +22,11 @@ func FuzzCommands(f *testing.F) {
 		f.Add(args)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		// A flag at the end of the line may take the first one as its value.
+		// The flag is repeated, since a flag at the end of text may take the first one as its
+		// value.
 		args := append(strings.Split(text, "\n"), "--no-such-flag", "--no-such-flag")
 		if slices.Contains([]string{"completion", "help", "__complete", "__completeNoDesc"}, args[0]) {
-			return // these verbs of cobra run nothing
+			return // these commands accept anything and run nothing
 		}
 		code, stdout, stderr := athena(args...)
 		switch {

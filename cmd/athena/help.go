@@ -16,10 +16,10 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// exitHelp has the meanings of the exit codes of a verb, and the related verbs and topics. An
-// empty meaning stands for the general one.
+// exitHelp describes the exit codes of a verb, and lists related verbs and topics. If a description
+// is empty, the general one applies.
 type exitHelp struct {
-	done, failed, usage string // exit codes 0, 1 and 2
+	done, failed, usage string // for exit codes 0, 1 and 2
 	see                 string
 }
 
@@ -30,7 +30,7 @@ const (
 	commandExited = ", or exit code of the command"
 )
 
-// exitHelps has the exit codes of each verb.
+// exitHelps holds the exitHelp of each verb.
 var exitHelps = map[string]exitHelp{
 	"run": {
 		done:   "stopped, and left the cluster",
@@ -123,11 +123,11 @@ var exitHelps = map[string]exitHelp{
 	},
 }
 
-// helpColumns is the width of help: the width of the narrowest common terminal.
+// helpColumns is the width of help texts, that of the narrowest common terminal.
 const helpColumns = 80
 
-// reflowText breaks running text into lines of at most helpColumns. Paragraphs with indented
-// lines are unchanged.
+// reflowText breaks running text into lines of at most helpColumns. Paragraphs with indented lines
+// are left unchanged.
 func reflowText(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
@@ -269,5 +269,5 @@ func variableTable() string {
 	return b.String()
 }
 
-// needsWrite ends the help of each verb that changes something.
+// needsWrite is the last sentence in the help of each verb that changes something.
 const needsWrite = "\n\nThe node must run with --admin-write."

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The common part of lock and elect: the flags, the command and its environment.
+// The code shared by lock and elect: the flags, the command and its environment.
 
 package main
 
@@ -28,7 +28,7 @@ import (
 // defaultKillAfter is the time between SIGTERM and SIGKILL for the command.
 const defaultKillAfter = 10 * time.Second
 
-// heldVerb is lock or elect: a verb that holds a lock or a job, with or without a command.
+// heldVerb is the verb lock or elect, which holds a lock or leads a job, with or without a command.
 type heldVerb struct {
 	ask.Question
 	killAfter time.Duration
@@ -47,7 +47,7 @@ func (h *heldVerb) defineFlags(cmd *cobra.Command) {
 		"time between SIGTERM and SIGKILL for the command")
 }
 
-// readArguments reads the command line and starts to receive signals, until end is called.
+// readArguments parses the command line and starts receiving signals until end is called.
 func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(), err error) {
 	if h.killAfter <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be above 0", h.killAfter))
@@ -65,8 +65,8 @@ func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(),
 	return h.signals.Stop, nil
 }
 
-// runCommand runs the command with the token and variable in its environment, until it exits
-// or ctx ends.
+// runCommand runs the command with the token and the given variable in its environment, until it
+// exits or ctx ends.
 func (h *heldVerb) runCommand(ctx context.Context, t adminapi.RecordToken, variable string) error {
 	n, err := member.Token(t).Int64()
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *heldVerb) runCommand(ctx context.Context, t adminapi.RecordToken, varia
 		settings.VariableRevision+"="+strconv.FormatUint(t.Revision, 10), variable)
 }
 
-// oneName accepts a NAME, or a NAME followed by -- and a command.
+// oneName accepts a NAME, optionally followed by -- and a command.
 func oneName(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
@@ -92,7 +92,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	}
 }
 
-// commandHelp is the part about the command in the help of lock and elect.
+// commandHelp is the help text about the command, shared by lock and elect.
 const commandHelp = "" +
 	"The command inherits standard input, output and error, and receives the signals sent to\n" +
 	"athena. If the %[1]s is lost, the command and its child processes get SIGTERM, then SIGKILL\n" +
@@ -102,7 +102,8 @@ const commandHelp = "" +
 	"acquisition: ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. Send it with each write:\n" +
 	"storage that compares tokens rejects the writes of a command that outlives its %[1]s. %[2]s"
 
-// namedText returns "NAME at ADDRESS" with control characters escaped, for texts from a node.
+// namedText returns "NAME at ADDRESS" with control characters escaped. It is used for texts
+// received from a node.
 func namedText(name, address string) string {
 	if name == "" || name == address {
 		return cli.Cell(address)
@@ -110,13 +111,13 @@ func namedText(name, address string) string {
 	return cli.Cell(name) + " at " + cli.Cell(address)
 }
 
-// changeLine is a line of output about one change.
+// changeLine is a line of output that reports a change.
 type changeLine struct {
 	Time time.Time `json:"time"`
 	Type string    `json:"type"`
 	// JobLeader is nil unless Type is leader. Its Leader is null if the job has no leader.
 	*adminapi.JobLeader
-	Token *adminapi.RecordToken `json:"token,omitempty"` // of the leadership that is held
+	Token *adminapi.RecordToken `json:"token,omitempty"` // of the leadership held by this process
 	Error string                `json:"error,omitempty"`
 }
 

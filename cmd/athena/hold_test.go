@@ -37,7 +37,8 @@ func TestHoldUsage(t *testing.T) {
 	})
 }
 
-// TestTokenText: the text is ATHENA_TOKEN, or VERSION.REVISION if that does not fit in 63 bits.
+// TestTokenText checks that the text equals ATHENA_TOKEN, or VERSION.REVISION if that does not fit
+// in 63 bits.
 func TestTokenText(t *testing.T) {
 	for want, token := range map[string]adminapi.RecordToken{
 		"4000000000017": {Version: 4, Revision: 17}, "0.1000000000000": {Revision: 1_000_000_000_000},
@@ -48,7 +49,7 @@ func TestTokenText(t *testing.T) {
 	}
 }
 
-// recording is a fake node with records.
+// recording is a fake node that has records.
 type recording struct {
 	fake
 	records []member.Record
@@ -64,7 +65,8 @@ type listing struct {
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
-// TestJobs prints a line for each job. Control characters in names do not change the table.
+// TestJobs checks that a line is printed for each job, and that control characters in names do not
+// break the table.
 func TestJobs(t *testing.T) {
 	node := recording{fake: pair(3)}
 	for i, r := range []member.Record{
@@ -76,7 +78,7 @@ func TestJobs(t *testing.T) {
 		{Key: "other"},
 	} {
 		r.Token = member.Token{Version: 4, Revision: uint64(i)}
-		node.records = append(node.records, r) // in the order of their keys
+		node.records = append(node.records, r) // sorted by key
 	}
 	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))
 	want := "" +
@@ -92,7 +94,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestHoldRefused: a node without --admin-write refuses locks and jobs.
+// TestHoldRefused checks that a node without --admin-write refuses locks and jobs.
 func TestHoldRefused(t *testing.T) {
 	s := record.NewMemory().Store("h:1")
 	jobs := admin.WithJobs(s, func() time.Duration { return time.Second })
@@ -106,8 +108,8 @@ func TestHoldRefused(t *testing.T) {
 	}
 }
 
-// TestChangeLines: in JSON, lines of type leader have a leader, which may be null; no other line
-// has one.
+// TestChangeLines checks that in JSON, lines of type leader have a leader, which may be null, and
+// that other lines have none.
 func TestChangeLines(t *testing.T) {
 	leader := &adminapi.Holder{Name: "n1", Address: "h:1", Token: adminapi.RecordToken{Version: 4}}
 	for _, c := range []struct {

@@ -61,7 +61,7 @@ func printJobs(w io.Writer, jobs []adminapi.Job) {
 	}
 }
 
-// candidateName returns the name of a member, or its address if it has no name, for a table.
+// candidateName returns the name of a member, or its address if it has no name, for use in a table.
 func candidateName(name, address string) string {
 	if name == "" {
 		name = address

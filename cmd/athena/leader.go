@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena leader: print the leader, or fail if there is none.
+// athena leader: print the leader, or fail if there is no leader.
 
 package main
 

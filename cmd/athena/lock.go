@@ -23,10 +23,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// scriptJob is the job of a lock whose name has no job.
+// scriptJob is the job of locks whose name does not include a job.
 const scriptJob = "lock"
 
-// explainTimeout limits the queries that explain why a lock was not acquired.
+// explainTimeout limits the time spent on explaining why a lock was not acquired.
 const explainTimeout = time.Second
 
 var errTimedOut = errors.New("timed out")

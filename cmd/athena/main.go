@@ -34,8 +34,8 @@ func main() {
 	os.Exit(executeCommand(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// newRoot returns the root command with all verbs. began is the start of the process, from
-// which demo counts its times.
+// newRoot returns the root command with all verbs. began is the start time of the process, which
+// demo uses to print elapsed times.
 func newRoot(began time.Time) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "athena",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena members: list the members of a node's view.
+// athena members: list the members in a node's view.
 
 package main
 
@@ -23,7 +23,7 @@ func newMembers() *cobra.Command {
 		Long: "members prints the members as one node sees them, with their status and the leader.\n" +
 			"If no leader confirms the list, members prints a note on standard error.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
-			// One status has the members and their leader from the same moment.
+			// A single status contains the members and the leader as of the same moment.
 			s, err := c.Status(ctx)
 			return ask.Reply{
 				Answer: s.View.Members,
@@ -34,8 +34,7 @@ func newMembers() *cobra.Command {
 	})
 }
 
-// describeStaleness returns a note that no leader confirms the list of members; empty if one
-// does.
+// describeStaleness returns a note if no leader confirms the list of members, and "" otherwise.
 func describeStaleness(s adminapi.Status) string {
 	_, quorate := s.LeaderOf()
 	switch {

@@ -58,8 +58,8 @@ func newRecover() *cobra.Command {
 	return cmd
 }
 
-// forgetStore prints the state in dir and, if confirm is the name of its cluster, sets it aside,
-// so that the node starts as a new member.
+// forgetStore prints the state in dir and, if confirm is the name of its cluster, sets the store
+// aside so that the node starts as a new member.
 func forgetStore(w io.Writer, dir, confirm string) (err error) {
 	// OpenFile would create a missing store.
 	if _, known, err := store.Peek(dir); err != nil {

@@ -57,7 +57,7 @@ func newSecret() *cobra.Command {
 	return cmd
 }
 
-// makeSecret writes a new secret to a new file, and the next steps to w.
+// makeSecret writes a new secret to a new file, and prints the next steps to w.
 func makeSecret(w io.Writer, path string) error {
 	if path == "" {
 		return cli.Usage(errors.New("FILE is empty: give a path, or omit it"))
@@ -73,7 +73,7 @@ func makeSecret(w io.Writer, path string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(f, "%s\n", cluster.NewSecret())
-	// Once the secret is copied to other nodes, this file must survive a crash.
+	// The file must survive a crash, since the secret may be copied to other nodes right away.
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}

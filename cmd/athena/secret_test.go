@@ -13,7 +13,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// TestSecretNew creates a file that athena run accepts, and never overwrites one.
+// TestSecretNew checks that secret new creates a file that athena run accepts, and never overwrites
+// one.
 func TestSecretNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a secret")
 	code, stdout, stderr := athena("secret", "new", path)
@@ -47,7 +48,7 @@ func TestSecretNew(t *testing.T) {
 	}
 }
 
-// TestSecretToStandardOutput prints one line, different each time.
+// TestSecretToStandardOutput checks that secret new prints one line, which differs each time.
 func TestSecretToStandardOutput(t *testing.T) {
 	_, first, _ := athena("secret", "new")
 	code, second, stderr := athena("secret", "new")

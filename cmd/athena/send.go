@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena send: send an event to members, and print the outcome at each.
+// athena send: send an event to members, and print the outcome at each of them.
 
 package main
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena sim: simulate clusters under faults, and check that every promise holds.
+// athena sim: simulate clusters under faults, and check that all guarantees hold.
 
 package main
 
@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/internal/sim"
 )
 
-// traceTail is the number of events printed from the end of a failed run, not counting
-// keep-alives and their acks.
+// traceTail is the number of events printed from the end of a failed run. Keep-alives and their
+// acks do not count.
 const traceTail = 400
 
 // simulation holds the flags of sim.
@@ -32,8 +32,8 @@ type simulation struct {
 	options  sim.Options
 	runs     int
 	budget   time.Duration
-	replay   string // file of the run to repeat
-	shrink   string // file for the first run that fails
+	replay   string // file with the run to repeat
+	shrink   string // file to write the first failed run to
 	history  bool   // print every event
 	coverage bool
 }
@@ -94,7 +94,7 @@ func newSim() *cobra.Command {
 	return cmd
 }
 
-// checkFlags validates the options and names the flags in its errors.
+// checkFlags validates the options. Its errors name the flags.
 func (s simulation) checkFlags() error {
 	o := s.options
 	switch {
@@ -123,8 +123,8 @@ func randomSeed() uint64 {
 	return uint64(binary.BigEndian.Uint32(b[:])) % (math.MaxUint32 / 2)
 }
 
-// checkWritable reports before the runs whether the --shrink file can be written. It does not
-// change the file, since no run may fail.
+// checkWritable reports, before any run starts, whether the --shrink file can be written. It does
+// not change the file, since it may not be needed.
 func (s simulation) checkWritable() error {
 	if s.shrink == "" {
 		return nil
@@ -159,7 +159,7 @@ func (s simulation) runSeeds(out io.Writer) error {
 	return s.printEnd(out, report)
 }
 
-// printEnd prints the result of the runs, and writes the failed run to the --shrink file.
+// printEnd prints the result of the runs, and writes a failed run to the --shrink file.
 func (s simulation) printEnd(out io.Writer, report sim.Report) error {
 	if report.Runs == 0 {
 		return fmt.Errorf("--budget %v: too short for a single run; nothing was checked", s.budget)
@@ -180,7 +180,7 @@ func checkCovered(empty []sim.Cell) error {
 	if len(empty) == 0 {
 		return nil
 	}
-	const most = 20 // the table shows all of them
+	const most = 20 // the coverage table shows the rest
 	var cells []string
 	for _, c := range empty[:min(len(empty), most)] {
 		cells = append(cells, c.String())
@@ -268,8 +268,8 @@ func readReplay(file string) ([]byte, error) {
 	return content, err
 }
 
-// printReport prints a report. The events that led to a failure come first, since they are
-// many, unless --history has printed them.
+// printReport prints a report. Unless --history has already printed them, the events that led to a
+// failure come first, so that the report itself stays at the end of the output.
 func (s simulation) printReport(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
 		fmt.Fprintln(out, report)
@@ -292,7 +292,7 @@ func historyPrinter(out io.Writer) (record func(sim.Record), end func()) {
 	return record, func() { _ = b.Flush() } // the reader may have closed the pipe
 }
 
-// printTrace repeats a run and prints its last events.
+// printTrace repeats a run and prints the last events.
 func printTrace(out io.Writer, o sim.Options) {
 	t := &tail{}
 	o.Record = t.addRecord
@@ -300,14 +300,14 @@ func printTrace(out io.Writer, o sim.Options) {
 	t.printTail(out)
 }
 
-// tail keeps the end of a history, without keep-alives and their acks.
+// tail keeps the last records of a history, except keep-alives and their acks.
 type tail struct {
 	last  []tailRecord
-	all   int // records so far, including those no longer in last
-	beats int // keep-alives and acks so far
+	all   int // number of records, including those no longer in last
+	beats int // number of keep-alives and acks
 }
 
-// tailRecord is a record, and the number of keep-alives and acks before it.
+// tailRecord is a record with the number of keep-alives and acks that precede it.
 type tailRecord struct {
 	sim.Record
 	beats int

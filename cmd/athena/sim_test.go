@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/internal/sim"
 )
 
-// TestSimulation runs seeds without violations.
+// TestSimulation checks that a few seeds run without violations.
 func TestSimulation(t *testing.T) {
 	for runs, want := range map[string][]string{
 		"1": {"seeds      7: 1 run, all clean\n", "gap between two leases: none\n", " in 1 run\n"},
@@ -30,7 +30,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// clean runs athena sim and expects success.
+// clean runs athena sim and checks that it succeeds.
 func clean(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := athena(append([]string{"sim"}, args...)...)
@@ -40,17 +40,18 @@ func clean(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// aFailure returns an invented failure, since no seed fails.
+// aFailure returns a made-up failure, since no seed fails.
 func aFailure() sim.Report {
 	run := sim.Run(sim.Options{Seed: 7, Size: 3, For: 20 * time.Second})
 	run.Violation = &sim.Violation{Invariant: "I9", At: time.Second, Text: "made up"}
 	return sim.Report{First: 6, Runs: 2, Failed: []sim.Result{run}}
 }
 
-// keepAliveLine matches a line of a history about a sent or received keep-alive.
+// keepAliveLine matches a history line about a sent or received keep-alive.
 var keepAliveLine = regexp.MustCompile(`(to|from) n[0-9]+ [A-Za-z]*KeepAlive`)
 
-// TestSimulationFailed prints the events, then the violation, and a command that repeats the run.
+// TestSimulationFailed checks that a failed run prints the events, then the violation, and a
+// command that repeats the run.
 func TestSimulationFailed(t *testing.T) {
 	var out strings.Builder
 	err := simulation{}.printEnd(&out, aFailure())
@@ -65,14 +66,14 @@ func TestSimulationFailed(t *testing.T) {
 	if strings.Count(trace, "\n") < 10 || !strings.Contains(summary, "I9 at 1s: made up") {
 		t.Errorf("prints\n%s\nwant the events, then the report", &out)
 	}
-	// Decisions about a keep-alive are kept; the message itself is omitted.
+	// The trace keeps decisions about a keep-alive, but omits the message itself.
 	if !strings.HasPrefix(trace, "the last ") || keepAliveLine.MatchString(trace) {
 		t.Errorf("prints\n%s\nwant no keep-alives, and their number", trace)
 	}
 }
 
-// TestTail: the end of a history omits keep-alives, and states how many there were after its first
-// line.
+// TestTail checks that the tail of a history omits keep-alives, and reports how many it omitted
+// after its first line.
 func TestTail(t *testing.T) {
 	var all []sim.Record
 	sim.Run(sim.Options{Seed: 7, Size: 5, For: 3 * time.Minute, Record: func(r sim.Record) {
@@ -104,7 +105,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestHistory prints every event of a run, from a seed or a file.
+// TestHistory checks that --history prints every event of a run, from a seed or a file.
 func TestHistory(t *testing.T) {
 	stdout := clean(t, "--seed", "7", "--size", "3", "--for", "10s", "--history")
 	lines := 0
@@ -132,7 +133,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestShrink: the file is written only if a run fails.
+// TestShrink checks that the file is written only if a run fails.
 func TestShrink(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "found it.json")
 	cleanRun := func(want string) {
@@ -164,7 +165,7 @@ func TestShrink(t *testing.T) {
 	}
 	content, _ := os.ReadFile(file)
 	cleanRun(string(content))
-	// If the directory has gone, only the file is lost.
+	// If the file cannot be written, the failure is still printed.
 	out.Reset()
 	err = simulation{shrink: filepath.Join(file, "x")}.printEnd(&out, aFailure())
 	if err == nil || !strings.Contains(err.Error(), "seed 7 violates I9") ||
@@ -173,7 +174,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestCoverageNamesEmptyCells, at most 20 of them.
+// TestCoverageNamesEmptyCells checks that the error names the empty cells, at most 20 of them.
 func TestCoverageNamesEmptyCells(t *testing.T) {
 	var table sim.Table
 	empty := table.Empty()
@@ -191,7 +192,7 @@ func TestCoverageNamesEmptyCells(t *testing.T) {
 	}
 }
 
-// TestNoRunIsNoSuccess: a budget that is too short for one run is a failure.
+// TestNoRunIsNoSuccess checks that a budget too short for a single run is a failure.
 func TestNoRunIsNoSuccess(t *testing.T) {
 	code, stdout, stderr := athena("sim", "--budget", "1ns")
 	if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "nothing was checked") {

@@ -41,7 +41,7 @@ func newTransfer() *cobra.Command {
 	return cmd
 }
 
-// handedOver returns the reply with the new leader, in the form of athena leader.
+// handedOver returns a reply with the new leader, in the same format as athena leader.
 func handedOver(h adminapi.HandedOver) ask.Reply {
 	r := ask.Reply{Answer: h, Table: func(w io.Writer) {
 		if h.Leader != nil {

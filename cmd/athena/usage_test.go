@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// TestMain removes ATHENA_ variables of the shell that runs the tests.
+// TestMain unsets the ATHENA_ variables inherited from the shell.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, settings.EnvironmentPrefix) {
@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestVariablesOfTheShell runs tests again with variables that would change their results.
+// TestVariablesOfTheShell checks that ATHENA_ variables of the shell do not affect the tests, by
+// running some of them with such variables.
 func TestVariablesOfTheShell(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^(TestRunUsage|TestRunCannotStart)$")
 	cmd.Env = append(os.Environ(), "ATHENA_SIZE=3", "ATHENA_SEEDS=127.0.0.1:7001,127.0.0.1:7002",
@@ -36,14 +37,14 @@ func TestVariablesOfTheShell(t *testing.T) {
 	}
 }
 
-// athena runs a command line within this process.
+// athena runs a command line in this process.
 func athena(args ...string) (code int, stdout, stderr string) {
 	var out, errOut bytes.Buffer
 	code = executeCommand(time.Now(), args, &out, &errOut)
 	return code, out.String(), errOut.String()
 }
 
-// usageCase is an invalid command line and the expected parts of standard error.
+// usageCase is an invalid command line with the texts expected on standard error.
 type usageCase struct {
 	name string
 	args []string
@@ -156,7 +157,7 @@ func TestRunUsageOfCertificates(t *testing.T) {
 	})
 }
 
-// TestAdminUsage: other machines may reach the admin API only with a token.
+// TestAdminUsage checks that the admin API needs a token if other machines can reach it.
 func TestAdminUsage(t *testing.T) {
 	secret := secretFile(t, soundSecret, 0o600)
 	run := func(more ...string) []string {
@@ -175,8 +176,8 @@ func TestAdminUsage(t *testing.T) {
 	})
 }
 
-// TestVariablesUsage: errors name the variables that were set instead of their flags, and a
-// misspelled variable is reported too.
+// TestVariablesUsage checks that errors name the variables instead of the flags that they set, and
+// that a misspelled variable is reported too.
 func TestVariablesUsage(t *testing.T) {
 	secret := secretFile(t, soundSecret, 0o600)
 	for name, value := range map[string]string{
@@ -263,7 +264,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestRunCannotStart: the error has a remedy, and a misspelled variable is reported before it.
+// TestRunCannotStart checks that the error includes a remedy, and that a misspelled variable is
+// reported before it.
 func TestRunCannotStart(t *testing.T) {
 	t.Setenv("ATHENA_SIZ", "3")
 	taken, err := admin.Listen("127.0.0.1:0")
@@ -303,7 +305,7 @@ func TestRunCannotStart(t *testing.T) {
 	}
 }
 
-// TestAllFaultsAtOnce: every fault of a command line is reported.
+// TestAllFaultsAtOnce checks that all faults of a command line are reported.
 func TestAllFaultsAtOnce(t *testing.T) {
 	_, _, stderr := athena("run", "--addr", "nowhere", "--size", "-1", "--profile", "moon",
 		"--log-level", "all", "--admin", "7070")
@@ -314,7 +316,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// soundSecret has the form of athena secret new.
+// soundSecret has the format of a secret from athena secret new.
 const soundSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 
 func secretFile(t *testing.T, text string, mode os.FileMode) string {
@@ -327,7 +329,7 @@ func secretFile(t *testing.T, text string, mode os.FileMode) string {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	t.Setenv("ATHENA_SIZ", "3") // none of these reads it
+	t.Setenv("ATHENA_SIZ", "3") // none of these commands reads it
 	for _, c := range []struct{ arg, want string }{
 		{"--help", "Available Commands"}, {"version", "athena "}, {"help", "members"},
 		{"--version", versionText() + "\n"},

@@ -4,13 +4,13 @@ package adminapi
 
 // Error codes.
 const (
-	CodeNoQuorum         = "no_quorum"          // there is no leader with authority
-	CodeNotVoting        = "not_voting"         // the node cannot vote yet after its start
+	CodeNoQuorum         = "no_quorum"          // no leader has authority
+	CodeNotVoting        = "not_voting"         // the node has just started and cannot vote yet
 	CodeNotLeader        = "not_leader"         // another node leads
 	CodeNotElected       = "not_elected"        // the new leader did not take over
 	CodeNotActive        = "not_active"         // the node, or the named member, is not active
 	CodeNotFound         = "not_found"          // no such path
-	CodeMethodNotAllowed = "method_not_allowed" // the path accepts another method
+	CodeMethodNotAllowed = "method_not_allowed" // the path does not accept the method
 	CodeForbidden        = "forbidden"          // the Host is not a loopback name
 	CodeCrossSite        = "cross_site"         // cross-origin request
 	CodeUnauthorized     = "unauthorized"       // the token is missing or wrong
@@ -19,11 +19,11 @@ const (
 	CodeBadRequest       = "bad_request"        // invalid body
 	CodeTooLarge         = "too_large"          // the body or the event is too large
 	CodeBusy             = "busy"               // too many operations in progress; try again
-	CodeNotDelivered     = "not_delivered"      // no handler has got the event, or will
+	CodeNotDelivered     = "not_delivered"      // no handler received the event, nor will any
 	CodeUnknownType      = "unknown_type"       // the recipient has no handler for the type or payload
 	CodeHandlerFailed    = "handler_failed"     // a handler returned an error
 	CodeUnknownOutcome   = "unknown_outcome"    // the operation may or may not have taken effect
-	CodeNoAnswer         = "no_answer"          // no response from another node in time
+	CodeNoAnswer         = "no_answer"          // another node did not respond in time
 	CodeLeaseEnded       = "lease_ended"        // the node was isolated or paused
 	CodeDisabled         = "disabled"           // the leader of the job was disabled
 	CodeNotHeld          = "not_held"           // the record was deleted or released

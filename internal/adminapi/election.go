@@ -9,18 +9,18 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Election is a change of leader as seen by the node.
+// Election is a change of leader as observed by the node.
 type Election struct {
-	// Cause is the reason of the change: one of the constants cluster.Cause...
+	// Cause is the reason for the change, one of the constants cluster.Cause...
 	Cause cluster.Cause `json:"cause"`
-	// Rule is the rule that decided a conflict; empty for other causes.
+	// Rule is the rule that decided a conflict. It is empty for other causes.
 	Rule    string  `json:"rule,omitempty"`
 	Version uint64  `json:"version"`
 	TookMS  float64 `json:"took_ms"`
 	// Votes are the members that voted for Leader, as far as the node knows.
 	Votes  []member.Address `json:"votes"`
 	Leader member.Address   `json:"leader"`
-	// Before is the leader before; empty if the node followed none.
+	// Before is the previous leader. It is empty if the node followed none.
 	Before member.Address `json:"before"`
 	Ended  time.Time      `json:"ended"`
 	Steps  []Step         `json:"steps"`

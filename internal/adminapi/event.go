@@ -18,9 +18,10 @@ const (
 	EventLagged   = "lagged"   // changes are missing; a snapshot follows
 )
 
-// Event is an event of /v1/events. Type determines which of the fields is set.
+// Event is an event of /v1/events. Type determines which data field is set.
 type Event struct {
-	// ID continues the stream after this event; empty for EventLagged.
+	// ID identifies the position in the stream, from which a client can continue. It is empty for
+	// EventLagged.
 	ID       string        `json:"id,omitempty"`
 	Type     string        `json:"type"`
 	Snapshot *Status       `json:"snapshot,omitempty"`
@@ -32,7 +33,7 @@ type Event struct {
 // MemberChange is the data of an EventMember.
 type MemberChange struct {
 	Time time.Time `json:"time"`
-	// Before is null for a new member.
+	// Before is the previous state, or null for a new member.
 	Before *Member `json:"before"`
 	// Member has the status "removed" if it was removed.
 	Member Member `json:"member"`
@@ -46,7 +47,7 @@ type LeaderChange struct {
 	Name    string         `json:"name"`
 	Version uint64         `json:"version"`
 	Quorate bool           `json:"quorate"`
-	// Cause is the reason why the previous leader was lost; empty if there was none.
+	// Cause is the reason why the previous leader was lost. It is empty if there was none.
 	Cause cluster.Cause `json:"cause"`
 }
 
@@ -55,8 +56,8 @@ type Lagged struct {
 	Missed uint64 `json:"missed"`
 }
 
-// Decode decodes the data of an event into the field for e.Type. It returns false for an unknown
-// type.
+// Decode decodes the data of an event into the field for e.Type. It returns false if the type is
+// unknown.
 func (e *Event) Decode(data []byte) (known bool, err error) {
 	var into any
 	switch e.Type {
@@ -78,7 +79,7 @@ func (e *Event) Decode(data []byte) (known bool, err error) {
 	return true, json.Unmarshal(data, into)
 }
 
-// String returns a readable line.
+// String returns the event as a readable line.
 func (e Event) String() string {
 	switch {
 	case e.Snapshot != nil:
@@ -106,14 +107,14 @@ func (e Event) String() string {
 	}
 }
 
-// entryOf converts a member of the API.
+// entryOf converts an API member to a member.Member.
 func entryOf(m Member) member.Member {
 	e := member.Member{Name: m.Name, Seed: m.Seed, Status: m.Status}
 	e.Address, e.Incarnation = m.Address, m.Incarnation
 	return e
 }
 
-// MemberOf converts a member to the API.
+// MemberOf converts a member.Member to an API member.
 func MemberOf(m member.Member) Member {
 	return Member{
 		Name:        m.Name,
@@ -124,7 +125,7 @@ func MemberOf(m member.Member) Member {
 	}
 }
 
-// ChangeOf returns the type and the data of a change. The type of a snapshot is empty.
+// ChangeOf returns the type and the data of a change. For a snapshot, the type is empty.
 func ChangeOf(now time.Time, e cluster.Event) (kind string, data any) {
 	switch e := e.(type) {
 	case cluster.MemberChanged:
@@ -142,6 +143,6 @@ func ChangeOf(now time.Time, e cluster.Event) (kind string, data any) {
 	case cluster.Lagged:
 		return EventLagged, Lagged{uint64(e.Missed)}
 	default:
-		return "", nil // a snapshot: streams create their own
+		return "", nil // a snapshot, which streams create themselves
 	}
 }

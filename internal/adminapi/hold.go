@@ -2,12 +2,13 @@
 
 package adminapi
 
-// The types of the events of a caller that holds a lock or leads a job, with their data.
+// The types of the events sent to a caller that holds or waits for a lock or job, with the types of
+// their data.
 const (
 	EventWaiting = "waiting" // Waiting: the caller waits for the lock
 	EventHeld    = "held"    // Grant: the node holds the lock, or leads the job, for this caller
-	EventAlive   = "alive"   // Trust: it still does
-	EventLost    = "lost"    // ErrorBody: it no longer does, or cannot
+	EventAlive   = "alive"   // Trust: the node still holds or leads it
+	EventLost    = "lost"    // ErrorBody: the node no longer holds or leads it, or cannot
 )
 
 // LockRequest is the body of POST /v1/jobs/JOB/lock.
@@ -27,8 +28,8 @@ type Grant struct {
 	TrustedMS float64     `json:"trusted_ms"` // as in Trust
 }
 
-// Trust is the data of an EventAlive: how long the caller may rely on the lock or job unless
-// another EventAlive arrives.
+// Trust is the data of an EventAlive: how long the caller may rely on the lock or job if no further
+// EventAlive arrives.
 type Trust struct {
 	TrustedMS float64 `json:"trusted_ms"`
 }

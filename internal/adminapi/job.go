@@ -13,19 +13,21 @@ type Job struct {
 	Disabled []Candidate `json:"disabled"`
 	// Latches are the held locks.
 	Latches []Latch `json:"latches"`
-	// Known is false while the node knows no leader of the cluster with authority, which is
+	// Known is false if the node knows no leader with authority in the cluster, which has been so
 	// since UnknownSince. The other fields may then be outdated.
 	Known        bool       `json:"known"`
 	UnknownSince *time.Time `json:"unknown_since"`
 }
 
-// Candidate is a member that may or may not lead a job. Name is empty if it is not a member now.
+// Candidate is a member that may or may not lead a job. Name is empty if it is not currently a
+// member.
 type Candidate struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
 
-// Holder is the member that leads a job or holds a lock, for itself or for a caller of its API.
+// Holder is the member that leads a job or holds a lock, either for itself or for a caller of its
+// API.
 type Holder struct {
 	Name    string      `json:"name"` // empty if it is no longer a member
 	Address string      `json:"address"`
@@ -38,8 +40,8 @@ type Latch struct {
 	Holder Holder `json:"holder"`
 }
 
-// CandidateRequest is the body of POST /v1/jobs/JOB/enable and disable. Member is an address or a
-// name.
+// CandidateRequest is the body of POST /v1/jobs/JOB/enable and /v1/jobs/JOB/disable. Member is an
+// address or a name.
 type CandidateRequest struct {
 	Member string `json:"member"`
 }

@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// maxSocketPath is the limit of the system. A rename can exceed it, but clients cannot
-	// connect to such a socket.
+	// maxSocketPath is the operating system's limit on the length of a socket path. A rename can
+	// exceed it, but clients cannot connect to such a socket.
 	maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
-	// temporarySocket is the longest temporary name that admin.Listen uses in the directory.
+	// temporarySocket is the longest temporary name that admin.Listen may use in the directory of a
+	// socket.
 	temporarySocket = "/.a4294967295/s"
 )
 
-// ErrNoToken is wrapped by errors about an address that needs a token.
+// ErrNoToken is wrapped by errors about addresses that need a token.
 var ErrNoToken = errors.New("an address that other machines can reach needs a token")
 
-// CheckListen returns an error if admin.Listen can never accept an address. It does not open the
-// address. Addresses that other machines can reach need a token.
+// CheckListen returns an error if admin.Listen can never accept an address, for example because
+// other machines can reach it and there is no token. It does not open the address.
 func CheckListen(addr string, hasToken bool) error {
 	if path, ok := strings.CutPrefix(addr, UnixPrefix); ok {
 		if path == "" {
@@ -60,12 +61,12 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// privilegedPorts is the first port that needs no privilege.
+// privilegedPorts is the first port that an unprivileged process can use.
 const privilegedPorts = 1024
 
-// TryListen returns the error of admin.Listen for an address on this machine, except that an
-// address in use is no error. It leaves nothing behind. If possible it tries a port other than
-// that of addr, so that no other process finds that port in use.
+// TryListen returns the error that admin.Listen would return for an address of this machine, except
+// that an address in use is not an error. It leaves nothing behind. If possible, it tries a port
+// other than that of addr, so that no other process finds the port of addr in use.
 func TryListen(addr string, hasToken bool) error {
 	if err := CheckListen(addr, hasToken); err != nil {
 		return err
@@ -91,14 +92,14 @@ func TryListen(addr string, hasToken bool) error {
 	}
 }
 
-// ListenError adds a remedy to an error of the system.
+// ListenError adds a remedy to a system error.
 func ListenError(addr string, err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // without the address
 	}
 	_, isFile := errors.AsType[*fs.PathError](err)
 	_, isUnknown := errors.AsType[*net.DNSError](err)
-	_, isUnusable := errors.AsType[*net.AddrError](err) // a name without a usable address
+	_, isUnusable := errors.AsType[*net.AddrError](err) // the name resolves to no usable address
 	advice := ""
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

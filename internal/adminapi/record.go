@@ -4,13 +4,13 @@ package adminapi
 
 import "github.com/athena-go/athena/member"
 
-// Record is a committed record as this node knows it.
+// Record is a committed record as known to this node.
 type Record struct {
 	Key string `json:"key"`
-	// Value is empty if the value is not UTF-8; ValueBase64 has it then.
+	// Value is empty if the value is not valid UTF-8; it is then in ValueBase64.
 	Value       string `json:"value"`
 	ValueBase64 []byte `json:"value_base64,omitempty"`
-	// Owner is null for a record without an owner, which stays until it is deleted.
+	// Owner is null for a record without an owner. Such a record stays until it is deleted.
 	Owner *Owner      `json:"owner"`
 	Token RecordToken `json:"token"`
 	// Revoked means that the owner may no longer act on the record. The record is removed once
@@ -27,8 +27,8 @@ type Owner struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// RecordToken is the fencing token of a record: the version and revision that set it. The tokens
-// of a key grow, ordered by version, then revision.
+// RecordToken is the fencing token of a record: the version and revision at which it was set. The
+// tokens of a key increase over time, ordered by version and then by revision.
 type RecordToken struct {
 	Version  uint64 `json:"version"`
 	Revision uint64 `json:"revision"`

@@ -10,9 +10,10 @@ import (
 
 // SendRequest is the body of POST /v1/send.
 type SendRequest struct {
-	Name    string          `json:"name"`    // type name of the event
+	Name    string          `json:"name"`    // type name of the event's payload
 	Payload json.RawMessage `json:"payload"` // see receiver.JSON
-	// To is an address or a name; empty for all active members including this node.
+	// To is an address or a name. If it is empty, the event is sent to all active members,
+	// including this node.
 	To string `json:"to,omitempty"`
 }
 
@@ -22,7 +23,7 @@ type Sent struct {
 	Results []SendResult `json:"results"`
 }
 
-// SendResult is the result of an event at one member.
+// SendResult is the result of sending an event to one member.
 type SendResult struct {
 	Name    string         `json:"name"`
 	Address member.Address `json:"address"`
@@ -34,8 +35,8 @@ type SendResult struct {
 // OutcomeHandled is the result of an event whose handlers have returned.
 const OutcomeHandled = "handled"
 
-// TransferRequest is the body of POST /v1/transfer. To is an address or a name; empty for the
-// member with the newest state.
+// TransferRequest is the body of POST /v1/transfer. To is an address or a name. If it is empty, the
+// member with the newest state becomes the leader.
 type TransferRequest struct {
 	To string `json:"to,omitempty"`
 }
@@ -56,7 +57,7 @@ type Empty struct{}
 
 // Entry is one node in the response of /v1/nodes.
 type Entry struct {
-	// Name is the name of the member, or its address if another member has the same name.
+	// Name is the name of the member, or its address if several members have the same name.
 	Name    string         `json:"name"`
 	Address member.Address `json:"address"`
 	Alive   bool           `json:"alive"` // in the view of the responding node

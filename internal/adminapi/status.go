@@ -14,8 +14,8 @@ import (
 // Status is the response of /v1/status.
 type Status struct {
 	Cluster string `json:"cluster"`
-	// ClusterID identifies the cluster, also among clusters of the same name. It is empty until
-	// the node has formed or joined the cluster.
+	// ClusterID distinguishes the cluster from others, even from those with the same name. It is
+	// empty until the node has formed or joined the cluster.
 	ClusterID string `json:"cluster_id"`
 	Size      int    `json:"size"`
 	Quorum    int    `json:"quorum"`
@@ -25,18 +25,18 @@ type Status struct {
 	View View   `json:"view"`
 	// Token is the fencing token of the quorate leader; 0 if there is none.
 	Token uint64 `json:"token"`
-	// NoLeader is one line with the reason why there is no quorate leader; empty if there is one.
+	// NoLeader explains in one line why there is no quorate leader. It is empty if there is one.
 	NoLeader string `json:"no_leader"`
-	// OtherSeeds are the peers with a different list of seeds.
+	// OtherSeeds are the peers whose list of seeds differs.
 	OtherSeeds []member.Address `json:"other_seeds"`
-	// LeaseRemainingMS is 0 except on the quorate leader.
+	// LeaseRemainingMS is 0 on all nodes except the quorate leader.
 	LeaseRemainingMS float64 `json:"lease_remaining_ms"`
 	// TermSince is null if there is no quorate leader.
 	TermSince *time.Time `json:"term_since"`
 	// LastElection is null if this node has seen no election.
 	LastElection *Election `json:"last_election"`
-	// Handshakes counts the handshakes in both directions by result. "certificate refused" means
-	// a peer without the secret.
+	// Handshakes counts the handshakes in both directions by result. "certificate refused"
+	// indicates a peer without the secret.
 	Handshakes map[string]uint64 `json:"handshakes"`
 	// Peers are the known nodes, sorted by address.
 	Peers   []Peer  `json:"peers"`
@@ -45,10 +45,10 @@ type Status struct {
 	// Write reports whether the responding API accepts write requests. It is false in the status
 	// of another member.
 	Write bool `json:"write"`
-	// Drained reports whether the node was drained since its start.
+	// Drained reports whether the node has been drained since it started.
 	Drained  bool    `json:"drained"`
 	UptimeMS float64 `json:"uptime_ms"`
-	// Protocol is the version of the protocol between nodes.
+	// Protocol is the version of the protocol that nodes speak to each other.
 	Protocol int    `json:"protocol"`
 	Build    string `json:"build"`
 }
@@ -62,7 +62,7 @@ type Self struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// View is the view of the node.
+// View is the node's view of the cluster.
 type View struct {
 	Version  uint64         `json:"version"`
 	Revision uint64         `json:"revision"`
@@ -88,7 +88,7 @@ type Leader struct {
 	Token   uint64         `json:"token"`
 }
 
-// StatusOf converts the status of a node.
+// StatusOf converts a cluster.Status to an API status.
 func StatusOf(s cluster.Status, build string) Status {
 	out := Status{
 		Cluster:   s.Cluster,
@@ -140,7 +140,7 @@ func StatusOf(s cluster.Status, build string) Status {
 	return out
 }
 
-// LeaderOf returns the quorate leader; false if there is none.
+// LeaderOf returns the quorate leader, or false if there is none.
 func (s Status) LeaderOf() (Leader, bool) {
 	if s.Token == 0 || s.View.Leader.IsZero() {
 		return Leader{}, false
@@ -154,7 +154,7 @@ func (s Status) LeaderOf() (Leader, bool) {
 	return l, true
 }
 
-// Active counts the active members of the view.
+// Active returns the number of active members in the view.
 func (s Status) Active() int {
 	n := 0
 	for _, m := range s.View.Members {
@@ -174,7 +174,7 @@ func (s Status) IsLeader() bool {
 // Milliseconds converts d to milliseconds with three decimals.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// clusterID returns a cluster id as text; empty for the zero id.
+// clusterID returns a cluster id as text. It returns "" for the zero id.
 func clusterID(id member.ClusterID) string {
 	if id.IsZero() {
 		return ""

@@ -11,11 +11,11 @@ import (
 
 // Many programs decode JSON numbers as float64, which is exact only up to 2^53. Versions,
 // revisions, incarnations and tokens may be larger and are compared, so each number NAME has a
-// string NAME_text with all digits. Counters of traffic have none, since rounding does not matter
-// there.
+// string NAME_text with all digits. Traffic counters have no such string, since rounding does not
+// matter for them.
 
-// fencingToken returns the token of the leader of a version in the form of the tokens of records,
-// jobs and locks. All of these tokens have one order.
+// fencingToken returns the token of the leader of a version as a RecordToken, so that it can be
+// compared with the tokens of records, jobs and locks.
 func fencingToken(version uint64) string { return RecordToken{Version: version}.String() }
 
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }

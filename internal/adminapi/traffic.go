@@ -10,20 +10,20 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Peer is the connection to another node.
+// Peer describes the connection to another node.
 type Peer struct {
 	Address   member.Address `json:"address"`
 	Connected bool           `json:"connected"`
 	// Known is false if Connected may be outdated: the peer is silent, and no leader with
 	// authority reports it as active. A silent connection ends after 30 s.
 	Known bool `json:"known"`
-	// RTTMS is the smoothed round-trip time of the connection, which heartbeats keep fresh; 0
-	// without a connection.
+	// RTTMS is the smoothed round-trip time of the connection, which heartbeats keep up to date. It
+	// is 0 without a connection.
 	RTTMS float64 `json:"rtt_ms"`
 }
 
-// Traffic counts the frames of the node since its start, by kind: "system" for the protocol,
-// "custom" for events of the application, "answer" for their results.
+// Traffic counts the frames of the node since it started, by kind: "system" for the protocol,
+// "custom" for application events, "answer" for their results.
 type Traffic struct {
 	Sent     map[string]Frames `json:"sent"`
 	Received map[string]Frames `json:"received"`
@@ -35,7 +35,7 @@ type Frames struct {
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Events counts the events of the application that this node received since its start, including
+// Events counts the application events that this node has received since it started, including
 // requests and streams.
 type Events struct {
 	Handled uint64 `json:"handled"`

@@ -8,17 +8,17 @@ import (
 	"net/http"
 )
 
-// WriteJSON writes a response with a value as JSON.
+// WriteJSON writes a response with v encoded as JSON.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
 	body := Encode(value)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // an error means that the caller has gone
+	_, _ = w.Write(append(body, '\n')) // an error means that the caller is gone
 }
 
-// WriteError writes an error response. Programs use code; text may change.
+// WriteError writes an error response. Programs should rely on code; text may change.
 func WriteError(w http.ResponseWriter, status int, code, text string) {
 	WriteJSON(w, status, ErrorBody{text, code})
 }
@@ -29,7 +29,7 @@ type ErrorBody struct {
 	Code  string `json:"code"`
 }
 
-// Encode returns the JSON of a value of this package.
+// Encode returns a value of this package as JSON.
 func Encode(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {

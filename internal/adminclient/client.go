@@ -20,17 +20,17 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// Limits of a Client. Decoding a response needs at most about 100 times its size; the status of
-// 255 members has less than 300 KiB.
+// Limits of a Client. Decoding a response may allocate up to about 100 times its size. The status
+// of 255 members is smaller than 300 KiB.
 const (
 	ClientTimeout  = 5 * time.Second
 	maxAnswerBytes = 1 << 20
 	maxErrorBytes  = 4 << 10
 )
 
-// Client is a client of the admin API of a node. Its methods block until the response, for at most
-// 5 seconds, or 20 for write requests. An error response of the node is an *Error; other errors
-// name the address.
+// Client is a client of the admin API of a node. Its methods block until the node responds, for at
+// most 5 seconds, or 20 seconds for write requests. An error response of the node is an *Error;
+// other errors name the address.
 type Client struct {
 	http  http.Client
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -39,7 +39,7 @@ type Client struct {
 	token func() string // nil for none
 }
 
-// Option changes a Client.
+// Option configures a Client.
 type Option func(*Client)
 
 // WithToken makes a Client send the token that current returns.
@@ -47,7 +47,7 @@ func WithToken(current func() string) Option {
 	return func(c *Client) { c.token = current }
 }
 
-// WithDial sets the function that connects.
+// WithDial sets the function that connects to the node.
 func WithDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
 	return func(c *Client) { c.dial = dial }
 }
@@ -83,7 +83,7 @@ func New(addr string, opts ...Option) (*Client, error) {
 		Transport: &http.Transport{
 			DialContext:            c.dial,
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // a small response must not expand to a large one
+			DisableCompression:     true, // a small response must not decompress into a large one
 			MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
 		},
 		CheckRedirect: refuseRedirect,
@@ -91,7 +91,8 @@ func New(addr string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// refuseRedirect makes the client return a redirect as the response, since nodes do not redirect.
+// refuseRedirect makes the client return a redirect as the response instead of following it, since
+// nodes do not redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Status returns the status of the node.
@@ -99,7 +100,7 @@ func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
 	return getJSON[adminapi.Status](ctx, c, "/v1/status")
 }
 
-// Members returns the members in the view of the node.
+// Members returns the members in the node's view.
 func (c *Client) Members(ctx context.Context) ([]adminapi.Member, error) {
 	return getJSON[[]adminapi.Member](ctx, c, "/v1/members")
 }
@@ -110,14 +111,14 @@ func (c *Client) Leader(ctx context.Context) (adminapi.Leader, error) {
 	return getJSON[adminapi.Leader](ctx, c, "/v1/leader")
 }
 
-// Send sends an event to one member or to all, and waits for the handlers. A nil error does not
-// mean that each member has handled the event; see the results.
+// Send sends an event to one member or to all members, and waits for the handlers. A nil error does
+// not mean that every member has handled the event; see the results.
 func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi.Sent, error) {
 	return postJSON[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
-// Transfer makes the node, which must be the leader, hand over to the member with the address or
-// name to, or to any member if to is empty. It waits until another member leads.
+// Transfer makes the node hand over leadership to the member whose address or name is to, or to any
+// member if to is empty, and waits until another member leads. The node must be the leader.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }
@@ -128,7 +129,7 @@ func (c *Client) Drain(ctx context.Context) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
 }
 
-// Leave makes the node leave its cluster and exit. It does not wait for that.
+// Leave makes the node leave its cluster and exit. It does not wait until the node has left.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := postJSON[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})
 	return err
@@ -187,7 +188,7 @@ func (c *Client) doRequest(
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		var urlErr *url.Error // its URL is meaningless for a Unix socket
+		var urlErr *url.Error // the URL is meaningless for a Unix socket
 		if errors.As(err, &urlErr) {
 			err = urlErr.Err
 		}
@@ -200,7 +201,8 @@ func (c *Client) brokeOff(err error) error {
 	return fmt.Errorf("admin: connection to %s broke: %w", c.addr, err)
 }
 
-// responseError returns the error of a response with an ErrorBody, or of another server.
+// responseError returns the error for a response with an ErrorBody, or for one that is not from a
+// node.
 func responseError(status int, body []byte) error {
 	var e adminapi.ErrorBody
 	if json.Unmarshal(body, &e) != nil || e.Error == "" {
@@ -209,7 +211,7 @@ func responseError(status int, body []byte) error {
 	return &Error{status, e.Code, safetext.OneLine(e.Error, maxErrorBytes)}
 }
 
-// describeStatus returns the text for a response of another server.
+// describeStatus returns the error text for a response that is not from a node.
 func describeStatus(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("it responded %d %s", status, http.StatusText(status)))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// silenceTimeout is how long a client waits for the next line of a stream. A node writes one at
-// least every KeepAliveInterval, so three may be lost.
+// silenceTimeout is how long a client waits for the next line of a stream. A node writes a line at
+// least every KeepAliveInterval, so two may be lost.
 const silenceTimeout = 3 * adminapi.KeepAliveInterval
 
 var (
@@ -29,8 +29,9 @@ var (
 )
 
 // Events yields the current status as an EventSnapshot, then each change, until ctx or the node
-// ends. If after is an event id that the node remembers, Events continues after that event without
-// a snapshot. An error is the last element. The end of ctx or of the node is not an error.
+// ends. If after is the id of an event that the node still has, Events continues after that event
+// without a snapshot. If an error occurs, it is the last element. The end of ctx or of the node is
+// not an error.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Event, error] {
 	query := url.Values{}
 	if after != "" {
@@ -39,7 +40,7 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Ev
 	return c.readEvents(ctx, query)
 }
 
-// Recent yields the changes that the node remembers, at most EventHistory, then the current status
+// Recent yields the changes that the node still has, at most EventHistory, then the current status
 // as an EventSnapshot. See Events.
 func (c *Client) Recent(ctx context.Context) iter.Seq2[adminapi.Event, error] {
 	return c.readEvents(ctx, url.Values{"follow": {"false"}})
@@ -72,8 +73,8 @@ type rawEvent struct {
 	data     []byte
 }
 
-// openStream requests a stream and calls take for each event, until the stream or ctx ends, or
-// take returns an error.
+// openStream requests a stream and calls take for each event, until the stream or ctx ends or take
+// returns an error.
 func (c *Client) openStream(
 	ctx context.Context, method, path string, body []byte, take func(rawEvent) error,
 ) error {
@@ -88,7 +89,7 @@ func (c *Client) openStream(
 	return err
 }
 
-// readStream is openStream without timeouts. It calls alive for each line.
+// readStream is like openStream, but without timeouts. It calls alive for each line.
 func (c *Client) readStream(
 	ctx context.Context, method, path string, body []byte, alive func(), take func(rawEvent) error,
 ) error {
@@ -99,7 +100,7 @@ func (c *Client) readStream(
 	defer resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		// an ErrorBody, or of another server
+		// an ErrorBody, or the response of another server
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 		return responseError(resp.StatusCode, body)
 	}

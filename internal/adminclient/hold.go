@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// maxTrusted limits how long a client relies on one EventAlive. No lease is longer.
+// maxTrusted limits how long a client relies on one EventAlive. No lease lasts longer.
 const maxTrusted = 24 * time.Hour
 
 // Reasons why a client no longer holds a lock or a job.
@@ -29,22 +29,23 @@ func (c *Client) Jobs(ctx context.Context) ([]adminapi.Job, error) {
 	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs")
 }
 
-// Enable lets the member with an address or name lead a job again.
+// Enable allows the member with the given address or name to lead a job again.
 func (c *Client) Enable(ctx context.Context, job, member string) error {
 	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "enable"),
 		adminapi.CandidateRequest{Member: member})
 	return err
 }
 
-// Disable keeps a member from leading a job. If it leads, its leadership ends.
+// Disable keeps a member from leading a job. If the member leads the job, its leadership ends.
 func (c *Client) Disable(ctx context.Context, job, member string) error {
 	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "disable"),
 		adminapi.CandidateRequest{Member: member})
 	return err
 }
 
-// JobLeader yields the leader of a job in the view of the node, nil for none, and each change,
-// until ctx ends. An error is the last element. The end of ctx is not an error.
+// JobLeader yields the leader of a job in the node's view, nil if there is none, and then each
+// change, until ctx ends. If an error occurs, it is the last element. The end of ctx is not an
+// error.
 func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.Holder, error] {
 	return func(yield func(*adminapi.Holder, error) bool) {
 		err := c.openStream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r rawEvent) error {
@@ -67,17 +68,17 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 	}
 }
 
-// Lock acquires a lock of a job through the node, runs fn while it holds the lock, and releases it
-// when fn has returned. While it waits, it calls onHolder with the holder, nil for none, and after
-// each change. onHolder must not block.
+// Lock acquires a lock of a job through the node, runs fn while holding the lock, and releases the
+// lock when fn has returned. While waiting, it calls onHolder with the current holder, nil if there
+// is none, and again after each change. onHolder must not block.
 //
-// The context of fn ends with ctx, or when the lock is lost: the node reports so, the connection
-// breaks, or no EventAlive arrives within the time of the last one. Its cause is the reason. Lock
-// returns the error of fn, or, if the lock was lost or not acquired, the reason: the cause of ctx,
-// an *Error of the node, or an error of the connection.
+// The context of fn ends with ctx or when the lock is lost: the node reports the loss, the
+// connection breaks, or the time granted by the last EventAlive passes. The cause of the context is
+// the reason. Lock returns the error of fn, or, if the lock was lost or not acquired, the reason:
+// the cause of ctx, an *Error of the node, or an error of the connection.
 //
-// The time of an EventAlive counts from its arrival. A network delay therefore extends the context
-// of fn beyond the lease: run this client on the host of the node, and use fencing tokens.
+// The time granted by an EventAlive counts from its arrival. A network delay therefore extends the
+// context of fn beyond the lease: run this client on the host of the node, and use fencing tokens.
 func (c *Client) Lock(
 	ctx context.Context, job, latch string, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
@@ -88,7 +89,8 @@ func (c *Client) Lock(
 
 // Elect campaigns for a job through the node, and runs fn whenever the node leads the job for this
 // client, until ctx ends, fn returns although the job was not lost, or the node stops. It calls
-// onHolder with the leader, nil for none, and after each change. See Lock for the context of fn.
+// onHolder with the current leader, nil if there is none, and again after each change. See Lock for
+// the context of fn.
 //
 // If no EventAlive arrives in time, the leadership is lost. Elect campaigns again when the node
 // responds again, and returns if the node does not respond for ClientTimeout.
@@ -105,21 +107,21 @@ func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job)
 // holdSession is one call of Lock or Elect.
 type holdSession struct {
 	client   *Client
-	once     bool // Lock: the session ends when the lock is lost
+	once     bool // set for Lock: the session ends when the lock is lost
 	onHolder func(*adminapi.Holder)
 	fn       func(context.Context, adminapi.RecordToken) error
 
-	connect    func() // opens a new connection instead of the present one
+	connect    func() // opens a new connection to replace the current one
 	disconnect context.CancelFunc
-	events     chan holdEvent // events of the connection
+	events     chan holdEvent // events of the current connection
 
 	token   adminapi.RecordToken
-	until   time.Time   // when the last confirmation expires; zero while nothing is held
+	until   time.Time   // when the last confirmation expires; zero if nothing is held
 	expiry  *time.Timer // fires at until
-	expired bool        // until has passed, and the node has not reported the loss
+	expired bool        // until has passed, but the node has not reported the loss
 
 	cancelFn context.CancelCauseFunc // cancels the context of fn; nil while fn does not run
-	lost     error                   // why the context of fn was canceled; nil if it was not
+	lost     error                   // why the context of fn was canceled; nil otherwise
 	returned chan error              // the error of fn
 	final    error                   // why the session ends; nil while it continues
 }
@@ -129,8 +131,8 @@ type holdEvent struct {
 	at     time.Time // time of arrival
 	kind   string
 	holder *adminapi.Holder // for EventWaiting and EventLeader
-	grant  adminapi.Grant   // for EventHeld; for EventAlive only TrustedMS
-	err    error            // for EventLost, and for the end of the stream, which has no kind
+	grant  adminapi.Grant   // for EventHeld; for EventAlive, only TrustedMS is set
+	err    error            // for EventLost, and for the end of the stream, whose kind is empty
 }
 
 func (s *holdSession) runUntilDone(ctx context.Context, path string, body any) error {
@@ -138,7 +140,7 @@ func (s *holdSession) runUntilDone(ctx context.Context, path string, body any) e
 	s.connect = func() {
 		s.disconnect()
 		var reading context.Context
-		// The connection must outlive ctx while fn runs, since its end releases the record.
+		// The connection must outlive ctx while fn runs, since closing it releases the record.
 		reading, s.disconnect = context.WithCancel(context.WithoutCancel(ctx))
 		s.events = make(chan holdEvent)
 		go s.readHoldEvents(reading, path, adminapi.Encode(body), s.events)
@@ -177,7 +179,7 @@ func (s *holdSession) runUntilDone(ctx context.Context, path string, body any) e
 			if s.cancelFn == nil {
 				return context.Cause(ctx)
 			}
-			gone = nil // the context of fn is done too, and fn returns
+			gone = nil // the context of fn is done too, so fn returns
 		}
 	}
 }
@@ -236,13 +238,13 @@ func (s *holdSession) handleEvent(ctx context.Context, e holdEvent) {
 	case adminapi.EventHeld:
 		s.token, s.expired = e.grant.Token, false
 		s.extendTrust(e)
-		if s.cancelFn == nil && time.Now().Before(s.until) { // otherwise it expired in transit
+		if s.cancelFn == nil && time.Now().Before(s.until) { // otherwise the grant expired in transit
 			s.beginWork(ctx)
 		}
 	case adminapi.EventAlive:
 		switch {
 		case s.expired, held && e.at.After(s.until):
-			// The event is late. Work that may have been canceled must not be confirmed again:
+			// The event is late. Work that may have been canceled must not be confirmed again, so
 			// release the record, and acquire it again if the session continues.
 			s.expire()
 			if s.once {
@@ -277,7 +279,7 @@ func (s *holdSession) beginWork(ctx context.Context) {
 	go func() { s.returned <- s.fn(ctx, token) }()
 }
 
-// endWork ends the context of fn, if fn runs.
+// endWork cancels the context of fn if fn is running.
 func (s *holdSession) endWork(why error) {
 	s.until = time.Time{}
 	s.expiry.Stop()
@@ -287,7 +289,7 @@ func (s *holdSession) endWork(why error) {
 	}
 }
 
-// expire ends the context of fn because no EventAlive arrived in time. It then waits another
+// expire cancels the context of fn because no EventAlive arrived in time. It then waits for another
 // ClientTimeout for the node to report the loss.
 func (s *holdSession) expire() {
 	s.endWork(s.client.brokeOff(ErrUntrusted))
@@ -295,7 +297,7 @@ func (s *holdSession) expire() {
 	s.expiry.Reset(ClientTimeout)
 }
 
-// reconnect releases the record by ending the connection, and campaigns again.
+// reconnect releases the record by closing the connection, and campaigns again.
 func (s *holdSession) reconnect() {
 	s.expired = false
 	s.expiry.Stop()

@@ -15,8 +15,8 @@ import (
 // trustedHere is the TrustedMS of the events in these tests.
 const trustedHere = 900 * time.Millisecond
 
-// TestLockAfterAPause: after a pause of the process, a queued EventAlive does not confirm a lock
-// that has expired, whether the expiry or the event is handled first.
+// TestLockAfterAPause checks that after a pause of the process, a queued EventAlive does not
+// confirm an expired lock, whether the expiry or the event is handled first.
 func TestLockAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdSession{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
@@ -31,7 +31,7 @@ func TestLockAfterAPause(t *testing.T) {
 		s.handleEvent(t.Context(), holdEvent{at: time.Now(), kind: adminapi.EventHeld, grant: grant})
 		time.Sleep(trustedHere - 1)
 		s.handleEvent(t.Context(), holdEvent{at: time.Now(), kind: adminapi.EventAlive, grant: grant})
-		time.Sleep(trustedHere + 1) // the expiry has passed, and is not handled yet
+		time.Sleep(trustedHere + 1) // the expiry has passed but is not handled yet
 		s.handleEvent(t.Context(), holdEvent{at: time.Now(), kind: adminapi.EventAlive, grant: grant})
 		if err := <-ended; !errors.Is(err, ErrUntrusted) || !errors.Is(s.final, ErrUntrusted) {
 			t.Errorf("got %v and %v, want %v", err, s.final, ErrUntrusted)
@@ -39,7 +39,7 @@ func TestLockAfterAPause(t *testing.T) {
 	})
 }
 
-// TestLateGrant: fn does not run if the grant has expired in transit.
+// TestLateGrant checks that fn does not run if the grant has expired in transit.
 func TestLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdSession{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}

@@ -76,8 +76,8 @@ var securityRules = []struct {
 	{"The admin API is off, local, or needs a token; acts only if allowed; bounds callers", []string{
 		"TestContract", "TestListenRefuses", "TestSocket", "TestHost", "TestToken",
 		"TestReadTokenRefuses", "TestActsRefused", "TestStreamOfAnotherSite", "TestWrongRequests",
-		"TestSlowCallers", "TestManyConnections", "TestOneHostHoldsNotAllConnections",
-		"TestManyLocks", "TestLockOfWhoIsGone", "TestAHostThatIsGone",
+		"TestSlowCallers", "TestManyConnections", "TestConnectionsOfOneHost",
+		"TestManyLocks", "TestLockOfDeadCaller", "TestUserTimeout",
 	}},
 	{"Logs hold no secrets; peers' text is printable, cut and bounded", []string{
 		"TestLogsHoldNoSecret", "TestForeignTextIsPrintableAndCut", "TestPeerTextCannotForgeALine",
@@ -91,7 +91,7 @@ var securityRules = []struct {
 	}},
 	{"Insecure must be stated, on loopback only, and is reported", []string{
 		"TestValidateWantsASecretBeyondLoopback", "TestRunUsage",
-		"TestInsecureNodesRefuseSecureOnes", "TestInsecureIsWarnedOf", "TestMetricsTellWhatHappened",
+		"TestInsecureNodesRefuseSecureOnes", "TestInsecureIsWarnedOf", "TestMetricsAfterFailover",
 	}},
 	{"Each module has a reason; releases list their contents", []string{
 		"TestArchitecture", "TestProcessReleaseIsReproducible",

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// auditFolder checks all evidence in a folder. Missing evidence is an error: less evidence
-// would look like fewer faults.
+// auditFolder checks all evidence in a folder. Missing evidence is an error, because it would hide
+// faults.
 func auditFolder(dir string) (*findings, error) {
 	if _, err := os.Stat(filepath.Join(dir, planFile)); err != nil {
 		return nil, missingFile(err)
@@ -42,7 +42,7 @@ func readCluster(dir string, nodes int) (*findings, error) {
 		books = append(books, nodeName(i)+".jsonl")
 	}
 	f := newFindings()
-	// The register comes last: its writes are compared with the authority of nodes.
+	// The register comes last, because its writes are compared with the authority of nodes.
 	for _, name := range append(books, registerEvidence) {
 		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
@@ -71,7 +71,7 @@ func missingFile(err error) error {
 	return err
 }
 
-// readJournal returns the numbers of nodes and of clusters in the journal's first line.
+// readJournal reads the number of nodes and of clusters from the journal's first line.
 func readJournal(path string) (nodes, clusters int, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -24,10 +24,10 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// roleRunner makes the test program a whole run, to be killed.
+// roleRunner is the role of a child that executes a whole run, for a test that kills it.
 const roleRunner = "test runner"
 
-// TestMain makes the test program usable as a child, like the command.
+// TestMain makes the test program usable as a child process, like the command.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
@@ -93,8 +93,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// TestRunnerKilled: the children of a killed run die with it, and the next run removes what
-// else it left.
+// TestRunnerKilled checks that the children of a killed run die with it, and that the next run
+// removes everything else that it left.
 func TestRunnerKilled(t *testing.T) {
 	mustBeAble(t)
 	out := t.TempDir()
@@ -137,7 +137,7 @@ func TestRunnerKilled(t *testing.T) {
 	}
 }
 
-// worldOf finds the name of a runner's world in the task of one of its children.
+// worldOf returns the name of a runner's world, from the task of one of its children.
 func worldOf(t *testing.T, runner int) string {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -162,7 +162,7 @@ func worldOf(t *testing.T, runner int) string {
 	return ""
 }
 
-// leftOf lists what exists of a world on this machine.
+// leftOf lists what remains of a world on this machine.
 func leftOf(t *testing.T, id string) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{
@@ -179,7 +179,7 @@ func leftOf(t *testing.T, id string) (all []string) {
 	return all
 }
 
-// TestUnable: on an unsuitable machine the runner reports what is missing.
+// TestUnable checks that the runner reports what is missing on an unsuitable machine.
 func TestUnable(t *testing.T) {
 	if needsRoot() != nil {
 		t.Skip("not root, which would be reported first")
@@ -200,7 +200,7 @@ func TestUnable(t *testing.T) {
 	}
 }
 
-// TestHelp: -h lists every command, and every flag with its meaning.
+// TestHelp checks that -h lists every command and explains every flag.
 func TestHelp(t *testing.T) {
 	var said strings.Builder
 	printHelp(&said)

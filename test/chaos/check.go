@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// maxFaultsTold bounds the reported faults: one broken rule breaks many lines.
+	// maxFaultsReported bounds the number of reported faults, since one broken rule affects many
+	// lines.
 	maxFaultsReported = 50
-	// maxLineBytes bounds a line of evidence.
+	// maxLineBytes bounds the length of a line of evidence.
 	maxLineBytes = 1 << 20
 )
 
@@ -40,34 +41,34 @@ type owner struct {
 type hold struct {
 	owner
 	token      uint64
-	begin, end int64 // end is before begin if authority was seen once, in between
+	begin, end int64 // if authority was seen only once, end is before begin
 }
 
 func (h hold) earliestEnd() int64 { return min(h.begin, h.end) }
 func (h hold) latest() int64      { return max(h.begin, h.end) }
 
-// findings is what the checker read and the faults that it found. The promises are those of
+// findings holds what the checker read, and the faults that it found. The promises are those of
 // docs/protocol.md section 11.
 type findings struct {
 	faults   []string        // without repetitions
 	reported map[string]bool // the texts
-	more     int             // number of repetitions and of faults beyond maxFaultsTold
+	more     int             // number of repetitions and of faults beyond maxFaultsReported
 
 	holds    []hold
-	tokens   map[uint64]owner // by token, the first node seen with authority for it
+	tokens   map[uint64]owner // the first node seen with authority, by token
 	owned    map[use]bool
-	ends     map[string]int // counts of nodes that stopped by themselves, by cause
+	ends     map[string]int // number of nodes that stopped by themselves, by cause
 	writes   map[string]int // by verdict
 	register registerState  // the state of the register, recomputed
 	seats    *seats
 	events   *eventCheck
 	lacks    []string // promises that could not be checked
-	// smallestGap is the shortest time between the authority of two nodes, 0 if there
-	// were no two.
+	// smallestGap is the shortest time between the authority of two nodes, or 0 if only one had
+	// authority.
 	smallestGap time.Duration
 	stalls      []evidence // intervals in which processes did not run
 	other       *findings  // of the second cluster; nil without one
-	excused     int        // changes of its leader that stalls explain
+	excused     int        // changes of its leader that are explained by stalls
 }
 
 // use is the use of a token by a node that had authority with it.
@@ -114,8 +115,8 @@ func (f *findings) formVerdict() error {
 	return errors.Join(fmt.Errorf("a promise was broken:\n%w", errors.Join(all...)), unchecked)
 }
 
-// readEvidence checks the evidence of one process. A line may be truncated if its process was
-// killed: at the end of the file, or just before the start of the next process.
+// readEvidence checks the evidence of one process. If its process was killed, a line may be
+// truncated: the last one of the file, or the one before the next process starts.
 func (f *findings) readEvidence(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
@@ -131,7 +132,7 @@ func (f *findings) readEvidence(name string, r io.Reader) error {
 		case cut > 0 && (err != nil || e.Kind != kindStart):
 			return fmt.Errorf("%s line %d: truncated, and no process starts after it", name, cut)
 		case ended && len(text) == 0:
-			continue // the line end that the next process adds to a truncated line
+			continue // the newline with which the next process ended a truncated line
 		case err != nil && isBegun(text):
 			if ended {
 				cut = number
@@ -165,7 +166,7 @@ func (f *findings) readEvidence(name string, r io.Reader) error {
 	return nil
 }
 
-// scanWhole splits like bufio.ScanLines but keeps line ends, to detect a truncated last line.
+// scanWhole splits like bufio.ScanLines but keeps newlines, to detect a truncated last line.
 func scanWhole(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil
@@ -176,7 +177,7 @@ func scanWhole(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// isBegun reports whether a line is a truncated line of evidence.
+// isBegun reports whether a line is the beginning of a line of evidence.
 func isBegun(line []byte) bool {
 	var e evidence
 	err := json.NewDecoder(bytes.NewReader(line)).Decode(&e)
@@ -250,7 +251,7 @@ func (f *findings) onHold(h hold) {
 
 func (f *findings) nameOf(o owner) string { return fmt.Sprintf("%s (run %d)", o.node, o.run) }
 
-// onWrite repeats the register's decision and checks what it accepted.
+// onWrite repeats the register's decision and checks the accepted writes.
 func (f *findings) onWrite(e evidence) {
 	f.writes[e.Verdict]++
 	if want := f.register.judgeWrite(e); want != e.Verdict {
@@ -271,7 +272,7 @@ func (f *findings) onWrite(e evidence) {
 	}
 }
 
-// checkAll checks what needs all evidence.
+// checkAll makes the checks that need all evidence.
 func (f *findings) checkAll() {
 	f.checkOverlap()
 	f.checkGrowth()
@@ -342,7 +343,7 @@ func (f *findings) checkGrowth() {
 	}
 }
 
-// countChanges counts the changes of the run that has authority.
+// countChanges counts the times that authority passed to another run.
 func (f *findings) countChanges() int {
 	holds := slices.Clone(f.holds)
 	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
@@ -355,7 +356,7 @@ func (f *findings) countChanges() int {
 	return n
 }
 
-// printFindings prints what was checked, so that an empty run is not mistaken for a proof.
+// printFindings prints how much was checked, so that an empty run is not mistaken for a proof.
 func (f *findings) printFindings(w io.Writer) {
 	fmt.Fprintf(w, "authority: %d intervals, %d tokens, %d changes of the leader, smallest gap %v\n",
 		len(f.holds), len(f.tokens), f.countChanges(), f.smallestGap)

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// books are the evidence of an artificial run, in order, by file.
+// books are the evidence of an artificial run: for each file, its lines in order.
 type books map[string][]evidence
 
 func (b books) add(node string, run int64, e evidence) {
@@ -44,8 +44,8 @@ func (b books) sent(node string, run int64, to string, first, last uint64) {
 	b.add(node, run, evidence{Kind: kindSent, To: to, First: first, Last: last})
 }
 
-// view adds a view in which a node with its first store shows a state. Members have their first
-// stores unless they are named with another one, as in "n2'".
+// view adds a view in which a node with its first store shows a state. In members, a name with an
+// apostrophe, as in "n2'", is a member with another store than its first.
 func (b books) view(node string, version, revision uint64, leader string, members ...string) {
 	v := &nodeView{
 		StoreID: node, Version: version, Revision: revision, Role: "follower", Leader: leader,
@@ -93,7 +93,7 @@ func sound() books {
 	b.events("n1", "n2", 8, 1, 1)   // another run of n2
 	b.events("n2", "n1", 1, 1, 5)
 	b.sent("n2", 2, "n1", 1, 4)
-	b.sent("n2", 2, "n1", 5, 13) // killed before it recorded sending 14
+	b.sent("n2", 2, "n1", 5, 13) // killed before it recorded that it had sent 14
 	b.sent("n2", 8, "n1", 1, 3)  // 2 and 3 were lost
 	b.sent("n1", 1, "n2", 2, 2)
 	b.sent("n1", 1, "n2", 4, 9) // 6 to 9 were lost
@@ -115,7 +115,7 @@ func (b books) audit(t *testing.T) *findings {
 	return f
 }
 
-// folder writes the files that a run with these books leaves.
+// folder writes the files of a run with these books.
 func (b books) folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -165,7 +165,8 @@ func TestSoundEvidence(t *testing.T) {
 	}
 }
 
-// TestLostEvents: the checker counts events that were sent without an error but did not arrive.
+// TestLostEvents checks that the checker counts events that were sent without an error but did not
+// arrive.
 func TestLostEvents(t *testing.T) {
 	b := sound()
 	var said strings.Builder
@@ -185,8 +186,8 @@ func TestLostEvents(t *testing.T) {
 	}
 }
 
-// TestLateWrite: an earlier write accepted after a later one of the same writer is a fault,
-// within a term and across terms.
+// TestLateWrite checks that it is a fault to accept an earlier write after a later one of the same
+// writer, within a term and across terms.
 func TestLateWrite(t *testing.T) {
 	for _, token := range []uint64{4, 6} {
 		b := sound()
@@ -201,7 +202,7 @@ func TestLateWrite(t *testing.T) {
 	}
 }
 
-// TestHeldByStore: a node with another store than its seat does not hold a state for that seat.
+// TestHeldByStore checks that a node does not hold a state for a seat that names another store.
 func TestHeldByStore(t *testing.T) {
 	for third, want := range map[string]int{"n3": 1, "n3'": 0} {
 		b := begun()
@@ -213,8 +214,8 @@ func TestHeldByStore(t *testing.T) {
 	}
 }
 
-// TestTooLittleEvidence: if all evidence of one kind is missing, the checker reports what was
-// not checked and does not succeed.
+// TestTooLittleEvidence checks that, if all evidence of one kind is missing, the checker fails and
+// reports what was not checked.
 func TestTooLittleEvidence(t *testing.T) {
 	for _, k := range []struct{ kind, want string }{
 		{kindHold, "no node ever had authority"},
@@ -239,8 +240,8 @@ func TestTooLittleEvidence(t *testing.T) {
 	}
 }
 
-// FuzzEvidence checks arbitrary files as evidence of a node or of the register: no panic, and
-// errors name file and line.
+// FuzzEvidence checks arbitrary files as evidence of a node or of the register. It must not panic,
+// and errors must name file and line.
 func FuzzEvidence(f *testing.F) {
 	b := sound()
 	f.Add(text(f, b["n1.jsonl"]), false)
@@ -270,7 +271,7 @@ func FuzzEvidence(f *testing.F) {
 	})
 }
 
-// TestBrokenPromises adds one fault each to evidence without faults.
+// TestBrokenPromises adds one fault at a time to evidence without faults.
 func TestBrokenPromises(t *testing.T) {
 	for _, k := range []struct {
 		name, rule string
@@ -338,8 +339,8 @@ func TestBrokenPromises(t *testing.T) {
 	}
 }
 
-// TestEvidenceCutOff: a truncated line is allowed only if its process was killed. Errors name
-// file and line.
+// TestEvidenceCutOff checks that a truncated line is accepted only if its process was killed, and
+// that errors name file and line.
 func TestEvidenceCutOff(t *testing.T) {
 	start := `{"Kind":"start","Node":"n1","Run":%d}` + "\n"
 	first, second := fmt.Sprintf(start, 1), "\n"+fmt.Sprintf(start, 2)
@@ -376,7 +377,8 @@ func TestEvidenceCutOff(t *testing.T) {
 	}
 }
 
-// TestEvidenceMissing removes each file in turn: less evidence must not look like fewer faults.
+// TestEvidenceMissing removes each file in turn. Missing evidence must be an error, because it
+// would hide faults.
 func TestEvidenceMissing(t *testing.T) {
 	dir := sound().folder(t)
 	check := func() error { return runCommand(t.Context(), []string{"check", dir}) }
@@ -400,7 +402,7 @@ func TestEvidenceMissing(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "77 of another program\n", "77 " + fmt.Sprintf(journalStart, 0, 1, 1),
-		"77 " + fmt.Sprintf(journalStart, 2, 1, 1), // with the evidence of three
+		"77 " + fmt.Sprintf(journalStart, 2, 1, 1), // with the evidence of three nodes
 		"77 " + fmt.Sprintf(journalStart, 3, 1, 0), "77 " + fmt.Sprintf(journalStart, 3, 1, 3),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, journalFile), []byte(text), 0o600); err != nil {
@@ -412,7 +414,7 @@ func TestEvidenceMissing(t *testing.T) {
 	}
 }
 
-// TestManyFaults: the report of a run with many faults fits on a page.
+// TestManyFaults checks that the report of a run with many faults fits on a page.
 func TestManyFaults(t *testing.T) {
 	b := sound()
 	for i := range 3 * maxFaultsReported {

@@ -63,7 +63,7 @@ func (m *eventCheck) onSent(who owner, e evidence) error {
 	return nil
 }
 
-// appendSpan appends a span, unless it is not after all others of its stream.
+// appendSpan appends a span if it follows all others of its stream, and reports whether it does.
 func appendSpan(all map[stream][]span, of stream, s span) bool {
 	spans := all[of]
 	if n := len(spans); n > 0 {
@@ -81,8 +81,8 @@ func appendSpan(all map[stream][]span, of stream, s span) bool {
 }
 
 // countLost counts the events that were sent without an error, and those of them that no node
-// recorded as arrived. A loss breaks no promise: a connection may end with events under way,
-// and a receiver may be killed before it records them.
+// recorded. A loss breaks no promise: a connection may end with events in flight, and a receiver
+// may be killed before it records them.
 func (m *eventCheck) countLost() (lost, sent uint64) {
 	for of, spans := range m.sent {
 		if m.daemons[of.to] {

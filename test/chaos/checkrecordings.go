@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// killedFile lists the runs that were ended by SIGKILL, one line each: a node and the number of
+// killedFile lists the runs that were killed with SIGKILL. Each line has a node and the number of
 // its start.
 const killedFile = "killed.txt"
 
@@ -33,8 +33,8 @@ type floodRun struct {
 type sentRun struct {
 	from   floodRun
 	to     string
-	killed bool // by SIGKILL, which excuses events under way
-	ended  bool // in an orderly way
+	killed bool // by SIGKILL, which excuses events in flight
+	ended  bool // gracefully
 	marks  []uint32
 }
 
@@ -68,15 +68,15 @@ func (h heardAt) String() string {
 		h.at.node, h.at.run, h.from, h.seq, h.run)
 }
 
-// floodCheck holds the counters and faults of the check of a flood.
+// floodCheck counts the events and faults of a flood.
 type floodCheck struct {
 	accepted, refused, handled uint64
-	done, notRun, unknown      uint64 // outcomes: nil, no handler ran, and unknown
+	done, notRun, unknown      uint64 // outcomes: nil, an error because no handler ran, and unknown
 	unknownHandled             uint64 // with an unknown outcome, but handled
-	excused                    uint64 // sent without an outcome: their senders were killed
+	excused                    uint64 // sent without an outcome by nodes that were killed
 	excusedHandled             uint64
 	slept                      uint64
-	pairs                      map[[2]string]bool // pairs of nodes with handled events
+	pairs                      map[[2]string]bool // pairs of nodes between which events were handled
 
 	faults []string
 	byKind map[string]int // faults by kind
@@ -86,7 +86,7 @@ func newFloodCheck() *floodCheck {
 	return &floodCheck{pairs: map[[2]string]bool{}, byKind: map[string]int{}}
 }
 
-// noteFault records a fault, and the first examples of each kind.
+// noteFault counts a fault, and keeps the first examples of each kind.
 func (p *floodCheck) noteFault(kind, format string, args ...any) {
 	p.byKind[kind]++
 	if p.byKind[kind] <= maxExamples {
@@ -126,8 +126,8 @@ func (p *floodCheck) printCounts(w io.Writer, complete bool) {
 	}
 }
 
-// checkPair checks all events from one node to another. Both lists have an entry for each run,
-// in order.
+// checkPair checks all events from one node to another. Both lists have one entry for each run, in
+// order.
 func (p *floodCheck) checkPair(sent []sentRun, heard []receivedRun) {
 	seen := map[int][]uint64{} // marks by run of the sender; 0 means not handled
 	for _, s := range sent {
@@ -183,7 +183,8 @@ func (p *floodCheck) checkHeard(
 	return run, seq
 }
 
-// checkSent checks one sent event; heard is the mark of its handler, 0 if it was not handled.
+// checkSent checks one sent event. heard is the mark of its handler, or 0 if the event was not
+// handled.
 func (p *floodCheck) checkSent(s sentRun, seq uint64, mark uint32, heard uint64) {
 	taken, refused := mark&markAccepted != 0, mark&markRefused != 0
 	done, unknown, notRun := mark>>8&0xff, mark>>16&0xff, mark>>24
@@ -238,7 +239,7 @@ func (p *floodCheck) countEvent(taken, refused, handled bool, done, unknown, not
 	}
 }
 
-// checkRecordings checks all recordings in a folder. Their processes have ended.
+// checkRecordings checks all recordings in a folder, after their processes have ended.
 func checkRecordings(dir string) (*floodCheck, error) {
 	killed, err := readKilled(filepath.Join(dir, killedFile))
 	if err != nil {
@@ -310,7 +311,7 @@ func (p *floodCheck) readPair(
 	return nil
 }
 
-// listPending returns an error that names the first events without an outcome, while their
+// listPending returns an error that names the first events without an outcome, although their
 // senders are running.
 func listPending(dir string) error {
 	killed, err := readKilled(filepath.Join(dir, killedFile))

@@ -27,8 +27,8 @@ type shownState struct {
 	held    map[string]bool // voters that showed it, or a later one of its version
 }
 
-// seats checks what nodes show of the states of chosen leaders. A view that is quorate, or that
-// of the leader, shows the state that the node holds.
+// seats checks the states of chosen leaders in the views of nodes. A quorate view, or the view of
+// the leader itself, shows the state that the node holds.
 type seats struct {
 	size    int // of the cluster
 	states  map[number]*shownState
@@ -45,11 +45,11 @@ func newSeats() *seats {
 	}
 }
 
-// onView checks a view: I1, I7, I11, and that a number identifies one state.
+// onView checks I1, I7, I11 and that a number identifies one state.
 func (s *seats) onView(f *findings, who owner, e evidence) {
 	v := e.View
 	if !v.Quorate && v.Role != "leader" {
-		return // without a leader, or perhaps of a provisional leader
+		return // it has no leader, or its leader may be provisional
 	}
 	s.cluster = cmp.Or(s.cluster, v.Cluster)
 	if v.Cluster != "" && v.Cluster != s.cluster {
@@ -84,8 +84,8 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 }
 
 // checkCommitted checks I4: a committed state is part of the first state seen of each later
-// version. No node leaves permanently here, so a voter can only have been replaced by one with
-// a new store at its address. Replacements happen one at a time, so at most one lies between a
+// version. No node leaves permanently here, so a voter can only have been replaced by one with a
+// new store at its address. Replacements are made one at a time, so there is at most one between a
 // committed state and the next version.
 func (s *seats) checkCommitted(f *findings) {
 	var order []number

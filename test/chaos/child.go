@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program is also the program of its children: roleVariable selects the role, taskVariable
-// contains its task.
+// This program is also the program of its children: roleVariable selects the role, and taskVariable
+// contains the task.
 const (
 	roleVariable = "ATHENA_CHAOS_ROLE"
 	taskVariable = "ATHENA_CHAOS_TASK"
@@ -56,8 +56,8 @@ type place struct {
 	Task   string // task of the node
 }
 
-// enterMain moves the process into its namespace and cgroup and then executes the node. A
-// multithreaded program must be executed again, because only one thread enters a namespace.
+// enterMain moves the process into its namespace and cgroup and then executes the node. Only one
+// thread enters the namespace, so a multithreaded program must be executed again.
 func enterMain(task string) error {
 	var p place
 	if err := json.Unmarshal([]byte(task), &p); err != nil {

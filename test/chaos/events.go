@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// drainPatience is the time that nodes get to learn all outcomes after the faults and the
-	// sending have ended.
+	// drainTimeout is the time for nodes to learn all outcomes after the faults and the sending have
+	// ended.
 	drainTimeout = time.Minute
-	// leavePatience is the time that nodes get to leave at the end.
+	// leaveTimeout is the time for nodes to leave at the end.
 	leaveTimeout = 30 * time.Second
 	// progressEvery is the interval of progress reports.
 	progressEvery = 30 * time.Second
-	// longEvery is the share of faults that last longer than the TTL, one in this many.
+	// One fault in longEvery lasts longer than the TTL.
 	longEvery = 10
 )
 
-// classes are the classes of faults of a flood, each of which must occur.
+// classes are the classes of faults of a flood. Each of them must occur.
 var classes = []struct {
 	name  string
 	kinds []string
@@ -43,13 +43,13 @@ var classes = []struct {
 	{"leave", []string{"leave"}},
 }
 
-// slowHandler is the class of the sleeping handler, which is always present.
+// slowHandler is the class of sleeping handlers, which every flood has.
 const slowHandler = "slow handler"
 
 // errUnproved means that too little happened to prove anything.
 var errUnproved = errors.New("not everything was checked")
 
-// errNoOutcomes means that outcomes of events were not reported in time.
+// errNoOutcomes means that the outcomes of some events were not reported in time.
 var errNoOutcomes = errors.New("events are not as promised")
 
 // classCost counts what happened during the faults of a class.
@@ -63,11 +63,11 @@ type classCost struct {
 // flooding is a run in which nodes send events as fast as they can.
 type flooding struct {
 	*runner
-	plan       []step // the faults, step by step
+	plan       []step // the steps with faults
 	costs      map[string]*classCost
 	first      uint64        // events accepted when the faults began
-	took       time.Duration // time from then until enough were accepted
-	accepted   uint64        // events accepted by then
+	took       time.Duration // time from the beginning until enough events were accepted
+	accepted   uint64        // events accepted in that time
 	reportedAt time.Time     // time of the last progress report
 	open       []*classCost  // of the last step, whose losses are reported later
 	lost       uint64        // events reported lost before the last step
@@ -91,7 +91,7 @@ func runEvents(ctx context.Context, o options, plan []step, out io.Writer) (err 
 	return err
 }
 
-// runDuring starts all nodes of a run that accounts for each event, calls live, and kills them.
+// runDuring starts all nodes of a flood, calls live, and kills them.
 func (r *runner) runDuring(ctx context.Context, live func(context.Context) error) error {
 	err := os.WriteFile(filepath.Join(r.o.out, killedFile), nil, 0o644)
 	if err != nil {
@@ -104,8 +104,8 @@ func (r *runner) runDuring(ctx context.Context, live func(context.Context) error
 	return err
 }
 
-// newFloodPlan draws rounds with one fault of each class in any order, some with a second
-// fault. Without a network of its own, a run has only faults of processes.
+// newFloodPlan draws rounds with one fault of each class in any order, and sometimes a second one.
+// A run without its own network only has faults of processes.
 func newFloodPlan(o options) []step {
 	p := planner{rand.New(rand.NewPCG(o.seed, 1)), o.nodes}
 	var steps []step
@@ -126,7 +126,7 @@ func newFloodPlan(o options) []step {
 	return steps
 }
 
-// ofClass draws a fault of a class, or none if the run cannot have it.
+// ofClass draws a fault of a class. It draws none if the run cannot have such a fault.
 func (p *planner) ofClass(class int, o options) []fault {
 	kinds := classes[class].kinds
 	kind := kinds[p.rand.IntN(len(kinds))]
@@ -154,8 +154,8 @@ func classOf(kind string) string {
 	return kind
 }
 
-// runPlan runs the plan until enough events were accepted and every class of faults has
-// occurred, and then waits for all outcomes.
+// runPlan runs the plan until enough events were accepted and every class of faults has occurred.
+// It then waits for all outcomes.
 func (f *flooding) runPlan(ctx context.Context) error {
 	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 		}
 		t.faults++
 		if slices.Contains(f.open, t) {
-			continue // counted already: two faults of one class
+			continue // counted already, since two faults have the same class
 		}
 		t.time += time.Since(began)
 		t.accepted += after.Accepted - before.Accepted
@@ -228,7 +228,7 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	return err
 }
 
-// settleLosses attributes the losses since the last step began.
+// settleLosses attributes the losses since the beginning of the last step to its classes.
 func (f *flooding) settleLosses(now recordingHead) {
 	for _, t := range f.open {
 		t.lost += now.Lost - f.lost
@@ -236,7 +236,7 @@ func (f *flooding) settleLosses(now recordingHead) {
 	f.open, f.lost = nil, now.Lost
 }
 
-// sumTotals sums up what all nodes have sent so far.
+// sumTotals adds up what all nodes have sent so far.
 func (f *flooding) sumTotals() (sum recordingHead, err error) {
 	paths, err := filepath.Glob(filepath.Join(f.o.out, "*"+sentEnd))
 	if err != nil {
@@ -287,7 +287,7 @@ func (f *flooding) listMissingFaults() (all []string) {
 	return all
 }
 
-// waitForOutcomes ends the sending, waits for all outcomes, and ends the processes.
+// waitForOutcomes stops the sending, waits for all outcomes, and ends the processes.
 func (f *flooding) waitForOutcomes(ctx context.Context) error {
 	f.report("sending ended after %v: %d events accepted", f.took.Round(time.Millisecond), f.accepted)
 	began := time.Now()
@@ -314,7 +314,8 @@ func (f *flooding) waitForOutcomes(ctx context.Context) error {
 	return errors.Join(err, f.leaveAll())
 }
 
-// stopSending makes all nodes stop sending. A node that has ended is restarted later.
+// stopSending makes all nodes stop sending. It skips nodes that have ended, which are restarted
+// later.
 func (f *flooding) stopSending() {
 	for _, p := range f.ps.nodes {
 		_, _ = io.WriteString(p.in, lineStop+"\n")
@@ -337,7 +338,7 @@ func (r *runner) leaveAll() error {
 	return nil
 }
 
-// judgeRun checks every event and the promises that every run checks; complete means that all
+// judgeRun checks every event, and the promises that every run checks. complete means that all
 // outcomes were reported in time.
 func (f *flooding) judgeRun(complete bool) error {
 	if err := truncateRecordings(f.o.out); err != nil {
@@ -366,7 +367,7 @@ func (f *flooding) judgeRun(complete bool) error {
 		float64(f.accepted-f.first)/f.took.Seconds())
 	p.printCounts(w, complete)
 	f.slept = p.slept
-	promises.lacks = nil // a flood leaves less evidence, which is no fault
+	promises.lacks = nil // a flood records less evidence, which is no fault
 	return errors.Join(p.formVerdict(), promises.formVerdict())
 }
 
@@ -385,7 +386,7 @@ func (f *flooding) checkProved() error {
 	return fmt.Errorf("%w: missing: %s", errUnproved, strings.Join(lacking, ", "))
 }
 
-// isFlood reports whether each event of the run is accounted for.
+// isFlood reports whether the run accounts for each event.
 func (o options) isFlood() bool { return o.events > 0 || o.stuck || o.rate > 0 }
 
 // floodTask returns the flood task of a node, or nil without a flood. Only the handler of the

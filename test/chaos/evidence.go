@@ -18,9 +18,9 @@ const (
 	kindStart  = "start"  // a process started: Run, Size, Daemon
 	kindHold   = "hold"   // this node had authority from Begin to End
 	kindView   = "view"   // what this node saw
-	kindEvents = "events" // events First to Last of FromRun of From were handled, in this order
-	kindSent   = "sent"   // Send of events First to Last to To gave no error
-	kindForged = "forged" // an event's sender is not the one that it names
+	kindEvents = "events" // events First to Last from FromRun of From were handled in this order
+	kindSent   = "sent"   // Send of events First to Last to To returned no error
+	kindForged = "forged" // an event names another node as its sender
 	kindEnd    = "end"    // the node stopped, with the cause
 	kindWrite  = "write"  // the register's decision about a write
 	kindStall  = "stall"  // this process did not run from Begin to End
@@ -39,9 +39,9 @@ type evidence struct {
 	Daemon bool `json:",omitempty"`
 
 	Token uint64 `json:",omitempty"`
-	// Authority was seen at Begin or before and again at End or later, and does not
-	// return within a term, so it lasted from Begin to End. If it was seen only once, at
-	// some time between the two, End is before Begin.
+	// Authority was seen at or before Begin and again at or after End. It does not return within a
+	// term, so it lasted from Begin to End. If it was seen only once, then End is before Begin and it
+	// was seen between them.
 	Begin int64 `json:",omitempty"`
 	End   int64 `json:",omitempty"`
 
@@ -53,12 +53,12 @@ type evidence struct {
 	First   uint64 `json:",omitempty"`
 	Last    uint64 `json:",omitempty"`
 
-	// Seq numbers the writes of a run of a node over all its terms.
+	// Seq numbers the writes of a run of a node across all its terms.
 	Seq     uint64 `json:",omitempty"`
 	Verdict string `json:",omitempty"`
 }
 
-// nodeView is a view of the cluster by the names of the nodes.
+// nodeView is a node's view of the cluster, with the names of the nodes.
 type nodeView struct {
 	StoreID  string // of the node itself
 	Cluster  string `json:",omitempty"` // cluster id of the state that the node holds
@@ -88,8 +88,8 @@ type evidenceFile struct {
 	file *os.File
 }
 
-// openEvidence opens a file of evidence for appending. It first ends a line that an earlier process
-// may have left truncated. The first line is start, whose Node names the process.
+// openEvidence opens a file of evidence for appending. If an earlier process has left a truncated
+// line, it first ends that line. Then it appends start, whose Node names the process.
 func openEvidence(path string, start evidence) (*evidenceFile, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -104,8 +104,8 @@ func openEvidence(path string, start evidence) (*evidenceFile, error) {
 	return b, nil
 }
 
-// appendLine appends one line in one write. A failure ends the process: a run without evidence
-// proves nothing.
+// appendLine appends a line in one write. If it fails, the process exits, because a run without
+// evidence proves nothing.
 func (b *evidenceFile) appendLine(e evidence) {
 	e.Node, e.Run, e.At = b.node, b.run, readMonotonic()
 	text, err := json.Marshal(e)
@@ -120,7 +120,7 @@ func (b *evidenceFile) appendLine(e evidence) {
 	}
 }
 
-// readMonotonic reads the clock that all processes of the machine share.
+// readMonotonic reads the clock that all processes on the machine share.
 func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

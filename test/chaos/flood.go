@@ -27,11 +27,11 @@ const (
 	// floodRenewal, so that Send also sees contexts that have almost expired.
 	floodTimeout = 5 * time.Second
 	floodRenewal = time.Second
-	// floodPause follows a failed Send, because Send to a member that is gone fails
+	// floodPause is the pause after a failed Send, because Send to a member that is gone fails
 	// immediately.
 	floodPause = 5 * time.Millisecond
 
-	// Most events have a body of up to smallBytes, one in largeFloodEvery a body of up to
+	// Most events have a body of up to smallBytes, but one in largeFloodEvery has a body of up to
 	// largeFloodBytes.
 	leastBytes      = 32
 	smallBytes      = 200
@@ -48,19 +48,19 @@ const (
 	sleepTime  = 2 * time.Second
 )
 
-// The lines that the runner sends to a node in a flood.
+// The lines that the runner sends to a node during a flood.
 const (
 	lineStop = "stop"  // stop sending
-	lineSend = "send " // and the name of a node: start sending to it
+	lineSend = "send " // followed by the name of a node: start sending to it
 )
 
-// floodTask makes a node send events as fast as it can, or at a given rate.
+// floodTask makes a node send events as fast as it can, or with pauses between them.
 type floodTask struct {
 	Run   int           // number of this start of the node, from 1
 	Dir   string        // folder of the recordings
 	Room  uint64        // capacity of a recording, in events
 	To    []string      // nodes to send to from the start
-	Bytes int           // of each body; 0 for mixed sizes
+	Bytes int           // size of each body; 0 for mixed sizes
 	Every time.Duration // pause between two events to a node
 	Slow  bool          // the handler sleeps sometimes
 	Stuck bool          // the handler never returns
@@ -75,7 +75,7 @@ type flooded struct {
 	Body []byte
 }
 
-// checksum returns the checksum of the event's other fields.
+// checksum returns the checksum of the other fields of the event.
 func (e *flooded) checksum() uint32 {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:8], uint64(e.Run))
@@ -96,7 +96,7 @@ type flood struct {
 	heard map[member.Address]*incoming
 	noise []byte
 
-	ctx     context.Context // done when it must stop sending
+	ctx     context.Context // done when the node must stop sending
 	stop    context.CancelFunc
 	senders sync.WaitGroup
 	idle    atomic.Bool // all senders have finished
@@ -177,7 +177,7 @@ func (f *flood) startSendingTo(name string) {
 	}
 }
 
-// sendEvents sends numbered events to one member, one after the other, until it must stop.
+// sendEvents sends numbered events to one member, one at a time, until it must stop.
 func (f *flood) sendEvents(to member.Address, tape *recording[uint32]) {
 	random := rand.New(rand.NewPCG(uint64(f.task.Run), uint64(to.Port)))
 	for next := uint64(1); next > 0 && f.ctx.Err() == nil; {
@@ -185,8 +185,8 @@ func (f *flood) sendEvents(to member.Address, tape *recording[uint32]) {
 	}
 }
 
-// sendSome sends with one context until a Send fails or the context is due for replacement. It
-// returns the number of the next event, or 0 if the recording is full.
+// sendSome sends with one context until a Send fails or the context has to be replaced. It returns
+// the number of the next event, or 0 if the recording is full.
 func (f *flood) sendSome(
 	to member.Address, tape *recording[uint32], random *rand.Rand, seq uint64,
 ) (next uint64) {
@@ -211,7 +211,7 @@ func (f *flood) sendSome(
 	return seq
 }
 
-// makeBody returns a part of the noise.
+// makeBody returns a slice of the noise.
 func (f *flood) makeBody(random *rand.Rand) []byte {
 	size := leastBytes + random.IntN(smallBytes-leastBytes+1)
 	switch {
@@ -265,7 +265,7 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 	return nil
 }
 
-// sleepSometimes sleeps if it is time to.
+// sleepSometimes sleeps if a nap or a sleep is due.
 func (h *incoming) sleepSometimes() {
 	now := time.Now()
 	h.left--
@@ -288,7 +288,7 @@ func (f *flood) isIdle() bool {
 		return false
 	}
 	for _, t := range f.sent {
-		// Taken is read last: an outcome may arrive before Send returns.
+		// Accepted is read last, because an outcome may arrive before Send returns.
 		known := atomic.LoadUint64(&t.head.Done) + atomic.LoadUint64(&t.head.Lost)
 		if known < atomic.LoadUint64(&t.head.Accepted) {
 			return false

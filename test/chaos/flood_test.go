@@ -27,13 +27,13 @@ const (
 	refused = markTried | markRefused
 )
 
-// pairTest is what one run sent and another received.
+// pairTest has the marks of what one run sent and another one received.
 type pairTest struct {
 	name   string
-	want   string // kind of the only fault; empty for none
+	want   string // kind of the only fault; empty for no fault
 	sent   []uint32
 	heard  []uint64
-	killed string // "sender", "reader" or none
+	killed string // "sender", "reader" or ""
 }
 
 // ok returns marks of events that were handled in this order.
@@ -83,8 +83,7 @@ var pairTests = []pairTest{
 	{"a gap", "evidence", []uint32{good, 0, good}, ok(1, 3), ""},
 }
 
-// TestCheckPair checks each fault of events that the checker must find, and cases that are no
-// fault.
+// TestCheckPair checks each fault that the checker must find in events, and cases without a fault.
 func TestCheckPair(t *testing.T) {
 	for _, test := range pairTests {
 		t.Run(test.name, func(t *testing.T) {
@@ -105,7 +104,8 @@ func TestCheckPair(t *testing.T) {
 	}
 }
 
-// TestCheckPairOverRuns: order and at-most-once hold across restarts of both ends.
+// TestCheckPairOverRuns checks that order and at-most-once delivery are verified across restarts of
+// both ends.
 func TestCheckPairOverRuns(t *testing.T) {
 	sent := []sentRun{
 		{from: floodRun{"n1", 1}, to: "n2", killed: true, marks: []uint32{lost, lost, lost}},
@@ -156,8 +156,8 @@ func writeTapes(t *testing.T, dir, node, other string) {
 	}
 }
 
-// TestTapes: recordings are read as they were written, truncated to their used part, and other
-// files give an error.
+// TestTapes checks that recordings are read as they were written, truncated to their used part, and
+// that other files give an error.
 func TestTapes(t *testing.T) {
 	dir := t.TempDir()
 	writeTapes(t, dir, "n1", "n2")
@@ -211,8 +211,8 @@ func TestTapes(t *testing.T) {
 	}
 }
 
-// TestFloodPlan: each round has a fault of each class; without a network only processes have
-// faults.
+// TestFloodPlan checks that each round has a fault of each class, and that a run without its own
+// network only has faults of processes.
 func TestFloodPlan(t *testing.T) {
 	o := options{nodes: 5, seed: 3, length: 10 * time.Minute, config: cluster.DefaultConfig()}
 	plan := newFloodPlan(o)
@@ -245,8 +245,8 @@ func floodOptions(t *testing.T) options {
 	return o
 }
 
-// TestEvents floods three real nodes, kills one of them meanwhile, and checks each event. The
-// full run, with network faults, is "make events".
+// TestEvents floods three real nodes, kills one of them during the flood, and checks each event.
+// The full run, with network faults, is "make events".
 func TestEvents(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.events = 3, 20_000
@@ -266,7 +266,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d accepted, %d lost, %d of the killed node, %d pairs: want %d, some, some and 6",
 			p.accepted, p.unknown, p.excused, len(p.pairs), o.events)
 	}
-	// Without its entry in killedFile the killed node owes outcomes.
+	// Without its entry in killedFile, the killed node has events without an outcome.
 	if err := os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("without the note of the kill: %v, %v, want events without an outcome",
 			p.formVerdict(), err)
 	}
-	// A flood without one of the classes of faults has proved too little.
+	// A flood in which one class of faults is missing has proved too little.
 	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, accepted: o.events}
 	if err := f.checkProved(); !errors.Is(err, errUnproved) || reportFailure(err, io.Discard) != 3 {
 		t.Errorf("no kill happened: %v, want an error, and code 3", err)
@@ -287,7 +287,7 @@ func TestEvents(t *testing.T) {
 func TestStuck(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.length, o.stuck, o.payload = 4, 2*time.Second, true, 1024
-	// Shorter than the run, so that heartbeats must pass, and long enough for a busy machine.
+	// Shorter than the run, so that it needs heartbeats, and long enough for a busy machine.
 	o.config.HeartbeatTimeout, o.config.LeaderTimeout = time.Second, 2*time.Second
 	var out bytes.Buffer
 	if err := runStuck(t.Context(), o, &out); err != nil {
@@ -310,7 +310,7 @@ func TestRolling(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
-// TestLeaderless checks the changes of leader and the longest time without one, also if
+// TestLeaderless checks the number of changes of leader and the longest time without one, even if
 // authority is recorded in pieces. Earlier terms are ignored.
 func TestLeaderless(t *testing.T) {
 	holds := []hold{
@@ -327,7 +327,7 @@ func TestLeaderless(t *testing.T) {
 	}
 }
 
-// TestStuckBound: memory above the bound of a process and changed views are faults.
+// TestStuckBound checks that memory above the bound of a process and changed views are faults.
 func TestStuckBound(t *testing.T) {
 	o := options{nodes: 2, payload: 1024}
 	log, err := os.Create(filepath.Join(t.TempDir(), journalFile))

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// action is a function to call at a time after the step began.
+// action is a function, and when to call it after the step has begun.
 type action struct {
 	at time.Duration
 	do func() error
 }
 
-// inflictFault converts a fault to actions that cause and heal it. It returns none if the fault
-// cannot hit any node.
+// inflictFault converts a fault to the actions that cause and heal it. There are none if the fault
+// cannot affect any node.
 func (r *runner) inflictFault(f fault) []action {
 	order := slices.Clone(f.Order)
 	if leader := r.ps.findLeader(); f.Leader && leader >= 0 {
@@ -93,7 +93,7 @@ func (r *runner) flapRules(f fault, rules []rule) []action {
 	return all
 }
 
-// killableNodes returns the nodes of an order whose processes may be ended.
+// killableNodes returns those nodes of an order whose processes may be ended.
 func (r *runner) killableNodes(order []int) []int {
 	return slices.DeleteFunc(slices.Clone(order), func(node int) bool { return node < r.spare })
 }
@@ -115,7 +115,7 @@ func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Si
 	return all
 }
 
-// restartNode starts a node that has ended. A node that is leaving is left alone.
+// restartNode starts a node that has ended. It does nothing if the node is still leaving.
 func (r *runner) restartNode(node int) error {
 	p := r.ps.nodes[node]
 	if p.isAlive() {
@@ -129,7 +129,7 @@ func (r *runner) restartNode(node int) error {
 	return r.ps.startNode(node)
 }
 
-// noteKilled records killed runs: a flood excuses the events that they had under way.
+// noteKilled records killed runs. A flood excuses the events that they had in flight.
 func (r *runner) noteKilled(node int, p *process) error {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !r.o.isFlood() || !ok || status.Signal() != syscall.SIGKILL {
@@ -162,8 +162,8 @@ func (r *runner) stutterNode(f fault, node int) []action {
 	return all
 }
 
-// loseStore deletes the store of a node. In all later runs the node may only join, even if it
-// is a seed: it must not found a cluster that the others may already hold.
+// loseStore deletes the store of a node. In all later runs the node may only join, even if it is a
+// seed, because it must not found a second cluster while the others may hold the first.
 func (r *runner) loseStore(f fault, order []int) []action {
 	order = r.killableNodes(order)
 	if len(order) == 0 {
@@ -226,7 +226,7 @@ func (r *runner) freeDisk(node int) error {
 	if err := os.Remove(r.ballastFile(node)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return nil // already freed by another fault of this step
+	return nil // another fault of this step has already freed it
 }
 
 // takeFiles prevents a process from opening files. Open files stay open.
@@ -250,7 +250,7 @@ func (r *runner) limitFiles(node int, change func(*unix.Rlimit)) error {
 		err = unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil)
 	}
 	if errors.Is(err, unix.ESRCH) {
-		return nil // the process has ended meanwhile
+		return nil // the process has already ended
 	}
 	return err
 }

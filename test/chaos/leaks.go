@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// usage is what a process uses of the machine.
+// usage is a process's use of the resources of the machine.
 type usage struct {
 	at         time.Duration // since the run began
 	run        int           // process id
@@ -51,16 +51,16 @@ func (r *runner) usageOf(node int) (usage, bool) {
 }
 
 const (
-	// settling is the time at the start of each process that is ignored, while its memory
-	// grows to the working size.
+	// settling is how long each process is ignored at its start, while its memory grows to the working
+	// size.
 	settling = 10 * time.Minute
-	// slopeTime is the shortest time for which a slope is meaningful.
+	// slopeTime is the shortest time over which a slope is meaningful.
 	slopeTime = time.Hour
-	// window is a period in which only the lowest usage counts: lost connections leave
-	// goroutines for a while, but leaks stay.
+	// window is the length of the periods whose lowest usage is compared: lost connections leave
+	// goroutines for a while, but leaks are permanent.
 	window = 10 * time.Minute
-	// maxSlope is the growth that counts as a leak, as a part of the mean per hour, unless
-	// the total growth is below minGrowth.
+	// maxSlope is the hourly growth, relative to the mean, above which a resource leaks, unless its
+	// total growth is below minGrowth.
 	maxSlope  = 0.05
 	minGrowth = 2
 )
@@ -70,12 +70,12 @@ type slope struct {
 	node    string
 	what    string
 	mean    float64
-	perHour float64 // as a part of the mean
+	perHour float64 // relative to the mean
 	growth  float64 // total
 }
 
-// findSlopes returns the slopes of processes that lived long enough. Samples are ordered by
-// time.
+// findSlopes returns the slopes of the processes that have lived long enough. The samples are
+// ordered by time.
 func findSlopes(node string, samples []usage) []slope {
 	var all []slope
 	for len(samples) > 0 {

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Command chaos runs clusters of real processes under real faults, and checks afterwards from
-// the recorded evidence that no promise was broken.
+// Command chaos runs clusters of real processes under real faults, and checks afterwards from the
+// recorded evidence that no promise was broken.
 //
 //	go run ./chaos run        inject faults, then expect every node to be active
 //	go run ./chaos soak       the same for hours, and check for leaks
@@ -14,16 +14,17 @@
 //	go run ./chaos clean      remove what a killed run left on the machine
 //	go run ./chaos -h         list the flags of each
 //
-// The exit code is 0 if no fault was found, 1 if one was, 2 for a usage error, and 3 if no run
-// is possible on this machine, so that nothing was checked.
+// The exit code is 0 if no fault was found, 1 if one was found, 2 for a usage error, and 3 if no
+// run is possible on this machine, so that nothing was checked.
 //
-// Each node is a process in its own network namespace and embeds the library as any program
-// does. A bridge in one more namespace connects them; nftables rules cut links and drop packets
-// there. This does not touch the network of the host. It needs root, ip and nft.
+// Each node is a process in its own network namespace and embeds the library as any program does. A
+// bridge in one more namespace connects them; nftables rules cut links and drop packets there. This
+// does not touch the network of the host. It needs root, ip and nft.
 //
-// Every process records when it had authority, by CLOCK_MONOTONIC, which all of them share;
-// what it saw of the cluster; and which events it received. A register outside the namespaces
-// accepts writes with fencing tokens. The checker reads all evidence at the end: docs/chaos.md.
+// Every process records when it had authority, what it saw of the cluster, and which events it
+// received. All times are those of CLOCK_MONOTONIC, which the processes share. A register outside
+// the namespaces accepts writes with fencing tokens. The checker reads all evidence at the end:
+// docs/chaos.md.
 package main
 
 import (
@@ -64,7 +65,7 @@ func reportFailure(err error, w io.Writer) int {
 	case errors.Is(err, errUsage):
 		return 2
 	case errors.Is(err, errSkipped), errors.Is(err, errUnproved):
-		return 3 // a run without a check is no success
+		return 3 // a run without a check is not successful
 	default:
 		return 1
 	}

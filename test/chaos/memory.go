@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// groupsFile, in the folder of a run, lists its memory groups.
+// groupsFile is a file in the folder of a run that lists its memory groups.
 const groupsFile = "groups"
 
 // memory limits the memory of nodes by cgroups of version 1 or 2, whichever this machine has.
@@ -29,8 +29,8 @@ type hierarchy struct {
 	parent, limit, use, none string
 }
 
-// listHierarchies lists the possible hierarchies. The parent is the own cgroup in version 1,
-// and the root in version 2, where a cgroup with processes cannot have children.
+// listHierarchies lists the possible hierarchies. In version 1 the parent is the cgroup of this
+// process. In version 2 it is the root, because other cgroups with processes cannot have children.
 func listHierarchies() []hierarchy {
 	own := "/"
 	text, _ := os.ReadFile("/proc/self/cgroup") // without it, use the root
@@ -45,7 +45,7 @@ func listHierarchies() []hierarchy {
 	}
 }
 
-// newMemory creates the cgroups of a run, after it has recorded them in the run's folder.
+// newMemory creates the cgroups of a run. It first records them in the folder of the run.
 func newMemory(dir string, nodes int) memory {
 	var reasons []error
 	for _, h := range listHierarchies() {

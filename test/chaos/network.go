@@ -17,9 +17,9 @@ const netnsDir = "/run/netns"
 // port is the port of every node.
 const port = 7000
 
-// network is a bridge with a port for each node, all in namespaces of their own. The bridge is
-// in a namespace too, so that rules and interfaces disappear with it and no rule of the host
-// (br_netfilter of a container engine in particular) sees the packets.
+// network is a bridge with a port for each node, all in separate namespaces. The bridge has one
+// too, so that its rules and interfaces disappear with it and no rule of the host sees the packets,
+// in particular those of a container engine (br_netfilter).
 type network struct {
 	id    string
 	nodes int
@@ -71,7 +71,7 @@ func newNetwork(id string, nodes int) (*network, error) {
 // portName returns the name of a node's port on the bridge.
 func portName(node int) string { return fmt.Sprintf("p%d", node+1) }
 
-// runBatch runs lines of ip, in a namespace if one is given.
+// runBatch runs a batch of ip commands, in a namespace if one is given.
 func runBatch(namespace string, lines []string) error {
 	args := []string{"-batch", "-"}
 	if namespace != "" {
@@ -129,14 +129,14 @@ func formatRules(rules []rule) string {
 	return b.String()
 }
 
-// namespacePath returns the file by which a process enters the namespace of a node.
+// namespacePath returns the file through which a process enters the namespace of a node.
 func (n *network) namespacePath(node int) string {
 	return filepath.Join(netnsDir,
 		n.namespaceOf(node))
 }
 
-// connected reports whether packets pass from one node to another. Nodes are positions in the
-// order of a fault, from 0.
+// connected reports whether packets pass from one node to another. Nodes are given by their
+// positions in the order of a fault, from 0.
 type connected func(from, to int) bool
 
 // shapes are the network faults that cut links, by kind. arg is the Arg of the fault.
@@ -182,8 +182,7 @@ func cutRules(order []int, pass connected) []rule {
 	return rules
 }
 
-// lossRules returns the rules for lost packets on every link, or only on those of the first
-// node.
+// lossRules returns the rules that drop packets on every link, or only on those of the first node.
 func lossRules(order []int, percent int, onlyFirst bool) []rule {
 	var rules []rule
 	for _, from := range order {

@@ -32,22 +32,22 @@ const (
 	holdLine = 10 * time.Millisecond
 	// writeTick is the interval of a leader's writes to the register.
 	writeTick = 10 * time.Millisecond
-	// sendTick is the pause between two events to a member. Every burstEvery events, burst of
-	// them are sent without a pause.
+	// sendTick is the pause between two events to a member. Of every burstEvery events, the first
+	// burst are sent without pauses.
 	sendTick    = 50 * time.Millisecond
 	sendTimeout = time.Second
 	burstEvery  = 40
 	burst       = 20
-	// One event in largeEvery has largeBytes, so that it needs many packets and smaller ones
-	// wait behind it.
+	// One event in largeEvery has largeBytes. It needs many packets, so that smaller ones wait behind
+	// it.
 	largeEvery = 16
 	largeBytes = 16 << 10
-	// eventsLine is how long consecutive events wait to be recorded in one line.
+	// eventsLine is how long consecutive events are collected before they are recorded in one line.
 	eventsLine = 100 * time.Millisecond
 	// reportTick is the longest interval between two reports to the runner.
 	reportTick = 250 * time.Millisecond
-	// stallPart is the part of LeaderTimeout for which a process must stand still before it
-	// records a stall: two such pauses depose a leader.
+	// stallPart is the part of LeaderTimeout after which a pause of a process is recorded as a stall:
+	// two such pauses depose a leader.
 	stallPart = 2
 )
 
@@ -73,11 +73,11 @@ type numbered struct {
 type report struct {
 	At         int64
 	Leads      bool
-	Token      uint64 // of the quorate leader; 0 if there is none
+	Token      uint64 // token of the quorate leader, or 0
 	Active     int
 	Goroutines int
 	HeapBytes  uint64 // live objects and uncollected garbage
-	Idle       bool   // it has stopped sending and knows all outcomes
+	Idle       bool   // the node has stopped sending and knows all outcomes
 }
 
 // testNode is a node that records evidence.
@@ -92,7 +92,7 @@ type testNode struct {
 	flood *flood // nil in a normal run
 }
 
-// nodeMain runs a node until SIGTERM, when it leaves, or until the runner ends.
+// nodeMain runs a node until the runner ends, or until it leaves on SIGTERM.
 func nodeMain(task string) error {
 	w := &testNode{}
 	if err := json.Unmarshal([]byte(task), &w.task); err != nil {
@@ -121,7 +121,7 @@ func nodeMain(task string) error {
 	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithLogger(log))
 	if err != nil {
 		if w.flood != nil && ctx.Err() != nil {
-			w.flood.reportDone() // it was stopped before it had joined
+			w.flood.reportDone() // stopped before it had joined
 		}
 		w.evidence.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
@@ -289,8 +289,8 @@ func (w *testNode) readView() *nodeView {
 	return s
 }
 
-// sendNumbered sends numbered events to one member. The number of a failed event is not reused;
-// the gap is allowed.
+// sendNumbered sends numbered events to one member. It does not reuse the number of a failed event,
+// so gaps are permitted.
 func (w *testNode) sendNumbered(ctx context.Context, to member.Address, name string) {
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		sending, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -321,7 +321,7 @@ func (w *testNode) onNumbered(_ context.Context, from member.Member, e numbered)
 	return nil
 }
 
-// keepWriting records waiting lines periodically, forever.
+// keepWriting periodically records the collected lines, forever.
 func (w *testNode) keepWriting() {
 	for {
 		begin := readMonotonic()
@@ -339,7 +339,8 @@ func (w *testNode) flushWaiting() {
 	w.sent.flushSpans()
 }
 
-// spanLog records which events were sent or received, in order. Consecutive numbers share a line.
+// spanLog records the events that were sent or received, in order. Consecutive numbers share a
+// line.
 type spanLog struct {
 	evidence *evidenceFile
 

@@ -25,20 +25,19 @@ type options struct {
 	seed   uint64
 	length time.Duration
 	out    string // folder of the evidence
-	athena string // path of the daemon that is the last node; empty for none
+	athena string // path of the daemon that is the last node; empty for no daemon
 	soak   bool
 	events uint64 // number of events that a flood must send; 0 for no flood
 	stuck  bool   // a handler never returns
-	// rate is the number of events per second of all nodes together; 0 for as many as
-	// possible.
+	// rate is the number of events per second from all nodes together; 0 for as many as possible.
 	rate int
-	// handOver is the longest permitted time without a leader when one leaves.
+	// handOver is the longest permitted time without a leader after one leaves.
 	handOver time.Duration
 	// payload is the size of the bodies of events; 0 for mixed sizes.
 	payload int
-	// plain nodes share the loopback interface, so that only processes can have faults.
+	// plain makes the nodes share the loopback interface, so that only processes can have faults.
 	plain bool
-	// The least that must happen for a run to prove anything.
+	// The minimum for a run to prove anything.
 	minFaults, minChanges int
 	config                cluster.Config // timings
 }
@@ -114,8 +113,8 @@ func printHelp(w io.Writer) {
 	}
 }
 
-// parseFlags parses the flags. The least numbers of faults and changes default to a rate of 60
-// and 10 in five minutes.
+// parseFlags parses the flags. By default, the minimum is 60 faults and 10 changes in five minutes,
+// in proportion to the length of the run.
 func parseFlags(name string, args []string) (options, error) {
 	f, set := makeFlags(name)
 	err := f.Parse(args)

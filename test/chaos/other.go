@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// This file is about the second cluster of a run. It has the secret, the default name and the
-// size of the first one and shares its bridge. Its only faults are restarts of a follower, so
-// its leader must keep one token.
+// This file is about the second cluster of a run. It has the same secret, default name and size as
+// the first one, and shares its bridge. Its only faults are restarts of a follower, so its leader
+// must keep the same token.
 
-// otherDir is the folder of the second cluster's evidence, inside that of the run.
+// otherDir is the folder of the second cluster's evidence, inside the folder of the run.
 const otherDir = "other"
 
 const (
@@ -27,16 +27,16 @@ const (
 	wrongSeed = "wrong seed"
 	// wrongSeedOther restarts a node of the second cluster with a seed of the first.
 	wrongSeedOther = "wrong seed 2"
-	// minNodesOfTwo is the least size of two clusters: without one of its nodes, the second
-	// one still needs a majority.
+	// minNodesOfTwo is the minimum size of each of two clusters: the second one still needs a majority
+	// without one of its nodes.
 	minNodesOfTwo = 3
 )
 
-// firstKinds are the faults of the first steps, each alone. At that time both clusters lead the
-// same version, so that a wrong seed does the most harm: a claim of one cluster looks like
-// proof that the other has two leaders. The leader of the first cluster is restarted, because a
-// node without a leader queries every seed. All nodes must be active before the wrong seed is
-// removed, since no other fault prevents it.
+// firstKinds are the faults of the first steps, which have one fault each. At that time the leaders
+// of both clusters have the same version, so that a wrong seed does the most harm: a claim of one
+// cluster looks like proof that the other has two leaders. The step restarts the leader of the
+// first cluster, because a node without a leader queries every seed. All nodes must be active
+// before the wrong seed is removed, since no other fault keeps them from it.
 var firstKinds = [...]string{wrongSeedOther, wrongSeed}
 
 // countClusters returns the number of clusters of a run.
@@ -47,8 +47,8 @@ func (o options) countClusters() int {
 	return 2
 }
 
-// startOther starts the second cluster. All its seats are taken, because a node of the first
-// cluster that lost its store and has a wrong seed may join a cluster with a free seat.
+// startOther starts the second cluster. All its seats are taken, because otherwise a node of the
+// first cluster with a lost store and a wrong seed could join it.
 func startOther(o options, w *world, secret []byte) (*processes, error) {
 	o.out, o.athena = filepath.Join(o.out, otherDir), ""
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
@@ -66,8 +66,8 @@ func (r *runner) giveWrongSeed(f fault, order []int) []action {
 	return r.restartWith(r.ps, "", mortals[0], r.other.seeds[order[1]], f)
 }
 
-// giveOtherWrongSeed always restarts the same follower of the second cluster, so that two faults
-// of a step leave it a majority.
+// giveOtherWrongSeed always restarts the same follower of the second cluster, so that two
+// simultaneous faults leave it a majority.
 func (r *runner) giveOtherWrongSeed(f fault, order []int) []action {
 	leader := r.other.findLeader()
 	if leader < 0 {
@@ -98,8 +98,8 @@ func (r *runner) restartWith(
 	}
 }
 
-// compareOther adds the findings of the second cluster and checks I11: the two clusters never
-// show states of one cluster.
+// compareOther adds the findings of the second cluster and checks I11: the two clusters never show
+// states of the same cluster.
 func (f *findings) compareOther(other *findings) {
 	f.other = other
 	for _, text := range other.faults {
@@ -120,12 +120,12 @@ func (f *findings) compareOther(other *findings) {
 	}
 }
 
-// stallReach is how long after a stall a leader may lose its authority: a follower asks for
-// votes while the lease still runs.
+// stallReach is how long after a stall a leader may lose its authority: a follower asks for votes
+// while the lease is still running.
 const stallReach = 2 * time.Second
 
-// checkSteady checks that the second cluster keeps one leader, unless one of its processes had
-// stalled long before, which is the fault of the machine.
+// checkSteady checks that the second cluster keeps one leader. It excuses a change if one of the
+// processes stalled at about that time, because that is the fault of the machine.
 func (f *findings) checkSteady() {
 	holds := slices.Clone(f.other.holds)
 	slices.SortStableFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
@@ -146,7 +146,7 @@ func (f *findings) checkSteady() {
 	}
 }
 
-// printOther prints what was checked of the second cluster.
+// printOther prints what was checked in the second cluster.
 func (f *findings) printOther(w io.Writer) {
 	if f.other == nil {
 		return

@@ -42,7 +42,7 @@ func folderOfTwo(t *testing.T, first, second books) string {
 	return dir
 }
 
-// TestOtherCluster adds faults to the evidence of the second cluster.
+// TestOtherCluster adds one fault at a time to the evidence of the second cluster.
 func TestOtherCluster(t *testing.T) {
 	for _, k := range []struct {
 		name, want string // beginning of the only fault, or the error text
@@ -109,7 +109,7 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
-// TestOneClusterID: a state of another cluster among those of one cluster is a fault.
+// TestOneClusterID checks that it is a fault if one cluster shows a state of another one.
 func TestOneClusterID(t *testing.T) {
 	b := steady()
 	b.view("n2", 1, 0, "n2", "n1", "n2", "n3")
@@ -120,7 +120,7 @@ func TestOneClusterID(t *testing.T) {
 	}
 }
 
-// TestEndByTwoLeaders: a process that stopped because two leaders were chosen is a fault.
+// TestEndByTwoLeaders checks that it is a fault if a process stops because two leaders were chosen.
 func TestEndByTwoLeaders(t *testing.T) {
 	b := sound()
 	cause := "node stopped: " + cluster.ErrSplitVersion.Error()
@@ -131,7 +131,7 @@ func TestEndByTwoLeaders(t *testing.T) {
 	}
 }
 
-// TestOtherEvidenceMissing: the evidence of the second cluster must exist.
+// TestOtherEvidenceMissing checks that the evidence of the second cluster is required.
 func TestOtherEvidenceMissing(t *testing.T) {
 	for _, name := range []string{"n2.jsonl", registerEvidence} {
 		dir := folderOfTwo(t, sound(), steady())
@@ -146,8 +146,8 @@ func TestOtherEvidenceMissing(t *testing.T) {
 	}
 }
 
-// TestSeedsOf: a wrong seed replaces the address of another node, and the list is restored when
-// it is removed.
+// TestSeedsOf checks that a wrong seed replaces the address of another node, and that the list is
+// restored when the wrong seed is removed.
 func TestSeedsOf(t *testing.T) {
 	ps := &processes{seeds: []string{"a", "b", "c"}, wrongSeeds: map[int]string{2: "x"}}
 	if got := ps.seedsOf(2); !slices.Equal(got, []string{"x", "b", "c"}) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// fault is a temporary fault. The nodes that it hits are determined when it begins: Leader
-// means the leader at that time.
+// fault is a temporary fault. The affected nodes are determined when it begins: Leader means the
+// leader at that time.
 type fault struct {
 	Kind   string
 	Leader bool          // the leader comes first in Order
-	Order  []int         // all nodes, in the order in which they are hit or assigned to sides
+	Order  []int         // all nodes, in the order in which they are affected or assigned to sides
 	For    time.Duration // duration
-	Arg    int           // a percentage, a number of nodes or the size of a side, by kind
+	Arg    int           // by kind: a percentage, a number of nodes or the size of a side
 }
 
 func (f fault) String() string {
@@ -70,23 +70,23 @@ func (s step) totalLength() time.Duration {
 const (
 	// calmEvery is the number of steps between two waits for all nodes to be active.
 	calmEvery = 8
-	// calmEstimate is the approximate time that such a wait adds to a plan.
+	// calmEstimate is about how much time such a wait adds to a plan.
 	calmEstimate = 3 * time.Second
 )
 
-// weight is how often a kind of fault is drawn, and for how long it lasts. The kinds are
-// implemented in inflict.go.
+// weight is how often a kind of fault is drawn, and how long it lasts. inflict.go implements the
+// kinds.
 type weight struct {
 	kind     string
 	weight   int
 	min, max time.Duration
-	leader   int // percentage of faults that hit the leader first
-	minSize  int // least size of the cluster
+	leader   int // percentage of faults that affect the leader first
+	minSize  int // minimum size of the cluster
 }
 
 const ms = time.Millisecond
 
-// weights lists all kinds except the lost store, which has its own steps.
+// weights lists all kinds of faults except lostStore, which has its own steps.
 var weights = []weight{
 	{"kill", 10, 50 * ms, 4000 * ms, 60, 1},
 	{"kill several", 4, 50 * ms, 3000 * ms, 50, 3},
@@ -114,14 +114,14 @@ var weights = []weight{
 	{wrongSeedOther, 6, 1000 * ms, 4000 * ms, 40, minNodesOfTwo},
 }
 
-// needsMovement reports whether a fault shows only when a node saves or grows. Such a fault is
+// needsMovement reports whether a fault has no effect until a node saves or grows. Such a fault is
 // combined with another one that changes leaders and members.
 func needsMovement(kind string) bool {
 	return kind == "full disk" || kind == "no files" || kind == "no memory"
 }
 
-// lostStore erases a store. Losing a majority of stores destroys a cluster permanently, so the
-// plan loses one at a time, and only after all nodes were active.
+// lostStore erases a store. A cluster that loses a majority of its stores is lost permanently, so
+// the plan erases one at a time, and only when all nodes were active.
 const lostStore = "lost store"
 
 // planner draws plans.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestPlan: a plan is a function of its seed, it draws every kind of fault that the size
-// allows, and five minutes contain the required number of faults.
+// TestPlan checks that a plan is a function of its seed, that it draws every kind of fault that the
+// size allows, and that five minutes contain the required number of faults.
 func TestPlan(t *testing.T) {
 	for nodes := 1; nodes <= maxNodes; nodes++ {
 		drawn := map[string]int{}
@@ -67,8 +67,8 @@ func checkFault(t *testing.T, f fault, nodes int) {
 	}
 }
 
-// TestShapes lists, for each shape, which of five nodes hear each other: a row for each sender,
-// a column for each receiver.
+// TestShapes checks which of five nodes hear each other in each shape: a row is a sender, a column
+// a receiver.
 func TestShapes(t *testing.T) {
 	for kind, want := range map[string]string{
 		"isolate":     "..... ..||| .|.|| .||.| .|||.",
@@ -124,14 +124,14 @@ func TestRuleset(t *testing.T) {
 	}
 }
 
-// TestSlopes: growth is found for each process after it has settled, but temporary use is
-// ignored.
+// TestSlopes checks that growth is found for each process after it has settled, and that temporary
+// use is ignored.
 func TestSlopes(t *testing.T) {
 	sample := func(run int, from, to time.Duration, of func(hours float64) float64) (all []usage) {
 		for at := from; at <= to; at += time.Minute {
 			u := usage{at: at, run: run, goroutines: 50, files: 13, bytes: of(at.Hours())}
 			if len(all)%3 == 0 {
-				u.goroutines += at.Hours() * 50 // of recently lost connections
+				u.goroutines += at.Hours() * 50 // used by recently lost connections
 			}
 			if at > to-window {
 				u.files = 14

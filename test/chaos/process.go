@@ -27,10 +27,10 @@ import (
 // registerEvidence is the evidence file of the register.
 const registerEvidence = "register.jsonl"
 
-// process is a child: a run of a node, or the register.
+// process is a child process: a run of a node, or the register.
 type process struct {
 	cmd   *exec.Cmd
-	in    io.WriteCloser // the child ends when it is closed
+	in    io.WriteCloser // the child ends when this is closed
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -67,7 +67,7 @@ func (p *process) followOutput(out io.Reader) {
 			p.handleReport(r)
 		}
 	}
-	_ = p.cmd.Wait() // the evidence has the cause, unless it was a signal
+	_ = p.cmd.Wait() // the evidence has the cause, unless a signal ended it
 }
 
 func (p *process) handleReport(r report) {
@@ -102,7 +102,7 @@ func (p *process) sendSignal(s syscall.Signal) {
 	}
 }
 
-// kill kills a process, even a stopped one, and waits for its end.
+// kill kills a process, even a stopped one, and waits until it has ended.
 func (p *process) kill() {
 	if p != nil {
 		p.sendSignal(syscall.SIGKILL)
@@ -122,7 +122,7 @@ type processes struct {
 	lost   map[int]bool // nodes that lost their first store
 	// first is the number of the first node in the world.
 	first int
-	// wrongSeeds has addresses of the other cluster, by the node that uses one.
+	// wrongSeeds has an address of the other cluster for each node with a wrong seed.
 	wrongSeeds map[int]string
 
 	register *process
@@ -179,7 +179,7 @@ func (ps *processes) startRegister() error {
 	return err
 }
 
-// isDaemon reports whether a node runs as the daemon: the last of several, if there is one.
+// isDaemon reports whether a node is the daemon: the last one of several, if the run has a daemon.
 func (ps *processes) isDaemon(node int) bool {
 	return ps.o.athena != "" && node > 0 && node == ps.o.nodes-1
 }
@@ -231,8 +231,8 @@ func (ps *processes) storeFolder(node int) string {
 	return filepath.Join(ps.world.diskFolder(ps.first+node), "store")
 }
 
-// findLeader returns the node with authority and the highest token, by the latest reports; -1
-// if there is none.
+// findLeader returns the node with authority and the highest token according to the latest reports,
+// or -1.
 func (ps *processes) findLeader() int {
 	leader, token := -1, uint64(0)
 	for i, p := range ps.nodes {
@@ -246,8 +246,8 @@ func (ps *processes) findLeader() int {
 	return leader
 }
 
-// areActive reports whether every node has reported after a time that all are active under one
-// quorate leader. It returns true if there is no cluster.
+// areActive reports whether, since a given time, every node has reported that all are active under
+// one quorate leader. It returns true if there is no cluster.
 func (ps *processes) areActive(after int64) bool {
 	if ps == nil {
 		return true
@@ -284,8 +284,8 @@ func activeBound(c cluster.Config) time.Duration {
 // daemonTick is the interval at which the runner polls a daemon.
 const daemonTick = 20 * time.Millisecond
 
-// startDaemon starts a node as "athena run". The runner gets its evidence from the admin API,
-// over a socket with a path that no cut affects.
+// startDaemon starts a node as "athena run". The runner gets its evidence from the admin API, over
+// a socket in the file system, which network faults do not affect.
 func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	secret := filepath.Join(ps.world.dir, "secret")
 	if err := os.WriteFile(secret, c.Secret, 0o600); err != nil {

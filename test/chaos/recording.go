@@ -15,11 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A recording has marks for millions of events: a file that is mapped into memory, so that a mark
-// costs one store and survives SIGKILL. Its first page has counters, the rest is an array of marks.
+// A recording has marks for millions of events. It is a file that is mapped into memory, so that a
+// mark costs one store and survives SIGKILL. Its first page has counters, the rest is an array of
+// marks.
 //
-// For each other node, each run of a node has two: what it sent, a uint32 per event by number, and
-// what its handler received, a uint64 per event in the order of handling.
+// Each run of a node has two recordings for each other node. One has a uint32 for each event that
+// it sent, by number. The other has a uint64 for each event that its handler received, in the order
+// of handling.
 
 // File name extensions of recordings.
 const (
@@ -35,12 +37,12 @@ type recordingHead struct {
 	Used     uint64 // number of marks
 	Accepted uint64 // events accepted by Send
 	Done     uint64 // with the outcome nil
-	Lost     uint64 // with an error as outcome
-	Ended    uint64 // 1 after an orderly end of the process
+	Lost     uint64 // with an error as the outcome
+	Ended    uint64 // 1 after the process has ended gracefully
 	Slept    uint64 // number of times that the handler slept
 }
 
-// Marks of a sent event. The outcomes are counted: nil, unknown because the connection or the
+// Marks of a sent event. Outcomes are counted by kind: nil, unknown because the connection or the
 // node was lost, and any other error, which means that no handler ran.
 const (
 	markTried    = 1 << 0 // Send was called
@@ -76,7 +78,7 @@ type recording[T uint32 | uint64] struct {
 	marks []T
 }
 
-// recordingPath returns the path of a recording of a run of a node about another node.
+// recordingPath returns the path of the recording that a run of a node makes about another node.
 func recordingPath(dir, node string, run int, other, end string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d-%s%s", node, run, other, end))
 }
@@ -101,7 +103,7 @@ func createRecording[T uint32 | uint64](path string, room uint64) (*recording[T]
 	return asRecording[T](bytes), nil
 }
 
-// asRecording interprets bytes, which begin at a page boundary, as a recording.
+// asRecording interprets bytes that begin at a page boundary as a recording.
 func asRecording[T uint32 | uint64](bytes []byte) *recording[T] {
 	var t T
 	all := unsafe.Slice((*T)(unsafe.Pointer(&bytes[0])), len(bytes)/int(unsafe.Sizeof(t)))
@@ -126,8 +128,7 @@ func readHead(path string) (recordingHead, error) {
 	return *(*recordingHead)(unsafe.Pointer(&page[0])), nil
 }
 
-// openRecording maps a recording that is no longer written, limited to its used part. done unmaps
-// it.
+// openRecording maps the used part of a recording that is no longer written. done unmaps it.
 func openRecording[T uint32 | uint64](path string) (t *recording[T], done func(), err error) {
 	var mark T
 	file, err := os.Open(path)
@@ -146,7 +147,7 @@ func openRecording[T uint32 | uint64](path string) (t *recording[T], done func()
 	if err != nil {
 		return nil, nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	done = func() { _ = unix.Munmap(bytes) } // cannot fail: it is mapped
+	done = func() { _ = unix.Munmap(bytes) } // cannot fail, since it is mapped
 	t = asRecording[T](bytes)
 	if t.head.Used > uint64(len(t.marks)) {
 		err := fmt.Errorf("%s: not evidence: %d marks of %d bytes in a file of %d",

@@ -45,8 +45,8 @@ type registerState struct {
 	last map[owner]uint64 // Seq of the newest accepted write, by writer
 }
 
-// registerMain serves writes until standard input ends. Its socket is a path, which network
-// namespaces do not hide and no cut affects.
+// registerMain serves writes until standard input ends. Its socket is a path in the file system,
+// which all network namespaces share and no network fault affects.
 func registerMain(task string) error {
 	var t registerTask
 	if err := json.Unmarshal([]byte(task), &t); err != nil {
@@ -89,7 +89,7 @@ func (r *register) serveConn(c net.Conn) {
 	}
 }
 
-// decideWrite accepts or refuses a write and records the decision before it is returned.
+// decideWrite accepts or refuses a write. It records the decision before it returns it.
 func (r *register) decideWrite(w evidence) evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +101,8 @@ func (r *register) decideWrite(w evidence) evidence {
 	return w
 }
 
-// judgeWrite compares a write with the highest token and its writer. A write is late if its
-// writer gave it up and used another connection.
+// judgeWrite compares a write with the highest token and its writer. A write is late if its writer
+// has abandoned it and used another connection.
 func (l *registerState) judgeWrite(w evidence) string {
 	switch {
 	case w.Token < l.top.Token:
@@ -126,13 +126,14 @@ func (l *registerState) acceptWrite(w evidence) {
 // writerOf returns the writer of a write.
 func writerOf(w evidence) owner { return owner{w.From, w.FromRun} }
 
-// registerClient writes over one connection, dialed when needed.
+// registerClient writes over one connection, which it dials when needed.
 type registerClient struct {
 	conn net.Conn
 	in   *json.Decoder
 }
 
-// sendWrite gives up after registerTimeout; the register records what it accepted.
+// sendWrite sends a write to the register. It gives up after registerTimeout, since the register
+// records what it accepted.
 func (c *registerClient) sendWrite(socket string, w evidence) {
 	if c.conn == nil {
 		conn, err := net.DialTimeout("unix", socket, registerTimeout)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// handOver is the default of the longest time without a leader while one restarts. A leaving
+// handOver is the default for the longest time without a leader while one restarts. A leaving
 // leader names its successor, so that no node waits for a timeout.
 const handOver = 50 * time.Millisecond
 
@@ -28,8 +28,8 @@ type rollingRun struct {
 	from    int64
 }
 
-// runRolling restarts the nodes one after the other with SIGTERM, each when all are active
-// again and vote. It checks the events and the changes of leadership.
+// runRolling restarts the nodes one at a time with SIGTERM, each when all nodes are active and vote
+// again. It checks the events and the changes of leader.
 func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -47,7 +47,7 @@ func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	return s.judgeRun()
 }
 
-// runRounds restarts all nodes in rounds until the time is over, at least once.
+// runRounds restarts all nodes once, and again until the time is over.
 func (s *rollingRun) runRounds(ctx context.Context) error {
 	if err := s.waitUntilCalm(ctx); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (s *rollingRun) runRounds(ctx context.Context) error {
 }
 
 func (s *rollingRun) restartNode(ctx context.Context, node int) error {
-	// A restarted node does not vote for a new leader earlier (protocol.md section 5): two of
-	// three that have just restarted would leave the third without a successor.
+	// Until then, a restarted node does not vote for a new leader (protocol.md section 5). If two of
+	// three had just restarted, the third would have no successor.
 	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
@@ -88,8 +88,7 @@ func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	return s.waitUntilCalm(ctx)
 }
 
-// judgeRun checks each event, the promises that every run checks, and the changes of
-// leadership.
+// judgeRun checks each event, the promises that every run checks, and the changes of leader.
 func (s *rollingRun) judgeRun() error {
 	if err := truncateRecordings(s.o.out); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (s *rollingRun) judgeRun() error {
 	if err != nil {
 		return err
 	}
-	f.lacks = nil // a flood leaves less evidence, which is no fault
+	f.lacks = nil // a flood records less evidence, which is no fault
 	p.printCounts(io.MultiWriter(s.out, s.log), true)
 	terms := termsOf(f.holds, s.from)
 	changes, longest := countLeaderless(terms)
@@ -124,8 +123,8 @@ func (s *rollingRun) judgeRun() error {
 	return errors.Join(faults...)
 }
 
-// termsOf returns the intervals of authority by token that end at from or later, ordered by
-// token.
+// termsOf merges the intervals of authority of each token, and returns those that end at or after
+// from, ordered by token.
 func termsOf(holds []hold, from int64) (terms []hold) {
 	byToken := map[uint64]hold{}
 	for _, h := range holds {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// slack multiplies the bounds of the protocol: processes here wait for processors.
+	// slack multiplies the bounds of the protocol, because the processes here wait for CPUs.
 	slack = 2
 	// lookTick is the interval at which the runner checks the reports of nodes.
 	lookTick = 20 * time.Millisecond
@@ -29,8 +29,8 @@ const (
 
 	planFile    = "plan.txt"
 	journalFile = "journal.txt"
-	// journalStart begins the first line of the journal, after the time. The checker reads the
-	// numbers of nodes and clusters from it.
+	// journalStart is the text of the journal's first line after the time. The checker reads the
+	// numbers of nodes and clusters from that line.
 	journalStart = "%d nodes, seed %d, clusters: %d"
 )
 
@@ -41,13 +41,13 @@ type runner struct {
 	ps    *processes
 	other *processes // the second cluster; nil without one
 	began time.Time
-	spare int       // number of nodes, the first ones, that a soak does not restart
+	spare int       // number of nodes that a soak does not restart; these are the first ones
 	out   io.Writer // for the user
 	log   *os.File  // the journal
 
-	faults   map[string]int // faults that hit a node, by kind
+	faults   map[string]int // number of faults that affected a node, by kind
 	restarts int
-	slowest  time.Duration // the longest wait until all were active
+	slowest  time.Duration // the longest wait until all nodes were active
 	usage    [][]usage     // samples of each node
 	audited  time.Time
 }
@@ -120,7 +120,7 @@ func (r *runner) startAll() (err error) {
 	return err
 }
 
-// report prints a line for the user and to the journal.
+// report prints a line for the user and writes it to the journal.
 func (r *runner) report(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 	r.writeJournal(format, args...)
@@ -157,8 +157,8 @@ func (r *runner) runPlan(ctx context.Context) error {
 	return r.relieveDaemon(ctx)
 }
 
-// relieveDaemon restarts a daemon that leads at the end. A daemon does not write to the
-// register, so there would be no writes if it had led all the time.
+// relieveDaemon restarts a daemon that leads at the end. A daemon does not write to the register,
+// which would have no writes if the daemon had led all the time.
 func (r *runner) relieveDaemon(ctx context.Context) error {
 	leader := r.ps.findLeader()
 	if leader < 0 || !r.ps.isDaemon(leader) {
@@ -219,7 +219,7 @@ func (r *runner) runStep(ctx context.Context, i int, s step) error {
 			return err
 		}
 		if r.other != nil && i < len(firstKinds) && k == len(all)-1 {
-			// Only the wrong seed could keep a node out of its cluster now.
+			// Only the wrong seed can still keep a node out of its cluster.
 			if err := r.waitUntilCalm(ctx); err != nil {
 				return err
 			}
@@ -241,8 +241,8 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// restartAll resumes and starts all nodes: two faults of a step may have hit one node, and a
-// node that could not save has stopped.
+// restartAll resumes and starts all nodes, because two faults of a step may have affected the same
+// node, and a node that could not save has stopped.
 func (r *runner) restartAll() error {
 	for i, p := range r.ps.nodes {
 		p.sendSignal(syscall.SIGCONT)

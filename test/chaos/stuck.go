@@ -23,27 +23,27 @@ import (
 
 const (
 	maxStuckNodes = 11
-	// stuckSettling is the time that nodes get to settle before they are measured.
+	// stuckSettling is the time for nodes to settle before they are measured.
 	stuckSettling = 500 * time.Millisecond
-	// toldPatience is the time that senders get to learn the outcomes of events to a member
-	// that was killed and restarted.
+	// outcomeTimeout is the time for senders to learn the outcomes of events to a member that was
+	// killed and restarted.
 	outcomeTimeout = 10 * time.Second
 )
 
-// The limits of what waits between a Send and a handler for one sender, and its memory
+// The limits of the buffers between a Send and a handler, for one sender, and their memory
 // overhead. The first two are those of transport/quicnet and transport.
 const (
-	windowBytes  = 256 << 10 // that may be sent before they are read
-	pendingBytes = 256 << 10 // of frames that wait to be written; as many are being written
-	readBytes    = 64 << 10  // of a reader's buffer and the frame in it
-	eventBytes   = 1 << 10   // of a waiting event besides its body
-	outcomeBytes = 512       // of a pending outcome
+	windowBytes  = 256 << 10 // sent but not yet read
+	pendingBytes = 256 << 10 // frames that wait to be written; as many are being written
+	readBytes    = 64 << 10  // a reader's buffer and the frame in it
+	eventBytes   = 1 << 10   // a waiting event, without its body
+	outcomeBytes = 512       // a pending outcome
 	packetShare  = 2         // memory per byte that waits in packets
 	garbageShare = 2         // memory of the Go runtime per live byte (GOGC=100)
-	runtimeBytes = 8 << 20   // of stacks and partly used pages
+	runtimeBytes = 8 << 20   // stacks and partly used pages
 )
 
-// bound is what a node may use because of a handler that never returns.
+// bound is what a handler that never returns may cost a node.
 type bound struct {
 	events   int // accepted by successive calls of Send
 	receiver int // live bytes at the receiver for one sender
@@ -52,7 +52,7 @@ type bound struct {
 
 func newBound(payload int) bound {
 	waiting := min(receiver.QueueLength, max(1, receiver.QueueBytes/payload))
-	// One more event is in the handler and one in the reader.
+	// One more event is in the handler, and one in the reader.
 	events := waiting + 2 + (windowBytes+2*pendingBytes+readBytes)/payload
 	return bound{
 		events:   events,
@@ -61,7 +61,7 @@ func newBound(payload int) bound {
 	}
 }
 
-// roomBeside returns the memory that a process may use with additional live bytes.
+// roomBeside returns the memory that a process may use after its live bytes have grown by lives.
 func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
 // memoryUse is the memory of one process, in bytes.
@@ -76,8 +76,8 @@ type stuckRun struct {
 	until  int64
 }
 
-// runStuck makes all nodes send to one whose handler never returns. It checks the memory that
-// this costs, and that no view is affected.
+// runStuck makes all nodes send to one whose handler never returns. It checks the memory that this
+// costs, and that it does not affect any view.
 func runStuck(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *stuckRun) sendLine(line string) error {
 	return nil
 }
 
-// releaseStuck kills and restarts the stuck node, so that every waiting event is reported lost.
+// releaseStuck kills and restarts the stuck node, so that all events to it are reported as lost.
 func (s *stuckRun) releaseStuck(ctx context.Context) error {
 	if err := s.sendLine(lineStop); err != nil {
 		return err
@@ -189,7 +189,8 @@ func memoryOf(p *process, line string) (int, error) {
 	return 0, fmt.Errorf("process %d: no %s", p.cmd.Process.Pid, line)
 }
 
-// judgeRun compares memory and events with their bounds and checks all views.
+// judgeRun compares the use of memory and the number of events with their bounds, and checks all
+// views.
 func (s *stuckRun) judgeRun() error {
 	if err := truncateRecordings(s.o.out); err != nil {
 		return err
@@ -259,8 +260,8 @@ func (s *stuckRun) checkMemory() error {
 	return errors.Join(faults...)
 }
 
-// checkViews checks that every view of a node in a time interval has all members active under
-// the leader of the last view before, and counts the views.
+// checkViews checks and counts the views of a node in a time interval. In each of them all members
+// must be active under the leader of the last view before the interval.
 func checkViews(path string, nodes int, from, until int64) (views int, err error) {
 	file, err := os.Open(path)
 	if err != nil {

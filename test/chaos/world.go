@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// worldsDir holds a folder for each run, locked while the run lives. Everything that a run
-	// creates on the machine has the folder's name in its own.
+	// worldsDir has a folder for each run, which the run locks while it lives. The name of the folder
+	// is part of the names of everything that the run creates on the machine.
 	worldsDir = "/run/athena-chaos"
 	lockFile  = "lock"
-	// diskBytes is the size of a node's disk, a tmpfs.
+	// diskBytes is the size of the disk of each node, a tmpfs.
 	diskBytes = 256 << 10
-	// endPatience is how long a killed process may take to disappear.
+	// endTimeout is how long a killed process may take to disappear.
 	endTimeout = 5 * time.Second
 )
 
-// world is everything that a run creates on the machine besides processes and evidence.
+// world is everything that a run creates on the machine, except processes and evidence.
 type world struct {
 	dir  string
 	lock *os.File
@@ -47,7 +47,7 @@ func needsRoot() error {
 	return nil
 }
 
-// whyUnable returns the reason why no run is possible here, or "".
+// whyUnable returns the reason why a run is not possible here, or "".
 func whyUnable() string {
 	if err := needsRoot(); err != nil {
 		return err.Error()
@@ -67,7 +67,7 @@ func whyUnable() string {
 	return ""
 }
 
-// newWorld creates the network and the disks, after it has cleaned up after killed runs.
+// newWorld creates the network and the disks. It first removes what killed runs have left.
 func newWorld(nodes int) (*world, error) {
 	if err := cleanLeftovers(); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func newWorld(nodes int) (*world, error) {
 	return w, nil
 }
 
-// newPlainWorld creates a world on the loopback interface, without faults of network, disks and
-// memory. It does not need root.
+// newPlainWorld creates a world on the loopback interface, whose network, disks and memory have no
+// faults. It does not need root.
 func newPlainWorld(nodes int) (*world, error) {
 	dir, err := os.MkdirTemp("", "athena-chaos-world-")
 	if err != nil {
@@ -98,7 +98,7 @@ func newPlainWorld(nodes int) (*world, error) {
 	}
 	w := &world{dir: dir}
 	for i := range nodes {
-		// All are closed at the end, so that no port is found twice.
+		// All are closed at the end, so that all ports differ.
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err == nil {
 			defer c.Close()
@@ -120,7 +120,7 @@ func (w *world) namespacePath(node int) string {
 	return w.net.namespacePath(node)
 }
 
-// claimFolder creates and locks the folder of the run, while no cleanup is running.
+// claimFolder creates and locks the folder of the run. It waits until no cleanup is running.
 func (w *world) claimFolder() error {
 	all, err := lockWorlds()
 	if err != nil {
@@ -134,7 +134,7 @@ func (w *world) claimFolder() error {
 	return err
 }
 
-// lockWorlds waits for the lock of all runs, which is only held briefly.
+// lockWorlds waits for the lock of all runs, which is held only briefly.
 func lockWorlds() (*os.File, error) {
 	if err := os.MkdirAll(worldsDir, 0o700); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func mountDisk(dir string) error {
 	return nil
 }
 
-// removeAll removes everything that the world consists of.
+// removeAll removes all parts of the world.
 func (w *world) removeAll() error {
 	if w.net == nil && w.lock == nil {
 		return os.RemoveAll(w.dir)
@@ -179,7 +179,7 @@ func (w *world) removeAll() error {
 	return err
 }
 
-// lockFolder locks a folder for the life of the process. The error is EWOULDBLOCK while another
+// lockFolder locks a folder for the life of the process. The error is EWOULDBLOCK if another
 // process has the lock.
 func lockFolder(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -193,7 +193,7 @@ func lockFolder(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// cleanLeftovers removes what killed runs left.
+// cleanLeftovers removes what killed runs have left.
 func cleanLeftovers() error {
 	all, err := lockWorlds()
 	if err != nil {

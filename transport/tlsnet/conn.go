@@ -203,6 +203,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 			Reason: safetext.PeerText(string(payload[8:])),
 			Remote: true,
 		})
+		c.abort() // the peer waits for it, even if this end has closed the connection too
 		return nil
 	case frameRelease:
 		return c.released(h.stream)
@@ -326,15 +327,19 @@ func (c *conn) connectLane() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.network.ctx, cancel)()
+	defer context.AfterFunc(c.network.last, cancel)()
 	t, err := c.network.handshake(ctx, c.dialed, c.id, bulkLane)
 	if err != nil {
 		c.fail(fmt.Errorf("%w: connect the bulk lane: %w", errLost, err))
 		return
 	}
-	if !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
-		_ = t.socket.Close() // the connection is over, or another process answered
+	if !c.samePeer(t) {
+		_ = t.socket.Close() // it was never used
 		c.fail(fmt.Errorf("%w: the bulk lane reached another process", errLost))
+		return
+	}
+	if !c.lanes[bulkLane].attach(t) {
+		c.network.closeUnused(t.socket)
 	}
 }
 

@@ -241,8 +241,11 @@ func (l *lane) end(err error) {
 
 // abort closes the TCP connection.
 func (l *lane) abort() {
-	if l.tls.Conn != nil { // it is not set after end
-		_ = l.tls.socket.Close() // nothing can be done about an error
+	l.mu.Lock()
+	t := l.tls // it is not set after end
+	l.mu.Unlock()
+	if t.Conn != nil {
+		_ = t.socket.Close() // nothing can be done about an error
 	}
 }
 
@@ -250,17 +253,24 @@ func (l *lane) abort() {
 // it closes, it reads until the peer does, for closeTimeout at most: if this end closed with
 // bytes unread, the kernel would reset the connection and the peer might lose the frame.
 func (l *lane) sayGoodbye(frame []byte) {
-	defer l.abort()
-	defer time.AfterFunc(closeTimeout, l.abort).Stop()
-	defer context.AfterFunc(l.conn.network.last, l.abort)()
-	<-l.written
-	if _, err := l.tls.Write(frame); err != nil {
-		return
+	l.conn.network.closeAfter(l.tls.socket, func() error {
+		<-l.written
+		if _, err := l.tls.Write(frame); err != nil {
+			return err
+		}
+		return l.tls.socket.drain()
+	})
+}
+
+// closeAfter runs f and closes a TCP connection once the peer does, after closeTimeout at most.
+func (n *network) closeAfter(s *socket, f func() error) {
+	abort := func() { _ = s.Close() } // nothing can be done about an error
+	defer abort()
+	defer time.AfterFunc(closeTimeout, abort).Stop()
+	defer context.AfterFunc(n.last, abort)()
+	if f() == nil {
+		_, _ = io.Copy(io.Discard, s) // until the peer closes
 	}
-	if l.tls.socket.drain() != nil || l.tls.CloseWrite() != nil || l.tls.socket.drain() != nil {
-		return
-	}
-	_, _ = io.Copy(io.Discard, l.tls.socket) // until the peer closes, or closeTimeout
 }
 
 // rtt returns the round-trip time, 0 if it is unknown.

@@ -158,9 +158,13 @@ func TestTryWriteNeverBlocks(t *testing.T) {
 	}
 }
 
+// TestCloseTellsThePeer closes one end or the other while the bulk lane is being connected.
 func TestCloseTellsThePeer(t *testing.T) {
-	for range 20 {
+	for i := range 20 {
 		a, b := connected(t)
+		if i%2 == 1 {
+			a, b = b, a
+		}
 		for k := range transport.Kinds { // bytes that are not read must not lose the reason
 			if _, err := b.Stream(k).Write(make([]byte, 10_000)); err != nil {
 				t.Fatalf("Write: %v", err)
@@ -173,6 +177,27 @@ func TestCloseTellsThePeer(t *testing.T) {
 			strings.Contains(closed.Reason, "\n") {
 			t.Fatalf("the peer reads to %v, want a CloseError with the code", err)
 		}
+	}
+}
+
+// TestBothEndsClose closes both ends at once: neither waits for the other.
+func TestBothEndsClose(t *testing.T) {
+	fastest := time.Hour
+	for range 5 {
+		a, b := connected(t)
+		start := time.Now()
+		go a.Close(transport.CodeClosed, "enough")
+		b.Close(transport.CodeClosed, "enough")
+		<-a.(*conn).over
+		for _, c := range []transport.Conn{a, b} {
+			if err := c.(*conn).network.Close(); err != nil {
+				t.Fatalf("Close: %v", err)
+			}
+		}
+		fastest = min(fastest, time.Since(start))
+	}
+	if fastest >= lastCloseTimeout {
+		t.Errorf("the networks closed after %v", fastest)
 	}
 }
 

@@ -283,9 +283,13 @@ func (n *network) attachBulk(id connID, t tlsConn) {
 	c := n.conns[id]
 	n.mu.Unlock()
 	if c == nil || c.dialed != "" || !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
-		_ = t.socket.Close() // the connection has ended meanwhile, or the peer is no node
+		n.closeUnused(t.socket) // the connection has ended meanwhile, or the peer is no node
 	}
 }
+
+// closeUnused closes a bulk lane that came too late. The peer is given time to learn on the
+// system lane why the connection ended: to it the end of a lane is a lost connection.
+func (n *network) closeUnused(s *socket) { n.closeAfter(s, func() error { return nil }) }
 
 // reportFailed reports a handshake that another host began.
 func (n *network) reportFailed(from net.Addr, err error) {

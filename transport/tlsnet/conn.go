@@ -223,6 +223,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 		s.failRead(transport.ErrStreamReset)
 	case h.kind == frameStop:
 		s.failWrite(transport.ErrStreamReset)
+		l.stop(s)
 	}
 	c.forgetIfDone(s)
 	return nil

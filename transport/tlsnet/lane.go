@@ -47,7 +47,7 @@ type lane struct {
 	id   int
 
 	mu       sync.Mutex
-	room     sync.Cond // signaled when pending becomes shorter, or the lane fails
+	room     sync.Cond // signaled when pending gets shorter, or a stream or the lane ends
 	tls      tlsConn   // zero until the lane is connected
 	pending  []byte
 	spare    []byte
@@ -98,7 +98,7 @@ func (l *lane) attach(t tlsConn) bool {
 func (l *lane) push(t frameType, s *stream, payload []byte, wait bool) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.err == nil && len(l.pending) > maxPending {
+	for l.err == nil && len(l.pending) > maxPending && (s == nil || !s.sealed) {
 		if !wait {
 			return false, nil
 		}
@@ -119,8 +119,17 @@ func (l *lane) seal(t frameType, s *stream) {
 	defer l.mu.Unlock()
 	if !s.sealed {
 		s.sealed = true
+		l.room.Broadcast()         // its writer need not wait any longer
 		_ = l.append(t, s.id, nil) // the stream gets the same error
 	}
+}
+
+// stop sends nothing more on a stream that the peer no longer reads.
+func (l *lane) stop(s *stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.sealed = true
+	l.room.Broadcast()
 }
 
 // pushControl sends a frame without waiting for room. Its callers send a bounded number: a

@@ -3,6 +3,7 @@
 package tlsnet
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func (s *stream) Write(p []byte) (written int, err error) {
 			return written, err
 		}
 		if _, err := s.lane.push(frameData, s, p[:n], true); err != nil {
-			return written, err
+			return written, s.whyEnded(err)
 		}
 		p, written = p[n:], written+n
 	}
@@ -247,6 +248,13 @@ func (s *stream) failWrite(err error) {
 		s.writeErr = err
 	}
 	s.changed.Broadcast()
+}
+
+// whyEnded returns why a write failed: err, unless the stream had ended before.
+func (s *stream) whyEnded(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.writeErr, err)
 }
 
 // Cancel implements transport.RawStream.

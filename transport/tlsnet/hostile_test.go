@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/transport"
 )
@@ -149,6 +150,108 @@ func TestStreamsChurn(t *testing.T) {
 		}
 	}
 	h.victim.Close(transport.CodeClosed, "enough")
+}
+
+// blockWriter writes on a stream of the victim until the lane has no room, because the member
+// does not read.
+func (h *hostile) blockWriter(t *testing.T) (s transport.RawStream, ended chan error) {
+	t.Helper()
+	s, err := h.victim.OpenStream()
+	if err != nil {
+		t.Fatalf("OpenStream: %v", err)
+	}
+	h.send(t, bulkLane, frameWindow, s.(*stream).id,
+		binary.BigEndian.AppendUint32(nil, maxCredit/2))
+	ended = make(chan error, 1)
+	go func() {
+		for {
+			if _, err := s.Write(make([]byte, maxPayload)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	l := h.victim.lanes[bulkLane]
+	for last, now := -1, 0; now <= maxPending || now != last; {
+		time.Sleep(20 * time.Millisecond)
+		l.mu.Lock()
+		last, now = now, len(l.pending)
+		l.mu.Unlock()
+	}
+	return s, ended
+}
+
+// TestAWriteEndsWithItsStream ends a stream, at either end, on which a Write waits for the lane.
+func TestAWriteEndsWithItsStream(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(h *hostile, s transport.RawStream)
+		want error
+	}{
+		{"Cancel", func(_ *hostile, s transport.RawStream) { s.Cancel() }, transport.ErrStreamClosed},
+		{"CloseWrite", func(_ *hostile, s transport.RawStream) { _ = s.CloseWrite() },
+			transport.ErrStreamClosed},
+		{"Cancel of the peer", func(h *hostile, s transport.RawStream) {
+			h.send(t, bulkLane, frameStop, s.(*stream).id, nil)
+		}, transport.ErrStreamReset},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := attack(t)
+			s, ended := h.blockWriter(t)
+			test.end(h, s)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, test.want) {
+					t.Errorf("Write: got %v, want %v", err, test.want)
+				}
+			case <-time.After(5 * time.Second):
+				t.Error("Write waits on")
+			}
+			h.victim.Close(transport.CodeClosed, "enough")
+		})
+	}
+}
+
+// TestNothingPilesUpBelowTLS writes what TLS writes by itself, such as new keys that the peer
+// asks for, to a member that does not read.
+func TestNothingPilesUpBelowTLS(t *testing.T) {
+	h := attack(t)
+	_, ended := h.blockWriter(t)
+	l := h.victim.lanes[bulkLane]
+	for range 20_000 {
+		if _, err := l.tls.socket.Write(make([]byte, 1<<10)); err != nil {
+			break
+		}
+	}
+	l.tls.socket.mu.Lock()
+	if kept := len(l.tls.socket.rest); kept > maxRest {
+		t.Errorf("%d bytes are kept", kept)
+	}
+	l.tls.socket.mu.Unlock()
+	if err := <-ended; err == nil {
+		t.Error("the connection goes on")
+	}
+}
+
+// TestEveryMessageIsAnswered sends a system message with another frame behind it: a sign of life
+// answers it all the same.
+func TestEveryMessageIsAnswered(t *testing.T) {
+	h := attack(t)
+	l := h.lanes[systemLane]
+	if err := l.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, headerBytes)
+	if _, err := io.ReadFull(l, b); err != nil { // the connection is accepted
+		t.Fatalf("Read: %v", err)
+	}
+	message := append(appendHeader(nil, frameData, 0, 1), 'x')
+	if _, err := l.Write(appendHeader(message, frameAlive, 0, 0)); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	if _, err := io.ReadFull(l, b); err != nil || frameType(b[0]) != frameAlive {
+		t.Errorf("got a frame of type %d, %v, want a sign of life", b[0], err)
+	}
 }
 
 // FuzzHeader parses any header.

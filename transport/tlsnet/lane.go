@@ -388,7 +388,7 @@ func (l *lane) readData(r *bufio.Reader, h header) error {
 		left -= len(b)
 		_, _ = r.Discard(len(b))
 	}
-	if l.id == systemLane && r.Buffered() == 0 {
+	if l.id == systemLane {
 		l.oweAck()
 	}
 	return nil

@@ -16,10 +16,14 @@ type socket struct {
 
 	mu       sync.Mutex
 	raw      syscall.RawConn // nil if Write may block
-	rest     []byte          // at most what one flush of a lane writes
+	rest     []byte          // at most maxRest
 	spare    []byte
 	draining bool
 }
+
+// maxRest is more than one flush of a lane writes. TLS itself writes too: it changes its keys
+// whenever the peer asks for it.
+const maxRest = 8 * maxPending
 
 // startDirect makes Write return without waiting, if the system can.
 func (s *socket) startDirect() {
@@ -65,6 +69,10 @@ func (s *socket) Write(b []byte) (int, error) {
 		if n, err = tryWrite(s.raw, b); err != nil {
 			return n, err
 		}
+	}
+	if len(s.rest)+len(b)-n > maxRest {
+		_ = s.Conn.Close() // the error counts
+		return n, errNotRead
 	}
 	s.rest = append(s.rest, b[n:]...)
 	return len(b), nil

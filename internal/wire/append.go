@@ -23,7 +23,7 @@ func appendUint(b []byte, n uint64) []byte {
 }
 
 // appendInt writes n in the shortest form, or in eight bytes if it is negative: only clocks
-// can be negative, and rarely are.
+// can be negative, which is rare.
 func appendInt(b []byte, n int64) []byte {
 	if n >= 0 {
 		return appendUint(b, uint64(n))
@@ -31,9 +31,9 @@ func appendInt(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0xd3), uint64(n))
 }
 
-// appendLength writes the head of a string or binary of n bytes.
+// appendLength appends the head of a string or binary of n bytes.
 func appendLength(b []byte, c class, n int) []byte {
-	first := byte(0xc4) // binary with one byte of length
+	first := byte(0xc4) // binary with a length of one byte
 	if c == text {
 		if n < 0x20 {
 			return append(b, 0xa0|byte(n))

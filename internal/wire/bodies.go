@@ -10,7 +10,7 @@ import (
 )
 
 // There is one function for each event, in the order of package message. Each lists the
-// fields in the order in which they travel.
+// fields in their encoded order.
 
 func (c *codec) greet(m *message.Greet) {
 	c.bool(&m.Active)

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Kinds of the frames of calls: an event whose sender waits for the outcome, the answer to
-// it, and its cancellation.
+// The frame kinds of calls: an event whose sender waits for the outcome, its answer, and
+// its cancellation.
 const (
 	kindCall   message.Kind = 0xfe
 	kindAnswer message.Kind = 0xfd
@@ -21,13 +21,13 @@ const (
 // MaxAnswerText bounds the error text of an answer, in bytes.
 const MaxAnswerText = 1024
 
-// Call marks an event whose sender waits for the outcome. The zero Call means that it does
-// not.
+// Call marks an event whose sender waits for the outcome. The zero Call marks one whose
+// sender does not wait.
 type Call struct {
 	ID      uint64        // chosen by the sender, above 0, and repeated in the answer
 	Request bool          // the sender wants a value
 	Leader  bool          // only the quorate leader may handle it
-	Timeout time.Duration // how long the sender still waits, 0 if without limit
+	Timeout time.Duration // how much longer the sender waits; 0 means no limit
 }
 
 // Outcome is the outcome of a call.
@@ -35,13 +35,13 @@ type Outcome uint8
 
 // The outcomes. The numbers are part of the protocol.
 const (
-	OutcomeDone      Outcome = iota // handled; a request has its answer in the payload
-	OutcomeFailed                   // the handler returned an error, which is the text
-	OutcomeUnknown                  // no handler for the name, or none that answers
-	OutcomeMalformed                // the payload is not an event of its type
+	OutcomeDone      Outcome = iota // handled; the payload answers a request
+	OutcomeFailed                   // the handler returned an error, which is in the text
+	OutcomeUnknown                  // no handler for the name, or none that returns a value
+	OutcomeMalformed                // the payload is not a valid event of its type
 	OutcomeBusy                     // the queue of the type is full
 	OutcomeNotLeader                // the call is for the leader, and this node is not it
-	OutcomeNotRun                   // no handler ran: the node closes, or the timeout is over
+	OutcomeNotRun                   // no handler ran: the node is closing, or the timeout has passed
 	OutcomeUnsaid                   // handled, but the answer is too large or cannot be encoded
 	Outcomes                        // counts the outcomes
 )
@@ -50,24 +50,24 @@ const (
 type Answer struct {
 	ID      uint64
 	Outcome Outcome
-	Text    string // of an error, for people; any characters
+	Text    string // of an error, for people; may contain any character
 	Payload []byte // nil if empty
 }
 
-// AppendAnswer appends the frame of an answer, of at most limit bytes, to dst. It cuts a
-// text that is too long, and drops what is not UTF-8.
+// AppendAnswer appends the frame of an answer, of at most limit bytes, to dst. It truncates
+// a long text and removes invalid UTF-8.
 func AppendAnswer(dst []byte, a Answer, limit int) ([]byte, error) {
 	a.Text = strings.ToValidUTF8(a.Text[:min(len(a.Text), MaxAnswerText)], "")
 	if len(a.Payload) > limit {
-		return dst, tooLarge(kindAnswer, len(a.Payload), limit) // before it is copied
+		return dst, tooLarge(kindAnswer, len(a.Payload), limit) // checked before copying
 	}
 	c := codec{writing: true, kind: kindAnswer, b: append(dst, magic, Version, byte(kindAnswer))}
 	c.answer(&a)
 	return c.finish(dst, limit)
 }
 
-// DecodeAnswer decodes the frame of an answer, of at most limit bytes. The payload is part
-// of frame.
+// DecodeAnswer decodes the frame of an answer, of at most limit bytes. The payload is a
+// slice of frame.
 func DecodeAnswer(frame []byte, limit int) (a Answer, err error) {
 	c, err := readCustom(frame, limit, kindAnswer)
 	if err != nil {
@@ -83,11 +83,11 @@ func DecodeAnswer(frame []byte, limit int) (a Answer, err error) {
 func AppendCancel(dst []byte, id uint64) []byte {
 	c := codec{writing: true, kind: kindCancel, b: append(dst, magic, Version, byte(kindCancel))}
 	c.cancel(&id)
-	return c.b // every id can be encoded
+	return c.b // any id can be encoded
 }
 
-// DecodeCancel decodes the frame that cancels a call. The error is ErrUnknownKind for any
-// other frame.
+// DecodeCancel decodes the frame that cancels a call. For any other kind of frame it
+// returns ErrUnknownKind.
 func DecodeCancel(frame []byte) (id uint64, err error) {
 	c, err := readCustom(frame, MaxEventBytes, kindCancel)
 	if err != nil {
@@ -97,12 +97,12 @@ func DecodeCancel(frame []byte) (id uint64, err error) {
 	return id, c.err
 }
 
-// IsCancel reports whether DecodeCancel is the function for a frame.
+// IsCancel reports whether a frame is of the kind that DecodeCancel reads.
 func IsCancel(frame []byte) bool {
 	return len(frame) > headerBytes && message.Kind(frame[2]) == kindCancel
 }
 
-// finish returns dst with the written frame, or dst and the error.
+// finish returns dst with the frame appended, or dst and the error.
 func (c *codec) finish(dst []byte, limit int) ([]byte, error) {
 	if n := len(c.b) - len(dst); c.err == nil && n > limit {
 		c.err = tooLarge(c.kind, n, limit)

@@ -14,22 +14,22 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// codec reads or writes one frame, field by field. Its methods take a pointer to the field,
-// from which they write or into which they read, so that one function describes a struct
-// for both. The first error stays in err, and later calls do nothing.
+// codec reads or writes one frame, field by field. Each method takes a pointer to a field
+// and either writes the field or reads into it, so one function describes a struct in both
+// directions. The first error is kept in err, and later calls do nothing.
 type codec struct {
 	writing bool
 	kind    message.Kind
 	b       []byte // the frame; writing appends to it
-	pos     int    // reading: of the next value
+	pos     int    // when reading: position of the next value
 	array   scope
 	err     error
 }
 
 // scope is an array that is being read or written.
 type scope struct {
-	fields int // written so far, or left to read
-	start  int // writing: position of the array's header
+	fields int // written so far, or still to be read
+	start  int // when writing: position of the array's header
 }
 
 // enter begins a struct or list. The caller passes the result to leave.
@@ -78,7 +78,7 @@ func (c *codec) next(want class) uint64 {
 	return n
 }
 
-// take reads n bytes. Scan has checked that they are there.
+// take reads n bytes. Scan has checked that the frame contains them.
 func (c *codec) take(n uint64) []byte {
 	if c.err != nil {
 		return nil
@@ -88,7 +88,7 @@ func (c *codec) take(n uint64) []byte {
 	return c.b[from:c.pos]
 }
 
-// fail sets the error, unless there is one.
+// fail sets the error unless one is already set.
 func (c *codec) fail(format string, args ...any) {
 	if c.err != nil {
 		return
@@ -123,8 +123,9 @@ func (c *codec) uint64(v *uint64) {
 	*v = c.next(unsigned)
 }
 
-// count codes a version, a revision, a round or an incarnation. The bound for reading is
-// narrower than for writing, so that the successor of a peer's number can be written.
+// count codes a version, a revision, a round or an incarnation. Writing allows larger
+// numbers than reading, so that a node can always write the successor of a number it has
+// read.
 func (c *codec) count(v *uint64) {
 	c.uint64(v)
 	if *v > 2*member.MaxCount || !c.writing && *v > member.MaxCount {
@@ -132,7 +133,7 @@ func (c *codec) count(v *uint64) {
 	}
 }
 
-// within codes an unsigned integer of a narrower type, from lo to hi.
+// within codes an unsigned integer of a narrower type and checks that it is from lo to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)
 	c.uint64(&n)
@@ -161,7 +162,7 @@ func (c *codec) int64(v *int64) {
 	*v = int64(n)
 }
 
-// duration codes nanoseconds, which must not be negative.
+// duration codes a duration, not negative, in nanoseconds.
 func (c *codec) duration(v *time.Duration) {
 	n := int64(*v)
 	c.int64(&n)
@@ -191,8 +192,8 @@ func (c *codec) text(v *string, limit int) {
 	}
 }
 
-// name codes a text that appears in logs and on terminals. As in a configuration, it must
-// not contain characters that forge a log line or control a terminal.
+// name codes a text that appears in logs and on terminals. It refuses characters that could
+// forge a log line or control a terminal, as a configuration does.
 func (c *codec) name(v *string, limit int) {
 	c.text(v, limit)
 	if !member.IsPrintable(*v) {
@@ -200,7 +201,8 @@ func (c *codec) name(v *string, limit int) {
 	}
 }
 
-// view codes a binary. It reads a part of the frame, nil if it is empty.
+// view codes a binary. When reading, it sets *v to a part of the frame, or leaves it nil if
+// the binary is empty.
 func (c *codec) view(v *[]byte) {
 	if c.writing {
 		c.array.fields++
@@ -227,8 +229,9 @@ func (c *codec) id(of string, v *[16]byte) {
 	copy(v[:], c.take(n))
 }
 
-// blob codes a binary of at most limit bytes. It reads a copy, nil if it is empty, of
-// exactly its size: bytes.Clone would allocate eight bytes for one.
+// blob codes a binary of at most limit bytes. When reading, it makes a copy of exactly its
+// size (bytes.Clone would allocate eight bytes for one), or leaves *v nil if the binary is
+// empty.
 func (c *codec) blob(v *[]byte, limit int) {
 	c.view(v)
 	if len(*v) > limit {
@@ -240,5 +243,5 @@ func (c *codec) blob(v *[]byte, limit int) {
 	}
 }
 
-// skipPadding reads the third element of a body, any binary.
+// skipPadding skips the third element of a body, which may be any binary.
 func (c *codec) skipPadding() { c.take(c.next(blob)) }

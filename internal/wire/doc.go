@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire encodes messages and custom events as frames of bytes and decodes them. It
-// has no goroutine, clock or I/O. No frame can make it panic, recurse, or allocate more
+// uses no goroutines, clock or I/O. No frame can make it panic, recurse, or allocate more
 // than a small multiple of the frame's length.
 //
 // # Frame
 //
-// A transport carries a frame whole, with its length.
+// A transport delivers each frame whole.
 //
 //	byte 0   0xAE
 //	byte 1   Version, 2
@@ -15,13 +15,14 @@
 //
 // # Body
 //
-// The value consists of arrays, integers, booleans, strings (UTF-8), binaries and, in
-// events only, one map of strings. A struct that may grow is an array of its fields in the
-// order of their declaration: the body, its header, the event, a state, an accepted value,
-// a roster entry, a record, a condition, a change. A struct that will never grow (address,
-// identity, number, claim, stamp, proposal ID) is flat in the array that holds it. Names of
-// members, clusters and events, and keys of records, are printable (member.IsPrintable),
-// because they appear in logs and on terminals.
+// The value consists of arrays, integers, booleans, strings (UTF-8), binaries and, only in
+// events, one map of strings. A struct that may grow is encoded as an array of its fields
+// in the order of their declaration: the body, its header, the event, a state, an accepted
+// value, a roster entry, a record, a condition, a change. A struct that will never grow
+// (address, identity, number, claim, stamp, proposal ID) is part of the array that contains
+// it, without an array of its own. Names of members, clusters and events, and keys of
+// records, are printable (member.IsPrintable), because they appear in logs and on
+// terminals.
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,
@@ -34,15 +35,15 @@
 // # Change
 //
 // Within one Version, fields are only appended to these arrays: a reader skips unknown
-// elements, and a missing one is an error. Any other change of the bytes, and any other
-// change of the files in testdata/golden, needs a new Version.
+// elements and refuses a frame in which one is missing. Any other change to the bytes or to
+// the files in testdata/golden needs a new Version.
 //
 // # Order of checks
 //
-// A frame is checked for its length, its header and its structure (Scan), and only then for
-// types and ranges. One function describes a struct for both directions, so that encoding
-// and decoding agree. The MessagePack readers are this package's own: libraries fill in
-// missing elements, truncate 300 to 44 for a uint8, and trust lengths.
+// Decoding first checks the length, the header and the structure of a frame (Scan), and
+// only then types and ranges. One function describes a struct for both directions, so that
+// encoding and decoding agree. The package has its own MessagePack readers: libraries fill
+// in missing elements, truncate 300 to 44 for a uint8, and trust lengths.
 //
 // The package may change until version 1 of the module.
 package wire

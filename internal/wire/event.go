@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// DefaultEventBytes is the usual limit of the frame of a custom event.
+	// DefaultEventBytes is the default limit for the frame of a custom event.
 	DefaultEventBytes = 1 << 20
 	// MaxEventBytes is the highest limit that a caller should pass.
 	MaxEventBytes = 16 << 20
 	// MaxEventName bounds the name of an event, in bytes.
 	MaxEventName = 128
-	// MaxMetadata bounds the entries of Metadata.
+	// MaxMetadata bounds the number of entries of Metadata.
 	MaxMetadata = 16
 	// MaxMetadataKey bounds a key of Metadata, in bytes.
 	MaxMetadataKey = 128
@@ -34,11 +34,11 @@ type Event struct {
 	Call     Call              // zero if the sender does not wait for the outcome
 }
 
-// EncodeEvent returns the frame of an event, which DecodeEvent accepts. A frame of more
-// than limit bytes is ErrTooLarge. Use a Draft for an event that is sent.
+// EncodeEvent returns the frame of an event, which DecodeEvent accepts. If the frame would
+// exceed limit bytes, it returns ErrTooLarge. Senders use a Draft instead.
 func EncodeEvent(e Event, limit int) ([]byte, error) {
 	if len(e.Payload) > limit {
-		return nil, tooLarge(kindEvent, len(e.Payload), limit) // before it is copied
+		return nil, tooLarge(kindEvent, len(e.Payload), limit) // checked before copying
 	}
 	var d Draft
 	b, err := d.Begin(e.Name)
@@ -55,8 +55,8 @@ func EncodeEvent(e Event, limit int) ([]byte, error) {
 	}
 }
 
-// DecodeEvent decodes the frame of an event, of at most limit bytes. The payload is part of
-// frame and is not checked: call Scan before decoding it as MessagePack.
+// DecodeEvent decodes the frame of an event, of at most limit bytes. The payload is a slice
+// of frame and is not checked: call Scan before decoding it as MessagePack.
 func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	kind := kindEvent
 	if len(frame) > headerBytes && message.Kind(frame[2]) == kindCall {
@@ -77,11 +77,11 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	return e, nil
 }
 
-// noMetadata is the encoding of no entries by writeMetadata.
+// noMetadata is the encoding of empty metadata by writeMetadata.
 const noMetadata = "\xde\x00\x00"
 
-// plainEvent decodes the frame of an event that a Draft has written without metadata, as
-// most are. It returns false for all others, which may still be valid.
+// plainEvent decodes an event that a Draft has written without metadata, which is the
+// common case. It returns false for every other frame, valid or not.
 func plainEvent(frame []byte) (e Event, ok bool) {
 	const before, after = "\xae" + string(rune(Version)) + "\xff\xdc\x00\x03", noMetadata
 	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
@@ -104,7 +104,7 @@ func plainEvent(frame []byte) (e Event, ok bool) {
 	return e, true
 }
 
-// event reads an event. A Draft writes them.
+// event reads an event. Only a Draft writes events.
 func (c *codec) event(e *Event) {
 	outer := c.enter()
 	if c.name(&e.Name, MaxEventName); e.Name == "" {

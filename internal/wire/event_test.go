@@ -38,7 +38,7 @@ func TestAnswerRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAnswersAreCutAndBounded checks answers of any text and size.
+// TestAnswersAreCutAndBounded checks answers with arbitrary texts and of any size.
 func TestAnswersAreCutAndBounded(t *testing.T) {
 	long := wire.Answer{Text: strings.Repeat("é", wire.MaxAnswerText) + "\xff"}
 	got, err := wire.DecodeAnswer(encodeAnswer(t, long), wire.DefaultEventBytes)
@@ -87,7 +87,8 @@ func TestDrawnEventsRoundTrip(t *testing.T) {
 	})
 }
 
-// TestEqualEventsHaveEqualBytes checks that the order of a map does not matter.
+// TestEqualEventsHaveEqualBytes checks that the encoding does not depend on the order of a
+// map.
 func TestEqualEventsHaveEqualBytes(t *testing.T) {
 	want := encodeEvent(t, events()[2])
 	for range 20 {

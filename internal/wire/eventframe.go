@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Draft builds the frame of an event, into which the payload is encoded directly. The zero
-// Draft is ready to use. A Draft can be reused and keeps its memory: the frame is valid
-// until the next Begin.
+// Draft builds the frame of an event, encoding the payload directly into it. The zero Draft
+// is ready to use. A Draft can be reused and keeps its memory; a frame is valid until the
+// next Begin.
 type Draft struct {
 	frame   []byte
 	head    int // position of the payload's head
@@ -32,7 +32,7 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: an event with the name %q, which has characters that are not "+
 			"printable", ErrMalformed, name)
 	}
-	// The payload is likely to be about as long as the last one.
+	// Assume that the payload is about as long as the last one.
 	width := blobHeadBytes(d.end - d.payload)
 	b := append(d.frame[:0], magic, Version, byte(kindEvent), 0xdc, 0, 3)
 	b = append(appendLength(b, text, len(name)), name...)
@@ -42,8 +42,8 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 	return append(b, room[:width]...), nil
 }
 
-// End completes the frame. b is the slice from Begin with the payload appended. A frame of
-// more than limit bytes is ErrTooLarge.
+// End completes the frame. b is the slice from Begin with the payload appended. If the
+// frame would exceed limit bytes, End returns ErrTooLarge.
 func (d *Draft) End(b []byte, metadata map[string]string, limit int) error {
 	n := len(b) - d.payload
 	if n > limit {
@@ -82,10 +82,10 @@ func (d *Draft) Frame() []byte { return d.frame }
 // Payload returns the payload of the event, a part of the frame.
 func (d *Draft) Payload() []byte { return d.frame[d.payload:d.end:d.end] }
 
-// Cap returns how many bytes of memory the Draft keeps.
+// Cap returns how many bytes of memory the Draft holds.
 func (d *Draft) Cap() int { return cap(d.frame) }
 
-// AppendCall appends the frame of the event with a call, of at most limit bytes, to dst.
+// AppendCall appends the event to dst as the frame of a call, of at most limit bytes.
 func (d *Draft) AppendCall(dst []byte, v Call, limit int) ([]byte, error) {
 	c := codec{writing: true, kind: kindCall, b: append(dst, d.frame...)}
 	at := len(dst)

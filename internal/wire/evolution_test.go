@@ -14,7 +14,7 @@ import (
 )
 
 // These tests take frames apart and reassemble them with an independent library, which also
-// shows that bodies are MessagePack.
+// shows that bodies are valid MessagePack.
 
 func parse(t *testing.T, frame []byte) []any {
 	t.Helper()
@@ -34,9 +34,8 @@ func build(t *testing.T, frame []byte, body any) []byte {
 	return append(bytes.Clone(frame[:3]), b...)
 }
 
-// structs calls f with each array of a frame that encodes a struct, and with a function
-// that replaces this array. Below the body, an array whose first element is an array is a
-// list.
+// structs calls f for each array of a frame that encodes a struct, with a function that
+// replaces the array. Below the body, an array is a list if its first element is an array.
 func structs(of []any, depth int, replace func([]any), f func(at []any, replace func([]any))) {
 	isList := false
 	if depth > 1 {

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// Version is the version of the format, in every frame.
+	// Version is the version of the format, which every frame contains.
 	Version = 2
 	// MaxFrameBytes bounds a system frame. Every message that Encode accepts fits: the
-	// largest is a vote with two states of member.MaxMembers with the longest names, and
-	// the most records.
+	// largest is a vote with two states of member.MaxMembers members with the longest names
+	// and the most records.
 	MaxFrameBytes = message.MaxBytes
-	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC sends no
-	// stateless reset, which reveals the restart of a peer, for a packet of 42 bytes or
-	// less.
+	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. QUIC answers a
+	// packet of 42 bytes or less with no stateless reset, and it is the reset that reveals
+	// a peer's restart.
 	MinKeepAliveBytes = 64
 )
 
 const (
 	magic       = 0xae
 	headerBytes = 3
-	// kindEvent is the kind of a custom event in the frame header.
+	// kindEvent marks a custom event in the frame header.
 	kindEvent message.Kind = 0xff
 )
 
@@ -34,10 +34,10 @@ var (
 	ErrMalformed = errors.New("wire: malformed frame")
 	// ErrVersion means that a frame has an unknown Version.
 	ErrVersion = errors.New("wire: unknown format version")
-	// ErrUnknownKind means that the kind of a frame, or of a value to encode, is unknown or
-	// not the expected one.
+	// ErrUnknownKind means that a frame, or a value to encode, has an unknown or unexpected
+	// kind.
 	ErrUnknownKind = errors.New("wire: unknown kind of frame")
-	// ErrTooLarge means that a frame exceeds its limit, or would.
+	// ErrTooLarge means that a frame exceeds its limit, or would exceed it.
 	ErrTooLarge = errors.New("wire: frame too large")
 )
 
@@ -60,7 +60,7 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 	c.leave(body)
 	if n := len(c.b) - len(dst); n < MinKeepAliveBytes && isKeepAlive(c.kind) {
 		var zeros [MinKeepAliveBytes]byte
-		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // without its head of two bytes
+		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // length without the head of two bytes
 		c.view(&padding)
 	}
 	c.leave(outer)
@@ -70,7 +70,7 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 	return c.b, nil
 }
 
-// Decode decodes the frame of a message and does not keep frame. An error wraps one of the
+// Decode decodes the frame of a message and does not retain frame. Its errors wrap the
 // errors of this package.
 func Decode(frame []byte) (message.Message, error) {
 	var m message.Message
@@ -115,7 +115,7 @@ func checkHeader(frame []byte, limit int) (message.Kind, error) {
 	return message.Kind(frame[2]), nil
 }
 
-// scanBody is Scan for the body of a frame.
+// scanBody applies Scan to the body of a frame.
 func scanBody(kind message.Kind, frame []byte) error {
 	end, err := skip(frame, headerBytes)
 	if err == nil && end != len(frame) {
@@ -151,8 +151,8 @@ func kindName(k message.Kind) string {
 	}
 }
 
-// writeBody appends the event itself. A body of another type than those of package message
-// is an error, whatever its Kind.
+// writeBody appends the event itself. It fails unless the type of the body is one of
+// package message, whatever its Kind.
 func (c *codec) writeBody(body message.Body) {
 	switch b := body.(type) {
 	case message.Greet:
@@ -201,8 +201,8 @@ func (c *codec) writeBody(body message.Body) {
 	}
 }
 
-// readBody reads the event of a kind. A table of functions would cost an allocation: the
-// codec would escape.
+// readBody reads an event of the given kind. A table of functions would cost an allocation,
+// because the codec would escape.
 func (c *codec) readBody(kind message.Kind) message.Body {
 	switch kind {
 	case message.KindGreet:

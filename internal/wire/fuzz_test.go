@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 )
 
-// maxSeed keeps attacks of megabytes out of the corpora.
+// maxSeed keeps attacks of several megabytes out of the corpora.
 const maxSeed = 4096
 
 func FuzzDecode(f *testing.F) {
@@ -84,7 +84,7 @@ func checkCheap(t *testing.T, frame []byte, decode func()) {
 	limit := uint64(cheapFactor*len(frame) + cheapBytes)
 	got := allocatedOnce(decode)
 	if got > limit {
-		got = allocated(decode) // the runtime may have counted in
+		got = allocated(decode) // the first count may include allocations of the runtime
 	}
 	if got > limit {
 		t.Fatalf("%d bytes allocated for a frame of %d, want at most %d", got, len(frame), limit)
@@ -94,8 +94,8 @@ func checkCheap(t *testing.T, frame []byte, decode func()) {
 	}
 }
 
-// FuzzScan compares Scan with an independent reader. What Scan accepts is one whole value;
-// what it refuses is not, or is of a documented exception.
+// FuzzScan compares Scan with an independent reader: Scan must accept only a single
+// complete value, and refuse one only for a documented reason.
 func FuzzScan(f *testing.F) {
 	for _, frame := range golden(f) {
 		f.Add(frame[3:])

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden; takes a new format version")
 
-// Names of the golden files of frames that are not messages.
+// Names of the golden files that hold no message.
 const (
 	goldenEvent  = "Event"
 	goldenCall   = "Call"
@@ -29,7 +29,7 @@ const (
 	goldenCancel = "Cancel"
 )
 
-// checkGolden compares a frame with its file of 32 bytes a line.
+// checkGolden compares a frame with its file, which has 32 bytes a line.
 func checkGolden(t *testing.T, name string, frame []byte) {
 	t.Helper()
 	var text strings.Builder
@@ -119,7 +119,7 @@ func TestGoldenDecodes(t *testing.T) {
 func TestEveryTruncatedPrefixIsMalformed(t *testing.T) {
 	for name, frame := range golden(t) {
 		for n := range frame {
-			// Clipped, so that a read past the end panics.
+			// bytes.Clone leaves little spare capacity, so a read past the end panics.
 			got, err := decodeAny(name, bytes.Clone(frame[:n]))
 			if !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("%s cut to %d of %d bytes: got %+v, %v, want ErrMalformed",
@@ -142,7 +142,8 @@ func TestEveryFlippedByteIsHarmless(t *testing.T) {
 	}
 }
 
-// checkSound checks for a known error, or a value that survives encoding and decoding.
+// checkSound checks that decoding returned a known error, or a value that survives another
+// round trip.
 func checkSound(t *testing.T, frame []byte, got any, err error) {
 	t.Helper()
 	if err != nil {

@@ -66,8 +66,8 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeRefusesCheaply checks that the same bodies are refused in a frame, almost
-// without allocation.
+// TestDecodeRefusesCheaply checks that Decode refuses the same bodies in a frame and
+// allocates little.
 func TestDecodeRefusesCheaply(t *testing.T) {
 	for _, a := range attacks() {
 		frame := append([]byte{0xae, wire.Version, 0}, a.body...)
@@ -90,14 +90,15 @@ func TestDecodeRefusesCheaply(t *testing.T) {
 	}
 }
 
-// Decoding a frame may allocate this many times its length, and an error with its text.
+// Decoding a frame may allocate cheapFactor times its length, plus cheapBytes for an error
+// and its text.
 const (
 	cheapFactor = 4
 	cheapBytes  = 4096
 )
 
-// allocated returns how many bytes f allocates: the least of several runs, because the
-// allocations of the runtime count too.
+// allocated returns how many bytes f allocates. It takes the minimum of several runs,
+// because the runtime's own allocations are counted too.
 func allocated(f func()) uint64 {
 	least := ^uint64(0)
 	for range 5 {
@@ -179,9 +180,9 @@ func vote() message.Message {
 	panic("no vote is typical")
 }
 
-// leastRecords returns the body of a vote with two tables of the most records, each of the
-// fewest bytes for a value of the given size. The duplicate of the last key is found only
-// after all were read.
+// leastRecords returns the body of a vote with two tables of the maximum number of records,
+// each as short as possible for a value of the given size. Only the last key is a
+// duplicate, so all records are read before the fault is found.
 func leastRecords(t *testing.T, value int) []any {
 	t.Helper()
 	body := parse(t, encode(t, vote()))
@@ -215,7 +216,8 @@ func TestDepthOf8IsAccepted(t *testing.T) {
 	}
 }
 
-// TestScanBoundsTheNumberOfValues checks that elements, keys and containers all count.
+// TestScanBoundsTheNumberOfValues checks that elements, keys and containers are all
+// counted.
 func TestScanBoundsTheNumberOfValues(t *testing.T) {
 	list := func(n int, of ...byte) []byte {
 		head := binary.BigEndian.AppendUint32([]byte{0xdd}, uint32(n))
@@ -258,8 +260,8 @@ func TestScanDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestKeepAliveAllocations bounds the hot path of the simulator: encoding into a large
-// enough buffer allocates nothing, and decoding the body and three hosts.
+// TestKeepAliveAllocations checks the hot path of the simulator: encoding into a large
+// enough buffer allocates nothing, and decoding allocates only the body and three hosts.
 func TestKeepAliveAllocations(t *testing.T) {
 	m := keepAlive()
 	buf := make([]byte, 0, 512)
@@ -326,7 +328,8 @@ func TestEncodeRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-// checkRefused checks for ErrMalformed with a text, or for no error if the text is empty.
+// checkRefused checks that err is ErrMalformed and contains want, or that it is nil if want
+// is empty.
 func checkRefused(t *testing.T, name string, got any, err error, want string) {
 	t.Helper()
 	switch {
@@ -357,7 +360,7 @@ type rangeCase struct {
 	kind  message.Kind
 	value any
 	path  []int
-	want  string // part of the error; "" for none
+	want  string // part of the error; "" if none is expected
 }
 
 func plainRanges() []rangeCase {

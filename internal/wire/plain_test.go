@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPlainEvents holds the fast path for events without metadata: it reads what a Draft
+// TestPlainEvents checks that the fast path for events without metadata reads what a Draft
 // of this version writes, and no frame of another version.
 func TestPlainEvents(t *testing.T) {
 	frame, err := EncodeEvent(Event{Name: "a.b", Payload: []byte("x")}, DefaultEventBytes)

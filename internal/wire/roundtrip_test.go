@@ -45,8 +45,8 @@ func TestLargestMessageFitsIntoAFrame(t *testing.T) {
 	}
 }
 
-// TestRecordsTakeNoMoreThanTheirBytes checks Records.Bytes, by which a table is kept
-// within its limit.
+// TestRecordsTakeNoMoreThanTheirBytes checks Records.Bytes, which keeps a table within its
+// limit.
 func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
 	none := len(encode(t, envelope(message.ClusterAlignment{})))
 	check := func(t rapid.TB, name string, r member.Records) {
@@ -77,7 +77,7 @@ func TestKeepAlivesArePadded(t *testing.T) {
 	}
 	host := member.Address{Host: "a", Port: 1}
 	for _, m := range zero() {
-		// Every length of padding, from none to the most.
+		// Try every length of padding, from zero to the maximum.
 		for n := range 80 {
 			m.To = host
 			m.To.Host = string(bytes.Repeat([]byte("b"), n+1))
@@ -125,7 +125,7 @@ func TestDecodeKeepsNothingOfTheFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Payload = bytes.Clone(got.Payload) // a part of the frame, as DecodeEvent documents
+	got.Payload = bytes.Clone(got.Payload) // a slice of the frame, as DecodeEvent documents
 	clear(frame)
 	if diff := cmp.Diff(events()[0], got); diff != "" {
 		t.Errorf("event after its frame was cleared (-want +got):\n%s", diff)
@@ -151,8 +151,8 @@ func TestDrawnMessagesRoundTrip(t *testing.T) {
 	})
 }
 
-// TestAddressesAreThoseThatParse checks that the addresses that can be encoded are those
-// that ParseAddress accepts.
+// TestAddressesAreThoseThatParse checks that exactly the addresses that ParseAddress
+// accepts can be encoded.
 func TestAddressesAreThoseThatParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := member.Address{
@@ -261,7 +261,7 @@ func drawKeys(t *rapid.T) []string {
 	return slices.Sorted(maps.Keys(drawn))
 }
 
-// drawValue draws a value; an empty one is nil, as Decode returns it.
+// drawValue draws a value. An empty one is nil, as Decode returns it.
 func drawValue(t *rapid.T) []byte {
 	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "value")
 	if len(b) == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// The typical message of each kind is the one whose bytes are in testdata/golden. Its
-// fields are not zero, except where zero has a meaning of its own.
+// The typical message of each kind is the one encoded in testdata/golden. Its fields are
+// nonzero unless zero has a meaning of its own.
 
 func address(n int) member.Address {
 	return member.Address{Host: fmt.Sprintf("node-%03d.example", n), Port: 7000}
@@ -67,7 +67,8 @@ func roster(size int) member.Roster {
 	return r
 }
 
-// records returns a record with an owner, a revoked one, and one without owner and value.
+// records returns a record with an owner, a revoked one, and one without an owner and a
+// value.
 func records() member.Records {
 	token := member.Token{Version: 6, Revision: 41}
 	return table(
@@ -81,7 +82,7 @@ func records() member.Records {
 	)
 }
 
-// table returns a table of records in the order of their keys.
+// table returns a table of the records, sorted by key.
 func table(list ...member.Record) member.Records {
 	r, err := member.NewRecords(list)
 	if err != nil {
@@ -255,7 +256,8 @@ func largestMember(n int) member.Member {
 	}
 }
 
-// fewest returns the table that takes the most bytes: a full one of the fewest records.
+// fewest returns the table with the longest encoding: it is full and has as few records as
+// possible.
 func fewest() member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
@@ -269,7 +271,7 @@ func fewest() member.Records {
 	}
 }
 
-// most returns a full table of the most records.
+// most returns a full table with as many records as possible.
 func most() member.Records {
 	r := make([]member.Record, member.MaxRecords)
 	for n := range r {
@@ -313,8 +315,8 @@ func largestUpdate() message.RecordUpdate {
 	return u
 }
 
-// largest returns the longest message of each kind that holds a state, and messages of the
-// other kinds with every number at its limit.
+// largest returns a message of each kind: those that hold a state are as long as possible,
+// and the others have every number at its limit.
 func largest() []message.Message {
 	const count = member.MaxCount
 	var (

@@ -12,21 +12,21 @@ const (
 	MaxDepth = 8
 	// MaxValues bounds the values of one body, including arrays, maps and keys. A value of
 	// one byte may be decoded into an element of any size, and the library doubles an array
-	// while it grows: a body of 1 MiB took 320 MiB as a list of structs of 160 bytes. With
+	// as it grows: a body of 1 MiB took 320 MiB as a list of structs of 160 bytes. With
 	// elements of up to 256 bytes, MaxValues of them take at most 64 MiB. An event of
-	// DefaultEventBytes with eight bytes for each value has no more.
+	// DefaultEventBytes whose values take eight bytes each stays within the bound.
 	MaxValues = DefaultEventBytes / 8
 )
 
-// class is the type of a MessagePack value, without its width.
+// class is the type of a MessagePack value, regardless of its width.
 type class uint8
 
 const (
 	invalid class = iota
 	null
 	boolean
-	unsigned // an integer of at least zero
-	negative // an integer below zero
+	unsigned // a non-negative integer
+	negative // a negative integer
 	float
 	text
 	blob
@@ -40,8 +40,8 @@ var classNames = [...]string{
 	"a string", "a binary", "an array", "a map", "an extension",
 }
 
-// forms has the class of a value by its first byte, 0xc0 to 0xdf, and the width: the number
-// of bytes after the first one that hold the value or the length.
+// forms lists, for the first bytes 0xc0 to 0xdf, the class of the value and its width: the
+// number of bytes after the first one that hold the value or the length.
 var forms = [32]struct {
 	class class
 	width uint8
@@ -58,9 +58,9 @@ var forms = [32]struct {
 	{dictionary, 2}, {dictionary, 4},
 }
 
-// head reads the first bytes of the value at pos. It returns its class, its value or length,
-// and the position after these bytes. A truncated value is invalid. A negative integer is
-// returned as the uint64 of its int64.
+// head reads the first bytes of the value at pos. It returns its class, its value or
+// length, and the position after these bytes. A truncated value has class invalid. A
+// negative integer is returned as its int64 converted to uint64.
 func head(b []byte, pos int) (c class, n uint64, end int) {
 	if pos >= len(b) {
 		return invalid, 0, pos
@@ -108,9 +108,9 @@ func head(b []byte, pos int) (c class, n uint64, end int) {
 
 // Scan checks that b is exactly one MessagePack value, at most MaxDepth deep, with at most
 // MaxValues values, no extension types except timestamps, and every length within b. Bytes
-// from the network must pass Scan before any package decodes them: decoders allocate what a
-// length promises and recurse as deep as the bytes nest. Scan neither recurses nor
-// allocates. An error wraps ErrMalformed, or ErrTooLarge if there are too many values.
+// from the network must pass Scan before any package decodes them: decoders allocate
+// whatever a length declares and recurse as deep as the values nest. Scan neither recurses
+// nor allocates. An error wraps ErrMalformed, or ErrTooLarge if there are too many values.
 func Scan(b []byte) error {
 	end, err := skip(b, 0)
 	if err != nil {
@@ -136,7 +136,7 @@ func skip(b []byte, pos int) (int, error) {
 				"send many small ones as a []byte", ErrTooLarge, pos, MaxValues)
 		}
 		c, n, end := head(b, pos)
-		size := uint64(0) // least number of bytes that must follow
+		size := uint64(0) // the minimum number of bytes that must follow
 		switch c {
 		case invalid:
 			return 0, refuse(b, pos, c)
@@ -180,9 +180,9 @@ func skip(b []byte, pos int) (int, error) {
 	}
 }
 
-// timestampEnd returns the position after the timestamp at pos, 0 if there is none. It is
-// the one extension that every library supports (type -1, of 4, 8 or 12 bytes), so that an
-// event can contain a time.Time.
+// timestampEnd returns the position after the timestamp at pos, or 0 if there is none. The
+// timestamp (type -1, of 4, 8 or 12 bytes) is the one extension that every library
+// supports, so an event can contain a time.Time.
 func timestampEnd(b []byte, pos int) int {
 	for _, form := range [...]struct {
 		head string

@@ -23,7 +23,7 @@ func (c *codec) header(m *message.Message) {
 	c.leave(outer)
 }
 
-// address codes an address that is zero or that member.ParseAddress accepts.
+// address codes an address, which is zero or one that member.ParseAddress accepts.
 func (c *codec) address(a *member.Address) {
 	c.text(&a.Host, member.MaxHostBytes)
 	within(c, &a.Port, 0, 1<<16-1)
@@ -103,7 +103,7 @@ func (c *codec) state(s *member.State) {
 	c.leave(outer)
 }
 
-// records codes a table, which must be sorted and within its limits.
+// records codes a table, which must be sorted and within the limits of a table.
 func (c *codec) records(r *member.Records) {
 	var all []member.Record
 	if c.writing {
@@ -115,7 +115,7 @@ func (c *codec) records(r *member.Records) {
 	}
 }
 
-// recordList is a list of records, sorted by key and within the limits of a table.
+// recordList codes a list of records, sorted by key and within the limits of a table.
 func (c *codec) recordList(r *[]member.Record) {
 	list(c, "a table", r, member.MaxRecords, minRecordBytes, c.record)
 	n := 0
@@ -149,8 +149,8 @@ func (c *codec) key(v *string) {
 	}
 }
 
-// The least encoded bytes of an element of each list. They bound what a declared length
-// allocates by what the frame can hold.
+// The minimum encoded length of an element of each list. With it, list refuses a declared
+// length that the frame cannot hold before allocating memory for it.
 const (
 	minEntryBytes     = 24
 	minRecordBytes    = 32
@@ -159,8 +159,8 @@ const (
 	minDroppedBytes   = 5
 )
 
-// list codes up to most elements, each one value of at least size bytes. An empty list is
-// read as nil.
+// list codes up to most elements, each of which is one value of at least size bytes.
+// Reading an empty list yields nil.
 func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)) {
 	outer := c.enter()
 	n := len(*v)

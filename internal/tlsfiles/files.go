@@ -24,24 +24,24 @@ const (
 	MaxChainBytes = 15 << 10
 )
 
-// Files are the paths of three files in PEM. Their faults are named after the fields
-// TLSCA, TLSCert and TLSKey of cluster.Config.
+// Files holds the paths of three PEM files. An error in one of them names the field TLSCA,
+// TLSCert or TLSKey of cluster.Config.
 type Files struct {
-	CA   string // the authorities of the cluster
-	Cert string // the certificate of this node, then the authorities between
+	CA   string // certificate authorities of the cluster
+	Cert string // certificate of this node, followed by the intermediates
 	Key  string // its private key
 }
 
 // Identity is the member that the certificate must be for.
 type Identity struct {
 	Cluster string
-	Self    member.Address // zero if it is not known; then it is not checked
+	Self    member.Address // not checked if zero
 }
 
 // Used reports whether any path is set.
 func (f Files) Used() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 
-// Check reads the files and returns everything that is wrong with them at the time now.
+// Check reads the files and returns every fault in them as of now.
 func (f Files) Check(id Identity, now time.Time) []error {
 	var faults fielderr.List
 	for _, part := range f.parts() {
@@ -70,7 +70,7 @@ func (f Files) ReadKey() ([]byte, error) {
 // part is one of the files.
 type part struct {
 	field, path string
-	private     bool // only the owner may be able to read it
+	private     bool // only the owner may have permission to read it
 }
 
 func (f Files) parts() [3]part {
@@ -79,7 +79,7 @@ func (f Files) parts() [3]part {
 	}
 }
 
-// contents has the texts of the files, in the order of Files.parts.
+// contents holds the texts of the files, in the order of Files.parts.
 type contents [3][]byte
 
 func (c contents) digest() [sha256.Size]byte {
@@ -106,8 +106,8 @@ type credentials struct {
 	until time.Time // when the certificate, or an authority above it, expires
 }
 
-// parseFiles makes credentials from the files. A certificate that no peer would accept is a
-// fault.
+// parseFiles makes credentials from the files. It reports a fault if peers would refuse the
+// certificate.
 func (f Files) parseFiles(c contents, id Identity, now time.Time) (
 	made credentials, faults fielderr.List,
 ) {

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// FuzzReadSecret reads any file: the secret is a prefix of the file, and only line ends
-// follow it.
+// FuzzReadSecret reads arbitrary files and checks that the secret is a prefix of the file,
+// followed only by line ends.
 func FuzzReadSecret(f *testing.F) {
 	sound := []byte("DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg=")
 	f.Add([]byte(nil), uint16(0o600))

@@ -13,9 +13,9 @@ import (
 
 const blockStart = "-----BEGIN "
 
-// parseBlocks returns all PEM blocks of a file. pem.Decode skips blocks that it cannot
-// read, so the last authorities of a truncated or indented file would be missing without an
-// error.
+// parseBlocks returns all PEM blocks of a file. It is stricter than pem.Decode, which skips
+// blocks that it cannot read and so would drop the last authorities of a truncated or
+// indented file without an error.
 func parseBlocks(text []byte) (all []*pem.Block, err error) {
 	begun := 0
 	for line := range bytes.Lines(text) {
@@ -62,7 +62,7 @@ func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
 	}
 }
 
-// checkKey returns an error unless a file has a private key that is not encrypted.
+// checkKey returns an error unless a file contains an unencrypted private key.
 func checkKey(text []byte) error {
 	blocks, err := parseBlocks(text)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// isPrivate reports whether only the user of this process, or a group that root chose, can
-// read a file.
+// isPrivate reports whether a file can be read only by the user of this process, or by a
+// group if the file belongs to root.
 func isPrivate(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && isPrivateMode(info.Mode().Perm(), int(stat.Uid), os.Geteuid())
 }
 
-// isPrivateMode applies PostgreSQL's rule for its keys: a file of root may be readable by a
-// group, because container platforms mount secrets like that.
+// isPrivateMode applies the rule of PostgreSQL for its keys: a group may read a file that
+// belongs to root, because container platforms mount secrets that way.
 func isPrivateMode(mode fs.FileMode, owner, user int) bool {
 	if owner == 0 && user != 0 {
 		return mode&0o037 == 0

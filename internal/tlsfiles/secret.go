@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// maxSecretBytes bounds the file of a secret. A larger one is a mistake.
+// maxSecretBytes bounds the file of a secret. A larger file is a mistake.
 const maxSecretBytes = 4 << 10
 
 // ReadSecret reads the secret of a cluster, as cluster.ReadSecret documents.
@@ -37,9 +37,10 @@ func ReadSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// ReadPrivate reads a file of at most 4 KiB, without the line ends at its end. It is an
-// error if others than the owner may read the file. A file of root may be readable by its
-// group too if this process is not root's: container platforms mount secrets like that.
+// ReadPrivate reads a file of at most 4 KiB and removes trailing line ends. It fails if
+// users other than the owner may read the file. A file that belongs to root may also be
+// readable by its group if this process does not run as root: container platforms mount
+// secrets that way.
 func ReadPrivate(path string) ([]byte, error) {
 	text, err := readRegular(path, maxSecretBytes, true)
 	return bytes.TrimRight(text, "\r\n"), err
@@ -58,10 +59,10 @@ func howToMake(path string) string {
 		"os.WriteFile(%[1]q, cluster.NewSecret(), 0o600)", path)
 }
 
-// readRegular reads a file of at most limit bytes. If it is private, only its owner may be
-// able to read it.
+// readRegular reads a regular file of at most limit bytes. If private is true, only the
+// owner may have permission to read it.
 func readRegular(path string, limit int64, private bool) ([]byte, error) {
-	// Check before opening: opening a pipe blocks until it has a writer.
+	// Check first: opening a pipe blocks until it has a writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is not a regular file", path)
 	}
@@ -83,7 +84,7 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, limit))
 }
 
-// adviseOpen adds advice to the error for a file that this process may not open.
+// adviseOpen adds advice to the error if this process lacks permission to open a file.
 func adviseOpen(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: make the user of this process its owner, with mode 0600 and access "+

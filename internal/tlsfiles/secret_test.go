@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestReadSecretTakesLineEndsAway checks that all line ends at the end are removed and
-// nothing else, and that other files are refused.
+// TestReadSecretTakesLineEndsAway checks that ReadSecret removes all trailing line ends and
+// nothing else, and refuses invalid files.
 func TestReadSecretTakesLineEndsAway(t *testing.T) {
 	long := string(NewSecret())
 	key := make([]byte, maxSecretBytes/4*3)
@@ -23,7 +23,7 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		mode       os.FileMode
-		want       string // "" for an error
+		want       string // "" if an error is expected
 		fault      string
 	}{
 		{"as it is", long, 0o600, long, ""},
@@ -60,8 +60,7 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 	}
 }
 
-// TestReadSecretUnread checks the advice for a file that is missing, not readable or not
-// set.
+// TestReadSecretUnread checks the advice for a file that is missing, unreadable or not set.
 func TestReadSecretUnread(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	_, missing := ReadSecret(path)

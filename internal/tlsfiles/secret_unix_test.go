@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestReadSecretDoesNotWaitForAPipe reads a pipe without a writer.
+// TestReadSecretDoesNotWaitForAPipe checks that a pipe without a writer is refused.
 func TestReadSecretDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

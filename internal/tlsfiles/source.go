@@ -14,12 +14,12 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// ReadInterval is the least time between two reads of the files, however many handshakes
-// there are.
+// ReadInterval is the least time between two reads of the files, regardless of how many
+// handshakes there are.
 const ReadInterval = time.Second
 
-// expiryPart is the divisor of a certificate's lifetime for the time before its expiry in
-// which to warn: by the last tenth an automatic renewal should have replaced it.
+// expiryPart sets when to warn: in the last tenth of a certificate's lifetime. An automatic
+// renewal should have replaced it before that.
 const expiryPart = 10
 
 // Event is what a Source reports.
@@ -27,22 +27,22 @@ type Event int
 
 // The events.
 const (
-	Changed  Event = iota // new files are in use from the next handshake on
-	Unusable              // the files have faults; the previous certificate stays in use
+	Changed  Event = iota // new files are in use, starting with the next handshake
+	Unusable              // the new files have faults; the previous certificate stays in use
 	Expiring              // the certificate, or an authority above it, expires soon
 	Expired               // it has expired: peers refuse it
 )
 
-// Report is an Event, its error if it is Unusable, and when the certificate in use, or an
-// authority above it, expires.
+// Report is an Event. Err is set if it is Unusable. Until is when the certificate in use,
+// or an authority above it, expires.
 type Report struct {
 	Event Event
 	Err   error
 	Until time.Time
 }
 
-// Source has the certificate of a node and the authorities of its cluster, from files that
-// may be replaced at run time. It reads the files only when a handshake needs the
+// Source provides the certificate of a node and the authorities of its cluster, from files
+// that may be replaced at run time. It reads the files only when a handshake needs the
 // certificate, so a new one ends no connection.
 type Source struct {
 	files  Files
@@ -58,8 +58,9 @@ type Source struct {
 	warned   string            // the last warning; empty after a read without faults
 }
 
-// Open reads the files. The Source calls report when they change or expire, and once for
-// each new fault. The calls come one after the other, and must not use the Source.
+// Open reads the files. The Source calls report when they change, when the certificate
+// expires, and once for each new fault. The calls are sequential, and report must not use
+// the Source.
 func Open(files Files, id Identity, now func() time.Time, report func(Report)) (*Source, error) {
 	s := &Source{files: files, id: id, now: now, report: report, lastRead: now()}
 	texts, faults := files.readFiles()
@@ -77,14 +78,14 @@ func Open(files Files, id Identity, now func() time.Time, report func(Report)) (
 
 // Current returns the credentials for the next handshake.
 func (s *Source) Current() quicnet.Credentials {
-	if s.mu.TryLock() { // otherwise another handshake is reading: use the current ones
+	if s.mu.TryLock() { // if another handshake is reading the files, use the current credentials
 		defer s.mu.Unlock()
 		s.readAgain()
 	}
 	return s.current.Load().Credentials
 }
 
-// Expires returns until when peers accept the certificate.
+// Expires returns the time until which peers accept the certificate.
 func (s *Source) Expires() time.Time {
 	s.Current()
 	return s.current.Load().until
@@ -101,8 +102,8 @@ func (s *Source) readAgain() {
 	warning := fmt.Sprint(faults)
 	if len(faults) == 0 {
 		faults = s.useFiles(texts, now)
-		// Errors of crypto/x509 contain the time, so they differ from read to read. The
-		// digest identifies the files of the last warning instead.
+		// The errors of crypto/x509 contain the time, so each read returns different texts.
+		// The digest of the files identifies the warning instead.
 		warning = fmt.Sprintf("%x", texts.digest())
 	}
 	current := s.current.Load()
@@ -124,8 +125,8 @@ func (s *Source) readAgain() {
 	s.warned = warning
 }
 
-// useFiles makes files that have changed the current ones. Files with faults are parsed again at
-// each read: a certificate may become valid later.
+// useFiles switches to the files if they have changed. Files with faults are parsed again
+// at each read, because a certificate may become valid later.
 func (s *Source) useFiles(texts contents, now time.Time) fielderr.List {
 	digest := texts.digest()
 	if digest == s.used {

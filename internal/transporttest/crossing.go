@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// rounds is how often two nodes dial each other simultaneously.
+// rounds is how many times two nodes dial each other.
 const rounds = 24
 
 func testCrossing(t *testing.T, w World) {
@@ -27,7 +27,7 @@ func testCrossing(t *testing.T, w World) {
 	mustCross(t, w, duplicates)
 }
 
-// mustCross fails a test in which too few connections crossed.
+// mustCross fails the test unless connections crossed.
 func mustCross(t *testing.T, w World, duplicates uint64) {
 	t.Helper()
 	if duplicates == 0 && w.Delay() > 0 {
@@ -56,8 +56,8 @@ func meet(w World, a, b *node, round int) {
 	}
 }
 
-// settle waits until two nodes have received count system frames each, and checks that one
-// connection is left: the right one if two crossed. It returns how many crossed.
+// settle waits until each of two nodes has received count system frames, and checks that
+// one connection is left: the right one if two crossed. It returns how many crossed.
 func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 	t.Helper()
 	eventually(t, 5*time.Second, "a has its frames", a.hasReceived(transport.System, count))
@@ -129,7 +129,7 @@ func testCrossingUnderLoad(t *testing.T, w World) {
 	mustCross(t, w, duplicates)
 }
 
-// talk sends numbered frames of all kinds; meet has sent the first system frame.
+// talk sends numbered frames of all kinds; meet has already sent the first system frame.
 func talk(from, to *node, frames int) error {
 	for i := range frames {
 		frame := []byte(fmt.Sprint(i))

@@ -16,7 +16,7 @@ import (
 
 func testDatagrams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
-	for _, to := range []int{1, 2, 3} { // the node itself, not connected, not started
+	for _, to := range []int{1, 2, 3} { // the node itself, a node without a connection, an address without a node
 		if err := a.SendDatagram(addr(to), []byte("lost")); err != nil {
 			t.Errorf("SendDatagram without a connection: %v", err)
 		}
@@ -62,8 +62,8 @@ func testDatagrams(t *testing.T, w World) {
 	}
 }
 
-// testDatagramFlood sends more datagrams than the connection takes, several and one to a
-// packet. They must not delay other traffic.
+// testDatagramFlood sends more datagrams than the connection can carry, both several in a
+// packet and one per packet. They must not delay other traffic.
 func testDatagramFlood(t *testing.T, w World) {
 	for _, length := range []int{20, 380, 580, mesh.MaxDatagramBytes} {
 		a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -109,7 +109,7 @@ func testDatagramFlood(t *testing.T, w World) {
 	}
 }
 
-// testDatagramsSlow has a handler that does not return.
+// testDatagramsSlow uses a handler that does not return.
 func testDatagramsSlow(t *testing.T, w World) {
 	const count = 2000
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -143,8 +143,8 @@ func testDatagramsSlow(t *testing.T, w World) {
 	})
 }
 
-// testBeforeAdmission dials twice and sends everything it can before its greet. The first
-// greet is refused, the second one is not.
+// testBeforeAdmission dials twice and sends everything a dialer can send before its greet.
+// The first greet is refused, the second one is accepted.
 func testBeforeAdmission(t *testing.T, w World) {
 	s := defaults(addr(1))
 	s.refuses = errors.New("not today")
@@ -158,7 +158,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 				t.Fatalf("OpenStream: %v", err)
 			}
 			mustWrite(t, s, append(frame([]byte("head")), "data"...))
-			go func() { _, _ = s.Write(make([]byte, 64<<20)) }() // until the connection ends
+			go func() { _, _ = s.Write(make([]byte, 64<<20)) }() // blocks until the connection ends
 		}
 		if _, err := r.OpenStream(); !errors.Is(err, transport.ErrTooManyStreams) {
 			t.Errorf("OpenStream before the greet: got %v, want ErrTooManyStreams", err)
@@ -193,7 +193,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 	if err := admitted.greet(addr(9), addr(1), 2); err != nil {
 		t.Fatalf("greet: %v", err)
 	}
-	// Now that the peer is known, what waited is delivered as the peer's.
+	// The peer is now known, and everything that waited is delivered in its name.
 	in := a.accepted(transport.MaxStreams - 1)
 	if in.head != "head" || in.from.Address != addr(9) {
 		t.Errorf("stream %q from %v", in.head, in.from)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transporttest is the suite that every transport.Network passes below a mesh.Mesh.
-// Each test runs in its own testing/synctest bubble, so that seconds there take no time.
-// PacketNet is the network of packets for QUIC in such a bubble.
+// Package transporttest is a test suite for a transport.Network below a mesh.Mesh, which
+// every implementation must pass. Each test runs in its own testing/synctest bubble, where
+// waiting takes no real time. PacketNet simulates a network of packets for QUIC in such a
+// bubble.
 package transporttest

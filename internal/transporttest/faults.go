@@ -36,7 +36,7 @@ func testRedial(t *testing.T, w World) {
 	b := join(t, w, addr(2))
 	eventually(t, 3*interval, "connected after its start", b.hasReceived(transport.System, 1))
 
-	// After a connection that lasted, earlier failures do not count.
+	// A connection that lasted resets the pause after failures.
 	time.Sleep(2 * time.Second)
 	closeAll(t, b)
 	b = join(t, w, addr(2))
@@ -44,7 +44,7 @@ func testRedial(t *testing.T, w World) {
 	eventually(t, interval/5, "connected immediately", b.hasReceived(transport.System, 1))
 }
 
-// testLatePeer dials a node a moment before it starts.
+// testLatePeer dials a node shortly before it starts.
 func testLatePeer(t *testing.T, w World) {
 	for i, late := range []time.Duration{
 		5 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
@@ -63,7 +63,7 @@ func testLatePeer(t *testing.T, w World) {
 	}
 }
 
-// beat sends numbered frames for a while, one each interval, and returns the next number.
+// beat sends one numbered frame each interval for a while, and returns the next number.
 func beat(from, to *node, next int, during time.Duration) int {
 	for end := time.Now().Add(during); time.Now().Before(end); next++ {
 		from.Notify(to.address(), []byte(fmt.Sprint(next)))
@@ -110,8 +110,8 @@ func testCut(t *testing.T, w World) {
 	}
 }
 
-// newest returns the number of the last frame that a node received. All must be in order,
-// without duplicates.
+// newest returns the number of the last frame that a node received. It fails the test
+// unless all frames arrived in order, without duplicates.
 func newest(t *testing.T, n *node) int {
 	t.Helper()
 	last := -1
@@ -146,7 +146,7 @@ func testStuckPeer(t *testing.T, w World) {
 	eventually(t, 2*time.Second, "the peer reads again", b.hasReceived(transport.System, got+1))
 }
 
-// raw is an end of a connection on which a test writes bytes.
+// raw is one end of a connection, on which a test writes bytes directly.
 type raw struct {
 	transport.Conn
 	t *testing.T
@@ -175,7 +175,7 @@ func (r raw) write(k transport.Kind, b []byte) {
 	}
 }
 
-// greet greets as the node at an address and reads the answer.
+// greet sends the greet of the node at from and reads the answer.
 func (r raw) greet(from, to member.Address, id uint64) error {
 	r.t.Helper()
 	greet := defaults(from).greet
@@ -191,7 +191,7 @@ func (r raw) greet(from, to member.Address, id uint64) error {
 	return err
 }
 
-// closed reads until the peer closes the connection, and returns its code.
+// closed reads until the peer closes the connection, and returns the peer's code.
 func (r raw) closed() (transport.Code, error) {
 	for b := make([]byte, 4096); ; {
 		_, err := r.Stream(transport.System).Read(b)
@@ -234,7 +234,7 @@ func testGarbage(t *testing.T, w World) {
 	}
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
-	known := uint64(0) // before its greet the dialer is unknown
+	known := uint64(0) // a dialer is unknown before its greet
 	for i, test := range tests {
 		r := dialRaw(t, stranger, addr(1))
 		if test.greeted {
@@ -267,7 +267,7 @@ func testGarbage(t *testing.T, w World) {
 	connect(t, join(t, w, addr(2)), a)
 }
 
-// maxPeers is the limit for a cluster of the size in defaults.
+// maxPeers is the limit for a cluster of the size that defaults sets.
 const maxPeers = 4*3 + 32
 
 func testMuteDialers(t *testing.T, w World) {
@@ -278,7 +278,7 @@ func testMuteDialers(t *testing.T, w World) {
 	for range maxPeers {
 		mute = append(mute, dialRaw(t, stranger, addr(1)))
 	}
-	time.Sleep(100 * time.Millisecond) // until all of them are accepted
+	time.Sleep(100 * time.Millisecond) // until all connections are accepted
 	if code, err := dialRaw(t, stranger, addr(1)).closed(); code != transport.CodeBusy || err != nil {
 		t.Errorf("one more dialer: closed by %v, %v; want %v", code, err, transport.CodeBusy)
 	}

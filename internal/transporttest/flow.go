@@ -20,7 +20,7 @@ func testCloseFreesAddress(t *testing.T, w World) {
 	if err := a.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	// The world fails the test if the address is in use.
+	// Listen fails the test if the address is still in use.
 	b := join(t, w, addr(1))
 	connect(t, join(t, w, addr(2)), b)
 }
@@ -41,14 +41,14 @@ func testOrder(t *testing.T, w World) {
 			t.Fatalf("Answer %d: %v", i, err)
 		}
 		if i%50 == 49 {
-			// Do not exceed what the queues hold.
+			// Let the queues drain before they are full.
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	for k := range transport.Kinds {
 		skip := 0
 		if k == transport.System {
-			skip = 1 // the frame of connect
+			skip = 1 // the frame sent by connect
 		}
 		eventually(t, time.Minute, k.String()+" frames arrived", b.hasReceived(k, frames+skip))
 		if got := b.received(k)[skip:]; !slices.Equal(got, want) {
@@ -70,7 +70,7 @@ func testKindsApart(t *testing.T, w World) {
 			t.Errorf("heartbeat %d took %v beside custom frames that wait", i, took)
 		}
 	}
-	// These are more answers than the window of a stream holds.
+	// Send more answers than the flow-control window of a stream holds.
 	for i := range 100 {
 		if err := a.answer(addr(2), make([]byte, 10_000)); err != nil {
 			t.Fatalf("Answer %d beside custom frames that wait: %v", i, err)
@@ -79,7 +79,7 @@ func testKindsApart(t *testing.T, w World) {
 	eventually(t, 5*time.Second, "answers arrived", b.hasReceived(transport.Answer, 100))
 }
 
-// fill sends custom frames until Send blocks, and returns how many were taken.
+// fill sends custom frames until Send blocks, and returns how many it sent.
 func fill(t *testing.T, from, to *node) (frames int) {
 	t.Helper()
 	payload := strings.Repeat("x", 10_000)
@@ -161,7 +161,7 @@ func testTooLarge(t *testing.T, w World) {
 		t.Errorf("the largest system frame has %d bytes", got)
 	}
 
-	// A sender with a larger limit exceeds that of the receiver.
+	// A sender whose limit is larger than the receiver's sends frames that are too long.
 	if err := b.Send(context.Background(), addr(1), make([]byte, 5001)); err != nil {
 		t.Fatalf("Send: %v", err)
 	}
@@ -181,7 +181,7 @@ func testNotifyNeverBlocks(t *testing.T, w World) {
 	start := time.Now()
 	const frames = 1000
 	for i := range frames {
-		for peer := 2; peer < 5; peer++ { // present, cut off, absent
+		for peer := 2; peer < 5; peer++ { // connected, cut off, not running
 			a.Notify(addr(peer), []byte(fmt.Sprint(i)))
 		}
 	}

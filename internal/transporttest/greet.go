@@ -87,7 +87,8 @@ func testMismatches(t *testing.T, w World) {
 	}
 }
 
-// refusedFor reports whether a node has reported a peer that differs in a field.
+// refusedFor returns a condition: the node has refused a peer because the named field
+// differs.
 func refusedFor(n *node, field string) func() bool {
 	return func() bool {
 		for _, err := range n.reported(mesh.ReportRefused) {
@@ -168,8 +169,8 @@ func testSeedsDiffer(t *testing.T, w World) {
 	}
 }
 
-// testLeavingIsNoRefusal dials a node that is being closed, which closes the connection
-// with CodeClosed.
+// testLeavingIsNoRefusal dials a node that is shutting down, which must close the
+// connection with CodeClosed.
 func testLeavingIsNoRefusal(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	b := join(t, w, addr(2))

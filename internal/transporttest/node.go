@@ -21,7 +21,7 @@ type settings struct {
 	greet   message.Message
 	custom  int // transport.Config.CustomBytes
 	refuses error
-	needs   func(peer member.Address) bool // nil if every peer is needed
+	needs   func(peer member.Address) bool // nil means that every peer is needed
 }
 
 func defaults(at member.Address) settings {
@@ -52,7 +52,7 @@ func (s *settings) edit(change func(*message.Greet)) {
 	s.greet.Body = body
 }
 
-// node is a Mesh and a handler that records its calls.
+// node is a Mesh with a handler that records its calls.
 type node struct {
 	*mesh.Mesh
 	settings
@@ -69,11 +69,11 @@ type node struct {
 
 	streams   []*incoming
 	datagrams []string
-	slow      bool          // the handler blocks datagrams
-	quit      chan struct{} // ends the handlers of streams
+	slow      bool          // kinds whose handler blocks
+	quit      chan struct{} // closed to end the handlers of streams
 }
 
-// incoming is a stream that the handler got. The handler returns when gone is closed.
+// incoming is a stream passed to the handler, which returns when gone is closed.
 type incoming struct {
 	mesh.BulkStream
 	from member.Identity
@@ -177,7 +177,7 @@ func (n *node) Datagram(_ member.Identity, frame []byte) {
 	n.datagrams = append(n.datagrams, string(frame))
 }
 
-// setSlow makes the handler of datagrams block or continue.
+// setSlow makes the handler of datagrams block or lets it continue.
 func (n *node) setSlow(slow bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -185,7 +185,7 @@ func (n *node) setSlow(slow bool) {
 	n.changed.Broadcast()
 }
 
-// accepted returns the i-th stream that the handler got.
+// accepted returns the i-th stream passed to the handler.
 func (n *node) accepted(i int) *incoming {
 	n.t.Helper()
 	eventually(n.t, time.Second, "the stream is accepted", func() bool {
@@ -212,7 +212,7 @@ func (n *node) report(r mesh.Report) {
 	n.reports = append(n.reports, r)
 }
 
-// stop makes the handler of a kind block, and resume makes it continue.
+// stop makes the handler of a kind block; resume lets it continue.
 func (n *node) stop(k transport.Kind) { n.setStopped(k, true) }
 
 func (n *node) resume(k transport.Kind) { n.setStopped(k, false) }
@@ -224,7 +224,7 @@ func (n *node) setStopped(k transport.Kind, stopped bool) {
 	n.changed.Broadcast()
 }
 
-// received returns the frames of a kind that the handler has got so far.
+// received returns the frames of a kind that the handler has received so far.
 func (n *node) received(k transport.Kind) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -237,7 +237,7 @@ func (n *node) receivedBy(k transport.Kind) []member.Identity {
 	return slices.Clone(n.from[k])
 }
 
-// lostPeers lists the peers of connections that ended with a loss.
+// lostPeers returns the peers for which the handler got a call of Lost.
 func (n *node) lostPeers() []member.Identity {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -280,7 +280,7 @@ func (n *node) answer(to member.Address, frame []byte) error {
 	return n.SendKind(n.t.Context(), transport.Answer, to, frame, false)
 }
 
-// connect makes a connection between two nodes, dialed by the first one.
+// connect connects two nodes; the first one dials.
 func connect(t *testing.T, from, to *node) {
 	t.Helper()
 	got := len(to.received(transport.System))
@@ -288,8 +288,8 @@ func connect(t *testing.T, from, to *node) {
 	eventually(t, 5*time.Second, "connected", to.hasReceived(transport.System, got+1))
 }
 
-// encoded is the encoding of a greet in this package. The suite is about bytes, not their
-// meaning.
+// encoded is the encoding of a greet in this package. The suite does not depend on the real
+// encoding.
 type encoded struct {
 	From  member.Identity
 	To    member.Address

@@ -17,7 +17,7 @@ import (
 )
 
 // PacketNet is a simulated network of packets, for QUIC in a testing/synctest bubble. It
-// loses no packets except by Cut and SetPath. Hosts are IPv4 addresses.
+// loses packets only after Cut or SetPath. Hosts are IPv4 addresses.
 type PacketNet struct {
 	delay time.Duration
 
@@ -25,25 +25,25 @@ type PacketNet struct {
 	rand    *rand.Rand
 	cut     map[way]bool
 	paths   map[way]Path
-	sockets map[string][]*socket // open at an address; the last one gets the packets
+	sockets map[string][]*socket // open sockets of an address; the last one gets the packets
 }
 
-// way is a direction between two addresses.
+// way is the direction from one address to another.
 type way struct{ from, to string }
 
-// Path has the faults of the packets from one address to another. The zero Path has none.
+// Path describes the faults on the way from one address to another. The zero Path has none.
 type Path struct {
-	// Delay is the additional delay of each packet, and Jitter the upper bound of a random one,
-	// by which packets overtake each other.
+	// Delay is an additional delay of each packet. Jitter bounds a further, random delay,
+	// by which packets can overtake each other.
 	Delay, Jitter time.Duration
-	// Loss and Twice are the fractions of packets that are lost and that arrive twice, from 0
-	// to 1.
+	// Loss and Twice are the fractions of packets, from 0 to 1, that are lost or arrive
+	// twice.
 	Loss, Twice float64
 	// LimitBytes is the largest packet that passes; 0 means no limit.
 	LimitBytes int
 }
 
-// NewPacketNet makes a network with a delay for every packet.
+// NewPacketNet returns a network that delays every packet.
 func NewPacketNet(delay time.Duration) *PacketNet {
 	return &PacketNet{
 		delay:   delay,
@@ -54,8 +54,8 @@ func NewPacketNet(delay time.Duration) *PacketNet {
 	}
 }
 
-// Open opens a socket at host:port. If several are open there, the last one gets all
-// packets, as when another machine takes over an address.
+// Open opens a socket at host:port. If several sockets are open there, the last one gets
+// all packets, as when another machine takes over an address.
 func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at.IP = at.IP.To4()
 	link := &simnet.SimulatedLink{Latency: p.delay, UploadPacket: p}
 	s := &socket{SimConn: simnet.NewBlockingSimConn(at, link), link: link, net: p}
-	link.Start() // first, because packets may arrive immediately
+	link.Start() // start before the socket is listed: packets may arrive immediately
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sockets[at.String()] = append(p.sockets[at.String()], s)
@@ -90,7 +90,7 @@ func (p *PacketNet) SetPath(from, to member.Address, path Path) {
 	p.paths[way{from.String(), to.String()}] = path
 }
 
-// Kill closes the socket at an address, as when a process is killed: it sends nothing more.
+// Kill closes the socket at an address as if its process was killed: it sends nothing more.
 func (p *PacketNet) Kill(at member.Address) {
 	if s := p.socketAt(at.String()); s != nil {
 		_ = s.Close() // always returns nil
@@ -106,7 +106,7 @@ func (p *PacketNet) socketAt(at string) *socket {
 	return nil
 }
 
-// SendPacket implements simnet.Router. A lost packet is not an error.
+// SendPacket implements simnet.Router. It returns no error for a lost packet.
 func (p *PacketNet) SendPacket(packet simnet.Packet) error {
 	deliver := func() {
 		if s := p.socketAt(packet.To.String()); s != nil {
@@ -145,11 +145,11 @@ func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 	return copies
 }
 
-// AddNode implements simnet.Router; Open adds the nodes.
+// AddNode implements simnet.Router. It does nothing, because Open adds the nodes.
 func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
-// Socket is embedded by sockets that inject faults into another one. QUIC warns about
-// sockets without buffers.
+// Socket can be embedded by a socket that wraps another one to inject faults. Its methods
+// keep QUIC from warning about sockets without buffers.
 type Socket struct{ net.PacketConn }
 
 // SetReadBuffer does nothing.
@@ -158,7 +158,7 @@ func (Socket) SetReadBuffer(int) error { return nil }
 // SetWriteBuffer does nothing.
 func (Socket) SetWriteBuffer(int) error { return nil }
 
-// socket is one end. The goroutines of its link end with it.
+// socket is one end of a link. Closing it stops the goroutines of the link.
 type socket struct {
 	*simnet.SimConn
 	link *simnet.SimulatedLink

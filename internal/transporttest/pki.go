@@ -25,12 +25,12 @@ type Authority struct {
 	t      testing.TB
 	key    *ecdsa.PrivateKey
 	issuer *x509.Certificate
-	// Path is its certificate as a PEM file, valid until Ends.
+	// Path names a PEM file with its certificate, which is valid until Ends.
 	Path string
 	Ends time.Time
 }
 
-// NewAuthority makes an authority that is valid for ten years.
+// NewAuthority returns an authority whose certificate is valid for ten years.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	now := time.Now()
@@ -81,16 +81,16 @@ func (a *Authority) create(template *x509.Certificate, key *ecdsa.PrivateKey) []
 	return der
 }
 
-// Pool returns a pool with only the authority.
+// Pool returns a pool that contains only the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.issuer)
 	return pool
 }
 
-// Issue makes a certificate for a host, an IP address, a URI or a DNS name, that is valid
-// for an hour and for both sides of a handshake. edit, if not nil, changes it before it is
-// signed.
+// Issue issues a certificate for a host, an IP address, a URI or a DNS name. It is valid
+// for an hour and for both sides of a handshake. If edit is not nil, it changes the
+// certificate before it is signed.
 func (a *Authority) Issue(name string, edit func(*x509.Certificate)) *tls.Certificate {
 	a.t.Helper()
 	now := time.Now()

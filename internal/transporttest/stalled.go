@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// testFramesStandStill starts frames and does not complete them. Between two frames a peer
-// may be silent without limit.
+// testFramesStandStill starts frames and does not complete them. It also checks that a peer
+// may be silent for any time between two frames.
 func testFramesStandStill(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
@@ -74,9 +74,9 @@ func testFramesStandStill(t *testing.T, w World) {
 	}
 }
 
-// testStrangersShareRoom starts large frames, as peers that are neither members nor seeds,
-// and does not complete them. Few are read at a time, and neither the frames of a member
-// nor small ones wait for them.
+// testStrangersShareRoom connects peers that are neither members nor seeds, and starts a
+// large frame on each connection without completing it. Only a few are read at a time, and
+// neither the frames of a member nor small frames wait for them.
 func testStrangersShareRoom(t *testing.T, w World) {
 	const length, room = 1 << 20, 4 // frames
 	s := defaults(addr(1))
@@ -124,7 +124,7 @@ func testStrangersShareRoom(t *testing.T, w World) {
 	if took := time.Since(start); took > 500*time.Millisecond {
 		t.Errorf("other frames took %v beside the stalled ones", took)
 	}
-	// Each frame returns its room when it times out.
+	// Each frame releases its room when it times out.
 	eventually(t, 3*mesh.FrameTimeout+time.Second, "all frames have timed out", func() bool {
 		return a.Stats().Dropped[mesh.DropStalled.String()] == 3*room
 	})

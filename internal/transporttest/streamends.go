@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// mustCut fails unless both ends of a stream get the end of their connection as an error.
-// Bytes written before may still be read, but not as the end of the stream.
+// mustCut fails unless Read and Write at both ends of a stream return ErrStreamCut. Bytes
+// written earlier may still be read, but Read must not return io.EOF.
 func mustCut(t *testing.T, ends ...mesh.BulkStream) {
 	t.Helper()
 	for i, s := range ends {
@@ -35,7 +35,7 @@ func testStreamsCut(t *testing.T, w World) {
 	mustWrite(t, theirs, []byte("some"))
 	w.Cut(addr(1), addr(2))
 	w.Cut(addr(2), addr(1))
-	// Another connection replaces the silent one.
+	// A new connection replaces the silent one.
 	for range 10 {
 		a.Notify(addr(2), make([]byte, 100))
 		b.Notify(addr(1), make([]byte, 100))
@@ -135,8 +135,8 @@ func testHeads(t *testing.T, w World) {
 	}
 }
 
-// testBadHeads opens streams with malformed heads. Each is reset, with a reported reason,
-// and nothing else is.
+// testBadHeads opens streams with malformed heads. Each stream is reset and its reason is
+// reported; nothing else is affected.
 func testBadHeads(t *testing.T, w World) {
 	b := join(t, w, addr(2))
 	r := dialRaw(t, listenRaw(t, w, addr(9)), addr(2))
@@ -197,7 +197,7 @@ func testBadHeads(t *testing.T, w World) {
 	checkStreamsWork(t, r, b)
 }
 
-// checkStreamsWork sends on all other streams of a connection.
+// checkStreamsWork sends on the remaining streams of a connection.
 func checkStreamsWork(t *testing.T, r raw, b *node) {
 	t.Helper()
 	if !b.peer(addr(9)).Connected {

@@ -62,8 +62,8 @@ func noise(length int, seed byte) []byte {
 	return b
 }
 
-// testStreamsCarry opens a stream in each direction simultaneously, each with an echo at
-// its other end.
+// testStreamsCarry opens a stream in each direction at the same time; the accepting node
+// echoes it.
 func testStreamsCarry(t *testing.T, w World) {
 	const length = 10 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -191,7 +191,7 @@ func testStreamHandlerReturns(t *testing.T, w World) {
 	}
 }
 
-// testUnreadStreams fills all streams in both directions, without a reader.
+// testUnreadStreams fills all streams in both directions while nothing reads them.
 func testUnreadStreams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
 	connect(t, a, b)
@@ -234,8 +234,8 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 }
 
-// testEventsAndStreams sends events and bulk data at the highest rate. Both must arrive,
-// and so must heartbeats.
+// testEventsAndStreams sends events and bulk data as fast as possible. Both must arrive,
+// and heartbeats too.
 func testEventsAndStreams(t *testing.T, w World) {
 	const length = 4 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -291,7 +291,8 @@ func testTooManyStreams(t *testing.T, w World) {
 		t.Errorf("%d streams were opened", transport.MaxStreams+1)
 	}
 	openBoth(t, b, a) // each side has its own limit
-	// A stream that this side closes counts until the handler at the other side has returned.
+	// A stream that this side closes still counts until the handler at the other side
+	// returns.
 	_ = streams[0].Close() // always returns nil
 	for _, err := range []error{
 		second(io.Copy(io.Discard, b.accepted(0))), second(b.accepted(0).Write(make([]byte, 1<<20))),
@@ -328,7 +329,7 @@ func testTooManyStreams(t *testing.T, w World) {
 }
 
 // testStreamsCrossing opens streams while two nodes dial each other. Short streams must
-// complete on the connection that is left.
+// complete on the connection that stays.
 func testStreamsCrossing(t *testing.T, w World) {
 	var duplicates uint64
 	for round := range rounds {
@@ -362,7 +363,7 @@ func ask(from, to *node) error {
 	defer s.Close()
 	sent := noise(100_000, 7)
 	go func() {
-		_, _ = s.Write(sent) // the echo shows the error
+		_, _ = s.Write(sent) // an error shows in the echo
 		_ = s.CloseWrite()
 	}()
 	got, err := io.ReadAll(s)

@@ -12,20 +12,21 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// World is a set of nodes that can reach each other, and the faults between them. It
-// belongs to one test, and is made in its bubble.
+// World is a network of nodes that can reach each other, in which a test can inject faults.
+// Each test makes its own World in its bubble.
 type World interface {
-	// Listen opens the network of the node at an address, or fails the test.
+	// Listen opens the network of the node at an address. If it cannot, it fails the test.
 	Listen(t testing.TB, at member.Address) transport.Network
-	// Cut stops everything from one node to another, without an error; Heal undoes it.
+	// Cut drops everything that one node sends to another, without an error; Heal undoes
+	// it.
 	Cut(from, to member.Address)
 	Heal(from, to member.Address)
-	// Kill ends a node like the end of its process; its address is free again.
+	// Kill stops a node as if its process had ended; its address is free again.
 	Kill(at member.Address)
-	// Delay is the time from one node to another. If it is not 0, nodes that dial each other
-	// simultaneously must cross.
+	// Delay is the one-way delay between two nodes. If it is not 0, connections of nodes
+	// that dial each other simultaneously must cross.
 	Delay() time.Duration
-	// Close ends the goroutines of the world.
+	// Close stops the goroutines of the world.
 	Close()
 }
 
@@ -35,7 +36,7 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				// This runs last, after the nodes are closed.
+				// Cleanups run in reverse order, so the nodes are closed first.
 				t.Cleanup(w.Close)
 				test.run(t, w)
 			})
@@ -48,7 +49,7 @@ func addr(i int) member.Address {
 	return member.Address{Host: fmt.Sprintf("10.0.0.%d", i), Port: 7000}
 }
 
-// eventually waits, in the time of the bubble, until a condition holds.
+// eventually waits until a condition holds. It measures time by the clock of the bubble.
 func eventually(t *testing.T, within time.Duration, what string, is func() bool) {
 	t.Helper()
 	start := time.Now()

@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// sharedFrameBytes bounds the large frames of all peers that are neither members nor
-// seeds, together, from the first byte of each until its handler has returned. A member or
-// a seed has room of its own for one frame of each kind, so other peers never delay it.
+// sharedFrameBytes bounds the total size of the large frames of all peers that are neither
+// members nor seeds. A frame counts from its first byte until its handler has returned.
+// Members and seeds have room of their own for one frame of each kind, so other peers never
+// delay them.
 const sharedFrameBytes = 4 << 20
 
-// budget is room for large frames. A frame gets its room before it is read; until then
-// its stream is not read, and its sender waits.
+// budget limits the memory of large frames. A frame reserves room before it is read; until
+// then its stream is not read, and its sender waits.
 type budget struct {
 	mu      sync.Mutex
 	free    int
@@ -23,7 +24,7 @@ type budget struct {
 // claim is a frame that waits for room.
 type claim struct {
 	bytes   int
-	granted chan struct{} // closed when it has the room
+	granted chan struct{} // closed when room is granted
 }
 
 // acquire waits for room. It returns false if done is closed first; otherwise the caller
@@ -46,7 +47,7 @@ func (b *budget) acquire(bytes int, done <-chan struct{}) bool {
 		return true // granted meanwhile
 	}
 	b.waiting = slices.Delete(b.waiting, i, i+1)
-	b.grant() // a smaller claim behind this one may fit
+	b.grant() // a smaller claim behind this one may fit now
 	return false
 }
 
@@ -57,8 +58,8 @@ func (b *budget) release(bytes int) {
 	b.grant()
 }
 
-// grant gives room to the claims that fit, in their order, so that small claims never
-// starve a large one. b.mu must be held.
+// grant gives room to the waiting claims in their order and stops at the first one that
+// does not fit, so that small claims never starve a large one. b.mu must be held.
 func (b *budget) grant() {
 	for len(b.waiting) > 0 && b.waiting[0].bytes <= b.free {
 		b.free -= b.waiting[0].bytes

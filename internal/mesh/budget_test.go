@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestBudgetIsGrantedInOrder checks that a small claim does not overtake a large one that
-// waits, unless the link of the large one ends.
+// TestBudgetIsGrantedInOrder checks that a small claim does not overtake a waiting large
+// one, unless the link of the large one ends.
 func TestBudgetIsGrantedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{free: 10}

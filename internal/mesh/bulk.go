@@ -17,8 +17,8 @@ import (
 const (
 	// MaxHeadBytes bounds the head of a bulk stream, which may be empty.
 	MaxHeadBytes = 4 << 10
-	// HeadTimeout bounds the time until the head of a bulk stream has arrived. After that
-	// the stream is reset.
+	// HeadTimeout bounds the time until the head of a bulk stream has arrived. A later
+	// stream is reset.
 	HeadTimeout = greetTimeout
 )
 
@@ -28,20 +28,20 @@ var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream did not ar
 // BulkStream is a stream of bytes in both directions with its own flow control: a reader
 // that stops delays the writer of this stream only. Its methods may be called concurrently
 // and return at the latest when the connection or the Mesh is closed. The errors are
-// ErrStreamClosed, ErrStreamReset and ErrStreamCut. Neither an error of one direction nor
-// its absence shows what the peer has read.
+// ErrStreamClosed, ErrStreamReset and ErrStreamCut. Whether or not a method returns an
+// error, the caller does not know what the peer has read.
 type BulkStream interface {
-	// Read returns io.EOF after everything was read that the peer wrote before it called
-	// CloseWrite, and in no other case.
+	// Read returns io.EOF only after everything was read that the peer wrote before it
+	// called CloseWrite.
 	io.Reader
 	// Write blocks while the peer does not read.
 	io.Writer
-	// CloseWrite ends the direction to the peer, which reads io.EOF after what was
-	// written. It waits for a pending Write.
+	// CloseWrite ends the direction to the peer: after everything written, the peer reads
+	// io.EOF. It waits for a pending Write.
 	CloseWrite() error
-	// Close ends both directions immediately: the peer's Read and Write fail. Bytes
-	// written before CloseWrite still arrive; without CloseWrite they may not. The node
-	// that opens a stream must call Close; later calls do nothing. It does not block.
+	// Close ends both directions immediately, without blocking: Read and Write of the peer
+	// fail. Bytes written before CloseWrite still arrive; without CloseWrite they may be
+	// lost. The node that opens a stream must call Close; later calls do nothing.
 	Close() error
 }
 
@@ -113,11 +113,11 @@ func (b *bulk) streamError(err error) error {
 	}
 }
 
-// OpenStream opens a bulk stream to a peer, whose handler gets the head first. It waits for
-// a connection like Send, at most SendTimeout in all. After an error the peer's handler may
-// still have been called, with a stream that is closed. The error wraps ErrTooManyStreams,
-// without a wait, while MaxStreams streams to the peer are open; ErrStreamCut; or an error
-// of Send.
+// OpenStream opens a bulk stream to a peer and sends the head, which the peer's handler
+// gets first. It waits for a connection like Send, for at most SendTimeout in total. After
+// an error the peer's handler may still have been called, with a closed stream. The error
+// wraps ErrTooManyStreams if MaxStreams streams to the peer are already open (OpenStream
+// then does not wait), ErrStreamCut, or an error of Send.
 func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error) {
 	if len(head) > MaxHeadBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -137,8 +137,8 @@ func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (
 	return b, nil
 }
 
-// openStream opens a stream on the present connection or the next one. It writes the head
-// at most once: the peer may act on it.
+// openStream opens a stream on the current connection or on the next one. It never writes
+// the head twice, because the peer may act on it.
 func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 	limited, cancel := context.WithTimeout(ctx, SendTimeout)
 	defer cancel()
@@ -200,7 +200,7 @@ func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
 	}
 }
 
-// openFailure returns why there is no stream. ctx is the caller's.
+// openFailure returns why no stream was opened. ctx is the context of the caller.
 func (p *peer) openFailure(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -223,7 +223,7 @@ func (l *link) acceptStreams() {
 }
 
 // serveStream passes a stream of the peer to the handler. The stream counts towards the
-// peer's MaxStreams until the handler returns, which bounds these goroutines.
+// peer's MaxStreams until the handler returns, which bounds the number of these goroutines.
 func (l *link) serveStream(raw transport.RawStream) {
 	defer raw.Release()
 	b := newBulk(l, raw)
@@ -242,19 +242,19 @@ func (l *link) serveStream(raw transport.RawStream) {
 		l.reportBadHead(err)
 		return
 	case err != nil:
-		return // the peer gave up the stream, or the connection has ended
+		return // the peer canceled the stream, or the connection has ended
 	}
 	l.peer.mesh.stats.streamsAccepted.Add(1)
 	l.peer.mesh.handler.Stream(l.who, head, b)
 }
 
-// reportBadHead reports a bulk stream that is reset because of its head. Its connection
-// stays: other streams and frames are not affected.
+// reportBadHead reports that a bulk stream is reset because of its head. The connection
+// stays, so other streams and frames are not affected.
 func (l *link) reportBadHead(err error) {
 	l.peer.mesh.reports.report(Report{ReportStreamRefused, l.peer.addr, err})
 }
 
-// readHead reads the head and no byte beyond it. The error is errGarbage if the head is
+// readHead reads the head and nothing beyond it. It returns errGarbage if the head is
 // missing, truncated or too long.
 func readHead(r io.Reader) ([]byte, error) {
 	var header [headerBytes]byte
@@ -290,7 +290,8 @@ func (l *link) removeStream() {
 }
 
 // awaitStreams waits until the streams of a link that is being left are closed, for at most
-// drainTimeout; the rest is cut. A node that shuts down does not wait.
+// drainTimeout; streams that are still open then are cut. A node that shuts down does not
+// wait.
 func (l *link) awaitStreams() {
 	p := l.peer
 	p.mu.Lock()

@@ -4,31 +4,32 @@ package mesh
 
 import "github.com/athena-go/athena/member"
 
-// Ends is what both nodes know about a connection between them. Each node uses it to
-// choose, without the other one, between two connections.
+// Ends is what both nodes know about a connection between them. From it, each node chooses
+// between two connections on its own, and both make the same choice.
 type Ends struct {
 	Dialer member.Address
-	// ID is a random number that the dialer gave to the connection.
+	// ID is a random number that the dialer has chosen for the connection.
 	ID uint64
-	// Lost is the ID of the last connection that the peer had dialed and the dialer has
-	// lost, 0 if there was none.
+	// Lost is the ID of the last connection that the peer dialed and the dialer has lost,
+	// or 0 if there was none.
 	Lost uint64
 }
 
-// Verdict decides between two connections of one pair of nodes.
+// Verdict is the choice between two connections of the same pair of nodes.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Refuse the next one: it is from an earlier run of the peer, or its dialer gave it
-	// up before it arrived.
+	// Refuse the next one: it is from an earlier run of the peer, or its dialer gave it up
+	// before it was accepted.
 	Refuse Verdict = iota
-	// Replace the present one immediately: its run is over, or its dialer lost it.
+	// Replace the current one immediately: it belongs to an earlier run, or its dialer lost
+	// it.
 	Replace
-	// Switch to the next one, which crossed the present one and stays. The present one is
+	// Switch to the next one, which crossed the current one and stays. The current one is
 	// drained.
 	Switch
-	// Keep the present one. The next one crossed it and is drained.
+	// Keep the current one. The next one crossed it and is drained.
 	Keep
 )
 
@@ -37,12 +38,12 @@ var verdictNames = [...]string{"refuse", "replace", "switch", "keep"}
 // String returns the name of the verdict.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Resolve decides between the connection that a node has to a peer and the next one, whose
-// greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's
-// greets. Of two connections that crossed, the one whose dialer has the smaller address
-// stays (protocol.md section 8). The order of the arguments does not change which one
-// stays, unless both have the same dialer: a node dials again only after it has lost the
-// earlier connection.
+// Resolve decides between the connection that a node has to a peer and the next one, on
+// which greets have just been exchanged. haveRun and nextRun are the incarnations in the
+// peer's greets. Of two connections that crossed, the one whose dialer has the smaller
+// address stays (protocol.md section 8). The order of the arguments does not change which
+// one stays, unless both have the same dialer: a node dials again only after it has lost
+// the earlier connection.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

@@ -4,8 +4,8 @@ package mesh
 
 import "testing"
 
-// TestSmallerDialerStays checks the sentence of protocol.md section 8: the connection
-// whose dialer has the smaller address stays.
+// TestSmallerDialerStays checks the rule of protocol.md section 8: the connection whose
+// dialer has the smaller address stays.
 func TestSmallerDialerStays(t *testing.T) {
 	byA, byB := Ends{Dialer: addrA, ID: 1}, Ends{Dialer: addrB, ID: 2}
 	if got := Resolve(byB, byA, 1, 1); got != Switch {
@@ -41,13 +41,13 @@ func TestResolve(t *testing.T) {
 }
 
 // TestBothEndsResolveAlike checks every pair of connections that two nodes can have dialed
-// in one run, in both orders in which a node may get them.
+// in one run, in each order in which a node may see them.
 func TestBothEndsResolveAlike(t *testing.T) {
 	for lostByA := range uint64(3) {
 		for lostByB := range uint64(3) {
 			byA, byB := Ends{addrA, 1, lostByA}, Ends{addrB, 2, lostByB}
 			if lostByA == 2 && lostByB == 1 {
-				continue // impossible: each would have lost the other before it was dialed
+				continue // impossible: each would have been dialed after the other was lost
 			}
 			aStays := stays(Resolve(byB, byA, 1, 1))
 			bStays := stays(Resolve(byA, byB, 1, 1))

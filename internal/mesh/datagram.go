@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// MaxDatagramBytes bounds a datagram.
+	// MaxDatagramBytes bounds the size of a datagram.
 	MaxDatagramBytes = transport.MaxPacketBytes - datagramHeaderBytes
 
 	datagramHeaderBytes = 2
-	// crowdBytes is more than half of the payload of a QUIC packet. If datagrams wait,
-	// each of our packets is padded to it, so that QUIC puts one of them into each of its
-	// own and always has room for system frames.
+	// crowdBytes is more than half of the payload of a QUIC packet. While datagrams are
+	// waiting, each of our packets is padded to this size. QUIC then puts only one of them
+	// into each of its own packets, which leaves room for system frames.
 	crowdBytes = 600
-	// maxOutgoing bounds the datagrams that wait to be sent on a connection, and
-	// maxIncoming the packets that wait for the handler.
+	// maxOutgoing bounds the number of datagrams that wait to be sent on a connection, and
+	// maxIncoming the number of packets that wait for the handler.
 	maxOutgoing = 128
 	maxIncoming = 128
 )
 
-// SendDatagram sends a frame of at most MaxDatagramBytes that may be lost or overtake
-// earlier ones; it arrives at most once. It never blocks: while the network is slow, or
-// without a connection, which it dials, frames are dropped and counted. The error is
-// ErrTooLarge or ErrClosed. The caller may reuse the frame.
+// SendDatagram sends a frame of at most MaxDatagramBytes, which arrives at most once: it
+// may be lost or overtake earlier ones. It never blocks: if the network is slow or there is
+// no connection, frames are dropped and counted. Without a connection it also dials one.
+// The error is ErrTooLarge or ErrClosed. The caller may reuse the frame.
 func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	if len(frame) == 0 || len(frame) > MaxDatagramBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -50,8 +50,8 @@ func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	return nil
 }
 
-// sendDatagram queues a datagram on the connection. Without one it drops the datagram and
-// dials for later ones.
+// sendDatagram queues a datagram on the connection. Without a connection it drops the
+// datagram and starts to dial.
 func (p *peer) sendDatagram(frame []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *peer) sendDatagram(frame []byte) {
 	}
 }
 
-// writeDatagrams sends the waiting datagrams. Those it has taken when the connection ends
-// are lost.
+// writeDatagrams sends the waiting datagrams. Datagrams that it has already taken from the
+// queue are lost if the connection ends.
 func (l *link) writeDatagrams() {
 	stats := &l.peer.mesh.stats
 	for {
@@ -96,8 +96,8 @@ func (l *link) nextPacket() batch {
 	return l.outgoing.take()
 }
 
-// readDatagrams receives packets. Another goroutine delivers them, so that packets beyond
-// what the handler can take are dropped and counted here.
+// readDatagrams receives packets. Another goroutine delivers them: if the handler is too
+// slow, packets are dropped and counted here.
 func (l *link) readDatagrams() {
 	stats := &l.peer.mesh.stats
 	incoming := make(chan []byte, maxIncoming)
@@ -130,10 +130,10 @@ func (l *link) deliverDatagrams(incoming <-chan []byte) {
 	}
 }
 
-// datagramQueue has the datagrams that wait to be sent, the oldest first.
+// datagramQueue holds the datagrams that wait to be sent, the oldest first.
 type datagramQueue struct{ frames [][]byte }
 
-// push adds a copy of a frame and returns how many of the oldest it dropped.
+// push adds a copy of a frame and returns how many of the oldest frames it dropped.
 func (q *datagramQueue) push(frame []byte) (dropped int) {
 	if len(q.frames) == maxOutgoing {
 		q.frames, dropped = q.frames[1:], 1
@@ -142,8 +142,8 @@ func (q *datagramQueue) push(frame []byte) (dropped int) {
 	return dropped
 }
 
-// take removes and returns the next packet: as many frames as fit, each after its length.
-// If more frames wait, the packet is padded with zeros to crowdBytes.
+// take removes and returns the next packet: as many frames as fit, each preceded by its
+// length. If more frames are waiting, it pads the packet with zeros to crowdBytes.
 func (q *datagramQueue) take() (b batch) {
 	for _, frame := range q.frames {
 		if len(b.bytes)+datagramHeaderBytes+len(frame) > transport.MaxPacketBytes {
@@ -162,8 +162,8 @@ func (q *datagramQueue) take() (b batch) {
 	return b
 }
 
-// cutPacket returns the first frame of a packet, nil if there is none, and the rest.
-// Padding starts with a length of zero. measurePacket must have accepted the packet.
+// cutPacket returns the first frame of a packet and the rest. The frame is nil if there is
+// none. A length of zero marks the padding. measurePacket must have accepted the packet.
 func cutPacket(packet []byte) (frame, rest []byte) {
 	if len(packet) < datagramHeaderBytes {
 		return nil, nil
@@ -176,8 +176,8 @@ func cutPacket(packet []byte) (frame, rest []byte) {
 	return packet[:length:length], packet[length:]
 }
 
-// measurePacket counts the frames of a packet and their bytes. The error is errGarbage if
-// a frame is truncated.
+// measurePacket counts the frames of a packet and their bytes. It returns errGarbage if a
+// frame is truncated.
 func measurePacket(packet []byte) (frames, bytes int, err error) {
 	for len(packet) >= datagramHeaderBytes {
 		length := int(binary.BigEndian.Uint16(packet))

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// frames returns the lengths of the frames in a packet, read as its receiver does.
+// frames returns the lengths of the frames in a packet, as its receiver reads them.
 func frames(t *testing.T, packet []byte) (lengths []int) {
 	t.Helper()
 	count, payload, err := measurePacket(packet)
@@ -41,7 +41,7 @@ func TestDatagramsArePacked(t *testing.T) {
 		{[]int{480, 478, 1}, [][]int{{480, 478}, {1}}, []int{transport.MaxPacketBytes, 3}},
 		{[]int{580, 580, 580}, [][]int{{580}, {580}, {580}}, []int{crowdBytes, crowdBytes, 582}},
 		{[]int{5, 960, 5}, [][]int{{5}, {960}, {5}}, []int{crowdBytes, transport.MaxPacketBytes, 7}},
-		// One byte of padding, too short for a length.
+		// There is one byte of padding, too short for a length.
 		{[]int{597, 960}, [][]int{{597}, {960}}, []int{crowdBytes, transport.MaxPacketBytes}},
 	} {
 		var q datagramQueue
@@ -84,7 +84,7 @@ func TestPacketsCutOff(t *testing.T) {
 	whole := []byte{0, 1, 'x', 0, 3, 'a', 'b', 'c'}
 	for length := range len(whole) {
 		_, _, err := measurePacket(whole[:length])
-		// Cut between two frames, or one byte after, it is a shorter packet.
+		// If it is cut between two frames, or one byte later, it is a valid shorter packet.
 		if sound := length <= 1 || length == 3 || length == 4; sound != (err == nil) {
 			t.Errorf("%x: got %v", whole[:length], err)
 		}

@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// firstPause is the pause after the first attempt to dial; each failure doubles it.
+	// firstPause is the pause after the first attempt to dial. Each failure doubles it.
 	firstPause   = 30 * time.Millisecond
 	maxDoublings = 16
-	// yieldTime is how long the node with the greater address lets the other one dial
-	// first. If both dial, one handshake is wasted; when five nodes start together, that
-	// costs more processor time than this wait.
+	// yieldTime is how long the node with the greater address waits for the other one to
+	// dial. If both dial, one handshake is wasted. When five nodes start together, wasted
+	// handshakes cost more processor time than this wait.
 	yieldTime = 5 * time.Millisecond
-	// An attempt lasts for attemptPauses pauses, and at least minAttempt, while others
-	// are made beside it. A packet to a process that has not started yet gets no answer,
-	// and the next attempt must not wait until that is certain. On a busy machine an
-	// attempt that ends too early wastes a handshake.
+	// An attempt lasts for attemptPauses pauses, and at least for minAttempt; further
+	// attempts start meanwhile. A packet to a process that has not started yet gets no
+	// answer, and the next attempt must not wait until the first one times out. On a busy
+	// machine an attempt that ends too early wastes a handshake.
 	attemptPauses = 4
 	minAttempt    = 500 * time.Millisecond
-	// While many peers are dialed, as when a large cluster starts, the pause grows by
-	// pausePerDial for each of them, up to maxRedialCap, and an attempt may take
-	// attemptPerDial for each; otherwise repeated handshakes leave too little processor
-	// time for any of them to complete. The node with the greater address yields
-	// yieldTime for every dialsPerYield of them.
+	// While many peers are dialed, as when a large cluster starts, the pause is at least
+	// pausePerDial for each of them, up to maxRedialCap, and an attempt may take at least
+	// attemptPerDial for each. Otherwise repeated handshakes would leave too little
+	// processor time for any of them to complete. The node with the greater address yields
+	// yieldTime for every dialsPerYield of these peers.
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
 	dialsPerYield  = 4
 )
 
-// dial makes attempts until there is a connection or none is needed. Pending attempts end
-// with ctx.
+// dial makes attempts until there is a connection or none is needed. When ctx is canceled,
+// pending attempts end.
 func (p *peer) dial(ctx context.Context) {
 	pause := time.NewTimer(p.firstWait())
 	defer pause.Stop()
@@ -65,7 +65,7 @@ func (p *peer) dial(ctx context.Context) {
 
 // firstWait returns the wait before the first attempt. After a failure it is a pause, so
 // that a peer whose connections break immediately is not dialed in a busy loop. Otherwise
-// the node with the greater address yields.
+// only the node with the greater address waits, to yield to the other one.
 func (p *peer) firstWait() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,8 +79,8 @@ func (p *peer) firstWait() time.Duration {
 	}
 }
 
-// nextAttempt decides whether to make another attempt: not while a greet is pending. It
-// returns more as false if the dialing is over.
+// nextAttempt decides whether to make another attempt now; it makes none while a greet is
+// pending. more is false if no connection is needed or ctx is done.
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 		p.cancelDial()
 		p.dialing, p.cancelDial = false, nil
 		p.mesh.dialing.Add(-1)
-		// Frames that were queued since ctx ended may need another connection.
+		// Frames queued since ctx was canceled may need another connection.
 		p.wakeOrDial(transport.System)
 		return 0, false, false
 	}
@@ -122,21 +122,22 @@ func (p *peer) attemptDial(ctx context.Context) {
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.Canceled):
-		return // another connection came first, or the Mesh is closed
+		return // another attempt succeeded first, or the Mesh is closed
 	case errors.Is(cause, context.DeadlineExceeded):
-		// This is the deadline of the attempt; it must not look like that of a caller.
+		// The deadline is that of the attempt, so hide it: a caller would take it for its
+		// own.
 		if !errors.Is(err, transport.ErrUnknownHost) {
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
 		}
 	}
 	p.mesh.stats.countFailed(err)
-	// A peer with another secret is not likely to change it soon.
+	// A peer with a different secret is unlikely to change it soon.
 	p.setLastErr(err, errors.Is(err, transport.ErrCertificate))
 	p.mesh.reports.report(Report{ReportUnreachable, p.addr, err})
 }
 
-// setLastErr sets why there is no connection. refused means that it is useless to dial
-// again soon.
+// setLastErr records why there is no connection. If refused is true, dialing again soon is
+// useless.
 func (p *peer) setLastErr(err error, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

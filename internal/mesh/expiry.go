@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// expiryLead is how long before the peer's certificate expires a connection is left
-	// in order. The next connection shows whether the peer has a new certificate.
+	// expiryLead is how long before the expiry of the peer's certificate this node leaves a
+	// connection gracefully. The next handshake shows whether the peer has a new
+	// certificate.
 	expiryLead = time.Minute
-	// expiryInterval is the time between two checks of the clock: the clock may be set,
-	// and timers stand still while the machine sleeps.
+	// expiryInterval is the time between two checks of the clock. A single timer is not
+	// enough: the clock may be set, and timers do not run while the machine sleeps.
 	expiryInterval = time.Minute
 )
 
 var errExpired = errors.New("transport: the certificate of the peer has expired: " +
 	"give it another one")
 
-// watchExpiry ends the connection before it outlives the certificate of the peer. The
-// peer's mutex must be held.
+// watchExpiry ends the connection before the peer's certificate expires. The peer's mutex
+// must be held.
 func (l *link) watchExpiry() {
 	if c := l.conn.Certificate(); c != nil {
 		l.expiry = time.AfterFunc(expiryPause(c.NotAfter), func() { l.checkExpiry(c.NotAfter) })
 	}
 }
 
-// expiryPause returns how long to wait for the next check of a certificate that is valid
-// until end.
+// expiryPause returns the time until the next check of a certificate that expires at end.
 func expiryPause(end time.Time) time.Duration {
 	left := time.Until(end)
 	if left > expiryLead {
@@ -39,9 +39,10 @@ func expiryPause(end time.Time) time.Duration {
 	return max(0, min(left, expiryInterval))
 }
 
-// checkExpiry ends the connection when the certificate expires, or leaves it in order
-// expiryLead before: later frames go over another connection, and nothing is lost. A
-// connection that was made within that time stays, since another one would not help.
+// checkExpiry ends the connection when the certificate expires. From expiryLead before
+// that, it leaves the connection gracefully: later frames use another connection, and
+// nothing is lost. It keeps a connection that was made within that time, because a new one
+// would have the same certificate.
 func (l *link) checkExpiry(end time.Time) {
 	p, now := l.peer, time.Now().Round(0)
 	if !now.Before(end) {

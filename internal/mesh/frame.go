@@ -25,15 +25,15 @@ const (
 	maxGreetBytes = 4 << 10
 	headerBytes   = 4
 	// readBufferBytes is the size of the read buffer of a stream, and keptFrameBytes the
-	// longest frame whose memory is reused for the next one.
+	// size of the longest frame whose memory is reused for the next one.
 	readBufferBytes = 16 << 10
 	keptFrameBytes  = 256 << 10
-	// chunkBytes bounds what a declared length allocates by itself; the memory for the
-	// rest of a frame grows as its bytes arrive.
+	// chunkBytes bounds the memory that a declared length alone allocates; more is
+	// allocated as the bytes of the frame arrive.
 	chunkBytes = 16 << 10
-	// FrameTimeout bounds the time from the first byte of a frame's length to the last
-	// one of the length, and then to the last byte of the frame. It equals the idle
-	// timeout of QUIC, so a frame outlives each pause that its connection outlives.
+	// FrameTimeout bounds the time to read the length of a frame, from its first byte, and
+	// then the time to read the rest of the frame. It equals the idle timeout of QUIC, so a
+	// frame survives every pause that its connection survives.
 	FrameTimeout = 30 * time.Second
 )
 
@@ -56,27 +56,28 @@ func appendHeader(dst []byte, length int) []byte {
 // frameReader reads the frames of a stream.
 type frameReader struct {
 	buffered *bufio.Reader
-	limit    int // the longest frame, in bytes
-	// With lends a frame belongs to the caller only until the next call of next. It is in
-	// kept, or it is the first lent bytes of the buffer, which next then discards.
+	limit    int // of a frame, in bytes
+	// If lends is true, a frame is valid only until the next call of next. It is in kept,
+	// or in the first lent bytes of the buffer, which next then discards.
 	lends bool
 	lent  int
 	kept  []byte
-	// link is nil for a greet, which is short and has a timeout of its own. Later frames
-	// reserve room before they are read, and time out.
+	// link is nil while a greet is read, which is short and has its own timeout. Later
+	// frames reserve room before they are read, and have a time limit.
 	link *link
-	room *budget     // holds reserved bytes for the last frame; nil if none
+	room *budget     // where room is reserved for the last frame; nil if it needs none
 	held int         // bytes reserved in room
-	late *time.Timer // ends the link; nil until it is first needed
+	late *time.Timer // ends the link; nil until first needed
 }
 
 func newFrameReader(r io.Reader, limit int) *frameReader {
 	return &frameReader{buffered: bufio.NewReaderSize(r, readBufferBytes), limit: limit}
 }
 
-// next returns the next frame, in memory of its own unless the reader lends. The error is
-// errEndMark at an end mark, io.EOF if the stream ends after a frame, errGarbage for a
-// length above the limit or a truncated frame, and otherwise that of the stream.
+// next returns the next frame, in newly allocated memory unless the reader lends. The error
+// is errEndMark at an end mark, io.EOF if the stream ends after a frame, errGarbage if a
+// frame is truncated or its length exceeds the limit, and otherwise the error of the
+// stream.
 func (r *frameReader) next() ([]byte, error) {
 	r.release()
 	_, _ = r.buffered.Discard(r.lent) // these bytes were peeked
@@ -98,7 +99,7 @@ func (r *frameReader) next() ([]byte, error) {
 func (r *frameReader) readLength() (int, error) {
 	if r.buffered.Buffered() < headerBytes {
 		if _, err := r.buffered.Peek(1); err != nil {
-			return 0, err // between two frames there is no time limit
+			return 0, err // the time between two frames is not limited
 		}
 		defer r.limitTime()()
 	}
@@ -133,7 +134,7 @@ func (r *frameReader) reserve(length int) bool {
 	return true
 }
 
-// release returns the room of the last frame.
+// release frees the room of the last frame.
 func (r *frameReader) release() {
 	if r.room != nil {
 		r.room.release(r.held)
@@ -141,14 +142,15 @@ func (r *frameReader) release() {
 	}
 }
 
-// canReuse reports whether the memory of a frame may be kept for the next one. Frames in
-// the shared room are not kept: each such peer would hold memory beyond that room.
+// canReuse reports whether the memory of a frame may be kept for the next one. The memory
+// of frames in the shared room may not: otherwise every such peer would hold memory that
+// the shared room does not count.
 func (r *frameReader) canReuse(frame []byte) bool {
 	shared := r.room != nil && r.room == &r.link.peer.mesh.sharedRoom
 	return r.lends && !shared && cap(frame) <= keptFrameBytes
 }
 
-// limitTime ends the link after FrameTimeout unless stop is called before.
+// limitTime ends the link after FrameTimeout unless stop is called first.
 func (r *frameReader) limitTime() (stop func()) {
 	switch {
 	case r.link == nil:

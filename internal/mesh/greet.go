@@ -11,23 +11,23 @@ import (
 )
 
 var (
-	// ErrSelf means that a greet came from the node's own address.
+	// ErrSelf means that a greet claims the node's own address.
 	ErrSelf = errors.New("transport: greeted from this node's own address: " +
 		"it dialed itself, or another process advertises the same address; if one address is " +
 		"spelled in two ways, as localhost and 127.0.0.1, use one of them everywhere")
-	// ErrSeedsDiffer is a warning: a peer with another list of seeds is accepted, but
+	// ErrSeedsDiffer is a warning: a peer with a different list of seeds is accepted, but
 	// cannot found a cluster together with this node.
 	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +
 		"configure the same seeds on every node, without nodes of other clusters")
-	// ErrNotGreet means that the first message of a connection is not the greet of its
-	// side.
+	// ErrNotGreet means that a connection did not start with the greet that the protocol
+	// requires of that side.
 	ErrNotGreet = errors.New("transport: first message on a connection is not its greet")
 )
 
-// CheckGreet compares the greets of two nodes (protocol.md section 8). The To of each is
-// the address under which its sender knows the other. The error is ErrNotGreet, ErrSelf,
-// or joins a *ConfigMismatchError for each field that differs. Both ends of a connection
-// get the same result.
+// CheckGreet compares the greets of two nodes (protocol.md section 8). The To of a greet is
+// the address under which the sender knows the other node. The error is ErrNotGreet,
+// ErrSelf, or a joined error with a *ConfigMismatchError for each field that differs. Both
+// ends of a connection get the same result.
 func CheckGreet(ours, theirs message.Message) error {
 	our, ok := ours.Body.(message.Greet)
 	their, theirOK := theirs.Body.(message.Greet)
@@ -60,8 +60,8 @@ func CheckGreet(ours, theirs message.Message) error {
 	return errors.Join(faults...)
 }
 
-// GreetWarning returns ErrSeedsDiffer for a difference that is no reason to refuse a peer,
-// or nil.
+// GreetWarning returns ErrSeedsDiffer if the lists of seeds differ, which is no reason to
+// refuse a peer. Otherwise it returns nil.
 func GreetWarning(ours, theirs message.Greet) error {
 	if ours.SeedDigest != theirs.SeedDigest {
 		return ErrSeedsDiffer
@@ -69,7 +69,7 @@ func GreetWarning(ours, theirs message.Greet) error {
 	return nil
 }
 
-// CommonProtocol returns the highest version of the protocol that both nodes support.
+// CommonProtocol returns the highest protocol version that both nodes support.
 func CommonProtocol(a, b message.Greet) (version uint16, ok bool) {
 	version = min(a.MaxProtocol, b.MaxProtocol)
 	return version, version >= max(a.MinProtocol, b.MinProtocol)

@@ -38,7 +38,7 @@ func greets() (ours, theirs message.Message) {
 	return greet(addrA, addrB, true), greet(addrB, addrA, false)
 }
 
-// bothWays returns the results of CheckGreet at the two ends of a connection.
+// bothWays returns the result of CheckGreet at each end of a connection.
 func bothWays(ours, theirs message.Message) [2]error {
 	return [2]error{CheckGreet(ours, theirs), CheckGreet(theirs, ours)}
 }
@@ -114,7 +114,7 @@ func TestCheckGreetRefusesOtherAddresses(t *testing.T) {
 	theirs.From.Address = other // this node dialed b
 	answered := bothWays(ours, theirs)
 	ours, theirs = greets()
-	theirs.To = other // the peer dialed another name of this node
+	theirs.To = other // the peer dialed this node under another name
 	dialed := bothWays(ours, theirs)
 	for _, err := range []error{answered[0], answered[1], dialed[0], dialed[1]} {
 		if got, ok := errors.AsType[*transport.ConfigMismatchError](err); !ok || got.Field != "Address" {

@@ -16,13 +16,14 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// endsBytes is the length of what precedes the greet of a dialer: Ends.ID and Ends.Lost.
+// endsBytes is the length of Ends.ID and Ends.Lost, which precede the greet of a dialer.
 const endsBytes = 16
 
-// shutdownReason is the reason that a node gives when it shuts down.
+// shutdownReason is the reason that a node sends when it shuts down.
 const shutdownReason = "the node shuts down"
 
-// limitGreet closes a connection if its greets take too long or the Mesh is closed.
+// limitGreet closes a connection if the exchange of greets takes too long or the Mesh is
+// closed.
 func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
 	timeout := time.AfterFunc(greetTimeout, func() {
 		conn.Close(transport.CodeTimeout, "no greet in time")
@@ -61,14 +62,14 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 	}
 	from := theirs.From.Address
 	if err := m.checkIdentity(conn, from); err != nil {
-		// Nothing is known about the member that the dialer claims to be.
+		// The claimed address is unproven, so do not record the error for that member.
 		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
 		m.countCertificate(from, err)
 		return
 	}
 	ours := m.ownGreet(from, false)
 	if err := CheckGreet(ours, theirs); err != nil {
-		// With this node's greet the dialer gets the same result, and reports it.
+		// Send this node's greet, so that the dialer gets the same result and reports it.
 		if m.writeGreet(conn, nil, ours) == nil {
 			_, _ = reader.next() // returns when the peer, or limitGreet, closes the connection
 		}
@@ -138,8 +139,8 @@ func (p *peer) greet(conn transport.Conn) {
 	m.establishLink(l, ours, theirs, reader)
 }
 
-// claimGreeting makes conn the connection on which this node greets. It returns nil if
-// another connection came first.
+// claimGreeting makes conn the only connection on which this node exchanges greets with the
+// peer. It returns nil if it lost to another connection.
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,8 +186,8 @@ func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Mess
 	return err
 }
 
-// establishLink makes a link the connection of its peer and starts it. If the peer dialed, it
-// writes this node's greet before everything else.
+// establishLink makes a link the connection of its peer and starts it. If the peer dialed,
+// it first writes this node's greet.
 func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameReader) {
 	r.limit, r.link = MaxSystemBytes, l
 	l.who, l.reader = theirs.From, r
@@ -213,7 +214,7 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 }
 
 // failGreet closes a connection on which no greet of the peer arrived, and counts and
-// reports the error. p is nil if the peer dialed: then nothing is known about it.
+// reports the error. p is nil if the peer dialed, because the peer is then unknown.
 func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 	refused := false
 	closed, isClosed := errors.AsType[*transport.CloseError](err)
@@ -231,10 +232,10 @@ func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 		m.stats.handshakes[ResultDuplicate].Add(1)
 		if p != nil {
 			m.stats.duplicates.Add(1)
-			p = nil // another connection stays: nothing failed
+			p = nil // another connection stays, so nothing failed
 		}
 	case isClosed && isRefusal(closed) && p == nil:
-		// Before the greets only the certificate can be refused.
+		// Before the greets, a peer can only refuse the certificate.
 		m.countCertificate(member.Address{}, err)
 	case isClosed && isRefusal(closed):
 		m.stats.handshakes[ResultRefusedByPeer].Add(1)
@@ -263,8 +264,8 @@ func (m *Mesh) refuseConn(
 	report(Report{ReportRefused, peer, err})
 }
 
-// isRefusal reports whether the peer refuses this node, so that it is useless to dial again
-// soon.
+// isRefusal reports whether the peer refuses this node. If so, dialing again soon is
+// useless.
 func isRefusal(e *transport.CloseError) bool {
 	return e.Remote && (e.Code == transport.CodeRefused || e.Code == transport.CodeEarlierRun ||
 		e.Code == transport.CodeBusy)

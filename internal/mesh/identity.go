@@ -13,14 +13,14 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// uriScheme is the scheme of the names in certificates that only Athena uses.
+// uriScheme is the URI scheme of certificate names that are specific to Athena.
 const uriScheme = "athena"
 
-// maxNamed bounds the names of a certificate that an error lists.
+// maxNamed bounds how many names of a certificate an error lists.
 const maxNamed = 8
 
-// IdentityError means that a certificate is not for the member that its holder claims to
-// be. It wraps transport.ErrCertificate.
+// IdentityError means that a certificate is not valid for the member that its holder claims
+// to be. It wraps transport.ErrCertificate.
 type IdentityError struct {
 	Address member.Address // of the member
 	Names   []string       // in the certificate
@@ -50,8 +50,8 @@ func (e *IdentityError) Unwrap() error { return transport.ErrCertificate }
 // CheckIdentity returns an *IdentityError unless a certificate is for the member of an
 // address. The certificate must name the host, as a DNS name or an IP address. If it has a
 // URI of the scheme athena, only such URIs count: athena:///CLUSTER/HOST:PORT is for one
-// member of one cluster. The display name of a member is no identity: two members may
-// share it, so a certificate for it could take any address.
+// member of one cluster. The display name of a member is not an identity: several members
+// may share it, so a certificate for it could be used under any address.
 func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) error {
 	var uris []string
 	for _, uri := range c.URIs {
@@ -76,7 +76,8 @@ func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) erro
 	return &IdentityError{who, append(names, c.DNSNames...)}
 }
 
-// checkIdentity checks that the peer of a connection may be the member of an address.
+// checkIdentity checks that the certificate of a peer is valid for the member of an
+// address.
 func (m *Mesh) checkIdentity(conn transport.Conn, who member.Address) error {
 	certificate := conn.Certificate()
 	if certificate == nil {

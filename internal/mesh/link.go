@@ -12,40 +12,41 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// link is a connection to a peer, from the greet on. For each kind of frames one goroutine
-// reads and one writes; others serve bulk streams and datagrams.
+// link is a connection to a peer on which greets are exchanged or have been exchanged. For
+// each kind of frames one goroutine reads and one writes; others serve bulk streams and
+// datagrams.
 type link struct {
 	peer *peer
 	conn transport.Conn
 	ends Ends
-	// who and reader are set once the peer has greeted.
+	// who and reader are set after the peer's greet has arrived.
 	who    member.Identity
 	reader *frameReader
 	since  time.Time
-	// after has the read latches of the links whose frames are delivered before those
-	// of this one.
+	// after holds the read latches of earlier links, whose frames are delivered before
+	// those of this link.
 	after [transport.Kinds][]<-chan struct{}
 
 	ready [transport.Kinds]chan struct{} // wakes the writer
-	// writing is held while frames of a kind are written. It guards ended, batch and,
-	// for System, silence.
+	// writing is a lock, held while frames of a kind are written. It guards ended, batch
+	// and, for System, silence.
 	writing [transport.Kinds]chan struct{}
 	ended   [transport.Kinds]bool  // the end mark was written, or the link has failed
-	batch   [transport.Kinds]batch // to be written; without bytes if there is none
+	batch   [transport.Kinds]batch // to be written; its bytes are empty if there is none
 	silence silence
 	urged   chan struct{}          // wakes the writer of datagrams
-	read    [transport.Kinds]latch // no further frame of the kind is delivered
+	read    [transport.Kinds]latch // released when no further frame of the kind will be delivered
 	done    chan struct{}          // closed when the link ends
 
 	// Guarded by the peer's mutex.
 	started  bool
-	follows  bool // an earlier link went to the same run
+	follows  bool // an earlier link was to the same run
 	over     bool
 	draining bool          // only end marks are sent from now on
-	expiry   *time.Timer   // checks the expiry of the peer's certificate; nil without one
-	silent   bool          // the peer does not answer; another connection is dialed
-	left     bool          // each end has delivered all that the other one wrote
-	deadline *time.Timer   // ends a link that delays another one
+	expiry   *time.Timer   // checks when the peer's certificate expires; nil if it has none
+	silent   bool          // the peer does not answer, and another connection is being dialed
+	left     bool          // each end has delivered everything that the other one wrote
+	deadline *time.Timer   // ends this link if it delays another one
 	streams  int           // open bulk streams
 	quiet    chan struct{} // closed when streams reaches 0; nil if no caller waits
 	outgoing datagramQueue
@@ -74,13 +75,13 @@ func newLink(p *peer, conn transport.Conn, ends Ends) *link {
 	for k := range transport.Kinds {
 		l.ready[k] = make(chan struct{}, 1)
 		l.writing[k] = make(chan struct{}, 1)
-		l.writing[k] <- struct{}{} // held until start: the greet is written first
+		l.writing[k] <- struct{}{} // held until start, because the greet is written first
 		l.read[k].ch = make(chan struct{})
 	}
 	return l
 }
 
-// start begins to read and write, unless the link has ended.
+// start starts reading and writing, unless the link has ended.
 func (l *link) start() {
 	p := l.peer
 	p.mu.Lock()
@@ -109,8 +110,8 @@ func (l *link) start() {
 	}
 }
 
-// end closes the connection and so its streams. Only the first call has an effect. err is
-// the reason to report, nil if the end was intended.
+// end closes the connection and thereby its streams. Only the first call has an effect. err
+// is the reason to report, or nil if the end was intended.
 func (l *link) end(code transport.Code, reason string, err error) {
 	p := l.peer
 	p.mu.Lock()
@@ -129,12 +130,12 @@ func (l *link) end(code transport.Code, reason string, err error) {
 	var lost, unsettled bool
 	switch {
 	case !started:
-		lost = dropped > 0 || l.follows // frames, or answers to earlier ones, were to use it
+		lost = dropped > 0 || l.follows // frames, or answers to earlier ones, are lost with it
 	case l.left && p.cur != nil:
 		lost = p.cur.who != l.who
 	case l.left && !p.leaving:
-		// It was left for another link, which this node does not have yet, or because the
-		// peer shuts down.
+		// The peer either left it for another link, which has not arrived yet, or shuts
+		// down.
 		p.unsettled, unsettled = l, true
 	default:
 		lost = true
@@ -185,7 +186,7 @@ func (l *link) signalWriter(k transport.Kind) {
 	}
 }
 
-// limitDrain ends the link after drainTimeout if it still delays the system frames of
+// limitDrain ends the link after drainTimeout if it then still delays the system frames of
 // another one. The peer's mutex must be held.
 func (l *link) limitDrain() {
 	if l.deadline != nil || l.over {
@@ -205,7 +206,7 @@ func (l *link) readAfter(earlier *link) {
 	}
 }
 
-// isDelivered reports whether the handler has all frames that arrived on the link.
+// isDelivered reports whether the handler has received all frames that arrived on the link.
 func (l *link) isDelivered() bool {
 	for k := range transport.Kinds {
 		if !l.read[k].released() {
@@ -236,8 +237,8 @@ func (l *link) waitTurn(k transport.Kind) bool {
 	return true
 }
 
-// waitRead waits until everything that the peer wrote is delivered. It returns false if
-// the link ends first.
+// waitRead waits until everything that the peer wrote has been delivered. It returns false
+// if the link ends first.
 func (l *link) waitRead() bool {
 	for k := range transport.Kinds {
 		if !l.waitOr(l.read[k].ch) {
@@ -247,7 +248,7 @@ func (l *link) waitRead() bool {
 	return true
 }
 
-// endStalled ends a link on which a frame stopped halfway.
+// endStalled ends a link on which a frame has not arrived completely in time.
 func (l *link) endStalled() {
 	l.peer.mesh.stats.countDrop(DropStalled, 1)
 	l.end(transport.CodeTimeout, errStalled.Error(), errStalled)

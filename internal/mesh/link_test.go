@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// idleConn is a connection on which nothing is written.
+// idleConn is a connection to which nothing is written.
 type idleConn struct{ transport.Conn }
 
 func (idleConn) Close(transport.Code, string) {}
@@ -21,7 +21,7 @@ func (idleConn) Stream(transport.Kind) transport.FrameStream {
 	panic("a frame is written before the greet")
 }
 
-// losses is a handler that records the calls of Lost.
+// losses is a handler that records calls of Lost.
 type losses struct {
 	Handler
 	mu   sync.Mutex
@@ -35,7 +35,7 @@ func (h *losses) Lost(who member.Identity) {
 }
 
 // TestConnectionThatEndsBeforeItStarts checks a connection that ends while the answering
-// greet is being written. It already takes frames, so the handler gets a call of Lost.
+// greet is being written. The connection already accepts frames, so Lost must be called.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// readSystem delivers system frames. After the end mark it waits for the end of the
-// stream: then the peer has everything that was written on this link.
+// readSystem delivers system frames. After the end mark it waits for the end of the stream,
+// which shows that the peer has received everything written on this link.
 func (l *link) readSystem() {
 	defer l.read[transport.System].release()
 	if !l.waitTurn(transport.System) {
@@ -51,11 +51,11 @@ func (l *link) readFlow(k transport.Kind, deliver deliverFunc) {
 	l.deliverFrames(k, reader, deliver)
 }
 
-// deliverFunc is the method of Handler for one kind of frames.
+// deliverFunc is the Handler method for one kind of frames.
 type deliverFunc func(from member.Identity, frame []byte) error
 
-// deliverFrames delivers frames until the end mark, and then begins to leave the link. It
-// ends the link and returns false if the stream ends otherwise.
+// deliverFrames delivers frames until the end mark, and then starts to leave the link. If
+// the stream ends in any other way, it ends the link and returns false.
 func (l *link) deliverFrames(k transport.Kind, r *frameReader, deliver deliverFunc) bool {
 	received := &l.peer.mesh.stats.received[k]
 	for {
@@ -78,7 +78,7 @@ func (l *link) deliverFrames(k transport.Kind, r *frameReader, deliver deliverFu
 	}
 }
 
-// onEndMark leaves the link because the peer leaves it.
+// onEndMark leaves the link because the peer is leaving it.
 func (l *link) onEndMark() {
 	p := l.peer
 	p.mu.Lock()

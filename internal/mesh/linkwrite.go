@@ -43,7 +43,7 @@ func (l *link) writeSystem() {
 }
 
 // flush writes the waiting frames. It returns false if there are none or the write fails.
-// The caller holds writing.
+// writing must be held.
 func (l *link) flush(k transport.Kind) bool {
 	if l.ended[k] || !l.takeBatch(k) {
 		return false
@@ -63,8 +63,8 @@ func (l *link) flush(k transport.Kind) bool {
 	return err == nil
 }
 
-// tryFlush writes the waiting frames if that needs no waiting, which saves waking the
-// writer. It returns false if the writer has to be woken.
+// tryFlush writes the waiting frames if it can do so without waiting, which saves waking
+// the writer. It returns false if the caller must wake the writer.
 func (l *link) tryFlush(k transport.Kind) bool {
 	select {
 	case l.writing[k] <- struct{}{}:
@@ -75,7 +75,7 @@ func (l *link) tryFlush(k transport.Kind) bool {
 	if l.ended[k] || !l.takeBatch(k) {
 		return true
 	}
-	// After an error the writer gets the error again; to handle it may take time.
+	// After an error the writer gets the same error again. Handling it here could block.
 	done, err := l.conn.Stream(k).TryWrite(l.batch[k].bytes)
 	if !done || err != nil {
 		return false
@@ -84,8 +84,8 @@ func (l *link) tryFlush(k transport.Kind) bool {
 	return !l.ended[k]
 }
 
-// takeBatch makes a batch of the waiting frames, unless there is an unwritten one. It
-// returns false if there is nothing to write. The caller holds writing.
+// takeBatch makes a batch of the waiting frames unless there is an unwritten one. It
+// returns false if there is nothing to write. writing must be held.
 func (l *link) takeBatch(k transport.Kind) bool {
 	b := &l.batch[k]
 	if len(b.bytes) == 0 && (k != transport.System || !l.silence.lasts(l.conn.Heard(), l.peer)) {
@@ -94,8 +94,7 @@ func (l *link) takeBatch(k transport.Kind) bool {
 	return len(b.bytes) > 0
 }
 
-// finishBatch counts a batch that was written, or fails the link. The caller holds
-// writing.
+// finishBatch counts a batch that was written, or fails the link. writing must be held.
 func (l *link) finishBatch(k transport.Kind, err error) {
 	b, m := &l.batch[k], l.peer.mesh
 	if err != nil {
@@ -114,13 +113,13 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 	*b = batch{bytes: b.spare()}
 }
 
-// silence detects a peer that does not answer.
+// silence detects that a peer does not answer.
 type silence struct {
 	heard uint64    // Conn.Heard at the last write
-	since time.Time // of the first write since which heard is unchanged
+	since time.Time // time of the first write after heard last changed
 }
 
-// wrote notes a write. It reports whether nothing has arrived since a write longer ago
+// wrote records a write. It reports whether nothing has arrived since a write that is older
 // than limit.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	if heard != s.heard || s.since.IsZero() {
@@ -129,7 +128,7 @@ func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	return now.Sub(s.since) > limit
 }
 
-// lasts reports whether the connection of a peer is still silent. Frames written on it
+// lasts reports whether the peer is still silent. Frames written to a silent connection
 // would pile up and arrive late, all together.
 func (s *silence) lasts(heard uint64, p *peer) bool {
 	p.mu.Lock()

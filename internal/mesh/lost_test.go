@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// lossTest is a peer whose connections end.
+// lossTest is a peer whose connections end in a test.
 type lossTest struct {
 	*testing.T
 	*peer
@@ -29,7 +29,7 @@ func (p lossTest) connect(run uint64) *link {
 	return l
 }
 
-// offer makes a frame wait for the connection.
+// offer queues a frame on the connection.
 func (p lossTest) offer() {
 	p.Helper()
 	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x")); l == nil || err != nil {
@@ -44,7 +44,7 @@ func (p lossTest) leave(l *link) {
 	p.drainLink(l)
 }
 
-// lostRuns lists the runs for which the handler got a call of Lost.
+// lostRuns lists the runs for which Lost was called.
 func (p lossTest) lostRuns() (runs []uint64) {
 	p.handler.mu.Lock()
 	defer p.handler.mu.Unlock()
@@ -54,14 +54,14 @@ func (p lossTest) lostRuns() (runs []uint64) {
 	return runs
 }
 
-// lossCase is what happens to the connections of a peer, and for which runs the handler
-// gets a call of Lost.
+// lossCase describes what happens to the connections of a peer, and for which runs Lost
+// must be called.
 type lossCase struct {
 	name  string
 	steps func(p lossTest)
 	now   []uint64 // immediately
 	later []uint64 // in the end
-	wait  int      // frames that wait in the end
+	wait  int      // number of frames that still wait in the end
 }
 
 func (c lossCase) check(t *testing.T) {
@@ -84,8 +84,8 @@ func (c lossCase) check(t *testing.T) {
 	})
 }
 
-// TestLossIsReported checks that the handler gets a call of Lost before any frame of a
-// later run, and none if nothing was lost.
+// TestLossIsReported checks that Lost is called before any frame of a later run is
+// delivered, and is not called if nothing was lost.
 func TestLossIsReported(t *testing.T) {
 	for _, c := range []lossCase{
 		{"before it started", func(p lossTest) {
@@ -134,9 +134,9 @@ func TestLossIsReported(t *testing.T) {
 	}
 }
 
-// TestLossAfterAConnectionThatNeverStarted checks that a loss is reported when the next
-// connection to the same run ends before it starts: the answers to frames of the
-// connection that was left would have used it.
+// TestLossAfterAConnectionThatNeverStarted checks that a loss is reported if the connection
+// that replaces one to the same run ends before it starts: answers to earlier frames would
+// have used it.
 func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	for _, c := range []lossCase{
 		{"left, the same run connects but never starts, a later run connects", func(p lossTest) {
@@ -165,8 +165,8 @@ func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	}
 }
 
-// TestPeerWithUndeliveredFramesIsKept checks that such a peer is not forgotten: frames of
-// a new entry for the same address would not wait for the undelivered ones.
+// TestPeerWithUndeliveredFramesIsKept checks that a peer with undelivered frames is not
+// forgotten: frames of a new entry for the same address would overtake them.
 func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
 	p := lossTest{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
 	l := p.connect(1)

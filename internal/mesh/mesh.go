@@ -23,17 +23,19 @@ const (
 
 	// greetTimeout bounds the exchange of greets on a new connection.
 	greetTimeout = 3 * time.Second
-	// writeTimeout closes a connection whose peer does not read system frames.
+	// writeTimeout is how long a write of system frames may block before the connection is
+	// closed.
 	writeTimeout = 5 * time.Second
 	// drainTimeout is how long a connection that is being left may delay the system
 	// frames of the one that stays.
 	drainTimeout = time.Second
-	// The pauses between dials grow up to twice the heartbeat interval, within these
+	// The cap for the pauses between dials is twice the heartbeat interval, within these
 	// limits.
 	minRedialCap = 100 * time.Millisecond
 	maxRedialCap = time.Second
-	// A connection is silent, and another one is dialed beside it, if nothing answered
-	// the frames written during the heartbeat timeout, within these limits.
+	// A connection is silent if nothing has arrived since a write that is older than the
+	// heartbeat timeout, within these limits. Another one is then dialed while it stays
+	// open.
 	minSilence = 500 * time.Millisecond
 	maxSilence = 5 * time.Second
 	// A Mesh keeps peersPerMember*Size + extraPeers peers: a full cluster, joiners, and
@@ -44,19 +46,20 @@ const (
 	reservedPerMember = 2
 )
 
-// Config is what a Mesh needs besides its Network.
+// Config configures a Mesh.
 type Config struct {
-	// Encode and Decode turn greets into bytes and back. Decode gets bytes from peers
-	// that are not authenticated as members yet.
+	// Encode and Decode convert greets to bytes and back. Decode gets bytes of peers that
+	// are not yet authenticated as members.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
-	// Size is the size of the cluster, N. It bounds the peers and the pending greets.
+	// Size is the size of the cluster, N. It bounds the number of peers and of pending
+	// greets.
 	Size int
-	// CustomBytes bounds a custom frame, 0 for DefaultCustomBytes. A longer frame is
-	// refused by the sender, and closes the connection at the receiver.
+	// CustomBytes bounds a custom frame; 0 means DefaultCustomBytes. A sender refuses a
+	// longer frame, and a receiver closes the connection.
 	CustomBytes int
-	// Report, if not nil, gets events that the node may want to log. It is called from
-	// the Mesh's goroutines and must not block.
+	// Report, if not nil, is called for events that the node may want to log. The
+	// goroutines of the Mesh call it, and it must not block.
 	Report func(Report)
 }
 
@@ -78,26 +81,26 @@ func (c Config) validate() error {
 func (c Config) maxFrameBytes() int { return max(MaxSystemBytes, c.CustomBytes) }
 func (c Config) maxPeers() int      { return peersPerMember*c.Size + extraPeers }
 
-// Mesh carries frames between a node and its peers over one connection per pair, which is
-// dialed when there is something to send and kept while it works. The kinds of frames and
-// the bulk streams do not wait for each other. Frames of one kind from one peer arrive in
-// the order sent, each at most once. A frame must not be empty.
+// Mesh carries frames between a node and its peers. Each pair of nodes shares one
+// connection, which is dialed when there is something to send and kept as long as it works.
+// The kinds of frames and the bulk streams do not wait for each other. Frames of one kind
+// from one peer arrive in the order sent, each at most once. A frame must not be empty.
 type Mesh struct {
 	net     transport.Network
 	cfg     Config
 	stats   counters
 	reports reporter
 
-	// Set by Start, and only read afterwards.
+	// Set by Start and then read-only.
 	handler   Handler
 	self      member.Address
 	redialCap time.Duration
 	silence   time.Duration
 
-	dialing    atomic.Int64 // peers that are being dialed
-	sharedRoom budget       // for large frames of all peers that are neither member nor seed
+	dialing    atomic.Int64 // number of peers that are being dialed
+	sharedRoom budget       // for large frames of all peers that are neither members nor seeds
 
-	greets chan struct{} // one entry for each pending greet of another dialer
+	greets chan struct{} // one entry for each pending greet on a connection that a peer dialed
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -110,8 +113,8 @@ type Mesh struct {
 	closeErr error         // of the network; set before closed is closed
 }
 
-// New opens a network with listen and makes a Mesh on it. Close closes the network too.
-// New returns the error of listen unchanged.
+// New calls listen to open a network and makes a Mesh on it. Close also closes the network.
+// New returns an error of listen unchanged.
 func New(
 	cfg Config, listen func(transport.Config) (transport.Network, error),
 ) (*Mesh, error) {
@@ -142,8 +145,8 @@ func New(
 	return m, nil
 }
 
-// onHandshakeFailed is transport.Config.HandshakeFailed. It counts only refusals: the
-// handshakes of others fail for many reasons, most of them harmless.
+// onHandshakeFailed is the value of transport.Config.HandshakeFailed. It counts only
+// refusals: handshakes that others started fail for many reasons, most of them harmless.
 func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	if errors.Is(err, transport.ErrCertificate) || ok && isRefusal(closed) {
@@ -151,15 +154,15 @@ func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 	}
 }
 
-// countCertificate counts and reports that one of two nodes refused the certificate of
-// the other. from is the source of the packets, or the address that the dialer claims.
+// countCertificate counts and reports that a node refused the certificate of the other one.
+// from is the source of the packets, or the address that the dialer claims.
 func (m *Mesh) countCertificate(from member.Address, err error) {
 	m.stats.handshakes[ResultCertificate].Add(1)
 	m.reports.reportStranger(Report{ReportCertificate, from, err})
 }
 
-// Start accepts connections and passes what arrives to h. It is called once, before any
-// other method, and does not block.
+// Start accepts connections and passes everything that arrives to h. It must be called
+// once, before any other method, and does not block.
 func (m *Mesh) Start(h Handler) error {
 	greet := h.Greet()
 	body, ok := greet.Body.(message.Greet)
@@ -175,8 +178,8 @@ func (m *Mesh) Start(h Handler) error {
 	return nil
 }
 
-// Notify sends a system frame and never blocks. Without a connection it dials and queues
-// a few frames, dropping the oldest first. The frame must not be changed afterwards.
+// Notify sends a system frame and never blocks. Without a connection it dials and queues a
+// few frames, dropping the oldest first. The caller must not change the frame afterwards.
 func (m *Mesh) Notify(to member.Address, frame []byte) {
 	if len(frame) == 0 || len(frame) > MaxSystemBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -194,19 +197,19 @@ func (m *Mesh) Notify(to member.Address, frame []byte) {
 	}
 }
 
-// Send sends a custom frame that may share a packet with others. See SendKind.
+// Send sends a custom frame that may be sent together with others. See SendKind.
 func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error {
 	return m.SendKind(ctx, transport.Custom, to, frame, false)
 }
 
-// SendKind sends a custom or answer frame and returns once the connection has taken it;
-// the caller may then reuse the frame. It blocks while the peer is slow (backpressure)
-// until ctx ends, and without a connection for at most SendTimeout. An error means that
-// the frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of
-// ctx. With flush the frame is written immediately instead of being gathered with others.
+// SendKind sends a custom or answer frame and returns once the connection has taken it; the
+// caller may then reuse the frame. While the peer is slow, it blocks until ctx is done
+// (backpressure); without a connection it blocks for at most SendTimeout. An error means
+// that the frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause
+// of ctx. If flush is true, the frame is written immediately, not batched with later ones.
 //
-// The peer's handler takes answers without waiting, even while it is slow with custom
-// frames; otherwise two nodes that answer each other could deadlock.
+// The peer handles answers without waiting, even while it handles custom frames slowly;
+// otherwise two nodes that answer each other could deadlock.
 func (m *Mesh) SendKind(
 	ctx context.Context, k transport.Kind, to member.Address, frame []byte, flush bool,
 ) error {
@@ -222,11 +225,11 @@ func (m *Mesh) SendKind(
 	return p.send(ctx, &p.flows[k], frame, flush)
 }
 
-// TrySend sends a custom frame if the connection can take it without waiting. It returns
-// false if not, whatever the reason.
+// TrySend sends a custom frame if it can do so without waiting. It returns false if it did
+// not send the frame, for whatever reason.
 func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
 	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
-		return false // Send returns the reason
+		return false // Send would return the reason
 	}
 	p, err := m.holdPeer(to)
 	if err != nil {
@@ -241,10 +244,10 @@ func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
 	return true
 }
 
-// Stats returns the counters, read one by one.
+// Stats returns the counters. They are not read atomically as a whole.
 func (m *Mesh) Stats() transport.Stats { return m.stats.read() }
 
-// Peers returns the state of each peer, in no order.
+// Peers returns the state of each peer, in no particular order.
 func (m *Mesh) Peers() []transport.PeerState {
 	m.mu.Lock()
 	peers := make([]*peer, 0, len(m.peers))
@@ -259,9 +262,9 @@ func (m *Mesh) Peers() []transport.PeerState {
 	return states
 }
 
-// Close ends every connection and its streams, after it has flushed what was given to
-// Notify and Send, for at most CloseTimeout. It waits for all goroutines of the Mesh, and
-// so for the methods of the handler. Later calls wait for the first one.
+// Close flushes the frames passed to Notify and Send, for at most CloseTimeout, and then
+// ends every connection and its streams. It waits for all goroutines of the Mesh, and so
+// for the methods of the handler. Later calls wait for the first one.
 func (m *Mesh) Close() error {
 	m.mu.Lock()
 	if m.closing {
@@ -315,8 +318,8 @@ func (m *Mesh) acceptConns() {
 	}
 }
 
-// holdPeer returns the peer of an address, and makes one if there is room. The peer is
-// not forgotten until the caller releases it.
+// holdPeer returns the peer of an address. If there is none, it makes one, provided there
+// is room. The peer is not forgotten until the caller releases it.
 func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -360,7 +363,8 @@ func (m *Mesh) isClosing() bool {
 	return m.closing
 }
 
-// spawnWork runs f in a goroutine that Close waits for. It returns false after Close.
+// spawnWork runs f in a goroutine that Close waits for. After Close it returns false
+// without running f.
 func (m *Mesh) spawnWork(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

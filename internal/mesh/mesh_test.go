@@ -100,7 +100,7 @@ func TestSilence(t *testing.T) {
 		{1100, 1, false},
 		{2000, 1, false},
 		{2101, 1, true},
-		{60_000, 2, false}, // something arrived after the last write
+		{60_000, 2, false}, // something has arrived since the last write
 		{60_500, 2, false},
 	} {
 		if got := s.wrote(at(step.ms), step.heard, limit); got != step.want {
@@ -139,9 +139,9 @@ func TestReportsAreNotRepeated(t *testing.T) {
 	})
 }
 
-// TestReportsOfStrangersAreBounded checks that a host with a wrong certificate gets one
-// report however many ports it uses, and that all dialers together get maxStrangers
-// reports a minute, whatever addresses they claim.
+// TestReportsOfStrangersAreBounded checks that a host with a wrong certificate causes only
+// one report, regardless of its port, and that all dialers together cause at most
+// maxStrangers reports a minute, regardless of the addresses they claim.
 func TestReportsOfStrangersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0
@@ -228,7 +228,7 @@ func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
 	}
 }
 
-// mute is a handler without a greet.
+// mute is a handler whose greet is invalid.
 type mute struct{ Handler }
 
 func (mute) Greet() message.Message { return message.Message{} }

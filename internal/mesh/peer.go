@@ -14,51 +14,50 @@ import (
 )
 
 const (
-	// maxDraining bounds the connections of a peer that are being left.
+	// maxDraining bounds how many connections of a peer are being left at the same time.
 	maxDraining = 2
-	// steadyTime is how long a connection must have lasted so that its peer is dialed
-	// again without a pause.
+	// steadyTime is how long a connection must have lasted for its peer to be dialed again
+	// without a pause.
 	steadyTime = time.Second
 )
 
-// peer is the state of one address: its connection, the frames that wait for it, and the
-// dialing.
+// peer is the state of one address: its connection, the frames waiting for the connection,
+// and the dialing.
 type peer struct {
 	mesh    *Mesh
 	addr    member.Address
-	holders atomic.Int64 // callers of Mesh.holdPeer that have not released it
+	holders atomic.Int64 // number of Mesh.holdPeer calls without a release
 	probes  atomic.Int64 // in flight
 	garbage atomic.Uint64
-	ownRoom budget // for its large frames, one of each kind, while it is member or seed
+	ownRoom budget // for its large frames, one of each kind, while it is a member or a seed
 
 	mu       sync.Mutex
 	leaving  bool          // Close has begun
-	cur      *link         // frames are written here; nil without a connection
+	cur      *link         // the connection to write frames on; nil if there is none
 	changed  chan struct{} // closed when cur changes; nil if no caller waits
-	draining []*link       // being left, the earliest first
-	// ended has the closed links whose readers are still delivering frames. The frames of
-	// a later link are delivered after theirs.
+	draining []*link       // connections being left, the earliest first
+	// ended holds the closed links whose readers are still delivering frames. The frames of
+	// later links are delivered after those.
 	ended    []*link
-	greeting *link // dialed and greeted; the answer has not arrived
-	// run is the identity in the greet of the latest connection. The frames in flows are
-	// for this run.
+	greeting *link // dialed, and this node's greet was sent; the answer has not arrived
+	// run is the identity in the peer's latest greet. The frames in flows are for this run.
 	run member.Identity
-	// unsettled is a link that was left in order while there was no other one. If no
-	// link to the same run follows soon, the handler gets a call of Lost.
+	// unsettled is a link that was left gracefully when there was no other one. If no other
+	// link to the same run follows soon, Lost is called.
 	unsettled *link
 	lastID    uint64 // of the latest connection that the peer dialed
 
 	system  systemQueue
-	flows   [transport.Kinds]flow // of all kinds except System
-	senders int                   // waiting callers of Send and OpenStream
+	flows   [transport.Kinds]flow // one for each kind except System
+	senders int                   // number of waiting callers of Send and OpenStream
 
-	missed time.Time // when the last datagram was dropped for lack of a connection
+	missed time.Time // when a datagram was last dropped for lack of a connection
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
-	failures   int                // dials and short connections since the last steady one
-	lastErr    error              // of the last dial
-	refused    bool               // one of the two nodes refused the other one
+	failures   int                // number of dials and short connections since the last steady one
+	lastErr    error              // error of the last dial
+	refused    bool               // one of the two nodes refused the other
 }
 
 func newPeer(m *Mesh, addr member.Address) *peer {
@@ -72,8 +71,8 @@ func newPeer(m *Mesh, addr member.Address) *peer {
 
 func (p *peer) release() { p.holders.Add(-1) }
 
-// isIdle reports whether the peer may be forgotten. The Mesh's mutex must be held, so
-// that no other goroutine gets hold of the peer.
+// isIdle reports whether the peer may be forgotten. The Mesh's mutex must be held, so that
+// no other goroutine obtains the peer meanwhile.
 func (p *peer) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,20 +101,20 @@ func (p *peer) frameRoom() *budget {
 	return &p.mesh.sharedRoom
 }
 
-// countGarbage counts bytes of the peer that were not a frame.
+// countGarbage counts bytes from the peer that are not a valid frame.
 func (p *peer) countGarbage() {
 	p.garbage.Add(1)
 	p.mesh.stats.countDrop(DropGarbage, 1)
 }
 
-// notify queues a system frame, and flushes it or wakes the writer.
+// notify queues a system frame, and then flushes it or wakes the writer.
 func (p *peer) notify(frame []byte) {
 	if l := p.queueSystem(frame); l != nil && !l.tryFlush(transport.System) {
 		l.signalWriter(transport.System)
 	}
 }
 
-// queueSystem queues a system frame and returns the connection to write it on, if any.
+// queueSystem queues a system frame and returns the connection to write it on, or nil.
 func (p *peer) queueSystem(frame []byte) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +127,8 @@ func (p *peer) queueSystem(frame []byte) *link {
 	return p.cur
 }
 
-// wakeOrDial wakes the writer of the connection, or dials one. p.mu must be held.
+// wakeOrDial wakes the writer of the connection. If there is no connection, it starts to
+// dial. p.mu must be held.
 func (p *peer) wakeOrDial(k transport.Kind) {
 	if p.cur != nil {
 		p.cur.signalWriter(k)
@@ -148,7 +148,7 @@ func (p *peer) dialIfNeeded() {
 	p.mesh.work.Go(func() { p.dial(ctx) })
 }
 
-// needsDial reports whether a connection has to be dialed. p.mu must be held.
+// needsDial reports whether a connection must be dialed. p.mu must be held.
 func (p *peer) needsDial() bool {
 	switch {
 	case p.leaving:
@@ -166,8 +166,8 @@ func (p *peer) dropStale() {
 	p.mesh.stats.countDrop(DropStale, p.system.expire(time.Now()))
 }
 
-// takeFrames returns the frames of a kind to write on a link; an empty batch means that
-// there are none. For kinds other than System it makes room for waiting Sends.
+// takeFrames returns the frames of a kind to write on a link, or an empty batch if there
+// are none. For kinds other than System this makes room, which it gives to waiting Sends.
 func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,8 +187,8 @@ func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	return b
 }
 
-// setSilent notes whether the peer answers on a link. If it does not, another connection
-// is dialed.
+// setSilent records whether the peer is silent on a link. If it is, another connection is
+// dialed.
 func (p *peer) setSilent(l *link, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,8 +216,8 @@ func (p *peer) wakeWaiting() {
 	}
 }
 
-// leave begins to end every connection, flushing what waits first. It returns the links
-// to wait for.
+// leave starts to end every connection; waiting frames are flushed first. It returns the
+// links to wait for.
 func (p *peer) leave() []*link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,8 +237,8 @@ func (p *peer) leave() []*link {
 	return links
 }
 
-// setCur sets the connection of the peer, nil for none. After a connection that lasted,
-// earlier failures no longer delay the dialing. p.mu must be held.
+// setCur sets the connection of the peer; nil means none. If the previous connection
+// lasted, earlier failures no longer delay dialing. p.mu must be held.
 func (p *peer) setCur(l *link) {
 	if p.cur != nil {
 		p.mesh.stats.connections.Add(-1)
@@ -253,9 +253,9 @@ func (p *peer) setCur(l *link) {
 	p.wakeWaiting()
 }
 
-// adoptLink makes a link, whose greets have been exchanged, the connection of the peer, or
-// decides that another link stays. It returns an error if the peer dialed the link and
-// the link is refused; nothing was written on it then.
+// adoptLink makes a link, on which greets have been exchanged, the connection of the peer,
+// or decides that another link stays. It returns an error if it refuses a link that the
+// peer dialed; nothing has been written on that link.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace
@@ -297,7 +297,7 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 		have.end(transport.CodeReplaced, "a later connection took its place", nil)
 	}
 	if lostRun != nil {
-		p.mesh.handler.Lost(*lostRun) // before any frame of the later run is delivered
+		p.mesh.handler.Lost(*lostRun) // must precede all frames of the later run
 	}
 	if excess != nil {
 		excess.end(transport.CodeTimeout, "too many connections are being left", nil)
@@ -305,12 +305,12 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	return refusal
 }
 
-// mapLink makes next the connection of the peer. The readers of next wait for those of
-// the links that it replaces. If frames to an earlier run of the peer are lost and the
-// handler does not learn it otherwise, mapLink returns that run. p.mu must be held.
+// mapLink makes next the connection of the peer. The readers of next wait for those of the
+// links that it replaces. If frames to an earlier run of the peer are lost and nothing else
+// will report it to the handler, mapLink returns that run. p.mu must be held.
 func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	if earlier := p.run; earlier != next.who {
-		reported := p.cur != nil && p.cur.started // the end of cur, which follows, reports it
+		reported := p.cur != nil && p.cur.started // the end of cur, which follows, will report it
 		if dropped := p.clearFlows(); !reported && (dropped > 0 || p.unsettled != nil) {
 			lostRun = &earlier
 		}
@@ -346,12 +346,12 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	return lostRun
 }
 
-// pruneEnded forgets the links in ended that have delivered their frames. p.mu must be
+// pruneEnded removes the links whose frames have been delivered from ended. p.mu must be
 // held.
 func (p *peer) pruneEnded() { p.ended = slices.DeleteFunc(p.ended, (*link).isDelivered) }
 
 // clearFlows drops the frames that wait for a connection that has ended, and returns how
-// many. p.mu must be held.
+// many it dropped. p.mu must be held.
 func (p *peer) clearFlows() (dropped int) {
 	for k := range transport.Kinds {
 		n := p.flows[k].clear()
@@ -362,7 +362,7 @@ func (p *peer) clearFlows() (dropped int) {
 }
 
 // settleLoss reports that frames sent to the run of a link may be lost, unless another
-// connection has followed since the link was left.
+// connection has followed.
 func (p *peer) settleLoss(l *link) {
 	p.mu.Lock()
 	lost := p.unsettled == l
@@ -376,8 +376,8 @@ func (p *peer) settleLoss(l *link) {
 	}
 }
 
-// drainLink begins to leave a link: from now on only end marks are written on it. p.mu must
-// be held.
+// drainLink starts to leave a link: from then on only end marks are written on it. p.mu
+// must be held.
 func (p *peer) drainLink(l *link) {
 	if l.draining {
 		return
@@ -391,7 +391,8 @@ func (p *peer) drainLink(l *link) {
 	l.signalAll()
 }
 
-// excessLink returns a link to end if too many are being left. p.mu must be held.
+// excessLink returns a link that must end because too many are being left, or nil. p.mu
+// must be held.
 func (p *peer) excessLink() *link {
 	if len(p.draining) > maxDraining {
 		return p.draining[0]

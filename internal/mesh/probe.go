@@ -9,17 +9,17 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// maxProbes bounds the probes of one peer in flight.
+// maxProbes bounds how many probes of one peer are in flight.
 const maxProbes = 4
 
 var errPortRefused = errors.New("transport: the host of the peer refuses its port: " +
 	"the process is gone")
 
-// Probe asks the host of a connected run of a peer whether the process is gone
-// (protocol.md section 6). If the host refuses the port, Probe calls refused, once and
-// from another goroutine, and ends the connection, so that nothing waits for QUIC to give
-// up. It does not block. It does nothing without a connection to that run, while maxProbes
-// probes of the peer are in flight, or if the network cannot ask.
+// Probe asks the host of a connected run of a peer whether the process is gone (protocol.md
+// section 6). If the host refuses the port, Probe calls refused once, from another
+// goroutine, and ends the connection, so that nothing waits for the timeout of QUIC. Probe
+// does not block. It does nothing if there is no connection to that run, if maxProbes
+// probes of the peer are in flight, or if the network does not support probes.
 func (m *Mesh) Probe(who member.Identity, refused func()) {
 	m.mu.Lock()
 	p := m.peers[who.Address]

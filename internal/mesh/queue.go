@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxQueuedFrames and maxQueuedBytes bound the waiting system frames. There is room
-	// for two of the largest, so that one does not displace another.
+	// maxQueuedFrames and maxQueuedBytes bound the waiting system frames. Two frames of the
+	// largest size fit, so that one does not displace the other.
 	maxQueuedFrames = 64
 	maxQueuedBytes  = 2 * MaxSystemBytes
-	// maxQueuedTime bounds how long a system frame waits. It describes its sender at the
-	// time of sending, and is useless later.
+	// maxQueuedTime bounds how long a system frame waits. A frame describes the state of
+	// its sender at the time of sending, and is useless later.
 	maxQueuedTime = 2 * time.Second
-	// pendingBytes bounds the waiting frames of a flow; a single longer frame may wait
-	// alone.
+	// pendingBytes bounds the waiting frames of a flow. A longer frame may wait if it is
+	// the only one.
 	pendingBytes = 256 << 10
 )
 
-// systemQueue has the system frames that wait to be written, the oldest first.
+// systemQueue holds the system frames that wait to be written, the oldest first.
 type systemQueue struct {
 	frames []queuedFrame
 	bytes  int
@@ -35,7 +35,7 @@ type queuedFrame struct {
 
 func (q *systemQueue) empty() bool { return len(q.frames) == 0 }
 
-// push adds a frame and returns how many of the oldest it dropped.
+// push adds a frame and returns how many of the oldest frames it dropped.
 func (q *systemQueue) push(frame []byte, now time.Time) (dropped int) {
 	q.frames = append(q.frames, queuedFrame{frame, now})
 	q.bytes += len(frame)
@@ -46,7 +46,7 @@ func (q *systemQueue) push(frame []byte, now time.Time) (dropped int) {
 	return dropped
 }
 
-// expire drops the frames older than maxQueuedTime and returns how many.
+// expire drops frames older than maxQueuedTime and returns how many it dropped.
 func (q *systemQueue) expire(now time.Time) (dropped int) {
 	for !q.empty() && now.Sub(q.frames[0].since) > maxQueuedTime {
 		q.pop()
@@ -61,14 +61,14 @@ func (q *systemQueue) pop() {
 	q.frames = q.frames[1:]
 }
 
-// clear drops all frames and returns how many.
+// clear drops all frames and returns how many it dropped.
 func (q *systemQueue) clear() int {
 	n := len(q.frames)
 	*q = systemQueue{}
 	return n
 }
 
-// take removes all frames and returns them as a batch in the memory of spare.
+// take removes all frames and returns them as a batch that uses the memory of spare.
 func (q *systemQueue) take(spare []byte) batch {
 	b := batch{bytes: spare[:0], frames: len(q.frames), payload: q.bytes}
 	for _, f := range q.frames {
@@ -79,19 +79,20 @@ func (q *systemQueue) take(spare []byte) batch {
 	return b
 }
 
-// batch is the encoded frames of one write.
+// batch holds the encoded frames of one write.
 type batch struct {
 	bytes   []byte
 	frames  int
 	payload int  // bytes of the frames without their headers
-	last    bool // it ends with the end mark
+	last    bool // the batch ends with the end mark
 }
 
 func (b *batch) mark() {
 	b.bytes, b.last = appendHeader(b.bytes, 0), true
 }
 
-// spare returns the memory of a written batch for the next one, or nil if it is large.
+// spare returns the memory of a written batch for reuse by the next one, or nil if it is
+// large.
 func (b *batch) spare() []byte {
 	if cap(b.bytes) > 2*pendingBytes {
 		return nil
@@ -99,8 +100,8 @@ func (b *batch) spare() []byte {
 	return b.bytes[:0]
 }
 
-// flow has the encoded frames of a kind that wait to be written, and the Sends that wait
-// for room. It is guarded by the peer's mutex.
+// flow holds the encoded frames of a kind that wait to be written, and the Sends that wait
+// for room. The peer's mutex guards it.
 type flow struct {
 	kind    transport.Kind
 	pending []byte
@@ -108,14 +109,15 @@ type flow struct {
 	waiting []*waitingSend // the earliest first
 }
 
-// waitingSend is a Send that waits for room. The goroutine that makes room takes its frame.
+// waitingSend is a Send that waits for room. The goroutine that makes room queues its
+// frame.
 type waitingSend struct {
 	frame []byte
 	err   error         // set before done is closed
-	done  chan struct{} // closed when the frame was taken or err is set
+	done  chan struct{} // closed when the frame is queued or err is set
 }
 
-// admit takes the frames of waiting Sends while there is room.
+// admit queues the frames of waiting Sends while there is room.
 func (q *flow) admit() {
 	n := 0
 	for n < len(q.waiting) && q.push(q.waiting[n].frame) {
@@ -143,14 +145,14 @@ func (q *flow) push(frame []byte) bool {
 	return true
 }
 
-// take removes and returns all frames. Later frames use the memory of spare.
+// take removes and returns all frames. The memory of spare is used for later frames.
 func (q *flow) take(spare []byte) batch {
 	b := batch{bytes: q.pending, frames: q.frames, payload: len(q.pending) - q.frames*headerBytes}
 	q.pending, q.frames = spare[:0], 0
 	return b
 }
 
-// clear drops all frames and returns how many.
+// clear drops all frames and returns how many it dropped.
 func (q *flow) clear() int {
 	n := q.frames
 	q.pending, q.frames = nil, 0

@@ -19,34 +19,34 @@ const (
 	ReportLost                            // the connection to a peer is lost
 	ReportRefused                         // this node refused the peer
 	ReportRefusedByPeer                   // the peer refused this node
-	ReportSeedsDiffer                     // the peer has another list of seeds
+	ReportSeedsDiffer                     // the peer has a different list of seeds
 	ReportUnreachable                     // an attempt to dial the peer failed
 	ReportFailed                          // the network failed, and no connection works
-	ReportCertificate                     // a certificate was refused when another node dialed
+	ReportCertificate                     // a certificate was refused on a connection that another node dialed
 	ReportSmallBuffers                    // the network works, but may lose packets needlessly
 	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
 	ReportKinds                           // counts the kinds
 )
 
-// Report is an event that the node may want to log. Peer may be what an unknown dialer
-// claims to be. For ReportCertificate it is the source of the packets, or the address that
-// the holder of another certificate claims.
+// Report is an event that the node may want to log. Peer may be an address that an unknown
+// dialer claims. For ReportCertificate it is the source of the packets, or the address that
+// the holder of a different certificate claims.
 type Report struct {
 	Kind ReportKind
-	Peer member.Address // zero if there is none or it is not known
+	Peer member.Address // zero if unknown
 	Err  error          // the reason; nil for ReportConnected
 }
 
 const (
-	// reportInterval is the time within which a report is not repeated.
+	// reportInterval is how long a report is not repeated.
 	reportInterval = time.Minute
-	// maxReported bounds the remembered reports, and maxStrangers those about dialers:
-	// a dialer can claim any address, so further reports are dropped.
+	// maxReported bounds how many reports are remembered, and maxStrangers how many of them
+	// are about dialers. A dialer can claim any address, so further reports are dropped.
 	maxReported  = 512
 	maxStrangers = 64
 )
 
-// reporter passes on reports, and repeats none within reportInterval.
+// reporter passes on reports. It does not repeat a report within reportInterval.
 type reporter struct {
 	to   func(Report)
 	mu   sync.Mutex
@@ -64,7 +64,7 @@ type lastReport struct {
 	stranger bool
 }
 
-// report reports an event with a peer that this node dials.
+// report reports an event concerning a peer that this node dials.
 func (r *reporter) report(rep Report) { r.passReport(rep, false) }
 
 // reportStranger reports an event that any dialer can cause.
@@ -76,11 +76,11 @@ func (r *reporter) passReport(rep Report, stranger bool) {
 	}
 }
 
-// isNew remembers a report. It returns false if the report is to be dropped.
+// isNew remembers a report. It returns false if the report must be dropped.
 func (r *reporter) isNew(rep Report, stranger bool) bool {
 	key, now := reportKey{rep.Kind, rep.Peer, rep.Err.Error()}, time.Now()
 	if rep.Kind == ReportCertificate {
-		key.peer.Port, key.text = 0, "" // one report for all ports of a host
+		key.peer.Port, key.text = 0, "" // report a host once, regardless of the port
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

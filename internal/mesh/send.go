@@ -28,7 +28,7 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) erro
 	return nil
 }
 
-// sendWaiting waits until the frame is taken, after the frames of earlier Sends.
+// sendWaiting queues a Send behind the earlier ones and waits until its frame is taken.
 func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
 	w := &waitingSend{frame: frame, done: make(chan struct{})}
 	p.enqueueSend(f, w)
@@ -55,7 +55,7 @@ func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
 	}
 }
 
-// enqueueSend makes a Send wait for room.
+// enqueueSend queues a Send that waits for room.
 func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,13 +65,13 @@ func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 	case p.leaving:
 		f.refuse(ErrClosed)
 	case p.cur != nil:
-		f.admit() // there may be room since offerFrame
+		f.admit() // room may have been made since offerFrame
 	}
 	p.wakeOrDial(f.kind)
 }
 
-// withdrawSend stops the wait of a Send. It returns false if the frame was taken or the
-// Send has failed.
+// withdrawSend removes a waiting Send from the queue. It returns false if the frame was
+// already taken or the Send has failed.
 func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 	return true
 }
 
-// addSenders changes the number of callers that need a connection.
+// addSenders adds change to the number of callers that need a connection.
 func (p *peer) addSenders(k transport.Kind, change int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +91,8 @@ func (p *peer) addSenders(k transport.Kind, change int) {
 	p.wakeOrDial(k)
 }
 
-// offerFrame adds a frame if there is a connection with room for it. The caller must then
-// wake the writer of the link, or flush it.
+// offerFrame queues a frame if there is a connection with room for it. The caller must then
+// wake the writer of the link or flush the frame.
 func (p *peer) offerFrame(f *flow, frame []byte) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *peer) isConnected() bool {
 	return p.cur != nil
 }
 
-// sendFailure returns why a frame was not sent. cause is nil after SendTimeout.
+// sendFailure returns why a frame was not sent. cause is nil if SendTimeout has passed.
 func (p *peer) sendFailure(cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

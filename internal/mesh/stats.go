@@ -9,17 +9,17 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Result is how a handshake ended, including the exchange of greets.
+// Result is the outcome of a handshake, including the exchange of greets.
 type Result uint8
 
 // The results.
 const (
-	ResultEstablished   Result = iota // the connection was put to use
+	ResultEstablished   Result = iota // the connection is in use
 	ResultRefused                     // this node refused the peer
 	ResultRefusedByPeer               // the peer refused this node
-	ResultDuplicate                   // another connection of the pair stays
+	ResultDuplicate                   // the other connection of the pair stays
 	ResultFailed                      // the network failed or timed out
-	ResultCertificate                 // one node refused the certificate of the other
+	ResultCertificate                 // one of the nodes refused the other's certificate
 	Results                           // counts the results
 )
 
@@ -27,23 +27,23 @@ var resultNames = [Results]string{
 	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
 }
 
-// String returns the name of the result as metrics write it.
+// String returns the name of the result in metrics.
 func (r Result) String() string { return resultNames[r] }
 
-// Drop is why a frame was not sent or not delivered.
+// Drop is the reason why a frame was not sent or not delivered.
 type Drop uint8
 
 // The drops.
 const (
 	DropOldest      Drop = iota // too many system frames waited for a peer
 	DropStale                   // a system frame waited too long for a connection
-	DropTooLarge                // empty or above the limit of its kind
-	DropNoPeer                  // addressed to this node, or too many peers
+	DropTooLarge                // the frame was empty or exceeded the limit of its kind
+	DropNoPeer                  // the frame was addressed to this node, or there were too many peers
 	DropLost                    // the connection ended before the frame was written
 	DropClosed                  // the transport was closed
-	DropGarbage                 // not a frame; the connection or bulk stream was closed
+	DropGarbage                 // the bytes were not a frame; the connection or bulk stream was closed
 	DropUnconnected             // a datagram to a peer without a connection
-	DropBusy                    // more datagrams than the network or the handler takes
+	DropBusy                    // more datagrams than the network or the handler could take
 	DropStalled                 // the rest of a frame or stream head did not arrive in time
 	Drops                       // counts the drops
 )
@@ -53,7 +53,7 @@ var dropNames = [Drops]string{
 	"unconnected", "busy", "stalled",
 }
 
-// String returns the name of the drop as metrics write it.
+// String returns the name of the reason in metrics.
 func (d Drop) String() string { return dropNames[d] }
 
 type trafficCounter struct{ messages, bytes atomic.Uint64 }
@@ -67,7 +67,7 @@ func (c *trafficCounter) read() transport.Traffic {
 	return transport.Traffic{Messages: c.messages.Load(), Bytes: c.bytes.Load()}
 }
 
-// counters count what transport.Stats reports.
+// counters holds the counters of transport.Stats.
 type counters struct {
 	connections    atomic.Int64
 	sent, received [transport.Kinds]trafficCounter
@@ -80,7 +80,7 @@ type counters struct {
 	datagramsSent, datagramsReceived trafficCounter
 }
 
-// countFailed counts a handshake that failed before the greets were exchanged.
+// countFailed counts a handshake that failed before the exchange of greets.
 func (c *counters) countFailed(err error) {
 	result := ResultFailed
 	if errors.Is(err, transport.ErrCertificate) {

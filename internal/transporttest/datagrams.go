@@ -16,7 +16,8 @@ import (
 
 func testDatagrams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
-	for _, to := range []int{1, 2, 3} { // the node itself, a node without a connection, an address without a node
+	// The node itself, a node without a connection, and an address without a node.
+	for _, to := range []int{1, 2, 3} {
 		if err := a.SendDatagram(addr(to), []byte("lost")); err != nil {
 			t.Errorf("SendDatagram without a connection: %v", err)
 		}

@@ -22,7 +22,7 @@ const (
 	ReportSeedsDiffer                     // the peer has a different list of seeds
 	ReportUnreachable                     // an attempt to dial the peer failed
 	ReportFailed                          // the network failed, and no connection works
-	ReportCertificate                     // a certificate was refused on a connection that another node dialed
+	ReportCertificate                     // a certificate was refused when a peer dialed
 	ReportSmallBuffers                    // the network works, but may lose packets needlessly
 	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
 	ReportKinds                           // counts the kinds

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// newCall makes the receiver's form of a call.
+// newCall converts a call for the receiver.
 func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 	return &receiver.Call{
 		ID:      c.ID,
@@ -34,13 +34,13 @@ func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 			if err != nil {
 				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 			}
-			// Flush unless another answer is likely to follow.
+			// Flush unless another answer will probably follow.
 			m.sendAnswer(from, a, m.mux.IsQuiet())
 		},
 	}
 }
 
-// answerTo makes an answer without a value. ran reports whether a handler ran.
+// answerTo returns an answer without a value. ran reports whether a handler ran.
 func answerTo(c wire.Call, ran bool, err error) wire.Answer {
 	if err == nil {
 		return wire.Answer{ID: c.ID}
@@ -48,7 +48,8 @@ func answerTo(c wire.Call, ran bool, err error) wire.Answer {
 	return wire.Answer{ID: c.ID, Outcome: outcomeOf(ran, err), Text: err.Error()}
 }
 
-// outcomeOf returns the outcome for the error of a handler, or for why none ran.
+// outcomeOf returns the outcome for err: the error of a handler if ran is true, otherwise
+// the reason why no handler ran.
 func outcomeOf(ran bool, err error) wire.Outcome {
 	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	switch {
@@ -67,8 +68,8 @@ func outcomeOf(ran bool, err error) wire.Outcome {
 	}
 }
 
-// sendAnswer sends an answer to the caller. With flush it does not wait for other answers
-// to share a packet with.
+// sendAnswer sends an answer to the caller. If flush is true, it does not wait to batch the
+// answer with others.
 func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 	if to == m.self {
 		m.pending.complete(to, a)
@@ -85,12 +86,13 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 		err = m.net.SendKind(m.answering, transport.Answer, to, frame.b, flush)
 	}
 	if err != nil {
-		// The caller sees that the connection is lost, or has stopped waiting.
+		// Nothing more to do: the caller notices the loss of the connection, or has stopped
+		// waiting.
 		_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
 	}
 }
 
-// Answered completes a call with the answer that arrived (mesh.Handler).
+// Answered completes the call that an answer belongs to (mesh.Handler).
 func (m *Messenger) Answered(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	if err != nil {

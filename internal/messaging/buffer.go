@@ -4,8 +4,8 @@ package messaging
 
 import "sync"
 
-// maxKeptBytes is the largest buffer that is kept for another event. Larger ones are
-// rare, and would hold their memory for good.
+// maxKeptBytes bounds the buffers that are reused. Larger ones are rare, and keeping them
+// would waste memory.
 const maxKeptBytes = 128 << 10
 
 // buffer is reusable memory for a frame.
@@ -13,7 +13,8 @@ type buffer struct{ b []byte }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// getBuffer returns an empty buffer. Release it after the transport has taken its bytes.
+// getBuffer returns an empty buffer. The caller releases it after the transport has taken
+// its bytes.
 func getBuffer() *buffer {
 	b := buffers.Get().(*buffer)
 	b.b = b.b[:0]

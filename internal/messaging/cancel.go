@@ -11,8 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// maxCancels bounds the cancels that wait to be sent, and separately those that are
-// being sent.
+// maxCancels bounds the cancels that wait to be sent, and separately those being sent.
 const maxCancels = 1024
 
 // cancel is the frame that cancels a call, for a member whose connection was not ready.
@@ -21,8 +20,8 @@ type cancel struct {
 	frame []byte
 }
 
-// cancelCall ends the handler of a call whose caller has stopped waiting. It does not
-// block.
+// cancelCall asks the member to cancel the handler of a call, because the caller has
+// stopped waiting. It does not block.
 func (m *Messenger) cancelCall(to member.Address, id uint64) {
 	if to == m.self {
 		m.mux.Cancel(to, id)
@@ -34,12 +33,12 @@ func (m *Messenger) cancelCall(to member.Address, id uint64) {
 	}
 	select {
 	case m.cancels <- c:
-	default: // the handler's deadline, or the loss of the connection, ends it
+	default: // the handler's deadline, or the loss of the connection, cancels it
 	}
 }
 
-// cancelRequests cancels the requests of a node that ends, while its connections still
-// work. An answer may cross the cancel.
+// cancelRequests cancels the pending requests when the node shuts down, while its
+// connections still work. An answer may cross the cancel.
 func (m *Messenger) cancelRequests() {
 	for id, c := range m.pending.close() {
 		m.cancelCall(c.to, id)
@@ -48,7 +47,7 @@ func (m *Messenger) cancelRequests() {
 }
 
 // SendCancels sends the cancels that cancelCall could not send without waiting, until the
-// node ends. A member that reads nothing does not delay the cancels for others.
+// node shuts down. A member that reads nothing does not delay the cancels for others.
 func (m *Messenger) SendCancels() {
 	var sends sync.WaitGroup
 	defer sends.Wait()
@@ -60,7 +59,7 @@ func (m *Messenger) SendCancels() {
 			sends.Go(func() {
 				ctx, stop := context.WithTimeout(context.Background(), m.cfg.HeartbeatTimeout)
 				defer stop()
-				_ = m.net.Send(ctx, c.to, c.frame) // it may be lost, as in cancelCall
+				_ = m.net.Send(ctx, c.to, c.frame) // a lost cancel is harmless, as in cancelCall
 				<-slots
 			})
 		case <-m.cfg.Quit:

@@ -14,7 +14,7 @@ import (
 
 var errDatagramCall = errors.New("cluster: a datagram cannot have an outcome")
 
-// sendBestEffort gives an event to one member if that needs no waiting.
+// sendBestEffort sends an event to one member, or drops it if sending would block.
 func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *outgoing) error {
 	if err := m.ctxErr(ctx); err != nil {
 		return err
@@ -29,12 +29,12 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 	err := m.deliverEvent(m.canceled, e.delivery(entry))
 	if errors.Is(err, receiver.ErrBusy) {
 		_ = m.dropFrame(entry.Identity, DropQueueFull, err)
-		return nil // another member would drop it without an error too
+		return nil // another member would also drop it without an error
 	}
 	return err
 }
 
-// Datagram hands an event to its handlers, or drops it if their queue is full
+// Datagram passes an event to its handlers, or drops it if their queue is full
 // (mesh.Handler).
 func (m *Messenger) Datagram(from member.Identity, frame []byte) {
 	e, err := wire.DecodeEvent(frame, MaxBestEffortBytes)

@@ -10,12 +10,12 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Drop is a frame or an event that is not used.
+// Drop is a frame or an event that was dropped.
 type Drop struct {
 	From   member.Identity
 	Reason string // one of the constants below
-	Err    error  // nil for a late answer, which is no fault
-	// Event is the name of an event that its handlers did not take; empty for a frame
+	Err    error  // nil for a late answer, which is not an error
+	// Event is the name of an event that its handlers did not get. It is empty for a frame
 	// that was not an event.
 	Event string
 	// SenderTold reports whether the sender waits for the outcome and gets Err.
@@ -35,14 +35,14 @@ const (
 	DropTooMany     = "too many streams"
 )
 
-// dropFrame reports a frame that is not used, and returns err.
+// dropFrame reports that a frame was dropped, and returns err.
 func (m *Messenger) dropFrame(from member.Identity, reason string, err error) error {
 	m.cfg.Dropped(Drop{From: from, Reason: reason, Err: err})
 	return err
 }
 
-// dropUndecoded reports a frame that cannot be decoded. It returns err unless the frame may
-// be from a later version of this program.
+// dropUndecoded reports a frame that cannot be decoded. It returns err, or nil if the frame
+// may be from a later version of this program.
 func (m *Messenger) dropUndecoded(from member.Identity, err error) error {
 	if errors.Is(err, wire.ErrUnknownKind) || errors.Is(err, wire.ErrVersion) {
 		_ = m.dropFrame(from, DropUnknownKind, err)
@@ -51,14 +51,14 @@ func (m *Messenger) dropUndecoded(from member.Identity, err error) error {
 	return m.dropFrame(from, DropMalformed, err)
 }
 
-// dropEvent reports an event of another member that no handler gets.
+// dropEvent reports that an event of another member reaches no handler.
 func (m *Messenger) dropEvent(from member.Identity, name string, senderTold bool, err error) {
 	m.cfg.Dropped(Drop{
 		From: from, Reason: dropReason(err), Err: err, Event: name, SenderTold: senderTold,
 	})
 }
 
-// dropReason returns the reason for an event that the Mux did not take.
+// dropReason returns the reason why the Mux did not accept an event.
 func dropReason(err error) string {
 	switch {
 	case errors.Is(err, receiver.ErrUnknown):

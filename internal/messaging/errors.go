@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Errors of messages. Package cluster exports each under the same name, and documents
-// it there. Those that records or leaders have too are values of their packages.
+// Errors of messages. Package cluster exports each under the same name, and documents it
+// there. Errors that also concern records or leaders are defined in those packages.
 var (
 	// ErrClosed means that the node was closed.
 	ErrClosed = leader.ErrClosed
@@ -23,9 +23,9 @@ var (
 	ErrUnknownType = errors.New("cluster: event type is not known")
 	// ErrBusy means that a limit on operations in flight was reached.
 	ErrBusy = errors.New("cluster: busy: too many operations in flight")
-	// ErrNotDelivered means that no handler has got the event or will get it.
+	// ErrNotDelivered means that no handler has received the event or will receive it.
 	ErrNotDelivered = errors.New("cluster: not delivered")
-	// ErrBadAnswer means that a handler ran and its answer is lost.
+	// ErrBadAnswer means that a handler ran, but its answer is lost.
 	ErrBadAnswer = errors.New("cluster: the answer is lost")
 	// ErrUnknownOutcome means that a handler may have run.
 	ErrUnknownOutcome = errors.New("cluster: the outcome is not known")
@@ -37,11 +37,12 @@ var (
 	ErrStreamClosed = errors.New("cluster: stream is closed")
 	// ErrStreamReset means that the other member closed the stream before its end.
 	ErrStreamReset = errors.New("cluster: stream was closed by the other member")
-	// ErrStreamCut means that the connection of a stream ended before it.
+	// ErrStreamCut means that the connection ended before the stream.
 	ErrStreamCut = errors.New("cluster: stream was cut off")
 )
 
-// remoteError is an error of another member for which this node has a value too.
+// remoteError is an error that another member reported and that is also defined in this
+// package.
 type remoteError struct {
 	text string // as the member sent it
 	is   error

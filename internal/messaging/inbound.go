@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Custom decodes an event and hands it to its handlers (mesh.Handler). It blocks
-// while their queue is full.
+// Custom decodes an event and passes it to its handlers (mesh.Handler). It blocks while
+// their queue is full.
 func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if wire.IsCancel(frame) {
 		id, err := wire.DecodeCancel(frame)
@@ -46,7 +46,7 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	return nil
 }
 
-// newDelivery makes the receiver's form of an event from a peer.
+// newDelivery converts an event from a peer for the receiver.
 func (m *Messenger) newDelivery(from member.Identity, e wire.Event) receiver.Delivery {
 	return receiver.Delivery{
 		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
@@ -58,11 +58,11 @@ func (m *Messenger) sender(from member.Identity) *member.Member {
 	if entry := m.node.Member(from.Address); entry != nil {
 		return entry
 	}
-	// The greet has admitted the peer; its view is ahead of ours.
+	// The peer was admitted by its greet, but this node's view does not contain it yet.
 	return &member.Member{Identity: from, Name: from.Address.String()}
 }
 
-// deliverEvent hands an event to the handlers. It also returns when the node ends.
+// deliverEvent passes an event to the handlers. It also returns when the node shuts down.
 func (m *Messenger) deliverEvent(ctx context.Context, d receiver.Delivery) error {
 	err := m.mux.Deliver(ctx, d)
 	if errors.Is(err, receiver.ErrClosed) {
@@ -71,9 +71,8 @@ func (m *Messenger) deliverEvent(ctx context.Context, d receiver.Delivery) error
 	return err
 }
 
-// Lost fails the calls to a peer whose connection is lost, since their events or
-// answers may be lost with it, and cancels the requests of that peer
-// (mesh.Handler).
+// Lost fails the calls to a peer whose connection was lost, because their events or answers
+// may be lost too. It also cancels the requests of that peer (mesh.Handler).
 func (m *Messenger) Lost(peer member.Identity) {
 	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
 	m.pending.fail(peer.Address, err)

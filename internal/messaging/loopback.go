@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// loopbackBytes bounds the bytes that are written and not read yet in one direction of
-// a stream from a node to itself. Write blocks at the bound.
+// loopbackBytes bounds the unread bytes in one direction of a stream from a node to itself.
+// Write blocks at the bound.
 const loopbackBytes = 64 << 10
 
 // loopback is one end of a stream from a node to itself. Only its two ends can close it.
@@ -34,8 +34,8 @@ func (s loopback) CloseWrite() (err error) {
 	return err
 }
 
-// Close implements mesh.BulkStream. The other end gets a reset in each direction whose
-// writer has not called CloseWrite before.
+// Close implements mesh.BulkStream. It resets each direction whose writer has not called
+// CloseWrite.
 func (s loopback) Close() error {
 	s.out.update(func() {
 		s.out.writeErr = cmp.Or[error](s.out.writeErr, transport.ErrStreamClosed)
@@ -56,7 +56,7 @@ func (s loopback) Close() error {
 
 // pipe is one direction of a stream.
 type pipe struct {
-	turn chan struct{} // held by write and CloseWrite, so that a Write stays in one piece
+	turn chan struct{} // held by write and CloseWrite, so that the bytes of a Write stay together
 
 	mu       sync.Mutex
 	changed  sync.Cond

@@ -15,26 +15,26 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Node is what a Messenger needs of its node. Each answer is about this moment.
+// Node is the part of a node that a Messenger uses. Each method returns the current state.
 type Node interface {
-	// Member returns the entry of a member in the node's view, nil if it has none.
-	// The entry must not be changed.
+	// Member returns the entry of a member in the node's view, or nil. The caller must not
+	// change the entry.
 	Member(addr member.Address) *member.Member
-	// Members returns all members of the view in the order of their addresses. The
-	// list must not be changed.
+	// Members returns all members of the view, sorted by address. The caller must not
+	// change the list.
 	Members() member.Roster
 	// Leader returns who leads in the view.
 	Leader() Leader
-	// WaitLeader blocks until a leader has authority. Its errors go to the caller of
-	// RequestLeader as they are.
+	// WaitLeader blocks until a leader has authority. RequestLeader returns its errors
+	// unchanged.
 	WaitLeader(ctx context.Context) (Leadership, error)
 }
 
-// Leader is who leads in the view of a node.
+// Leader describes the leader in the view of a node.
 type Leader struct {
 	Address     member.Address // zero if no leader is known
-	Provisional bool           // it declared itself and has no authority
-	Authority   bool           // this node leads and its lease runs
+	Provisional bool           // it has declared itself, but has no authority
+	Authority   bool           // this node leads, and its lease is valid
 }
 
 // Leadership is one period in which a member leads with authority.
@@ -42,10 +42,10 @@ type Leadership struct {
 	Leader  member.Address
 	Done    <-chan struct{} // closed at the end of the period
 	Changed <-chan struct{} // closed when the view of the node changes
-	Lost    error           // why a request is not sent after Done is closed
+	Lost    error           // why requests are no longer sent once Done is closed
 }
 
-// Config is what a Messenger is made of. All fields are required.
+// Config configures a Messenger. All fields are required.
 type Config struct {
 	Node Node
 	Self member.Address
@@ -56,15 +56,15 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	// HeartbeatTimeout bounds how long a cancel waits for a connection.
 	HeartbeatTimeout time.Duration
-	// Quit is closed when the node begins to end; Cause then returns why.
+	// Quit is closed when the node starts to shut down; Cause then returns the reason.
 	Quit  <-chan struct{}
 	Cause func() error
-	// Dropped is called with each frame and event that is not used.
+	// Dropped is called for each frame and event that is dropped.
 	Dropped func(Drop)
 }
 
-// Messenger carries the messages of one node. It implements those methods of
-// mesh.Handler that concern messages of the application.
+// Messenger carries the messages of one node. It implements the methods of mesh.Handler
+// that concern messages of the application.
 type Messenger struct {
 	cfg  Config
 	node Node
@@ -77,20 +77,21 @@ type Messenger struct {
 	sending  atomic.Int64 // sends in flight
 	requests requestCounts
 
-	// answering is the context of answers to other members.
+	// answering is the context for sending answers to other members.
 	answering     context.Context
 	stopAnswering context.CancelFunc
-	// streaming is the context of streams. It ends before Close waits for their
-	// handlers, which may otherwise never return.
+	// streaming is the context of streams. It is canceled before Close waits for their
+	// handlers, which might otherwise never return.
 	streaming  context.Context
 	endStreams context.CancelFunc
-	// canceled has ended with receiver.ErrBusy: a delivery under it never waits.
+	// canceled is done from the start, with the cause receiver.ErrBusy, so a delivery with
+	// it never waits.
 	canceled context.Context
 	// handled is closed when Close no longer waits for handlers.
 	handled chan struct{}
 }
 
-// New makes a Messenger for a node whose transport does not deliver yet.
+// New returns a Messenger. The transport must not deliver anything yet.
 func New(cfg Config) *Messenger {
 	m := &Messenger{
 		cfg:     cfg,
@@ -111,15 +112,15 @@ func New(cfg Config) *Messenger {
 }
 
 // Close cancels the requests of this node, ends its streams, and closes the Mux and the
-// transport. It waits for handlers until ctx ends, and returns what the Mux and the
-// transport return. Quit must be closed before.
+// transport. It waits for handlers until ctx is done, and returns the errors of the Mux and
+// the transport. Quit must already be closed.
 func (m *Messenger) Close(ctx context.Context) error {
 	m.cancelRequests()
 	m.endStreams()
-	// Handlers that answer at the end still can, until the transport stops flushing.
+	// Handlers that return now can still answer, until the transport stops flushing.
 	late := time.AfterFunc(mesh.CloseTimeout, func() {
 		m.stopAnswering()
-		_ = m.net.Close() // returns the same below; an answer may be stuck in it
+		_ = m.net.Close() // the call below returns the error; closing unblocks an answer that is being sent
 	})
 	defer late.Stop()
 	err := m.mux.Close(ctx)
@@ -135,11 +136,11 @@ func (m *Messenger) Removed(addr member.Address) {
 	m.pending.fail(addr, fmt.Errorf("%w: %s is no longer a member", ErrUnknownOutcome, addr))
 }
 
-// Requests returns how many requests this node has made, by type and result.
+// Requests returns the number of requests that this node has made, by type and result.
 func (m *Messenger) Requests() map[Requested]uint64 { return m.requests.read() }
 
-// ctxErr returns why a call must stop: the cause if the node ends, otherwise the cause of
-// ctx, nil if it is not done.
+// ctxErr returns why a call must stop: the cause if the node is shutting down, otherwise
+// the cause of ctx, or nil if ctx is not done.
 func (m *Messenger) ctxErr(ctx context.Context) error {
 	select {
 	case <-m.cfg.Quit:
@@ -149,7 +150,7 @@ func (m *Messenger) ctxErr(ctx context.Context) error {
 	}
 }
 
-// notLeader returns the error of a call for the leader that came to this node.
+// notLeader returns the error of a call that is for the leader but reached this node.
 func notLeader(l Leader) error {
 	return &leader.NotLeaderError{Leader: l.Address, Provisional: l.Provisional}
 }

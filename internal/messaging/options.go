@@ -22,15 +22,15 @@ const (
 	MaxStreamHeadBytes = mesh.MaxHeadBytes
 )
 
-// Options are those of one Send, Broadcast, Request or OpenStream.
+// Options holds the options of one Send, Broadcast, Request or OpenStream.
 type Options struct {
-	Self       bool // a Broadcast goes to this node too
+	Self       bool // a Broadcast also goes to this node
 	Metadata   map[string]string
 	Outcome    func(to member.Address, err error) // nil if the sender does not wait for it
 	BestEffort bool
 }
 
-// Errors of options that contradict each other or the call.
+// Errors of options that contradict each other or do not fit the call.
 var (
 	errNoOutcome = errors.New("cluster: BestEffort and WithOutcome cannot be combined: the " +
 		"outcome of a best-effort event is never known")

@@ -28,8 +28,8 @@ func (e *outgoing) release() {
 	}
 }
 
-// delivery makes the event for this node's own receiver. It copies the metadata, which
-// the caller may change when Send returns.
+// delivery returns the event for this node's own receiver. It copies the metadata, which
+// the caller may change after Send has returned.
 func (e *outgoing) delivery(self *member.Member) receiver.Delivery {
 	return receiver.Delivery{
 		From:     self,
@@ -38,7 +38,7 @@ func (e *outgoing) delivery(self *member.Member) receiver.Delivery {
 	}
 }
 
-// encode makes one frame for all members that get the event, and checks it against the
+// encode encodes an event once for all members that get it, and checks it against the
 // options.
 func (m *Messenger) encode(event any, o Options) (*outgoing, error) {
 	if o.BestEffort && o.Outcome != nil {
@@ -76,7 +76,7 @@ func (e *outgoing) encode(mux *receiver.Mux, event any) (err error) {
 	return e.End(b, e.metadata, MaxEventBytes)
 }
 
-// encodeError translates why an event has no encoding.
+// encodeError translates the reason why an event cannot be encoded.
 func encodeError(name string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):

@@ -16,25 +16,26 @@ import (
 const MaxPending = 1 << 16
 
 // pendingCall is a call whose answer has not arrived. settle is called once, with the
-// answer or with an error, and must not block.
+// answer or an error, and must not block.
 type pendingCall struct {
 	to      member.Address
 	request bool // its handler is canceled if the caller stops waiting
 	settle  func(a wire.Answer, err error)
 }
 
-// pendingCalls has the pending calls by their ids.
+// pendingCalls holds the pending calls by id.
 type pendingCalls struct {
-	room chan struct{} // has one entry for each call
+	room chan struct{} // contains one entry for each call
 
 	mu     sync.Mutex
 	lastID uint64
-	closed bool // no call is added any longer
+	closed bool // no more calls can be added
 	calls  map[uint64]pendingCall
 }
 
-// newPendingCalls starts the ids at random. A slow handler may answer a call of this
-// node's previous run; with ids from 1 that answer could match a call of this run.
+// newPendingCalls starts the ids at a random number. A slow handler may answer a call of
+// this node's previous run; if ids started at 1, that answer could match a call of this
+// run.
 func newPendingCalls() pendingCalls {
 	return pendingCalls{
 		room:   make(chan struct{}, MaxPending),
@@ -43,7 +44,7 @@ func newPendingCalls() pendingCalls {
 	}
 }
 
-// add returns the id of a new call. It blocks while there are MaxPending calls.
+// add adds a call and returns its id. It blocks while there are MaxPending calls.
 func (p *pendingCalls) add(
 	ctx context.Context, quit <-chan struct{}, c pendingCall,
 ) (uint64, error) {
@@ -69,7 +70,7 @@ func (p *pendingCalls) add(
 	return p.lastID, nil
 }
 
-// remove forgets a call. It returns false if the call is settled, or about to be.
+// remove removes a call. It returns false if the call is settled or about to be.
 func (p *pendingCalls) remove(id uint64) bool {
 	_, ok := p.take(id, member.Address{})
 	return ok
@@ -78,8 +79,8 @@ func (p *pendingCalls) remove(id uint64) bool {
 // isOnly reports whether there is at most one call.
 func (p *pendingCalls) isOnly() bool { return len(p.room) <= 1 }
 
-// complete settles a call with its answer. It returns false if the call is unknown,
-// settled, or was made to another member.
+// complete settles a call with its answer. It returns false if the call is unknown, already
+// settled, or was made to a different member.
 func (p *pendingCalls) complete(from member.Address, a wire.Answer) bool {
 	c, ok := p.take(a.ID, from)
 	if ok {
@@ -88,8 +89,8 @@ func (p *pendingCalls) complete(from member.Address, a wire.Answer) bool {
 	return ok
 }
 
-// close refuses further calls, and removes and returns the requests. Sends stay: their
-// outcome may still arrive.
+// close refuses further calls, and removes and returns the pending requests. Sends stay:
+// their outcome may still arrive.
 func (p *pendingCalls) close() map[uint64]pendingCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +106,7 @@ func (p *pendingCalls) close() map[uint64]pendingCall {
 	return requests
 }
 
-// take removes and returns a call to a member; the zero address stands for any member.
+// take removes and returns a call to a member. The zero address stands for any member.
 func (p *pendingCalls) take(id uint64, to member.Address) (pendingCall, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +119,7 @@ func (p *pendingCalls) take(id uint64, to member.Address) (pendingCall, bool) {
 	return c, true
 }
 
-// fail settles all calls to a member with err; the zero address stands for all members.
+// fail settles all calls to a member with err. The zero address stands for all members.
 func (p *pendingCalls) fail(to member.Address, err error) {
 	p.mu.Lock()
 	var failed []pendingCall

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Request asks an active member and decodes its answer into resp, a pointer, as
-// cluster.Request documents.
+// Request sends a request to an active member and decodes the answer into resp, a pointer,
+// as cluster.Request documents.
 func (m *Messenger) Request(
 	ctx context.Context, to member.Address, req, resp any, o Options,
 ) error {
@@ -35,8 +35,8 @@ func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options)
 		if !canRetry(err) || m.ctxErr(ctx) != nil {
 			return err
 		}
-		// This node may see the next leader later than others do, or earlier, so it tries
-		// again when its view changes, and from time to time.
+		// This node may learn of the next leader later or earlier than others, so it
+		// retries when its view changes, and periodically.
 		pause := time.NewTimer(m.cfg.HeartbeatInterval)
 		select {
 		case <-led.Changed:
@@ -48,15 +48,15 @@ func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options)
 	}
 }
 
-// canRetry reports whether a request to the leader can be sent to the next leader: no
-// handler has run.
+// canRetry reports whether a request may be sent to the next leader, because no handler has
+// run.
 func canRetry(err error) bool {
 	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)
 }
 
-// request asks one member. With led it asks as the leader, and gives up sending when
-// that leadership ends.
+// request sends a request to one member. If led is not nil, that member must be the leader,
+// and request stops sending when the leadership ends.
 func (m *Messenger) request(
 	ctx context.Context, to member.Address, req, resp any, led *Leadership, o Options,
 ) (err error) {
@@ -96,14 +96,14 @@ func (m *Messenger) request(
 	sent()
 	if err != nil {
 		if !m.pending.remove(id) {
-			<-done // settle is writing to resp, which belongs to the caller again on return
+			<-done // settle is writing to resp; wait, because after the return resp belongs to the caller
 		}
 		return err
 	}
 	select {
 	case end := <-done:
 		return end.err
-	case <-m.cfg.Quit: // Close settles all requests
+	case <-m.cfg.Quit: // wait below: Close settles all requests
 	case <-ctx.Done():
 		if m.pending.remove(id) {
 			m.cancelCall(to, id)
@@ -113,8 +113,8 @@ func (m *Messenger) request(
 	return (<-done).err // settle was called, or Close is about to call it
 }
 
-// withLeadership returns a context that also ends with the leadership, and its cancel
-// function. Without led it returns ctx.
+// withLeadership returns a context that is also canceled when the leadership ends, and its
+// cancel function. If led is nil, it returns ctx.
 func withLeadership(ctx context.Context, led *Leadership) (context.Context, func()) {
 	if led == nil {
 		return ctx, func() {}
@@ -130,7 +130,7 @@ func withLeadership(ctx context.Context, led *Leadership) (context.Context, func
 	return ctx, func() { cancel(nil) }
 }
 
-// readAnswer decodes an answer into resp, or returns the error that it carries.
+// readAnswer decodes an answer into resp, or returns the error in it.
 func (m *Messenger) readAnswer(from member.Address, a wire.Answer, resp any) error {
 	if err := m.answerError(from, a); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (m *Messenger) readAnswer(from member.Address, a wire.Answer, resp any) err
 	return nil
 }
 
-// answerError returns the error that an answer carries; nil if the handlers returned nil.
+// answerError returns the error in an answer, or nil if the handlers returned nil.
 func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 	switch a.Outcome {
 	case wire.OutcomeDone:
@@ -163,7 +163,7 @@ func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 	}
 }
 
-// sendCall sends an event whose answer is pending.
+// sendCall sends the event of a pending call.
 func (m *Messenger) sendCall(
 	ctx context.Context, to *member.Member, e *outgoing, c wire.Call,
 ) error {
@@ -175,19 +175,19 @@ func (m *Messenger) sendCall(
 		return ErrBusy
 	}
 	defer m.sending.Add(-1)
-	// The members of a broadcast share e, but not their calls.
+	// The sends of a broadcast share e, but each has its own call.
 	own := getBuffer()
 	defer own.release()
 	var err error
 	if own.b, err = e.AppendCall(own.b, c, MaxEventBytes); err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
 	}
-	// If this is the only call, no other frame is likely to share the packet.
+	// If this is the only call, no other frame is likely to share the packet, so flush.
 	flush := c.Request && m.pending.isOnly()
 	return sendError(m.net.SendKind(ctx, transport.Custom, to.Address, own.b, flush))
 }
 
-// deliverCall gives a call to this node's own receiver.
+// deliverCall passes a call to this node's own receiver.
 func (m *Messenger) deliverCall(
 	ctx context.Context, self *member.Member, e *outgoing, c wire.Call,
 ) error {

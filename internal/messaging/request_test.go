@@ -25,7 +25,7 @@ type sum struct {
 
 type total struct{ Sum int }
 
-// bulk is a request for an answer of a number of bytes.
+// bulk requests an answer of the given number of bytes.
 type bulk struct{ Bytes int }
 
 func addHandlers(_ int, mux *receiver.Mux) {
@@ -47,7 +47,8 @@ func addHandlers(_ int, mux *receiver.Mux) {
 	receiver.Handle(mux, func(context.Context, member.Member, note) error { return nil })
 }
 
-// TestRequestsLeaveNothingPending checks the pending calls for each way a request ends.
+// TestRequestsLeaveNothingPending checks that no call stays pending, for each way in which
+// a request can end.
 func TestRequestsLeaveNothingPending(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -73,7 +74,8 @@ func TestRequestsLeaveNothingPending(t *testing.T) {
 	})
 }
 
-// TestLeaderAloneTakesLeaderRequests checks that other members answer that they do not lead.
+// TestLeaderAloneTakesLeaderRequests checks that members other than the leader answer that
+// they do not lead.
 func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		for i, n := range nodes {
@@ -92,7 +94,8 @@ func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 	})
 }
 
-// TestSendsAreBounded checks that above MaxSending an event and a request get ErrBusy.
+// TestSendsAreBounded checks that an event and a request beyond MaxSending fail with
+// ErrBusy.
 func TestSendsAreBounded(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -111,7 +114,7 @@ func TestSendsAreBounded(t *testing.T) {
 	})
 }
 
-// TestPendingCallsAreBounded checks that above MaxPending a call waits for room.
+// TestPendingCallsAreBounded checks that a call beyond MaxPending waits for room.
 func TestPendingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPendingCalls()
@@ -146,7 +149,7 @@ func TestPendingCallsAreBounded(t *testing.T) {
 	})
 }
 
-// TestForgedAnswersAreDropped checks that a member cannot answer for another one.
+// TestForgedAnswersAreDropped checks that a member cannot answer in place of another one.
 func TestForgedAnswersAreDropped(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]

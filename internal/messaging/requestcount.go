@@ -15,14 +15,14 @@ import (
 type Requested struct{ Type, Code string }
 
 const (
-	// maxRequestTypes bounds the types that are counted by name. A program may make up
-	// names at run time.
+	// maxRequestTypes bounds the types that are counted by name, because a program may make
+	// up names at run time.
 	maxRequestTypes = 128
-	// otherTypes stands for all further types.
+	// otherTypes is the name under which all further types are counted.
 	otherTypes = "other"
 )
 
-// codes has the names under which errors are counted. The first match counts.
+// codes lists the names under which errors are counted. The first match counts.
 var codes = []struct {
 	err  error
 	code string
@@ -52,14 +52,14 @@ func codeOf(err error) string {
 			return c.code
 		}
 	}
-	return "not sent" // the caller's context was done already
+	return "not sent" // ctx was already done
 }
 
 // requestCounts counts requests. The zero value is ready to use.
 type requestCounts struct {
 	mu     sync.Mutex
 	counts map[Requested]uint64
-	types  map[string]bool // that are counted by name
+	types  map[string]bool // types counted by name
 }
 
 func (r *requestCounts) add(name string, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Send gives an event to one active member, as cluster.Node.Send documents.
+// Send sends an event to one active member, as cluster.Node.Send documents.
 func (m *Messenger) Send(ctx context.Context, to member.Address, event any, o Options) error {
 	e, err := m.encode(event, o)
 	if err != nil {
@@ -27,12 +27,12 @@ func (m *Messenger) Send(ctx context.Context, to member.Address, event any, o Op
 // Result is the result of a Broadcast at one member.
 type Result struct {
 	To  member.Member
-	Err error // nil if the member took the event
+	Err error // nil if the member accepted the event
 }
 
-// Broadcast gives an event to all active members side by side, as
-// cluster.Node.Broadcast documents, and returns the result of each in the order of their
-// addresses. It fails only if the event cannot be encoded.
+// Broadcast sends an event to all active members concurrently, as cluster.Node.Broadcast
+// documents, and returns the results sorted by address. It fails only if the event cannot
+// be encoded.
 func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) ([]Result, error) {
 	e, err := m.encode(event, o)
 	if err != nil {
@@ -104,7 +104,7 @@ func (m *Messenger) sendWithOutcome(
 	return err
 }
 
-// trySend gives an encoded event to one member if that needs neither time nor another
+// trySend sends an encoded event to one member if it can do so without waiting or another
 // goroutine.
 func (m *Messenger) trySend(
 	ctx context.Context, to member.Address, e *outgoing, o Options,
@@ -116,7 +116,7 @@ func (m *Messenger) trySend(
 	return err == nil && m.net.TrySend(to, e.Frame())
 }
 
-// checkSend returns the entry of a member, or why nothing can be sent to it now.
+// checkSend returns the entry of a member, or an error if nothing can be sent to it now.
 func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*member.Member, error) {
 	if err := m.ctxErr(ctx); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*member.M
 
 func isActive(m *member.Member) bool { return m != nil && m.Status == member.Active }
 
-// deliveryError translates why the node's own receiver did not take an event.
+// deliveryError translates the reason why the node's own receiver did not accept an event.
 func deliveryError(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
@@ -154,7 +154,7 @@ func deliveryError(ctx context.Context, err error) error {
 	}
 }
 
-// sendError translates why the transport did not take a frame.
+// sendError translates the reason why the transport did not accept a frame.
 func sendError(err error) error {
 	switch {
 	case err == nil:

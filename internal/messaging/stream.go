@@ -51,7 +51,7 @@ func (m *Messenger) OpenStream(
 	return m.newStream(to, raw, make(chan struct{}, 1)), nil
 }
 
-// encodeHead makes the head of a stream: an event without a payload.
+// encodeHead encodes the head of a stream: an event without a payload.
 func encodeHead(name string, metadata map[string]string) ([]byte, error) {
 	if err := checkMetadata(metadata); err != nil {
 		return nil, err
@@ -84,8 +84,7 @@ func (m *Messenger) openLoopback(
 	return m.newStream(self.Address, ours, nil), nil
 }
 
-// Stream hands a stream to its handler, or refuses it with the reason
-// (mesh.Handler).
+// Stream passes a stream to its handler, or refuses it with a reason (mesh.Handler).
 func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStream) {
 	e, err := wire.DecodeEvent(head, MaxStreamHeadBytes)
 	if err == nil && (e.Call.ID != 0 || len(e.Payload) > 0) {
@@ -106,7 +105,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 		_ = m.dropFrame(from, reason, err)
 		return
 	}
-	// If this fails, the handler's first Write fails too.
+	// If this Write fails, the handler's first Write fails too.
 	_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
 	served := make(chan struct{})
 	go func() {
@@ -119,32 +118,32 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	}
 }
 
-// refuseStream sends the peer why a stream has no handler: an outcome, then a text up to
-// the end of the stream.
+// refuseStream tells the peer why the stream has no handler: it sends an outcome, followed
+// by a text up to the end of the stream.
 func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 	text := strings.ToValidUTF8(err.Error(), "")
 	text = text[:min(len(text), wire.MaxAnswerText)]
 	if _, err := raw.Write(append([]byte{byte(outcome)}, text...)); err == nil {
-		_ = raw.CloseWrite() // without it the peer sees a reset instead of the text
+		_ = raw.CloseWrite() // otherwise the peer would see a reset and no text
 	}
 }
 
-// stream is a receiver.Stream. It translates the errors of a stream of the transport.
+// stream implements receiver.Stream. It translates the errors of a transport stream.
 type stream struct {
 	m    *Messenger
 	peer member.Address
 	raw  mesh.BulkStream
-	stop func() bool // lets go of the Messenger's context, which closes the stream
+	stop func() bool // unregisters the function that closes the stream when the Messenger is closed
 
-	// The first byte from the peer is its verdict: whether it takes the stream. The
-	// holder of turn reads it. turn is nil and accepted is true from the start if the
-	// peer sends no verdict: at the handler's end, and within one node.
+	// The first byte from the peer is its verdict: whether it accepts the stream. The
+	// goroutine that holds turn reads it. The accepting end, and a stream within one node,
+	// expect no verdict: turn is then nil, and accepted is true from the start.
 	accepted atomic.Bool
 	turn     chan struct{}
-	refused  error // the verdict of a refused stream; guarded by turn
+	refused  error // the reason if the peer refused the stream; guarded by turn
 }
 
-// newStream makes a stream for the application. turn is nil if the peer sends no verdict.
+// newStream returns a stream for the application. turn is nil if no verdict is expected.
 func (m *Messenger) newStream(
 	peer member.Address, raw mesh.BulkStream, turn chan struct{},
 ) *stream {
@@ -174,8 +173,8 @@ func (s *stream) Close() error {
 	return s.raw.Close()
 }
 
-// awaitVerdict blocks until the peer's verdict is known, and returns why the peer
-// refused the stream.
+// awaitVerdict blocks until the peer's verdict is known. If the peer refused the stream, it
+// returns the reason.
 func (s *stream) awaitVerdict() error {
 	if s.accepted.Load() {
 		return nil
@@ -202,12 +201,13 @@ func (s *stream) readVerdict() error {
 	if a.Outcome == wire.OutcomeDone {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(s.raw, wire.MaxAnswerText)) // a part of it will do
+	text, _ := io.ReadAll(io.LimitReader(s.raw, wire.MaxAnswerText)) // a part of the text is enough
 	a.Text = string(text)
 	return s.m.answerError(s.peer, a)
 }
 
-// writeError is streamError for writers. A reset may be a refusal, whose reason is better.
+// writeError is streamError for writers. If the stream was refused, it returns the reason
+// for that instead of the reset.
 func (s *stream) writeError(err error) error {
 	if errors.Is(err, transport.ErrStreamReset) {
 		if refused := s.awaitVerdict(); refused != nil {
@@ -217,7 +217,7 @@ func (s *stream) writeError(err error) error {
 	return s.streamError(err)
 }
 
-// streamError translates why a stream ended.
+// streamError translates the reason why a stream ended.
 func (s *stream) streamError(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

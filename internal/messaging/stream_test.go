@@ -25,7 +25,7 @@ func addEcho(_ int, mux *receiver.Mux) {
 	})
 }
 
-// TestStreamWithABadHead checks that such a stream is refused and counted.
+// TestStreamWithABadHead checks that a stream with a malformed head is refused and counted.
 func TestStreamWithABadHead(t *testing.T) {
 	inWorld(t, addEcho, func(t *testing.T, nodes []*node) {
 		n, peer := nodes[0], nodes[1].Member(address(1)).Identity
@@ -44,7 +44,7 @@ func TestStreamWithABadHead(t *testing.T) {
 			ours, theirs := newLoopback()
 			ours.CloseWrite()
 			n.Stream(peer, head, theirs)
-			theirs.Close() // as the transport does
+			theirs.Close() // close it, as the transport does
 			got, err := io.ReadAll(ours)
 			if err != nil || len(got) < 2 || wire.Outcome(got[0]) != wire.OutcomeMalformed {
 				t.Errorf("head %q: got %q and %v, want the verdict that it is malformed", head, got, err)
@@ -74,7 +74,7 @@ func TestStreamWithoutAVerdict(t *testing.T) {
 }
 
 // TestLoopbackKeepsWritesWhole checks that concurrent writes do not mix, and that the end
-// comes after them.
+// of the stream comes after them.
 func TestLoopbackKeepsWritesWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := newLoopback()

@@ -25,13 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errBoom = errors.New("boom")
 
-// node is a Messenger with a view that never changes: all members of the world are
-// active and node 0 leads.
+// node is a Messenger with a view that never changes: all members of the world are active,
+// and node 0 leads.
 type node struct {
 	*Messenger
 	addr    member.Address
 	members member.Roster
-	led     chan struct{} // of the leadership; never closed
+	led     chan struct{} // closed when the leadership ends, which never happens here
 	quit    chan struct{}
 	cause   error
 
@@ -97,7 +97,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
 }
 
-// inWorld runs a test with three nodes on one network, in a bubble. register adds the
+// inWorld runs a test in a bubble, with three nodes on one network. register adds the
 // handlers of node i.
 func inWorld(
 	t *testing.T, register func(i int, mux *receiver.Mux), test func(*testing.T, []*node),

@@ -120,7 +120,8 @@ func (m *Messenger) Close(ctx context.Context) error {
 	// Handlers that return now can still answer, until the transport stops flushing.
 	late := time.AfterFunc(mesh.CloseTimeout, func() {
 		m.stopAnswering()
-		_ = m.net.Close() // the call below returns the error; closing unblocks an answer that is being sent
+		// Unblock an answer that is being sent. The call below returns the same error.
+		_ = m.net.Close()
 	})
 	defer late.Stop()
 	err := m.mux.Close(ctx)

@@ -133,7 +133,7 @@ type stream struct {
 	m    *Messenger
 	peer member.Address
 	raw  mesh.BulkStream
-	stop func() bool // unregisters the function that closes the stream when the Messenger is closed
+	stop func() bool // cancels the AfterFunc that closes raw
 
 	// The first byte from the peer is its verdict: whether it accepts the stream. The
 	// goroutine that holds turn reads it. The accepting end, and a stream within one node,

@@ -21,7 +21,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestMain makes the test program usable as a node, like the command.
+// TestMain lets the test program run as a node, as the command does.
 func TestMain(m *testing.M) {
 	if is, err := Child(); is {
 		if err != nil {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMeasurements: each measurement is listed and has all settings.
+// TestMeasurements checks that every measurement is listed and has all settings.
 func TestMeasurements(t *testing.T) {
 	if got, want := len(measures), len(Measurements()); got != want {
 		t.Errorf("%d measurements, but %d are listed", got, want)
@@ -49,7 +49,8 @@ func TestMeasurements(t *testing.T) {
 }
 
 // measured runs a small measurement once with real processes. It checks that there is a row
-// about the machine and the number of results, and returns these and the printed text.
+// about the machine and the given number of results, and returns the results and the
+// printed text.
 func measured(t *testing.T, name string, results int, small func(*Options)) ([]row, string) {
 	t.Helper()
 	o := smallest(t, name)
@@ -77,7 +78,7 @@ func measured(t *testing.T, name string, results int, small func(*Options)) ([]r
 	return rows[1:], out.String()
 }
 
-// smallest returns the options of one measurement of the smallest cluster.
+// smallest returns the options for one measurement of the smallest suitable cluster.
 func smallest(t *testing.T, name string) Options {
 	t.Helper()
 	all := Measurements()
@@ -88,7 +89,7 @@ func smallest(t *testing.T, name string) Options {
 	return o
 }
 
-// positive checks that columns of a row are positive numbers.
+// positive checks that the given columns of a row are positive numbers.
 func positive(t *testing.T, r row, columns ...string) {
 	t.Helper()
 	for _, c := range columns {
@@ -118,8 +119,9 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestDetection: a stopped member is not missed before its silence has lasted for the timeout,
-// less the interval since it was heard.
+// TestDetection checks that a stopped member is not missed too early: its silence lasts for
+// the timeout less one interval, because it may last have been heard up to one interval
+// earlier.
 func TestDetection(t *testing.T) {
 	rows, _ := measured(t, "detection", 2, func(*Options) {})
 	if ms, ok := rows[1]["ms"].(float64); !ok || ms < 390 || rows[1]["how"] != Stop {
@@ -178,7 +180,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestHolder: no other node leads before the lease of an isolated one has ended.
+// TestHolder checks that no other node leads before the lease of an isolated leader has
+// ended.
 func TestHolder(t *testing.T) {
 	rows, _ := measured(t, "holder", 2, func(*Options) {})
 	for i, how := range []string{Kill, Cut} {
@@ -203,7 +206,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestLoss: a lost event is an error, not a lower rate.
+// TestLoss checks that a lost event is an error and does not just lower the rate.
 func TestLoss(t *testing.T) {
 	ps, _, err := formCluster(t.Context(), smallest(t, "oneway"), 3)
 	if err != nil {
@@ -220,7 +223,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestMissed: a timeout is a row without a duration.
+// TestMissed checks that a timeout yields a row without a duration.
 func TestMissed(t *testing.T) {
 	o := smallest(t, "formation")
 	rec, err := newRecorder("formation", o, &strings.Builder{})
@@ -243,7 +246,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a measurement ends when its context is done.
+// TestInterrupt checks that a measurement ends when its context is done.
 func TestInterrupt(t *testing.T) {
 	errOver := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -297,7 +300,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestJSON: the rows of the file are printed, and nothing else.
+// TestJSON checks that exactly the rows of the file are printed.
 func TestJSON(t *testing.T) {
 	o := smallest(t, "formation")
 	o.JSON = true

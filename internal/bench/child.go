@@ -22,13 +22,14 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// childVariable contains the setup of a node and makes this program one.
+// childVariable is the environment variable that makes this program run as a node and
+// contains its setup.
 const childVariable = "ATHENA_BENCH_NODE"
 
 // setup is the configuration of a node.
 type setup struct {
 	Config cluster.Config
-	Cuts   bool // it can be cut off from others
+	Cuts   bool // whether the node can be cut off from others
 }
 
 // nodeView is a node's view and its time, in nanoseconds of CLOCK_MONOTONIC.
@@ -45,7 +46,7 @@ func (s nodeView) equal(other nodeView) bool {
 		slices.Equal(s.Lost, other.Lost)
 }
 
-// line is a line that a node prints; one field is set.
+// line is a line that a node prints. Exactly one field is set.
 type line struct {
 	View      *nodeView  `json:",omitempty"`
 	Answer    *answer    `json:",omitempty"`
@@ -53,7 +54,7 @@ type line struct {
 	Following *following `json:",omitempty"`
 }
 
-// child is a node.
+// child is the node that this process runs.
 type child struct {
 	node   *cluster.Node
 	groups *election.Groups
@@ -122,7 +123,7 @@ func (c *child) runNode(s setup) error {
 	return fmt.Errorf("node stopped: %w", node.Err())
 }
 
-// readView returns the present view and adds its active members to active.
+// readView returns the current view and adds its active members to active.
 func readView(node *cluster.Node, active map[member.Address]bool) nodeView {
 	s := nodeView{At: readMonotonic()}
 	view := node.View()
@@ -185,8 +186,8 @@ func (c *child) runOrder(o order) (a answer) {
 	return a
 }
 
-// exitOnError ends the process, and thereby the measurement, if err is not nil. It is for errors
-// outside of an order.
+// exitOnError ends the process, and thereby the measurement, if err is not nil. It is for
+// errors that do not belong to an order.
 func (c *child) exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -204,7 +205,7 @@ func (c *child) printLine(l line) error {
 func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("bench: no monotonic clock: %v", err)) // Linux always has it
+		panic(fmt.Sprintf("bench: no monotonic clock: %v", err)) // never fails on Linux
 	}
 	return t.Nano()
 }

@@ -37,10 +37,10 @@ type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	address string
-	answers chan answer   // answer to the order under way
+	answers chan answer   // answer to the current order
 	ended   chan struct{} // closed when the process has ended
 
-	// Guarded by the lock of its processes.
+	// The following fields are guarded by processes.mu.
 	ready     bool
 	holding   holding   // the latest one
 	following following // the latest one
@@ -53,7 +53,7 @@ type processes struct {
 	dir   string
 	all   []*process
 	ended sync.WaitGroup
-	began float64 // processor time at that moment
+	began float64 // processor time used before the start
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
@@ -207,8 +207,8 @@ func (ps *processes) beginAll() (at int64, err error) {
 	return at, nil
 }
 
-// waitUntil blocks until is returns true, and returns when the last live node got its present
-// view. is runs under the lock.
+// waitUntil blocks until is returns true, and returns the time at which the last live node
+// got its current view. It calls is with ps.mu held.
 func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, error) {
 	late := time.After(longestWait)
 	for {
@@ -244,8 +244,9 @@ func (ps *processes) listAlive() []*process {
 	return all
 }
 
-// haveAgreed reports whether the live nodes see one quorate leader with a token above another, and
-// that number of active members; 0 means any number. ps.mu must be held.
+// haveAgreed reports whether all live nodes see the same quorate leader, with a token
+// greater than above, and the given number of active members; 0 means any number. ps.mu
+// must be held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {
@@ -257,8 +258,8 @@ func (ps *processes) haveAgreed(above uint64, active int) bool {
 	return len(all) > 0
 }
 
-// isLost reports whether no live node sees p as active, and returns the first time at which one
-// did not, or 0. ps.mu must be held.
+// isLost reports whether no live node sees p as active. It also returns the time at which
+// the first node lost p, or 0. ps.mu must be held.
 func (ps *processes) isLost(p *process) (first int64, all bool) {
 	all = true
 	for _, other := range ps.listAlive() {
@@ -272,7 +273,7 @@ func (ps *processes) isLost(p *process) (first int64, all bool) {
 	return first, all
 }
 
-// findLeader returns the node that all follow, once haveAgreed returns true.
+// findLeader returns the leader that the live nodes have agreed on.
 func (ps *processes) findLeader() *process {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -284,7 +285,7 @@ func (ps *processes) findLeader() *process {
 	return nil
 }
 
-// killNode sends a signal to a node, counts it as dead, and returns the time.
+// killNode sends a signal to a node, marks it as dead, and returns the time.
 func (ps *processes) killNode(p *process, s syscall.Signal) (int64, error) {
 	ps.mu.Lock()
 	p.dead = true
@@ -296,8 +297,8 @@ func (ps *processes) killNode(p *process, s syscall.Signal) (int64, error) {
 // killAll kills every node and removes the stores.
 func (ps *processes) killAll() {
 	for _, p := range ps.all {
-		_ = p.cmd.Process.Kill() // fails only if it has ended
+		_ = p.cmd.Process.Kill() // fails only if the process has ended
 	}
 	ps.ended.Wait()
-	_ = os.RemoveAll(ps.dir) // an error leaves files in a temporary folder
+	_ = os.RemoveAll(ps.dir) // an error only leaves files in a temporary folder
 }

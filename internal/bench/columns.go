@@ -2,13 +2,14 @@
 
 package bench
 
-// Column is a table of a measurement, and a field of its rows.
+// Column describes a field of the rows of a measurement.
 type Column struct{ Name, Means string }
 
-// Columns lists first the columns that identify a row, then those with a table each.
+// Columns lists first the columns that identify a row, then those for which a table is
+// printed.
 func (m Measurement) Columns() []Column { return columns[m.Name] }
 
-// Columns that several measurements have.
+// Descriptions of columns that several measurements have.
 const (
 	hasBytes   = "bytes of payload"
 	hasCPU     = "processor time of all nodes involved per million, in seconds"
@@ -18,8 +19,8 @@ const (
 	hasWorkers = "concurrent senders, each sending the next when the last was accepted"
 )
 
-// columns lists the columns of each measurement: first those that identify a row, then those
-// with a table each.
+// columns lists the columns of each measurement: first those that identify a row, then
+// those for which a table is printed.
 var columns = map[string][]Column{
 	"failover": {
 		{"n", hasNodes},

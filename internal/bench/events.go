@@ -17,10 +17,11 @@ var (
 	errNothing = errors.New("nothing was sent in such a short time")
 )
 
-// warmUp is the part of Options.For in which one-way events are sent before the measurement.
+// warmUp is the divisor of Options.For that gives the duration of the warm-up before a
+// measurement.
 const warmUp = 8
 
-// oneWay measures events from one member to another.
+// oneWay measures the events that one member sends to another.
 func oneWay(ctx context.Context, o Options, rec *recorder) error {
 	return measureEvents(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doSend
@@ -28,7 +29,7 @@ func oneWay(ctx context.Context, o Options, rec *recorder) error {
 	})
 }
 
-// measureBroadcast measures events from one member to all others.
+// measureBroadcast measures the events that one member sends to all others.
 func measureBroadcast(ctx context.Context, o Options, rec *recorder) error {
 	return measureEvents(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doBroadcast
@@ -36,7 +37,7 @@ func measureBroadcast(ctx context.Context, o Options, rec *recorder) error {
 	})
 }
 
-// measureRequests measures requests of one member to another.
+// measureRequests measures the requests that one member makes to another.
 func measureRequests(ctx context.Context, o Options, rec *recorder) error {
 	columns := []string{"calls_s", "p50_us", "p99_us", "cpu_s_per_million", "allocs_per_call"}
 	return measureEvents(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
@@ -45,7 +46,7 @@ func measureRequests(ctx context.Context, o Options, rec *recorder) error {
 	})
 }
 
-// measureStreams measures bytes on streams of one member to another.
+// measureStreams measures the bytes that one member sends to another on streams.
 func measureStreams(ctx context.Context, o Options, rec *recorder) error {
 	columns := []string{"mb_s", "cpu_s_per_gb", "allocs_per_mb"}
 	return measureEvents(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
@@ -54,7 +55,7 @@ func measureStreams(ctx context.Context, o Options, rec *recorder) error {
 	})
 }
 
-// measureVolume is measureFlow with bytes instead of events.
+// measureVolume is like measureFlow, but counts bytes instead of events.
 func measureVolume(ctx context.Context, from *process, to []*process, ask order) (row, error) {
 	t, err := measureSent(ctx, from, to, ask)
 	if err != nil {
@@ -65,8 +66,8 @@ func measureVolume(ctx context.Context, from *process, to []*process, ask order)
 	}, nil
 }
 
-// measureWarm measures what the first node of a cluster sends to the second, after a short run
-// that does not count.
+// measureWarm measures what the first node of a cluster sends to the second, after a short
+// warm-up.
 func measureWarm(
 	ctx context.Context, ps *processes, ask order,
 	measure func(context.Context, *process, []*process, order) (row, error),
@@ -84,11 +85,11 @@ func measureWarm(
 	return measure(ctx, from, to, ask)
 }
 
-// eventColumns are the columns of measureFlow.
+// eventColumns lists the columns that measureFlow fills.
 var eventColumns = []string{"msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg"}
 
-// measureEvents measures each size of payload and number of senders in one cluster, and prints
-// columns of the rows.
+// measureEvents measures every combination of payload size and number of senders in one
+// cluster, and prints the given columns of the rows.
 func measureEvents(
 	ctx context.Context, o Options, rec *recorder, columns []string,
 	once func(*processes, order) (row, error),
@@ -167,7 +168,7 @@ func measureFlow(ctx context.Context, from *process, others []*process, ask orde
 	}, nil
 }
 
-// sentTotals is what one node sent, events or bytes, and the cost of each.
+// sentTotals counts the events or bytes that one node sent, and the cost of each of them.
 type sentTotals struct {
 	count  int64
 	rate   float64 // per second
@@ -175,8 +176,8 @@ type sentTotals struct {
 	allocs float64
 }
 
-// measureSent makes one node send for the duration of an order and waits until all others have
-// handled everything.
+// measureSent makes one node send for the duration of an order and waits until the others
+// have handled everything.
 func measureSent(
 	ctx context.Context, from *process, others []*process, ask order,
 ) (t sentTotals, err error) {
@@ -196,7 +197,7 @@ func measureSent(
 	}
 	var last, cpu int64
 	var allocs uint64
-	for i := len(all) - 1; i >= 0; i-- { // the sender last, because it may still be writing
+	for i := len(all) - 1; i >= 0; i-- { // the sender comes last, because it may still be writing
 		want := before[i].Count
 		if i > 0 {
 			want += sent.Count

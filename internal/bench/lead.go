@@ -22,7 +22,7 @@ import (
 const (
 	doJobs  = "jobs"  // open a number of jobs and wait until each has a leader
 	doHold  = "hold"  // open one job and print when this node leads it
-	doLocks = "locks" // acquire and drop records, each goroutine its own
+	doLocks = "locks" // each goroutine acquires and drops its own records
 	doGroup = "group" // open a group with Lowest and print its leader
 	doCut   = "cut"   // cut off certain nodes, and reconnect all others
 )
@@ -36,7 +36,7 @@ func groupTiming() election.Timing {
 	return t
 }
 
-// holding is a leadership of a node, in nanoseconds of CLOCK_MONOTONIC.
+// holding is a period of leadership of a node, in nanoseconds of CLOCK_MONOTONIC.
 type holding struct {
 	Token member.Token
 	Began int64
@@ -49,8 +49,8 @@ type following struct {
 	Leader string
 }
 
-// openJobs opens jobs and waits until this node sees a leader of each. It returns the number of
-// commits that it requested, and the time.
+// openJobs opens jobs and waits until this node sees a leader of each. It returns the
+// number of requested commits and the current time.
 func (c *child) openJobs(count int64) (commits, at int64) {
 	s := &countedStore{Store: c.node.Records()}
 	for i := range count {
@@ -81,7 +81,7 @@ func (c *child) openJobs(count int64) (commits, at int64) {
 	return s.commits.Load(), at
 }
 
-// countedStore counts requested commits.
+// countedStore counts the commits requested through it.
 type countedStore struct {
 	record.Store
 	commits atomic.Int64
@@ -103,7 +103,7 @@ func (s countedSession) Commit(ctx context.Context, ops ...record.Op) (member.To
 	return s.Session.Commit(ctx, ops...)
 }
 
-// holdJob opens a job and prints each leadership of this node.
+// holdJob opens a job and prints when this node leads it.
 func (c *child) holdJob() error {
 	job, err := election.OpenJob(context.Background(), c.node.Records(), "job",
 		election.JobOptions{})

@@ -58,7 +58,8 @@ func measureJobs(ctx context.Context, o Options, rec *recorder) error {
 		"jobs"))
 }
 
-// measureLocks makes all nodes acquire and drop records for a while, each goroutine its own.
+// measureLocks makes all nodes acquire and drop records for a while; each goroutine uses
+// its own records.
 func measureLocks(ctx context.Context, o Options, rec *recorder) error {
 	err := eachSize(o, func(n, rep int) error {
 		ps, _, err := startSettled(ctx, o, n)
@@ -105,8 +106,9 @@ func measureHolder(ctx context.Context, o Options, rec *recorder) error {
 		"how", "leads"))
 }
 
-// holderOnce measures the time from the death or isolation to the next leadership, and the time
-// from the end of the last leadership. For a killed leader both begin with its death.
+// holderOnce measures the time until another node leads: once from the death or isolation
+// of the leader, and once from the end of its leadership. A killed leader stops leading
+// when it dies.
 func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) {
 	o.cuts = true
 	ps, _, err := startSettled(ctx, o, n)
@@ -143,7 +145,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 		return nil, err
 	}
 	ended := died
-	if how == Cut { // it may report the end after the next leader has begun
+	if how == Cut { // the end may be reported after the next leader has begun
 		_, err := ps.waitUntil(ctx, func() bool { ended = old.holding.Ended; return ended != 0 })
 		if err != nil {
 			return nil, fmt.Errorf("wait for the end of the last leadership: %w", err)
@@ -158,7 +160,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	}, nil
 }
 
-// awaitHolder waits for a node that leads the job with a token above another.
+// awaitHolder waits for a node that leads the job with a token greater than above.
 func (ps *processes) awaitHolder(
 	ctx context.Context, above member.Token,
 ) (leader *process, err error) {
@@ -197,8 +199,9 @@ func (ps *processes) cutOff(ctx context.Context, some []*process, is bool) error
 	return errors.Join(faults...)
 }
 
-// measureGroup measures the election by Lowest: from the death of the leader until another
-// leads, and from the end of a partition until there is one leader.
+// measureGroup measures elections by Lowest: the time from the death of the leader until
+// another node leads, and the time from the end of a partition until there is a single
+// leader.
 func measureGroup(ctx context.Context, o Options, rec *recorder) error {
 	o.cuts = true
 	err := eachSize(o, func(n, rep int) error {
@@ -273,8 +276,8 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	return toMilliseconds(at - began), err
 }
 
-// waitLed waits until those of the nodes that are alive name one leader other than before, and
-// returns when the last of them did.
+// waitLed waits until the live nodes among some follow the same leader, which is not
+// before. It returns the leader and the time at which the last node followed it.
 func (ps *processes) waitLed(
 	ctx context.Context, some []*process, before string,
 ) (leader string, at int64, err error) {
@@ -294,7 +297,7 @@ func (ps *processes) waitLed(
 	return leader, at, err
 }
 
-// waitLedWithin waits until the nodes of a partition follow one of them.
+// waitLedWithin waits until the nodes of a partition all follow the same one of them.
 func (ps *processes) waitLedWithin(
 	ctx context.Context, part []*process,
 ) (leader string, at int64, err error) {

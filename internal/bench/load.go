@@ -30,7 +30,7 @@ type Load struct{ Data []byte }
 // Call is the request that is made; its answer is equal.
 type Call struct{ Data []byte }
 
-// Own is bytes that are encoded without reflection.
+// Own holds bytes and encodes itself without reflection.
 type Own struct{ Data []byte }
 
 // AppendBinary implements encoding.BinaryAppender.
@@ -56,8 +56,8 @@ const (
 	doSend      = "send"      // events to one member
 	doBroadcast = "broadcast" // events to all others
 	doRequest   = "request"   // requests to one member
-	doStream    = "stream"    // bytes to one member, a stream for each goroutine
-	doAwait     = "await"     // wait until a number of events was handled, or no more arrive
+	doStream    = "stream"    // bytes to one member, on one stream for each goroutine
+	doAwait     = "await"     // wait until a number of events was handled, or no more events arrive
 )
 
 // order is an order to a node.
@@ -68,7 +68,7 @@ type order struct {
 	Workers int
 	For     time.Duration
 	Count   int64
-	Own     bool     // the events are OwnLoad, the requests OwnCall
+	Own     bool     // use OwnLoad and OwnCall instead of Load and Call
 	Cut     []string // addresses
 }
 
@@ -80,32 +80,32 @@ func (o order) makeEvent(payload []byte) any {
 	return Load{payload}
 }
 
-// answer is the result of an order, and the resources that the process has used so far.
+// answer is the result of an order, with the resources that the process has used so far.
 type answer struct {
-	Count  int64   // sent, broadcast, answered or written by this order; or handled by all orders
-	At     int64   // when the first was sent or the last was handled, monotonic
-	End    int64   // when the last was answered, monotonic
-	P50    float64 // microseconds until the answer
+	Count  int64   // sent, broadcast, answered or written by this order, or handled by all orders
+	At     int64   // when the first was sent or the last was handled, on the monotonic clock
+	End    int64   // when the last was answered, on the monotonic clock
+	P50    float64 // median time to an answer in microseconds
 	P99    float64
 	CPU    int64  // nanoseconds
 	Allocs uint64 // allocations
-	Fault  string // empty if there is none
+	Fault  string // empty if there was no error
 }
 
-// stallTimeout is the time without an arrival after which missing events count as lost. It is long
-// because the machine may be busy.
+// stallTimeout is how long no event may arrive before the missing ones count as lost. It is
+// long because the machine may be busy.
 const stallTimeout = 2 * time.Second
 
 // load is the part of a node that sends and handles events.
 type load struct {
 	handled atomic.Int64
-	seen    atomic.Int64 // handled, when watchArrivals last looked
-	last    atomic.Int64 // the time of that, to a millisecond
+	seen    atomic.Int64 // value of handled at the last check of watchArrivals
+	last    atomic.Int64 // time of the last arrival, to a millisecond
 
 	streams []receiver.Stream // streams of this node; used by one order at a time
 }
 
-// countHandler returns a handler that counts.
+// countHandler returns a handler that counts its calls.
 func countHandler[T any](l *load) func(context.Context, member.Member, T) error {
 	return func(context.Context, member.Member, T) error {
 		l.handled.Add(1)
@@ -113,8 +113,8 @@ func countHandler[T any](l *load) func(context.Context, member.Member, T) error 
 	}
 }
 
-// watchArrivals keeps the time of the last arrival. Reading the clock for each event would cost
-// more than what is measured.
+// watchArrivals records the time of the last arrival. It polls because reading the clock
+// for each event would cost more than handling the event.
 func (l *load) watchArrivals() {
 	for range time.Tick(time.Millisecond) {
 		if n := l.handled.Load(); n != l.seen.Load() {
@@ -154,7 +154,7 @@ func (l *load) runLoad(node *cluster.Node, o order) (a answer) {
 	return a
 }
 
-// absorbStream reads a stream to its end and counts bytes as handled.
+// absorbStream reads a stream to its end and counts the bytes as handled.
 func (l *load) absorbStream(_ context.Context, _ member.Member, s receiver.Stream) error {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -169,8 +169,8 @@ func (l *load) absorbStream(_ context.Context, _ member.Member, s receiver.Strea
 	}
 }
 
-// writeStreams writes to streams, which stay open for the next order, and returns the number of
-// bytes. The receiver reports bytes that are never read as lost.
+// writeStreams writes to streams, which stay open for the next order, and returns the
+// number of bytes. Bytes that the receiver never reads count as lost.
 func (l *load) writeStreams(
 	ctx context.Context, node *cluster.Node, o order,
 ) (count, began int64, err error) {
@@ -201,7 +201,8 @@ func callNode(ctx context.Context, node *cluster.Node, o order, payload []byte) 
 	return got.Data, err
 }
 
-// makeRequests makes requests, each goroutine one at a time, and measures their times.
+// makeRequests makes requests and measures how long each takes. Each goroutine makes one
+// request at a time.
 func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) (err error) {
 	times := make([][]float64, o.Workers)
 	a.Count, a.At, err = sendForDuration(o, func(worker int, p []byte) error {
@@ -226,7 +227,7 @@ func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) 
 	return err
 }
 
-// addUsage adds the resources that the process has used.
+// addUsage adds the resources that the process has used so far.
 func (a *answer) addUsage() error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -238,7 +239,7 @@ func (a *answer) addUsage() error {
 	return nil
 }
 
-// waitForCount waits until count events were seen or no more arrive.
+// waitForCount waits until count events were handled or no more arrive.
 func (l *load) waitForCount(count int64) (seen, last int64) {
 	for since := time.Now(); time.Since(since) < stallTimeout; time.Sleep(time.Millisecond) {
 		n := l.seen.Load()
@@ -252,8 +253,8 @@ func (l *load) waitForCount(count int64) (seen, last int64) {
 	return l.seen.Load(), l.last.Load()
 }
 
-// sendForDuration makes goroutines send for the duration of an order, each one event after the
-// other. It returns the number of events and the time of the first.
+// sendForDuration makes goroutines send one event after another for the duration of an
+// order. It returns the number of events and the time of the first one.
 func sendForDuration(
 	o order, send func(worker int, payload []byte) error) (count, began int64, err error,
 ) {

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// patience is the longest time for what is measured.
+	// longestWait is the timeout of everything that is measured.
 	longestWait = 30 * time.Second
-	// A cluster rests for settle and up to settleSpread more before its leader dies, so that
-	// it dies at any phase of a heartbeat.
+	// A cluster rests for settle, plus a random time up to settleSpread, before its leader
+	// dies, so that the death can hit any phase of a heartbeat.
 	settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
 )
 
@@ -39,8 +39,8 @@ func measureFailover(ctx context.Context, o Options, rec *recorder) error {
 	return rec.printTable("ms", "n", "how")
 }
 
-// measureDetection kills another member of a new cluster and waits until no other sees it as
-// active.
+// measureDetection kills a member of a new cluster that does not lead, and waits until no
+// other member sees it as active.
 func measureDetection(ctx context.Context, o Options, rec *recorder) error {
 	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return detectionOnce(ctx, o, n, deaths[how])
@@ -126,7 +126,7 @@ func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (r
 
 var errLeaderless = errors.New("the cluster lost its leader while at rest")
 
-// startSettled starts a cluster and lets it rest; every node then sees all as active.
+// startSettled starts a cluster and lets it rest. Every node then sees all nodes as active.
 func startSettled(ctx context.Context, o Options, n int) (*processes, float64, error) {
 	ps, formed, err := formCluster(ctx, o, n)
 	if err != nil {
@@ -143,8 +143,8 @@ func startSettled(ctx context.Context, o Options, n int) (*processes, float64, e
 	return ps, formed, nil
 }
 
-// formCluster starts a cluster and waits until every node sees all as active and the same
-// leader with authority. It also returns the time that this took, in milliseconds.
+// formCluster starts a cluster and waits until every node sees all nodes as active and the
+// same leader with authority. It also returns how long that took, in milliseconds.
 func formCluster(ctx context.Context, o Options, n int) (*processes, float64, error) {
 	ps, err := newProcesses(ctx, o, n)
 	if err != nil {
@@ -162,7 +162,7 @@ func formCluster(ctx context.Context, o Options, n int) (*processes, float64, er
 	return nil, 0, fmt.Errorf("formation: %w", err)
 }
 
-// measureFormation measures cold starts with fresh durable stores.
+// measureFormation measures cold starts with new durable stores.
 func measureFormation(ctx context.Context, o Options, rec *recorder) error {
 	err := eachSize(o, func(n, rep int) error {
 		r := row{"n": n, "rep": rep}
@@ -181,7 +181,7 @@ func measureFormation(ctx context.Context, o Options, rec *recorder) error {
 	return errors.Join(rec.printTable("ms", "n"), rec.printTable("cpu_ms", "n"))
 }
 
-// measureIdle measures the cost of each node of a cluster at rest.
+// measureIdle measures the resources that each node of a cluster at rest uses.
 func measureIdle(ctx context.Context, o Options, rec *recorder) error {
 	err := eachSize(o, func(n, rep int) error { return idleOnce(ctx, o, rec, n, rep) })
 	if err != nil {

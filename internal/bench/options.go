@@ -8,26 +8,26 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// Ways for a process to die, the values of Options.Signals. A stopped process resembles a host
-// that hangs: its socket stays open, and no peer is notified.
+// Ways for a process to die, the values of Options.Signals. A stopped process resembles a
+// host that hangs: its socket stays open, and its peers get no notice.
 const (
 	Kill = "kill"
 	Stop = "stop"
 	// Cut leaves the process alive but cuts it off from all others. Only the measurement
-	// holder has it.
+	// "holder" supports it.
 	Cut = "cut"
 )
 
 // Options are the settings of a measurement.
 type Options struct {
-	Sizes        []int         // sizes of clusters, each measured by itself
+	Sizes        []int         // sizes of the clusters that are measured one after another
 	Seeds        int           // number of seeds in each cluster; 0 means all nodes
 	Reps         int           // repetitions of each case
 	Signals      []string      // how a process dies: Kill, Stop or Cut
 	Jobs         int           // number of jobs that all nodes open
 	PayloadBytes []int         // payload sizes of events
 	Workers      []int         // numbers of concurrent senders
-	OwnEncoding  bool          // events encode themselves, without reflection
+	OwnEncoding  bool          // events encode themselves without reflection
 	For          time.Duration // duration of each case
 	Dir          string        // folder for the stores during the measurement
 	Out          string        // file for the rows; it is overwritten
@@ -37,12 +37,12 @@ type Options struct {
 	cuts bool // nodes must support being cut off
 }
 
-// A Measurement describes something that can be measured.
+// Measurement describes a measurement.
 type Measurement struct {
 	Name  string
 	About string
-	Least int // size of the smallest suitable cluster
-	// Defaults are the default options. Signals, PayloadBytes, Workers and For are empty if
+	Least int // smallest suitable cluster size
+	// Defaults are the default options. Signals, PayloadBytes, Workers and For are zero if
 	// the measurement does not use them.
 	Defaults Options
 }

@@ -21,13 +21,13 @@ import (
 	"time"
 )
 
-// shortRevision is the length to which the hash of a commit is shortened.
+// shortRevision is the length of a shortened commit hash.
 const shortRevision = 12
 
 // row is a row of a result.
 type row map[string]any
 
-// recorder writes rows to a file and keeps them for the tables.
+// recorder writes rows to a file and retains them for the tables.
 type recorder struct {
 	file *os.File
 	also io.Writer // second destination of the rows
@@ -70,7 +70,7 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 	return rec, rec.writeRow(about)
 }
 
-// recordResult records a row. A timeout is a result too: the row then has the field "missed".
+// recordResult records a row. If the measurement timed out, the row has the field "missed".
 func (rec *recorder) recordResult(r row, err error) error {
 	if errors.Is(err, errSlow) {
 		r["missed"] = err.Error()
@@ -83,7 +83,7 @@ func (rec *recorder) recordResult(r row, err error) error {
 	return rec.recordRow(r)
 }
 
-// recordRow records a row with the load of the machine.
+// recordRow records a row together with the load of the machine.
 func (rec *recorder) recordRow(r row) error {
 	var load float64
 	if _, err := fmt.Sscan(firstLine("/proc/loadavg"), &load); err == nil {
@@ -139,14 +139,15 @@ func (rec *recorder) printTable(column string, keys ...string) error {
 	return w.Flush()
 }
 
-// quantile returns the q-quantile of ascending values by nearest rank. There must be a value.
+// quantile returns the q-quantile of ascending values by nearest rank. There must be at
+// least one value.
 func quantile(ascending []float64, q float64) float64 {
 	rank := int(math.Ceil(q * float64(len(ascending))))
 	return ascending[max(rank, 1)-1]
 }
 
-// findCommit returns the commit of this program. A program started with go run has none stamped
-// in; then it is the commit of the working copy.
+// findCommit returns the commit of this program. If the build does not contain one, as with
+// go run, it returns the commit of the working copy.
 func findCommit() string {
 	var revision, modified string
 	if info, ok := debug.ReadBuildInfo(); ok {

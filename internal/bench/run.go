@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// measures implements the Measurements. Each gets the recorder for its rows.
+// measures maps names of measurements to the functions that perform them and record their
+// rows.
 var measures = map[string]func(context.Context, Options, *recorder) error{
 	"failover":  measureFailover,
 	"formation": measureFormation,
@@ -28,9 +29,9 @@ var measures = map[string]func(context.Context, Options, *recorder) error{
 	"idle":      measureIdle,
 }
 
-// Run runs the named measurement, writes the rows to o.Out and prints tables to out. If ctx is
-// done, it ends every process and returns the cause. Run starts this program again for each
-// node, so main must call Child first.
+// Run runs the named measurement, writes the rows to o.Out and prints tables to out. If ctx
+// is done, it kills all processes and returns the cause. Run starts this program again for
+// each node, so main must call Child first.
 func Run(ctx context.Context, name string, o Options, out io.Writer) error {
 	measure := measures[name]
 	if measure == nil {
@@ -43,7 +44,7 @@ func Run(ctx context.Context, name string, o Options, out io.Writer) error {
 	return errors.Join(measure(ctx, o, rec), rec.close())
 }
 
-// eachSize measures all sizes, repeatedly.
+// eachSize measures each cluster size, with the configured repetitions.
 func eachSize(o Options, measure func(n, rep int) error) error {
 	for rep := range o.Reps {
 		for _, n := range o.Sizes {

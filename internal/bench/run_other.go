@@ -10,10 +10,10 @@ import (
 	"io"
 )
 
-// Child returns false: no node of a measurement runs on this system.
+// Child returns false because measurements do not support this system.
 func Child() (is bool, err error) { return false, nil }
 
-// Run returns an error: this system cannot be measured.
+// Run returns an error because measurements do not support this system.
 func Run(context.Context, string, Options, io.Writer) error {
 	return errors.New("bench: only Linux is supported: it needs its clock and /proc")
 }

@@ -21,7 +21,7 @@ const (
 	Ended                              // a process stopped by itself
 	DiskLost                           // a store was lost
 	Paused                             // a process froze
-	Resumed                            // it continued
+	Resumed                            // a process continued
 	WallClockSet                       // a process noticed that its wall clock was set forward
 	Saving                             // a save takes time
 	Ordered                            // an operator gave a command

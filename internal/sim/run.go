@@ -45,7 +45,7 @@ type Result struct {
 	Hash      uint64     // hash of everything that happened
 
 	read   bool // the run was read from a Replay, so the seed alone gives another run
-	timely bool // the run was read from a Replay in which the network delivers every message on time
+	timely bool // the Replay that was read delivers every message on time
 }
 
 // Measure is a measured duration and the bound that protocol.md section 11 gives for 99 of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leadertest is the conformance suite of package leader: what every strategy must
-// satisfy, in virtual time.
+// Package leadertest is the conformance suite of package leader. It tests what every
+// strategy must satisfy, in virtual time.
 package leadertest

@@ -19,10 +19,10 @@ const longestTest = 3 * time.Hour
 
 var errWork = errors.New("leadertest: the work failed")
 
-// group has the candidates of one test.
+// group holds the candidates of one test.
 type group struct {
 	t   *testing.T
-	ctx context.Context // ends a test that hangs, after longestTest
+	ctx context.Context // ends the test after longestTest if it hangs
 	kit Kit
 	all []*leader.Candidate
 }
@@ -44,7 +44,7 @@ func (g *group) open(o leader.Options) (i int) {
 	return g.leads(-1)
 }
 
-// leads waits until one process other than not leads and all others know it.
+// leads waits until a process other than not leads and all others know that it leads.
 func (g *group) leads(not int) (i int) {
 	g.t.Helper()
 	g.until("one leader", func() bool { i = g.agreed(not); return i >= 0 })
@@ -101,7 +101,7 @@ func (g *group) pause(d time.Duration) {
 	}
 }
 
-// run is one run of the work.
+// run is a single run of the work.
 type run struct {
 	ctx  context.Context
 	term leader.Term
@@ -158,7 +158,7 @@ func receive[T any](g *group, what string, from <-chan T) (v T) {
 	return v
 }
 
-// lasts is work that runs until its context is done.
+// lasts is work that continues until its context is done.
 func lasts(r run) error {
 	<-r.ctx.Done()
 	return context.Cause(r.ctx)

@@ -10,12 +10,12 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// Kit has the processes of one test, inside its bubble.
+// Kit gives access to the processes of one test, inside its bubble.
 type Kit struct {
 	// Open returns the candidate of process i. The suite closes it.
 	Open func(i int, o leader.Options) *leader.Candidate
-	// Stop stops what the candidate of process i depends on, such as its node; nil if it
-	// depends on nothing.
+	// Stop stops the node or store on which the candidate of process i depends. It is nil
+	// if the candidate depends on nothing.
 	Stop func(i int)
 }
 
@@ -23,8 +23,8 @@ type Kit struct {
 type Strategy struct {
 	// Start starts processes for one test and registers their cleanup with t.
 	Start func(t *testing.T, size int) Kit
-	// Alone is set if the processes do not know each other (election.Static), so that none
-	// takes over from another.
+	// Alone is set if the processes do not know one another (election.Static), so that none
+	// of them takes over from another.
 	Alone bool
 }
 
@@ -33,7 +33,7 @@ func Run(t *testing.T, s Strategy) {
 	t.Helper()
 	for _, c := range []struct {
 		name string
-		size int // of the group; 1 if the processes are alone
+		size int // number of processes in the group; 1 if they are alone
 		test func(g *group)
 	}{
 		{"term", 3, testTerm},

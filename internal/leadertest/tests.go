@@ -41,7 +41,8 @@ func testDoneWork(g *group) {
 	}
 }
 
-// Failed work gives up leadership, and another process leads first, with a greater token.
+// When work fails, its process gives up leadership, and another process leads next, with a
+// greater token.
 func testFailedWork(g *group) {
 	i := g.open(leader.Options{})
 	r := g.work(i, func(run) error { return errWork }).next()
@@ -58,7 +59,7 @@ func testFailedWork(g *group) {
 	}
 }
 
-// If no other process leads, failed work runs again after growing pauses.
+// If no other process leads, failed work runs again after increasing pauses.
 func testFailedAlone(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, func(r run) error {
@@ -77,8 +78,8 @@ func testFailedAlone(g *group) {
 	}
 }
 
-// With RetryFor, failed work runs again in the same term until the pauses add up to more than
-// that. A long run ends the series of failures.
+// With RetryFor, failed work runs again in the same term until the pauses add up to more
+// than that. A long run resets the pauses.
 func testRetry(g *group) {
 	const retryFor = 10 * time.Second
 	const long = 16 // the long run; the pauses before it add up to almost 9 s
@@ -116,7 +117,7 @@ func testRetry(g *group) {
 	}
 }
 
-// A function that panics gives up leadership.
+// A process whose work panics gives up leadership.
 func testPanic(g *group) {
 	i := g.open(leader.Options{})
 	terms, caught := make(chan leader.Term, 1), make(chan any, 1)
@@ -143,7 +144,7 @@ func testPanic(g *group) {
 	}
 }
 
-// A second call of WhileLeader or Do is refused while one runs.
+// A second call of WhileLeader or Do is refused while another one runs.
 func testSecondCall(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, lasts)
@@ -162,8 +163,8 @@ func testSecondCall(g *group) {
 	g.work(i, lasts).next()
 }
 
-// When the caller's context ends, the work ends with its cause, and the process keeps leading. A
-// context that is already done runs nothing.
+// When the caller's context ends, the work ends with the cause of that context, and the
+// process keeps leading. If the context is already done, no work runs.
 func testContextEnds(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, lasts)

@@ -14,7 +14,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Resign ends the work with ErrResigned and waits for it; then another process leads.
+// Resign ends the work with ErrResigned and waits until it has returned. Then another
+// process leads.
 func testResign(g *group) {
 	i := g.open(leader.Options{})
 	var returned atomic.Bool
@@ -41,7 +42,7 @@ func testResign(g *group) {
 	}
 }
 
-// Resign within the work, with its context, returns when that context ends.
+// If the work calls Resign with its own context, Resign returns when that context ends.
 func testResignInWork(g *group) {
 	i := g.open(leader.Options{})
 	resigned := make(chan error, 1)
@@ -74,7 +75,7 @@ func testResignOfFollower(g *group) {
 	}
 }
 
-// Do runs once, returns what its function returns, and resigns.
+// Do runs its function once, returns its error, and resigns.
 func testDo(g *group) {
 	i := g.open(leader.Options{})
 	runs := 0
@@ -96,7 +97,8 @@ func testDo(g *group) {
 	}
 }
 
-// Do does not run its function without leading: it returns the cause of its context.
+// If the process never leads, Do does not run its function and returns the cause of its
+// context.
 func testDoContext(g *group) {
 	i := g.open(leader.Options{})
 	ctx, cancel := context.WithCancelCause(g.ctx)
@@ -149,7 +151,7 @@ func testClose(g *group) {
 	}
 }
 
-// A Close whose context is done returns the cause; another call waits again.
+// If its context is done, Close returns the cause. Another call of Close waits again.
 func testCloseTwice(g *group) {
 	i := g.open(leader.Options{})
 	release := make(chan struct{})
@@ -214,11 +216,11 @@ func testChanges(g *group) {
 	}
 }
 
-// Whatever fails, work never overlaps, and tokens never decrease.
+// No fault makes work overlap or tokens decrease.
 func testOneAtATime(g *group) {
 	g.open(leader.Options{})
 	var mu sync.Mutex
-	var last member.Token // of the running work
+	var last member.Token // token of the running work
 	var count atomic.Int64
 	works := func(r run) error {
 		if !mu.TryLock() {

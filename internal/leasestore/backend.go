@@ -4,23 +4,24 @@ package leasestore
 
 import "context"
 
-// Backend is a service that keeps entries by name. Its methods are called concurrently.
+// Backend is a service that keeps entries by name. Its methods may be called concurrently.
 //
-// Errors must wrap one of these errors of package record or leader: ErrConflict if an entry does
-// not meet the condition of its Change, ErrNoQuorum if the service is unavailable now,
-// ErrUnknownOutcome if a write may have taken effect or still may, and ErrClosed if the service
-// is gone for good. Any other error is a permanent refusal, such as a missing permission. Except
-// after ErrUnknownOutcome, a failed write has no effect, now or later.
+// Errors must wrap one of these errors of package record or leader: ErrConflict if an entry
+// does not meet the condition of its Change, ErrNoQuorum if the service is unavailable now,
+// ErrUnknownOutcome if a write may have taken effect or still may, and ErrClosed if the
+// service is permanently gone. Any other error means that the service permanently refuses
+// the call, for example because a permission is missing. Except after ErrUnknownOutcome, a
+// failed write has no effect, now or later.
 type Backend interface {
-	// Read returns those of the named entries that exist, as of the call or later.
+	// Read returns the named entries that exist. Their state is not older than the call.
 	Read(ctx context.Context, names ...string) ([]Entry, error)
-	// Write makes all changes or none. The revision is that of the entries that it put; it
-	// is greater than that of every earlier write.
+	// Write makes all changes or none. It returns the revision of the entries that it put,
+	// which is greater than that of every earlier write.
 	Write(ctx context.Context, changes ...Change) (revision uint64, err error)
-	// Follow calls see with all entries, and then with the changed ones, until ctx is done or
-	// it may have missed a change; it returns the reason. It shows only committed entries,
-	// may skip all but the last version of each, and shows an entry that replaced another
-	// one not before the new entries of the same write.
+	// Follow calls see with all entries, and then with the changed ones, until ctx is done
+	// or it may have missed a change. It returns the reason. It shows only committed
+	// entries and may skip all but the last version of each. It must not show an entry that
+	// replaced another one before it shows the new entries of the same write.
 	Follow(ctx context.Context, see func(all bool, entries []Entry)) error
 }
 
@@ -31,12 +32,12 @@ type Entry struct {
 	Revision uint64 // of the write that put it; 0 if the entry does not exist
 }
 
-// Change is a condition on one entry and the effect on it. A Write has at most 127 changes, each
-// for another name.
+// Change is a condition on one entry and the effect on it. A Write has at most 127 changes,
+// each with a different name.
 type Change struct {
 	Kind     Kind
 	Name     string
-	Revision uint64 // that the entry must have; 0 if it must not exist; ignored by Exists
+	Revision uint64 // the entry's required revision; 0 if it must not exist; ignored by Exists
 	Value    []byte // for Put
 }
 

@@ -19,19 +19,20 @@ const (
 // storedRecord is the value of the entry of a record.
 type storedRecord struct {
 	Value []byte `json:"value,omitempty"`
-	// Lease is the lease with which the record ends, Member its member, and Session the
-	// session that owns the record. All are zero for a record without an owner.
+	// Lease identifies the lease with which the record ends, Member the owning member, and
+	// Session the owning session. All are zero for a record without an owner.
 	Lease   string `json:"lease,omitempty"`
 	Member  string `json:"member,omitempty"`
 	Session uint64 `json:"session,omitempty"`
-	// Revoked is the token of a revoked record: the mark is a later write.
+	// Revoked is the token of the record if it is revoked. The mark itself has a later
+	// revision.
 	Revoked uint64 `json:"revoked,omitempty"`
 
 	revision uint64
 }
 
-// recordOf decodes an entry. An entry that is not valid, written by another program, becomes a
-// record without an owner, so that it is listed and can be dropped.
+// recordOf decodes an entry. An invalid entry, which another program must have written,
+// becomes a record without an owner, so that it is listed and can be dropped.
 func recordOf(e Entry) (r storedRecord) {
 	if json.Unmarshal(e.Value, &r) != nil {
 		r = storedRecord{}
@@ -64,7 +65,7 @@ type leaseEntry struct {
 	since    time.Time // when it was first seen with this revision
 }
 
-// encodeJSON uses JSON so that people can read the entries in the service.
+// encodeJSON encodes v as JSON, so that people can read the entries in the service.
 func encodeJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -44,9 +44,9 @@ func (s *Store) keepLease() {
 	}
 }
 
-// renewLease renews or creates the lease. Its timeout leaves time for other attempts before the
-// trust ends. After a conflict, because the lease is gone or an earlier write took effect, it
-// tries once more.
+// renewLease renews or creates the lease. Its timeout leaves time for further attempts
+// before the trust ends. A conflict means that the lease is gone or an earlier write took
+// effect; renewLease then tries once more.
 func (s *Store) renewLease(ctx context.Context) error {
 	select {
 	case s.renewing <- struct{}{}:
@@ -90,8 +90,8 @@ func (s *Store) currentLease() lease {
 	return s.lease
 }
 
-// learnLease processes a read of the lease of this Store: it may be gone, or renewed by a write
-// of unknown outcome.
+// learnLease updates the lease of this Store after reading it from the service. The lease
+// may be gone, or a write of unknown outcome may have renewed it.
 func (s *Store) learnLease(id string, read []Entry) {
 	for _, e := range read {
 		if e.Name == leases+id {
@@ -106,7 +106,8 @@ func (s *Store) learnLease(id string, read []Entry) {
 	s.loseLease(id)
 }
 
-// confirmedLease returns the lease once no earlier write can take effect after the next one.
+// confirmedLease returns the lease once it is certain that no earlier write can take effect
+// after the next one.
 func (s *Store) confirmedLease(ctx context.Context) (lease, error) {
 	for {
 		if l := s.currentLease(); l.isConfirmed() {
@@ -134,7 +135,8 @@ func (s *Store) followTable() {
 	}
 }
 
-// applyEntries updates the table. When it returns, the contexts of lost records have ended.
+// applyEntries updates the table. When it returns, the contexts of the lost records have
+// ended.
 func (s *Store) applyEntries(all bool, entries []Entry) {
 	s.mu.Lock()
 	id := s.lease.id
@@ -159,13 +161,13 @@ func (s *Store) applyEntries(all bool, entries []Entry) {
 	}
 }
 
-// removeExpired deletes revoked records of this Store, leases that were not renewed, and the
-// records of removed leases. All members do this; the first one succeeds.
+// removeExpired deletes revoked records of this Store, leases that were not renewed, and
+// the records of removed leases. All members call it; the first one succeeds.
 func (s *Store) removeExpired() {
 	for s.life.Err() == nil {
 		for _, chore := range s.dueWrites(time.Now()) {
 			ctx, stop := context.WithTimeout(s.life, s.cfg.LeaseTimeout/3)
-			_, _ = s.backend.Write(ctx, chore...) // if it fails, it is due again
+			_, _ = s.backend.Write(ctx, chore...) // if the deletion fails, it is due again
 			stop()
 		}
 		tick := time.NewTimer(s.cfg.LeaseTimeout / 20)

@@ -13,16 +13,16 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// trust has the records that a Store has set, by key, on which it may act while its lease is
+// trust holds the records, by key, that a Store has set and may rely on while its lease is
 // trusted.
 type trust map[string]*ownRecord
 
 // ownRecord is a record that this Store has set.
 type ownRecord struct {
-	token   uint64 // 0 until it is known
+	token   uint64 // 0 until the token is known
 	session uint64
 	lost    record.LostFunc
-	held    *leader.Lease // returned last by Hold; nil before
+	held    *leader.Lease // the context that Hold returned last, or nil
 	// shown is the greatest revision that the table has shown under the key since the write
 	// was sent, even before the token was known.
 	shown uint64
@@ -36,8 +36,8 @@ func (t trust) releaseKey(key string, why error) {
 	delete(t, key)
 }
 
-// endAll ends all leases. The records may be trusted again once the lease of the Store is
-// renewed.
+// endAll ends the leases of all records. The records may be trusted again once the lease of
+// the Store is renewed.
 func (t trust) endAll(why error) {
 	for _, o := range t {
 		if o.held != nil {
@@ -63,7 +63,7 @@ func (s *Store) checkKey(key string) {
 	}
 }
 
-// leaseOf returns the lease of a record with this token, if it may be acted on.
+// leaseOf returns the lease of the record with this token, if the record is trusted.
 func (s session) leaseOf(key string, token member.Token) (*leader.Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (c clock) readNow() time.Time { return c.onClock(time.Now()) }
 
 func (c clock) onClock(t time.Time) time.Time { return c.start.Add(t.Sub(c.start)) }
 
-// extendTrust extends the trust after a renewal that was sent at sent.
+// extendTrust extends the trust after a renewal that was sent at the given time.
 func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// cell is the state of a key for a commit.
+// cell is the state of a key, as seen by a commit.
 type cell struct {
 	storedRecord
 	leased bool // the lease of the record exists
@@ -20,13 +20,13 @@ type cell struct {
 	others bool // another Store owns it
 }
 
-// updateFor sets live and others as seen by the Store with this lease.
+// updateFor sets live and others from the view of the Store with the given lease.
 func (c *cell) updateFor(l lease) {
 	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || c.leased)
 	c.others = c.live && c.Lease != "" && c.Lease != l.id
 }
 
-// cellsFromTable returns the cells that the table shows.
+// cellsFromTable returns the cells according to the table.
 func (s *Store) cellsFromTable(keys []string) map[string]cell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 		if err != nil {
 			return err
 		}
-		owners := map[string]bool{} // by lease, whether it exists
+		owners := map[string]bool{} // by lease: whether it exists
 		for _, e := range entries {
 			c := cell{storedRecord: recordOf(e)}
 			cells[strings.TrimPrefix(e.Name, records)] = c
@@ -103,7 +103,7 @@ func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]C
 	return slices.Collect(maps.Values(changes)), nil
 }
 
-// refuseOp returns why op must be refused, or nil.
+// refuseOp returns the reason to refuse op, or nil.
 func (c cell) refuseOp(op record.Op) error {
 	switch {
 	case op.Kind == record.Absent && c.live:

@@ -14,9 +14,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// maxChanges is the limit of a Write, because etcd accepts 128 conditions by default. Each key
-// of a commit may need one for its record and one for the lease of that record, and the commit
-// one for its own lease.
+// maxChanges is the limit of a Write, because etcd accepts 128 conditions by default. Each
+// key of a commit may need one condition for its record and one for the lease of that
+// record. The commit needs one more for its own lease.
 const (
 	maxChanges = 127
 	maxKeys    = (maxChanges - 1) / 2
@@ -33,8 +33,9 @@ func (s session) Member() string { return s.cfg.Member }
 
 func (s session) Owns(r member.Record) bool { return r.Session == s.id }
 
-// Commit implements record.Session. It first tries with the records of the table as the
-// condition of its write, and refuses only after it has read them from the service.
+// Commit implements record.Session. It first tries a write with the condition that the
+// records are as in the table. It refuses the commit only after reading the records from
+// the service.
 func (s session) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	keys, err := keysOf(ops)
 	if err == nil {
@@ -59,7 +60,7 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 			return 0, fmt.Errorf("%w: %w", record.ErrNoQuorum, over)
 		}
 		cells := s.cellsFromTable(keys)
-		if !fromTable { // before confirmedLease, because the lease is renewed meanwhile
+		if !fromTable { // read before confirmedLease, because the lease is renewed meanwhile
 			var err error
 			if cells, err = s.readCells(ctx, keys); err != nil {
 				return 0, err
@@ -89,8 +90,8 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 	}
 }
 
-// writeOnce makes one attempt at a commit under a lease. From then on, the records that it
-// changes are not trusted, except those that it is known to have set.
+// writeOnce makes one attempt at a commit under a lease. Once it is sent, the records that
+// it changes are not trusted, except those that it is known to have set.
 func (s session) writeOnce(
 	ctx context.Context, l lease, changes []Change, ops []record.Op,
 ) (uint64, error) {
@@ -139,8 +140,8 @@ func (s session) endOld(l lease, ops []record.Op) (map[string]*ownRecord, error)
 	return asked, nil
 }
 
-// awaitShown blocks until the table shows the write, so that its caller sees it, or until a
-// timeout.
+// awaitShown blocks until the table shows the write, so that the caller of Commit sees it,
+// or until a timeout.
 func (s session) awaitShown(ctx context.Context, revision uint64, changes []Change) {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()

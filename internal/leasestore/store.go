@@ -18,9 +18,9 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// minTimeout leaves time for another renewal after one that was answered late.
+	// minTimeout is long enough for another renewal after one that was answered late.
 	minTimeout = time.Second
-	// retryInterval is the pause before the service is asked again.
+	// retryInterval is the pause before another call to the service.
 	retryInterval = 200 * time.Millisecond
 )
 
@@ -29,8 +29,9 @@ type Config struct {
 	// Member is the id of this member, printable and at most 256 bytes. No two running
 	// processes may have the same one: Enable would apply to both.
 	Member string
-	// LeaseTimeout is how long other members wait for a silent member before they take over;
-	// the member trusts itself for nine tenths of that. 0 means 10 s; at least 1 s.
+	// LeaseTimeout is how long other members wait for a silent member before they take
+	// over. The member trusts its records for nine tenths of that time. 0 means 10 s; the
+	// minimum is 1 s.
 	LeaseTimeout time.Duration
 }
 
@@ -39,16 +40,16 @@ type Store struct {
 	backend Backend
 	cfg     Config
 
-	life     context.Context // ends with the Store; its cause is the reason
+	life     context.Context // done when the Store ends; its cause is the reason
 	end      context.CancelCauseFunc
 	running  sync.WaitGroup
 	clock    clock
-	renewing chan struct{} // semaphore of renewals of the lease
+	renewing chan struct{} // semaphore for renewals of the lease
 	revoked  chan struct{} // buffered; signals that a record of this Store was revoked
 
 	mu       sync.Mutex
 	table    table
-	seen     chan struct{}      // closed when the table changes next
+	seen     chan struct{}      // closed at the next change of the table
 	refollow context.CancelFunc // restarts Follow
 	trust    trust
 	lease    lease
@@ -58,7 +59,7 @@ type Store struct {
 // lease is the lease of a Store.
 type lease struct {
 	id       string
-	revision uint64 // as last written, as far as is known; 0 before the first write
+	revision uint64 // revision as last written, as far as is known; 0 before the first write
 	// unsure is the greatest revision that was the condition of a write of unknown outcome.
 	unsure uint64
 	until  time.Time // when the trust in it ends
@@ -189,8 +190,8 @@ func (s *Store) Session(lost record.LostFunc) record.Session {
 	return session{s, binary.BigEndian.Uint64(b[:]), lost}
 }
 
-// waitUntil blocks until shown, which is called with mu held, returns true. It returns an error
-// if ctx is done or the Store has ended.
+// waitUntil blocks until shown returns true. It calls shown with mu held. It returns an
+// error if ctx is done or the Store has ended.
 func (s *Store) waitUntil(ctx context.Context, shown func() bool) error {
 	for {
 		s.mu.Lock()
@@ -217,7 +218,8 @@ func retryCall(ctx context.Context, ask func(context.Context) error) error {
 			return err
 		}
 		if over := pauseFor(ctx, retryInterval); over != nil {
-			// The outcome is irrelevant: such a call changes nothing but the own lease.
+			// The outcome is irrelevant because such a call changes only the Store's own
+			// lease.
 			return fmt.Errorf("%w: %w: %s", record.ErrNoQuorum, over, err.Error())
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// table is the state of the service as last seen.
+// table is the state of the service as the Store last saw it.
 type table struct {
 	keys    []string // of records, sorted
 	records map[string]storedRecord
 	leases  map[string]leaseEntry
-	// watchers wait for changes under a prefix. Each channel has a buffer of one hint.
+	// watchers holds a channel for each Watch, by prefix. Each channel has a buffer of one
+	// hint.
 	watchers map[chan struct{}]string
 }
 

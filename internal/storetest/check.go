@@ -21,9 +21,9 @@ type Exclusive struct {
 	token member.Token
 }
 
-// Enter records that work begins. It returns an error if the context of the previous work has
-// not ended, or if the token is smaller. The token may be the same if a lease lapsed and no
-// other member led.
+// Enter records that work begins. It returns an error if the context of the previous work
+// has not ended, or if the token is smaller than the previous one. The token may repeat if
+// a lease lapsed and no other member led.
 func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -53,7 +53,7 @@ type Counter struct {
 // Count returns a Store that counts the commits made through it.
 func Count(s record.Store) *Counter { return &Counter{Store: s} }
 
-// Commits returns the number of commits, including refused ones.
+// Commits returns the number of commits, including those that were refused.
 func (c *Counter) Commits() int { return int(c.commits.Load()) }
 
 // Session implements record.Store.

@@ -46,7 +46,7 @@ func TestL04HolderCrashes(t *testing.T) {
 	})
 }
 
-// Another member must lead the cluster first; it knows how long the holder may have led.
+// Another member must first lead the cluster. It knows how long the holder may have led.
 func TestL04HolderThatLedTheClusterCrashes(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var x Exclusive
@@ -84,7 +84,7 @@ func TestL05HolderIsCutOff(t *testing.T) {
 	})
 }
 
-// No context ends in a paused process: only the token protects.
+// No context ends in a paused process, so only the token protects.
 func TestL06HolderIsPaused(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		f := w.followers()
@@ -191,7 +191,7 @@ func TestL22BackAfterTheLease(t *testing.T) {
 		if second.ctx.Err() != nil || first.ctx.Err() == nil {
 			t.Error("the member that returned disturbed the other")
 		}
-		// The next run of the node takes part normally.
+		// After a restart the node takes part normally.
 		if err := w.nodes[f[0]].Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestL22BackAfterTheLease(t *testing.T) {
 	})
 }
 
-// The leader does not know yet that the member has returned, and refuses its requests.
+// The leader does not yet know that the member has returned, so it refuses its requests.
 func TestL22AsksAsSoonAsItIsBack(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		f := w.followers()[0]
@@ -333,7 +333,7 @@ func TestL27BelowAMajority(t *testing.T) {
 func TestL28ProvisionalLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
-		w.start(2) // alone, it leads provisionally
+		w.start(2) // the node is alone and leads provisionally
 		j := w.job(2)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()

@@ -19,8 +19,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Lead is the main function of a process of Crashes: it leads a job whenever it can, and prints
-// each start and end of a term. It returns an error if it cannot continue.
+// Lead is the main function of the processes that Crashes starts. It leads a job whenever
+// it can, and prints when each term starts and ends. It returns an error if it cannot
+// continue.
 func Lead(ctx context.Context, s record.Store) error {
 	j, err := election.OpenJob(ctx, s, "job", election.JobOptions{})
 	if err != nil {
@@ -35,8 +36,9 @@ func Lead(ctx context.Context, s record.Store) error {
 	})
 }
 
-// Crashes checks that processes that call Lead lead one after another with growing tokens, if
-// the leader is killed, and if it is paused for longer than timeout, which is that of its lease.
+// Crashes kills the leader of processes that call Lead, and pauses it for longer than
+// timeout, the timeout of its lease. It checks that the processes lead one after another
+// with increasing tokens.
 func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
 	a, b := newLeadingProcess(t, command("a")), newLeadingProcess(t, command("b"))
 	first, second := a, b
@@ -104,15 +106,15 @@ func newLeadingProcess(t *testing.T, cmd *exec.Cmd) *leadingProcess {
 	t.Cleanup(func() {
 		l.signal(syscall.SIGKILL)
 		<-read
-		_ = cmd.Wait() // returns that it was killed
+		_ = cmd.Wait() // the error says that it was killed
 	})
 	return l
 }
 
-// signal does nothing if the process has ended.
+// signal sends a signal. It does nothing if the process has ended.
 func (l *leadingProcess) signal(sig syscall.Signal) { _ = l.cmd.Process.Signal(sig) }
 
-// next waits for the next line of one kind.
+// next waits for the next token from the channel.
 func (l *leadingProcess) next(t *testing.T, from <-chan member.Token) member.Token {
 	t.Helper()
 	select {

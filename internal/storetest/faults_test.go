@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// faulty is a network that loses or delays messages between nodes, but not the greets of new
+// faulty is a network that loses or delays messages between nodes, except the greets of new
 // connections.
 type faulty struct {
 	transport.Network
@@ -61,7 +61,7 @@ func (c faultyConn) Stream(k transport.Kind) transport.FrameStream {
 	return c.Conn.Stream(k)
 }
 
-// faultyStream loses or delays each write, which consists of whole frames.
+// faultyStream loses or delays whole writes, each of which consists of complete frames.
 type faultyStream struct {
 	transport.FrameStream
 	of      faulty
@@ -106,7 +106,7 @@ func inFaultyWorld(t *testing.T, f faulty, test func(*testing.T, *world)) {
 	}, test)
 }
 
-// TestUnderLoss runs L1, L4, L5 and L26 while a tenth of all messages is lost.
+// TestUnderLoss runs scenarios L1, L4, L5 and L26 while a tenth of all messages is lost.
 func TestUnderLoss(t *testing.T) {
 	const seeds = 15
 	for name, play := range map[string]func(*testing.T, *world){
@@ -126,7 +126,7 @@ func TestUnderLoss(t *testing.T) {
 		"L26AnotherLeadsTheCluster": func(t *testing.T, w *world) {
 			takesOver(t, w, func(holder int) {
 				if err := w.nodes[w.leader()].Transfer(t.Context(), address(holder)); err != nil {
-					t.Log(err) // it may have lost the lead
+					t.Log(err) // the node may no longer lead
 				}
 				pause(t, 3*hold)
 				w.cut(holder)
@@ -143,7 +143,7 @@ func TestUnderLoss(t *testing.T) {
 	}
 }
 
-// takesOver opens a job on all nodes and stops the holder; another node must lead.
+// takesOver opens a job on all nodes, stops the holder, and checks that another node leads.
 func takesOver(t *testing.T, w *world, stop func(holder int)) {
 	t.Helper()
 	var x Exclusive
@@ -194,7 +194,7 @@ func (w *world) all() (all []record.Store) {
 	return all
 }
 
-// L1: no member starves, even beside one that tries again immediately and, as the leader of the
+// L1: no member starves, even if another one retries immediately and, as the leader of the
 // cluster, reaches the table without the network.
 func TestL01NobodyStarves(t *testing.T) {
 	inFaultyWorld(t, faulty{delay: 3 * time.Millisecond}, func(t *testing.T, w *world) {

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The answer to a commit may be outdated when it arrives: the record was revoked, deleted and
-// set by another member.
+// The answer to a commit may be outdated when it arrives, because the record has been
+// revoked, deleted and set by another member.
 func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)
@@ -56,8 +56,8 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
-// Two commits run, sent before and after a renewal. The failure of the first one does not
-// confirm the second one.
+// Of two concurrent commits, one was sent before a renewal and one after it. The failure of
+// the first must not confirm the second.
 func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s, c := stores[0].Session(nil), clients[0]
@@ -92,8 +92,8 @@ func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// stray is a client whose first write is delivered late, and which can be kept from further
-// writes while it sees no changes.
+// stray is a client whose first write is delivered late. If away is set, further writes
+// fail.
 type stray struct {
 	*client
 	first []leases.Change
@@ -155,7 +155,7 @@ func TestLeaseIsMadeLate(t *testing.T) {
 	})
 }
 
-// Close blocks no longer than its context allows.
+// Close returns when its context is done.
 func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s := stores[0].Session(nil)
@@ -197,7 +197,7 @@ func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64,
 		if !refused {
 			return
 		}
-		if r.writes++; r.writes > 1000 { // so that the test ends
+		if r.writes++; r.writes > 1000 { // lets the test end
 			err = errors.New("storetest: asked too often")
 			return
 		}
@@ -209,7 +209,8 @@ func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64,
 	return r.client.Write(ctx, changes...)
 }
 
-// After a conflict that persists, such as a deleted parent, it pauses before it tries again.
+// After a persistent conflict, such as a deleted parent, the Store pauses before it tries
+// again.
 func TestLeaseConflictsForEver(t *testing.T) {
 	for _, name := range []string{"records/", "leases/"} {
 		inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
@@ -234,8 +235,8 @@ func TestLeaseConflictsForEver(t *testing.T) {
 	}
 }
 
-// lagging is a client whose reads take a second and whose next write may hang. Like the client
-// of ZooKeeper, it makes a write even if its caller has given up.
+// lagging is a client whose reads take a second and whose next write may hang. Like the
+// ZooKeeper client, it completes a write even if the caller has given up.
 type lagging struct {
 	*client
 	hangs bool
@@ -286,7 +287,7 @@ func TestLeaseRenewalHangs(t *testing.T) {
 	})
 }
 
-// A concurrent renewal does not recreate the lease after Close.
+// A concurrent renewal must not recreate the lease after Close.
 func TestLeaseClosedWhileItIsMade(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
@@ -310,7 +311,7 @@ func TestLeaseClosedWhileItIsMade(t *testing.T) {
 	})
 }
 
-// If the backend is closed for good, the Store ends.
+// If the backend is permanently closed, the Store ends.
 func TestLeaseBackendIsClosed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c := &refusing{client: &client{service: clients[0].service}}
@@ -337,8 +338,8 @@ func TestLeaseBackendIsClosed(t *testing.T) {
 	})
 }
 
-// A lease seems to be gone while a commit under it is planned, and still exists. The record of
-// the commit would end with it, although another lease is renewed.
+// A lease seems to be gone while a commit under it is planned, but still exists. The record
+// of the commit would end with that lease, although the Store now renews another one.
 func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
@@ -351,7 +352,7 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 			}
 		}
 		c.set(func(c *client) { c.deaf = true })
-		change("k") // so that the commit reads the service
+		change("k") // makes the commit read the service
 		set := record.Op{Kind: record.SetOwned, Key: "k"}
 		var token member.Token
 		var all sync.WaitGroup

@@ -51,7 +51,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 	})
 }
 
-// The trust begins when a renewal is sent.
+// Trust starts when a renewal is sent, not when it is answered.
 func TestLeaseIsAnsweredLate(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -81,7 +81,7 @@ func lastRenewal(t *testing.T, c *client) time.Time {
 	return time.Now()
 }
 
-// If the service was unavailable to all members, the lease continues.
+// The lease continues after the service was unavailable to all members.
 func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -103,8 +103,8 @@ func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 	})
 }
 
-// A member without an answer for that long sends nothing but renewals, so that the outcome of
-// its commit is known.
+// A member that has had no answer for LeaseTimeout sends only renewals, so that the outcome
+// of its commit is known.
 func TestLeaseServiceIsSilent(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		clients[0].set(func(c *client) { c.delay = time.Hour })
@@ -146,7 +146,7 @@ func TestLeaseRevoked(t *testing.T) {
 	})
 }
 
-// A member without contact keeps a revoked record until its lease ends.
+// A member that cannot reach the service holds a revoked record until its lease ends.
 func TestLeaseRevokedFromAfar(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -202,8 +202,8 @@ func TestLeaseUnknownOutcome(t *testing.T) {
 	})
 }
 
-// Once a member has sent the request to drop a record, it does not hold the record, even if it
-// still exists.
+// Once a member has sent the request to drop a record, it no longer holds the record, even
+// if the record still exists.
 func TestLeaseReleased(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s, c := stores[0].Session(nil), clients[0]
@@ -243,7 +243,7 @@ func TestLeaseReleased(t *testing.T) {
 	})
 }
 
-// What a member leaves behind is overwritten, and otherwise deleted.
+// Entries that a member leaves behind are overwritten or deleted.
 func TestLeaseIsTidied(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)
@@ -300,7 +300,7 @@ func TestLeaseClosed(t *testing.T) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
 			}
 		}
-		for range watch { // until it is closed
+		for range watch { // until the Store is closed
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestLeaseClosedMeanwhile(t *testing.T) {
 	})
 }
 
-// A manual change ends what depends on it as soon as it is seen.
+// When a Store sees a manual change, it ends the contexts that depend on the changed entry.
 func TestLeaseByHand(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		const key = "records/latch/job/leader"
@@ -363,7 +363,7 @@ func TestLeaseByHand(t *testing.T) {
 	})
 }
 
-// A member that does not see a lease deletes no record of it.
+// A member that does not see a lease must not delete the records under it.
 func TestLeaseIsHidden(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a := stores[0].Session(nil)
@@ -382,7 +382,7 @@ func TestLeaseIsHidden(t *testing.T) {
 	})
 }
 
-// A context ends before its lease is removed, and belongs to one session.
+// A context ends before its lease is removed, and belongs to a single session.
 func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s := stores[0].Session(nil)
@@ -414,7 +414,8 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	})
 }
 
-// If Follow is stuck, it is restarted: soon, if the member does not see its own renewals.
+// If Follow is stuck, the Store restarts it, and does so early if it does not see its own
+// renewals.
 func TestLeaseHearsNothing(t *testing.T) {
 	for within, fault := range map[time.Duration]func(*client){
 		2 * leaseTimeout:  func(c *client) { c.deaf = true },
@@ -434,7 +435,7 @@ func TestLeaseHearsNothing(t *testing.T) {
 	}
 }
 
-// A commit asserts what the member assumes about the leases of others.
+// A commit has conditions for what the member assumes about the leases of others.
 func TestLeaseBeliefs(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)
@@ -508,7 +509,7 @@ func TestLeaseForeignEntries(t *testing.T) {
 	})
 }
 
-// Whatever fails, contexts do not overlap, and tokens grow.
+// No fault makes contexts overlap or tokens decrease.
 func TestLeaseUnderFaults(t *testing.T) {
 	for seed := range uint64(8) {
 		inService(t, 3, func(t *testing.T, clients []*client, stores []*leases.Store) {
@@ -588,7 +589,7 @@ func TestLeaseLimits(t *testing.T) {
 	})
 }
 
-// The largest commit: each record belongs to another member.
+// The largest commit changes records that each belong to a different member.
 func TestLeaseCommitOfMany(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var drop []record.Op

@@ -43,7 +43,7 @@ func enable(t *testing.T, j *election.Job, id string, on bool) {
 	synctest.Wait()
 }
 
-// isLed checks that a member leads.
+// isLed fails the test if j does not see want as the leader.
 func isLed(t *testing.T, j *election.Job, want string) {
 	t.Helper()
 	synctest.Wait()
@@ -145,7 +145,8 @@ func TestL15IdsAreMatchedWhole(t *testing.T) {
 		long := join(t, m, "10.0.0.12")
 		enable(t, long, "10.0.0.1", false)
 		leads(t, long, true)
-		// Only absent members are disabled: 10.0.0.1 is not 10.0.0.12.
+		// A member is not disabled because its address is a prefix: 10.0.0.1 is not
+		// 10.0.0.12.
 		enable(t, long, "10.0.0.1", true)
 		enable(t, long, "10.0.0.12", false)
 		leads(t, long, false)
@@ -202,7 +203,7 @@ func TestL20CallsAfterClose(t *testing.T) {
 	})
 }
 
-// deaf is a Store that gives no hints of changes.
+// deaf is a Store that sends no hints of changes.
 type deaf struct{ record.Store }
 
 func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {
@@ -240,8 +241,8 @@ func TestL24EveryEventIsLost(t *testing.T) {
 // unsure is a Store whose first commits have an unknown outcome.
 type unsure struct {
 	record.Store
-	left  *atomic.Int64 // how many commits are unsure
-	taken bool          // whether these take effect
+	left  *atomic.Int64 // number of commits with an unknown outcome
+	taken bool          // whether these commits take effect
 }
 
 func (u unsure) Session(lost record.LostFunc) record.Session {
@@ -304,8 +305,8 @@ func TestL25UnknownOutcome(t *testing.T) {
 	}
 }
 
-// slow is a Store whose commits are made in the order of their calls, each after some time, even
-// if its caller has given up.
+// slow is a Store that makes commits in the order of the calls, each after a delay, even if
+// the caller has given up.
 type slow struct {
 	record.Store
 	turn chan struct{}
@@ -324,7 +325,7 @@ type slowSession struct {
 
 func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	made := make(chan struct{})
-	var token member.Token // also after the caller has given up
+	var token member.Token // even after the caller has given up
 	var err error
 	go func() {
 		defer close(made)
@@ -341,8 +342,8 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 	}
 }
 
-// TestL25CallerGoesWhileItGetsALatch: a caller that gives up at any moment leaves no record
-// behind, even if the job is closed immediately.
+// TestL25CallerGoesWhileItGetsALatch checks that a caller that gives up at any moment
+// leaves no record behind, even if the job is closed immediately.
 func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	for at := time.Duration(1); at < 4*slowness; at += slowness / 4 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
@@ -392,8 +393,8 @@ func (l *late) List(ctx context.Context, prefix string) ([]member.Record, error)
 	}), err
 }
 
-// TestL19CloseSeesNothingYet: Close leaves no record behind, even if the member has not seen its
-// record yet.
+// TestL19CloseSeesNothingYet checks that Close leaves no record behind, even if the member
+// has not seen its record yet.
 func TestL19CloseSeesNothingYet(t *testing.T) {
 	for at := time.Duration(0); at < 2*lateness; at += lateness / 5 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
@@ -420,7 +421,8 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 	}
 }
 
-// A member enables another one right after it disabled it, before it can see that.
+// A member enables another one immediately after disabling it, before it can see the
+// change.
 func TestL12EnabledAtOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		s := &late{Store: m.Store("a")}
@@ -437,11 +439,11 @@ func TestL12EnabledAtOnce(t *testing.T) {
 	})
 }
 
-// A leader looks for unfinished work without an event that names it.
+// A leader finds unfinished work by itself, without an event about it.
 func TestL29WorkIsLeftBehind(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
-		begun, ended := []int{}, []int{} // in place of external storage
+		begun, ended := []int{}, []int{} // stands for external storage
 		step := func(ctx context.Context) {
 			for _, i := range []int{1, 2, 3} {
 				if slices.Contains(ended, i) {
@@ -470,7 +472,7 @@ func TestL29WorkIsLeftBehind(t *testing.T) {
 	})
 }
 
-// Resign lets others lead first; a member that is alone soon leads again.
+// Resign lets others lead first; if there is no other, the member soon leads again.
 func TestResignLetsOthersLead(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
@@ -480,7 +482,7 @@ func TestResignLetsOthersLead(t *testing.T) {
 			workWith(t, &x, j, func(ctx context.Context) {
 				led <- id
 				time.Sleep(time.Millisecond)
-				_ = j.Resign(ctx) // fails with the end of its context
+				_ = j.Resign(ctx) // fails when its context ends
 			})
 		}
 		time.Sleep(10 * time.Second)
@@ -501,7 +503,7 @@ func TestResignLetsOthersLead(t *testing.T) {
 	})
 }
 
-// A member that only reads, locks and enables never tries to lead.
+// A member that only lists records, acquires locks and enables members never tries to lead.
 func TestNoCandidate(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
@@ -525,7 +527,7 @@ func TestNoCandidate(t *testing.T) {
 	})
 }
 
-// Work that panics, ends its goroutine, or resigns by its own context counts as returned.
+// Work that panics, ends its goroutine, or resigns with its own context counts as returned.
 func TestWorkThatDoesNotReturnYields(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a, b := join(t, m, "a"), join(t, m, "b")
@@ -539,7 +541,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 				}
 			},
 		} {
-			pause(t, time.Second) // until all see the leader
+			pause(t, time.Second) // until all members see the leader
 			var x Exclusive
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -558,7 +560,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			if took := w.next(t).at.Sub(at); took > time.Second {
 				t.Errorf("case %d: another leads after %v", i, took)
 			}
-			pause(t, time.Second) // until all see the leader, which decides the order
+			pause(t, time.Second) // until all members see the leader, which determines the order
 			w.giveUp(t)
 			becomesLeader(t, a)
 		}
@@ -643,7 +645,7 @@ func (u unaware) List(ctx context.Context, prefix string) ([]member.Record, erro
 	}), err
 }
 
-// Rule R13: the commit by which a member leads checks that it is enabled.
+// Rule R13: the commit that makes a member the leader checks that it is enabled.
 func TestDisabledAndUnaware(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		b := open(t, m.Store("b"), "job", election.JobOptions{Disabled: true})

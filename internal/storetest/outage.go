@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Outages kills and pauses the only server of Stores in real time. It checks that every term
-// ends within timeout, which is that of the leases, and that terms never overlap. open opens a
-// new member until the end of the test.
+// Outages kills and pauses the only server of several Stores, in real time. It checks that
+// every term ends within timeout, the timeout of the leases, and that terms never overlap.
+// open must open a new member until the end of the test.
 func Outages(
 	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) record.Store,
 ) {
@@ -75,8 +75,9 @@ func Outages(
 	})
 }
 
-// CutOff cuts a member off from its server by a relay. It checks that its term ends before
-// another member leads, and that it sees later what meanwhile has changed.
+// CutOff uses a relay to cut a member off from its server. It checks that the term of the
+// member ends before another member leads, and that the member later sees the changes made
+// meanwhile.
 func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()) {
 	var x Exclusive
 	first := lead(t, &x, behind).next(t)
@@ -113,8 +114,8 @@ type leadership struct {
 	token member.Token
 }
 
-// lead lets the members lead one job until the end of the test. The test fails if two lead
-// together.
+// lead lets the members lead one job until the end of the test. The test fails if two of
+// them lead at the same time.
 func lead(t *testing.T, x *Exclusive, stores ...record.Store) leading {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

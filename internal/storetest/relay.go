@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Relay is a network between clients and a server that can be cut.
+// Relay is a network between clients and a server. It can be cut.
 type Relay struct {
 	listener net.Listener
 
@@ -56,14 +56,14 @@ func NewRelay(t *testing.T, server string) *Relay {
 // Address returns the address for the clients.
 func (r *Relay) Address() string { return r.listener.Addr().String() }
 
-// Cut holds up all traffic, without an error, until Heal.
+// Cut holds back all traffic until Heal, without an error.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open = make(chan struct{})
 }
 
-// Heal ends Cut and closes the connections from before.
+// Heal ends Cut and closes the old connections.
 func (r *Relay) Heal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Relay) pass(from, to net.Conn) {
 		r.mu.Unlock()
 		<-open
 		if _, failed := to.Write(b[:n]); err != nil || failed != nil {
-			return // either end has closed
+			return // one end was closed
 		}
 	}
 }

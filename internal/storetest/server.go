@@ -18,14 +18,14 @@ import (
 // patience is the timeout of every wait for a real server.
 const patience = time.Minute
 
-// Server is the service of a Store in a process of its own.
+// Server is a separate process that runs the service of a Store.
 type Server struct {
 	t       testing.TB
 	command func() *exec.Cmd
 	ready   func() error
 
 	cmd    *exec.Cmd
-	output bytes.Buffer // of all runs; read it only while none is running
+	output bytes.Buffer // of all runs; read it only while the server is stopped
 }
 
 // StartServer starts the command, and waits until ready returns nil. The server is killed when
@@ -62,10 +62,10 @@ func (s *Server) Start() {
 	s.t.Fatalf("the server is not ready after %v: %v\n%s", patience, err, s.output.String())
 }
 
-// Kill kills the server and waits for its end.
+// Kill kills the server and waits until it has ended.
 func (s *Server) Kill() {
 	s.signal(syscall.SIGKILL)
-	_ = s.cmd.Wait() // returns that it was killed
+	_ = s.cmd.Wait() // the error says that it was killed
 }
 
 // Pause stops the process until Resume.
@@ -74,11 +74,11 @@ func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 // Resume continues the process.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal does nothing if the process has ended.
+// signal sends a signal. It does nothing if the process has ended.
 func (s *Server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
-// FreeAddress returns a loopback address without a listener. Its port is below those that
-// systems give to clients, so that it stays free while the server does not run.
+// FreeAddress returns an unused loopback address. Its port is below the range that systems
+// use for outgoing connections, so that it stays free while the server is stopped.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	const from, to = 10_000, 32_000

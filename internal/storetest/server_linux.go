@@ -4,5 +4,5 @@ package storetest
 
 import "syscall"
 
-// attributes let a server end with the test process.
+// attributes makes a server end with the test process.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -16,13 +16,13 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The lease of tests with a service, and how long its owner trusts it.
+// The timeout of the lease in tests with a service, and how long its owner trusts it.
 const (
 	leaseTimeout = 10 * time.Second
 	leaseTrust   = leaseTimeout * 9 / 10
 )
 
-// service is the service of a Backend, within one bubble.
+// service is the service behind a Backend, within one bubble.
 type service struct {
 	mu       sync.Mutex
 	revision uint64
@@ -30,7 +30,7 @@ type service struct {
 	changed  chan struct{} // closed at each write
 }
 
-// client is a Backend on the service, with its faults.
+// client is a Backend on the service, with faults.
 type client struct {
 	*service
 	mu sync.Mutex
@@ -38,14 +38,14 @@ type client struct {
 	cut bool
 	// delay is how long the answer to a write takes.
 	delay time.Duration
-	// late holds back writes except renewals until deliver, with an unknown outcome. With
-	// silent, the error comes only once the caller gives up.
+	// late holds back writes, except renewals, until deliver is called. They return an
+	// unknown outcome; if silent is set, they return it only when the caller gives up.
 	late, silent bool
 	kept         [][]leases.Change
 	// hides hides entries from this client; deaf hides all changes until the next Follow.
 	hides string
 	deaf  bool
-	// sees observes its writes.
+	// sees, if set, observes the client's writes.
 	sees func([]leases.Change)
 }
 
@@ -194,12 +194,12 @@ func inService(t *testing.T, size int, test func(*testing.T, []*client, []*lease
 			})
 			clients, stores = append(clients, c), append(stores, s)
 		}
-		synctest.Wait() // until all members see each other
+		synctest.Wait() // until all members see one another
 		test(t, clients, stores)
 	})
 }
 
-// named returns the revisions of the entries whose names begin with a prefix.
+// named returns the revisions of the entries whose names begin with the prefix.
 func (s *service) named(prefix string) (names []string, revisions []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *service) named(prefix string) (names []string, revisions []uint64) {
 	return names, revisions
 }
 
-// left returns the number of entries in the service.
+// left returns the number of entries left in the service.
 func (s *service) left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

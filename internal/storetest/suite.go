@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storetest tests stores of package record: Suite runs the scenarios of jobs and
-// locks that every store must pass. L numbers the scenarios.
+// locks that every store must pass. The scenarios are numbered L01, L02 and so on.
 package storetest
 
 import (
@@ -22,8 +22,9 @@ import (
 // Members is the number of members that Suite needs.
 const Members = 3
 
-// Suite runs each scenario as a subtest. The caller's in must call test once with the stores of
-// new, running members, Members of them, and return when test has returned.
+// Suite runs each scenario as a subtest. The function in must call test once, with the
+// stores of as many new, running members as Members says, and return when test has
+// returned.
 func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.Store))) {
 	for _, s := range []struct {
 		name string
@@ -314,7 +315,7 @@ func changesAreSeen(t *testing.T, stores []record.Store) {
 	for _, s := range stores {
 		sessions = append(sessions, s.Session(nil))
 	}
-	for i := range 30 { // one member drops it, and the next one sets it immediately
+	for i := range 30 { // one member drops the record, and the next one sets it immediately
 		s := sessions[i%len(sessions)]
 		token, err := s.Commit(t.Context(), record.Op{Kind: record.Absent, Key: key},
 			record.Op{Kind: record.SetOwned, Key: key})

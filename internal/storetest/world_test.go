@@ -21,18 +21,19 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// world is a cluster within one bubble; node i has port 7001+i.
+// world is a cluster in one bubble. Node i has port 7001+i.
 type world struct {
 	t      *testing.T
 	net    *memnet.Network
 	nodes  []*cluster.Node
 	stores []*store.Memory
 	clocks []*clock
-	// between adds faults between a node and the network; nil for none.
+	// between adds faults between a node and the network. It may be nil.
 	between func(transport.Network) transport.Network
 }
 
-// clock is the clock of a node. While it is shut, it blocks, and the node with it.
+// clock is the clock of a node. While it is shut, reading it blocks, and so the node blocks
+// too.
 type clock struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while the node runs
@@ -61,8 +62,8 @@ func (c *clock) resume() {
 	c.shut = nil
 }
 
-// The timings of cluster.DefaultConfig: how long a silent member keeps its records, which is
-// LeaderTimeout + LeaseTimeout, and when the trust of the holder ends.
+// Timings of cluster.DefaultConfig. A silent member keeps its records for hold, which is
+// LeaderTimeout + LeaseTimeout, but trusts them only for trust.
 const (
 	heartbeat = 100 * time.Millisecond
 	hold      = 2 * time.Second

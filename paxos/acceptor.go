@@ -4,8 +4,8 @@ package paxos
 
 import "github.com/athena-go/athena/member"
 
-// Accepted is a value that a voter accepted: a state that names its leader, the state that it
-// continues, and the proposal that carried it. The zero Accepted means no value.
+// Accepted is a value that a voter accepted: a state that names its leader, the number of the state
+// that it continues, and the id of the proposal that carried it. The zero Accepted means no value.
 type Accepted struct {
 	ID    ID
 	Base  member.Number // of the held state that State continues; zero in a founding
@@ -15,7 +15,7 @@ type Accepted struct {
 // IsZero reports whether nothing was accepted.
 func (a Accepted) IsZero() bool { return a.ID.IsZero() }
 
-// Acceptor is the voter of a node: what it must remember about its votes, and the rules for voting.
+// Acceptor is the voter of a node: the rules for voting, and what it must remember about its votes.
 // Nothing in it expires.
 type Acceptor struct {
 	Promised ID           // highest promised or accepted proposal
@@ -23,8 +23,8 @@ type Acceptor struct {
 	Held     member.State // newest state of a chosen leader
 }
 
-// Durable is what a node must not lose in a crash. It is saved and synced before any message that
-// depends on it is sent, and before the node itself relies on it (protocol.md 6, durable).
+// Durable is what a node must not lose in a crash. It is saved and synced before the node sends any
+// message that depends on it, or relies on it itself (protocol.md 6, durable).
 type Durable struct {
 	StoreID     member.StoreID
 	Incarnation uint64
@@ -51,7 +51,7 @@ func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 // include in the vote.
 //
 // "It stores the promise, and its vote shows the value that it accepted last" (protocol.md 6, 3).
-// If a value was chosen, every quorum has a voter that shows it.
+// If a value was chosen, every quorum contains a voter that shows it.
 func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 	a.Promised = p.ID
 	return a, a.Accepted
@@ -83,9 +83,9 @@ func (a Acceptor) Accept(p Proposal) Acceptor {
 	return a
 }
 
-// Bound returns the version of the accepted value until a state of that version is held; 0 for
-// none. The value may be chosen or not. "It takes no state, sends no keep-alive and believes no ack
-// of a lower version" (protocol.md 6, 5).
+// Bound returns the version of the accepted value until a state of that version is held; 0 if there
+// is none. The value may or may not be chosen. "It takes no state, sends no keep-alive and believes
+// no ack of a lower version" (protocol.md 6, 5).
 func (a Acceptor) Bound() uint64 { return a.Accepted.ID.Version }
 
 // Take makes s, the state of a chosen leader, the held state. It returns the acceptor to save.
@@ -103,13 +103,13 @@ func (a Acceptor) Take(s member.State) Acceptor {
 	return a
 }
 
-// refuseEither applies the rules common to both stages.
+// refuseEither applies the rules that both stages have in common.
 func (a Acceptor) refuseEither(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case a.jumpsTooFar(p, fromVoter):
 		return VersionJump
 	case !p.Founding && a.Held.IsZero():
-		return HoldsNothing // or a vote could outlive the state that it was based on
+		return HoldsNothing // otherwise a vote could outlive the state that it was based on
 	}
 	return NotRefused
 }
@@ -127,12 +127,12 @@ const (
 	maxRound = 1 << 40
 )
 
-// jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if
-// its version is more than 2^16 above the voter's held version (if the proposer is a voter:
-// or above the state that its proposal continues, if that is newer) or its round is above
-// 2^40. For a proposer that is a voter, and for a founder, twice as much is allowed"
-// (protocol.md 3): a node without a vote must not bind voters to a version that no other
-// proposal can exceed. "A founding proposes version 1."
+// jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if its
+// version is more than 2^16 above the voter's held version (if the proposer is a voter: or above
+// the state that its proposal continues, if that is newer) or its round is above 2^40. For a
+// proposer that is a voter, and for a founder, twice as much is allowed" (protocol.md 3): a node
+// without a vote must not be able to bind voters to a version that no other proposal can exceed. "A
+// founding proposes version 1."
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)
 	switch {

@@ -86,8 +86,8 @@ func TestPromiseIsStoredAndShowsTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// 6, 5: "It stores what it accepted and is bound." This raises the promise too, since the acceptor
-// may not have seen the pre proposal.
+// 6, 5: "It stores what it accepted and is bound." Accepting also raises the promise, because the
+// acceptor may not have seen the pre proposal.
 func TestAcceptanceIsStoredAndBinds(t *testing.T) {
 	p := formal(id(6, 1, 1), number(5, 0))
 	a := promised().Accept(p)

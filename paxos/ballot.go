@@ -12,7 +12,8 @@ import (
 )
 
 // Ballot identifies one attempt of one proposer. Ballots are unique: the round increases within a
-// run, the incarnation between runs, and processes with the same address have different stores.
+// run, the incarnation increases between runs, and processes with the same address have different
+// stores.
 type Ballot struct {
 	Round       uint64
 	Proposer    member.Address
@@ -44,8 +45,8 @@ func (b Ballot) clusterID() member.ClusterID {
 	return member.ClusterID(h.Sum(nil))
 }
 
-// ID orders proposals of all versions: by version first, then by ballot.
-// The zero ID is before every proposal.
+// ID identifies a proposal. IDs are ordered by version first, then by ballot. The zero ID is before
+// every other.
 type ID struct {
 	Version uint64
 	Ballot  Ballot

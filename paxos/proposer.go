@@ -9,13 +9,13 @@ import (
 )
 
 // Proposer makes the proposals of one node, one attempt at a time. It is a value: each step returns
-// the next Proposer. It is not saved, since a later run has another incarnation and therefore other
-// ballots.
+// the next Proposer. It is not saved, because a later run has another incarnation and therefore
+// other ballots.
 type Proposer struct {
 	Attempt  Attempt // in progress; zero for none
 	Failures int     // attempts in a row that ended without a leader, at most MaxFailures
 	round    uint64  // highest round seen
-	version  uint64  // highest version seen in a promise, or the next one to try
+	version  uint64  // highest version seen in a promise, or the next version to try
 }
 
 // Attempt is one proposal through both stages.
@@ -30,20 +30,20 @@ type Attempt struct {
 	Value      Accepted     // proposed value; set in the formal stage
 	quorum     int          // M
 	seeds      []member.Address
-	able       []member.Identity // runs that can lead, by their pre votes
-	votes      tally             // of the present stage
+	able       []member.Identity // runs that can lead, according to their pre votes
+	votes      tally             // of the current stage
 }
 
 // IsZero reports whether no attempt is in progress.
 func (t Attempt) IsZero() bool { return t.ID.IsZero() }
 
 // BeginElection starts an attempt to elect one of the candidates, based on the state that the
-// node's own acceptor a holds. The caller sends the Proposal of the attempt to its voters and votes
-// itself.
+// node's own acceptor a holds. The caller votes for the Proposal of the attempt and sends it to the
+// other voters.
 //
 // "The version is the greatest of held + 1, the highest seen in votes, and one above a version
-// whose value could not be adopted" (protocol.md 6, 3). It is not below the node's own promise,
-// which would refuse it.
+// whose value could not be adopted" (protocol.md 6, 3). It is not below the version of the node's
+// own promise, or the node would refuse its own proposal.
 func (p Proposer) BeginElection(
 	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
 ) Proposer {
@@ -90,7 +90,7 @@ func (p Proposer) beginAttempt(self member.Identity, a Acceptor, t Attempt) Prop
 	return p
 }
 
-// Proposal returns the proposal of the present stage. held is the state that the proposer holds.
+// Proposal returns the proposal of the current stage. held is the state that the proposer holds.
 func (t Attempt) Proposal(held member.State) Proposal {
 	q := Proposal{Stage: t.Stage, ID: t.ID, Founding: t.Founding, Held: held.Number, State: held}
 	if t.Stage == Formal {
@@ -121,7 +121,7 @@ func (t Attempt) Expects(id ID, stage Stage) bool {
 // caller then calls Next.
 //
 // "Votes count if (address, store id) is a voter of the newest held state among the votes"
-// (protocol.md 6, 4), "one a voter" (6, 6).
+// (protocol.md 6, 4), "one per voter" (6, 6).
 func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 	p.Attempt = p.Attempt.rebaseOn(v.Newer)
 	t := &p.Attempt
@@ -137,11 +137,11 @@ func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 }
 
 // rebaseOn bases the attempt on s if s is newer than its base. A proposer bound above s cannot take
-// s, and voters that hold s would forever refuse a value based on less.
+// s, but voters that hold s would always refuse a value with an older base.
 //
-// (S) "A proposer that is bound above that state cannot take it, and builds on it all the
-// same if its candidate has a vote in it"; "the proposer must be [a voter of it]"
-// (protocol.md 6, 4). In the formal stage the value is settled and stays as it is.
+// (S) "A proposer that is bound above that state cannot take it, and builds on it all the same if
+// its candidate has a vote in it"; "the proposer must be [a voter of it]" (protocol.md 6, 4). In
+// the formal stage the value is settled and stays as it is.
 func (t Attempt) rebaseOn(s member.State) Attempt {
 	hasVote := func(c member.Address) bool {
 		e, _ := s.Roster.Find(c)
@@ -165,7 +165,7 @@ const (
 	Elect               // M accepted: Attempt.Value is chosen
 )
 
-// Next returns the step that the votes counted so far require.
+// Next returns the step to take after the votes counted so far.
 //
 // "Chosen: M formal votes, one per voter, of this very ballot" (protocol.md 6, 6).
 func (p Proposer) Next() (Proposer, Step) {
@@ -183,7 +183,7 @@ func (p Proposer) Next() (Proposer, Step) {
 	return p, Wait
 }
 
-// settleValue settles the value of an attempt that M voters promised, and begins its formal stage.
+// settleValue settles the value of an attempt that has M promises, and begins its formal stage.
 //
 // (S) "If a vote shows a value accepted at this version: adopt the one of the highest ballot if its
 // base is that newest state, its voters are those of that state, and its candidate voted in this
@@ -217,17 +217,17 @@ func (p Proposer) settleValue() (Proposer, Step) {
 	return p, Propose
 }
 
-// mayAdopt reports whether a value continues the base of the attempt with the same voters, which an
-// election never changes, and under a leader that is up.
+// mayAdopt reports whether a value continues the base of the attempt, has the same voters, which an
+// election never changes, and names a leader that is up.
 func (t Attempt) mayAdopt(v Accepted) bool {
 	sameVoter := func(x, y member.Member) bool { return x.Voter() == y.Voter() }
 	return v.Base == t.Base.Number && t.votes.grantedBy(v.State.LeaderIdentity()) &&
 		slices.EqualFunc(v.State.Roster, t.Base.Roster, sameVoter)
 }
 
-// initialState returns the state in which the first candidate that answered would start to lead;
-// false if none has answered. A silent candidate may be dead, and electing it would cost a
-// LeaderTimeout and a version.
+// initialState returns the state in which the first candidate that answered would start to lead, or
+// false if none has answered. It skips silent candidates: one may be dead, and electing it would
+// cost a LeaderTimeout and a version.
 func (t Attempt) initialState() (member.State, bool) {
 	for _, c := range t.Candidates {
 		s := t.votes.initialState(t.Base, c, t.ID.Version)
@@ -238,7 +238,7 @@ func (t Attempt) initialState() (member.State, bool) {
 	return member.State{}, false
 }
 
-// MaxFailures is the limit of Failures. The caller waits for answers for one interval, and one more
+// MaxFailures is the maximum of Failures. The caller waits for answers for one interval, plus one
 // for each failure: "longer each time, up to five times as long" (protocol.md 6, 2).
 const MaxFailures = 4
 
@@ -255,7 +255,8 @@ func (p Proposer) Drop() Proposer {
 	return p
 }
 
-// SeeRound makes the next ballot exceed round. A round above any that a voter may use is ignored.
+// SeeRound makes the round of the next ballot greater than round. It ignores a round that no voter
+// accepts.
 func (p Proposer) SeeRound(round uint64) Proposer {
 	if round <= 2*maxRound {
 		p.round = max(p.round, round)
@@ -264,7 +265,7 @@ func (p Proposer) SeeRound(round uint64) Proposer {
 }
 
 // SeePromise makes the next proposal exceed what a voter promised. held is the version that the
-// proposer holds. A promise that no acceptor can have made is ignored.
+// proposer holds. SeePromise ignores a promise that no acceptor can have made.
 func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	if promised.Version > held+2*MaxVersionJump {
 		return p
@@ -272,7 +273,7 @@ func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	return p.SeeRound(promised.Ballot.Round).SeeVersion(promised.Version)
 }
 
-// SeeVersion makes the next election propose this version or a later one.
+// SeeVersion makes the version of the next election at least version.
 func (p Proposer) SeeVersion(version uint64) Proposer {
 	p.version = max(p.version, version)
 	return p

@@ -10,7 +10,7 @@ import (
 )
 
 // Each test checks a sentence of protocol.md about proposers. Voter 1 of a cluster of n holds 4.9
-// and proposes; the test answers for the other voters and checks the next step.
+// and proposes. The test answers for the other voters and checks the next step.
 
 func heldBy(n int) member.State {
 	return member.State{
@@ -18,7 +18,8 @@ func heldBy(n int) member.State {
 	}
 }
 
-// proposing returns voter 1 of n with an attempt in progress that it voted for.
+// proposing returns the proposer of voter 1 of n, with an attempt in progress that voter 1 has
+// voted for.
 func proposing(t *testing.T, n int) Proposer {
 	t.Helper()
 	a := Acceptor{Held: heldBy(n)}
@@ -30,7 +31,7 @@ func proposing(t *testing.T, n int) Proposer {
 	return p
 }
 
-// founding returns the same without any held state; the first two of n are seeds.
+// founding returns the same for a founding, in which the first two of n are seeds.
 func founding(t *testing.T, n int) Proposer {
 	t.Helper()
 	seeds := []member.Address{addr(1), addr(2)}
@@ -50,7 +51,7 @@ func showing(i int, a Accepted) Vote {
 	return v
 }
 
-// counted counts votes, which must all count, and returns the next step.
+// counted counts votes, all of which must count, and returns the next step.
 func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 	t.Helper()
 	step := Wait
@@ -65,7 +66,7 @@ func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 }
 
 // 6, 3: "The version is the greatest of held + 1, the highest seen in votes, and one above a
-// version whose value could not be adopted." It is not below the node's own promise.
+// version whose value could not be adopted." It is never below the node's own promise.
 func TestVersionOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -125,8 +126,8 @@ func TestRoundOfAnAttempt(t *testing.T) {
 	}
 }
 
-// 6, 4 and 6: with M promises the value is settled, and with M votes in the formal stage it is
-// chosen. The test covers all votes of five voters in each stage.
+// 6, 4 and 6: M promises settle the value, and M votes in the formal stage choose it. The test
+// covers all votes of five voters in each stage.
 func TestMVotesOfAStageWinIt(t *testing.T) {
 	const n, quorum = 5, 3
 	for _, stage := range []Stage{Pre, Formal} {
@@ -137,7 +138,7 @@ func TestMVotesOfAStageWinIt(t *testing.T) {
 			start, _ = counted(t, start, yes(1))
 			wins = Elect
 		}
-		for granting := range 1 << (n - 1) { // which of voters 2 to 5 grant
+		for granting := range 1 << (n - 1) { // those of voters 2 to 5 that grant
 			p, granted, refused := start, 1, 0
 			for i := 2; i <= n; i++ {
 				v := no(i)
@@ -190,7 +191,7 @@ func TestAFoundingNeedsAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// 6, 7: "Votes of other ballots and of other runs of the proposer do not count." Neither do those
+// 6, 7: "Votes of other ballots and of other runs of the proposer do not count." Neither do votes
 // of the other stage.
 func TestOnlyVotesOnThisProposalAreExpected(t *testing.T) {
 	p := proposing(t, 3)
@@ -211,7 +212,7 @@ func TestOnlyVotesOnThisProposalAreExpected(t *testing.T) {
 	}
 }
 
-// 6, 4: "Votes count if (address, store id) is a voter", and 6, 6: "one a voter".
+// 6, 4: "Votes count if (address, store id) is a voter", and 6, 6: "one per voter".
 func TestVotesThatDoNotCount(t *testing.T) {
 	store := yes(2)
 	store.From.StoreID[0]++
@@ -309,8 +310,8 @@ func TestAFoundingAlwaysAdopts(t *testing.T) {
 	}
 }
 
-// 6, 4: "A proposer that is bound above that state cannot take it, and builds on it all the
-// same if its candidate has a vote in it"; "the proposer must be one".
+// 6, 4: "A proposer that is bound above that state cannot take it, and builds on it all the same if
+// its candidate has a vote in it." The proposer must have one too.
 func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	newer := func(change func(*member.State)) member.State {
 		s := heldBy(3)
@@ -344,7 +345,7 @@ func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 				tc.name, step, p.Attempt.Value.Base, Propose, tc.want)
 		}
 	}
-	// A settled value keeps its base.
+	// In the formal stage the base no longer changes.
 	p, _ := counted(t, proposing(t, 3), yes(2))
 	v := yes(2)
 	v.Newer = newer(same)
@@ -399,8 +400,8 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// A proposer is a value: a step does not modify the proposer before it, so that an explorer can
-// take every step from one state.
+// A proposer is a value: a step does not modify the proposer before it, so an explorer can take
+// every step from one state.
 func TestStepsLeaveTheProposer(t *testing.T) {
 	p := proposing(t, 5)
 	left, _ := counted(t, p, yes(2))

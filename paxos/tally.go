@@ -14,15 +14,15 @@ type outcome uint8
 const (
 	pending outcome = iota // votes are missing
 	won                    // enough granted
-	lost                   // enough can no longer grant
+	lost                   // too few votes are left to grant
 )
 
 // electorate is the set of voters and the number of votes needed.
 type electorate struct {
 	roster member.Roster // its voters count, by address and store id
 	quorum int           // M
-	// seeds is set in a founding: a majority of them must grant too, so that two halves of more than
-	// N processes cannot both found a cluster.
+	// seeds is set in a founding. A majority of them must also grant, so that two halves of more
+	// than N processes cannot both found a cluster.
 	seeds []member.Address
 }
 
@@ -30,16 +30,16 @@ type electorate struct {
 type tally struct {
 	version uint64 // voted on
 	votes   []countedVote
-	best    Accepted // see adoptValue; other values are dropped, since each contains a whole state
+	best    Accepted // see adoptValue; other values are not kept, since each contains a whole state
 }
 
-// countedVote is the part of a vote that is kept.
+// countedVote is the part of a vote that the tally keeps.
 type countedVote struct {
 	from    member.Identity
 	granted bool
 }
 
-// addVote counts v. It returns false if its voter has already voted in this stage.
+// addVote counts v. It returns false if the voter has already voted in this stage.
 func (t *tally) addVote(v Vote) bool {
 	if _, voted := t.findVote(v.From.Voter()); voted {
 		return false
@@ -97,25 +97,25 @@ func (t *tally) findVote(v member.Voter) (countedVote, bool) {
 	return countedVote{}, false
 }
 
-// grantedBy reports whether exactly this run granted.
+// grantedBy reports whether exactly this run granted its vote.
 func (t *tally) grantedBy(id member.Identity) bool {
 	return slices.Contains(t.votes, countedVote{id, true})
 }
 
-// adoptValue returns the value that an earlier attempt may have got chosen at this version: of the
-// values in granted votes, the one with the highest ballot.
+// adoptValue returns the value that an earlier attempt may have had chosen for this version: among
+// the values in granted votes, the one with the highest ballot.
 func (t *tally) adoptValue() (Accepted, bool) { return t.best, !t.best.IsZero() }
 
-// initialState returns the state in which candidate would start to lead version: base at revision
-// 0, with the candidate active, the incarnations of the voters that granted, and the records whose
-// owners remain.
+// initialState returns the state in which candidate would start to lead version. It is base at
+// revision 0, with the candidate active, the incarnations of the voters that granted, and the
+// records whose owners remain.
 func (t *tally) initialState(
 	base member.State, candidate member.Address, version uint64,
 ) member.State {
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
 		if v, ok := t.findVote(m.Voter()); ok && v.granted && v.from.Incarnation > m.Incarnation {
-			// A later run is not the one that left on purpose.
+			// It was an earlier run that left on purpose, not this one.
 			roster[i].Incarnation, roster[i].Resigned = v.from.Incarnation, false
 		}
 		if m.Address == candidate {

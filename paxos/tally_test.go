@@ -18,15 +18,15 @@ func roster(n int) member.Roster {
 	return r
 }
 
-// What a voter did, as a digit to base 3.
+// What a voter did, as a digit in base 3.
 const (
 	silent = iota
 	granted
 	refused
 )
 
-// With all votes of up to five voters: a proposal is won with M grants, lost when M can no longer
-// be reached, and otherwise undecided.
+// For all votes of up to five voters, a proposal is won with M grants, lost when M can no longer be
+// reached, and otherwise pending.
 func TestCountOfEveryVote(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		e := electorate{roster: roster(n), quorum: member.Quorum(n)}
@@ -47,7 +47,7 @@ func TestCountOfEveryVote(t *testing.T) {
 
 // A founding "needs pre and formal votes of M active members and of a majority of the configured
 // seeds" (protocol.md 4). The test covers all votes of up to four members, with any number of seeds
-// among them and outside.
+// among them and up to two other seeds.
 func TestCountOfEveryFounding(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for inside := range n + 1 {
@@ -215,7 +215,7 @@ func TestInitialState(t *testing.T) {
 	base.Roster[3].Status, base.Roster[3].Resigned = member.Leaving, true
 	before := slices.Clone(base.Roster)
 	var b tally
-	for i := 2; i <= 4; i++ { // voter 3 in its old run, since it refused
+	for i := 2; i <= 4; i++ { // the old run of voter 3, which refused
 		from := voter(i)
 		if i != 3 {
 			from.Incarnation = 7
@@ -229,7 +229,7 @@ func TestInitialState(t *testing.T) {
 	want := slices.Clone(before)
 	want[1].Incarnation, want[1].Status = 7, member.Active
 	want[1].Gone, want[1].Resigned = false, false
-	want[3].Incarnation, want[3].Resigned = 7, false // a later run did not leave on purpose
+	want[3].Incarnation, want[3].Resigned = 7, false // the later run did not leave on purpose
 	if !slices.Equal(got.Roster, want) {
 		t.Errorf("initial roster: got %+v, want %+v", got.Roster, want)
 	}

@@ -25,23 +25,23 @@ func (s Stage) String() string {
 type Proposal struct {
 	Stage    Stage
 	ID       ID
-	Founding bool          // an election without any held state
+	Founding bool          // set for an election without any held state
 	Held     member.Number // of the state that the proposer holds; zero in a founding
 	// Base is the state that State continues; formal only.
 	Base member.Number
-	// State is the value in the formal stage, whose leader is the candidate; in the pre stage, the
-	// state that the proposer holds.
+	// State is the value in the formal stage, with the candidate as its leader. In the pre stage it
+	// is the state that the proposer holds.
 	State member.State
 }
 
-// Vote is the answer to a proposal as the proposer counts it.
+// Vote is an answer to a proposal in the form that the proposer counts.
 type Vote struct {
 	From    member.Identity
 	Granted bool
-	// Waits is set if the voter refused only because of its wait after a start. It cannot vote yet,
-	// but can lead.
+	// Waits is set if the voter refused only because of its wait after a start. Such a voter cannot
+	// vote yet, but can lead.
 	Waits bool
-	// Accepted is the last accepted value; only in a granted pre vote.
+	// Accepted is the last accepted value. It is set only in a granted pre vote.
 	Accepted Accepted
 	// Newer is the voter's held state if it is newer than the proposer's and plausible; otherwise
 	// zero.

@@ -7,11 +7,11 @@ import "time"
 const (
 	// relayers is the number of members that relay the leader in answer to one message.
 	relayers = 3
-	// maxTerm is the highest term that is accepted from others.
+	// maxTerm is the highest term accepted from other members.
 	maxTerm = 1 << 62
 )
 
-// Receive handles a message from a member. Old messages and those of unknown members are dropped. A
+// Receive handles a message from a member. It drops old messages and those of unknown members. A
 // member that was suspended first does what was due.
 func (m *Machine) Receive(now time.Time, from string, msg Message) {
 	sender := m.findPeer(from)
@@ -43,13 +43,14 @@ func (m *Machine) Receive(now time.Time, from string, msg Message) {
 	}
 }
 
-// isStale reports whether something newer was heard of p within Alive. The limit lets a member
-// whose runs went back be heard again.
+// isStale reports whether something newer than n was heard of p within Alive. The limit ensures
+// that a member whose run number went back is heard again.
 func (m *Machine) isStale(now time.Time, p *peer, n mark) bool {
 	return p.heard.isAfter(n) && now.Sub(p.heardAt) < m.timing.Alive
 }
 
-// onProposal answers a member that does not know the leader, and lets one with a lower id go first.
+// onProposal answers a member that does not know the leader, and lets a member with a lower id go
+// first.
 func (m *Machine) onProposal(now time.Time, from *peer, msg Message) {
 	from.proposedAt = now
 	switch m.phase {
@@ -74,7 +75,7 @@ func (m *Machine) onRelayed(now time.Time, msg Message) {
 		if m.isStale(now, p, l.mark) {
 			return
 		}
-		if l.mark == p.heard { // hearing it again does not make it newer
+		if l.mark == p.heard { // hearing the same declaration again does not make it newer
 			l.heardAt = p.heardAt
 		}
 		p.heard, p.heardAt = l.mark, l.heardAt
@@ -87,8 +88,8 @@ func (m *Machine) onRelayed(now time.Time, msg Message) {
 	}
 }
 
-// onDeclaration follows a declared leader, or informs it of a lower one. from is its entry if the
-// declaration is its own message, nil if it was relayed.
+// onDeclaration follows a declared leader, or informs it of a lower one. from is the entry of the
+// leader if it sent the declaration itself, or nil if another member relayed it.
 func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 	switch m.phase {
 	case leading:
@@ -106,10 +107,10 @@ func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 	m.followLeader(l)
 }
 
-// yieldsTo reports whether this leader steps down for a higher one. It normally answers with its
-// own declaration. A leader that continues to declare for 2 x Alive does not receive these answers;
-// then this one gives way and informs all, so that its followers do not elect another leader that
-// has to give way again.
+// yieldsTo reports whether this leader steps down for a leader with a higher id. It normally does
+// not, and answers with its own declaration. A leader that continues to declare itself for 2 x
+// Alive does not receive these answers. This leader then steps down and informs all members, so
+// that its followers do not elect another leader that has to step down too.
 func (m *Machine) yieldsTo(now time.Time, to leader, from *peer) bool {
 	if now.Sub(from.rivalAt) > m.timing.Alive {
 		from.rivalSince = now
@@ -124,14 +125,14 @@ func (m *Machine) yieldsTo(now time.Time, to leader, from *peer) bool {
 	return true
 }
 
-// followLeader follows l until nothing was heard of it for Alive.
+// followLeader follows l until nothing has been heard of it for Alive.
 func (m *Machine) followLeader(l leader) {
 	m.phase, m.leader = following, l
 	m.deadline = l.heardAt.Add(m.timing.Alive)
 }
 
-// relayLeader informs a member of the leader. In a large group only a few members do so, chosen by
-// the message number.
+// relayLeader informs a member of the leader. In a large group only a few members do so; the
+// message number selects them.
 func (m *Machine) relayLeader(now time.Time, to string, seq uint64) {
 	n := uint64(len(m.members))
 	if to == m.leader.id || n > relayers+2 && (uint64(m.rank())+seq)%n >= relayers {

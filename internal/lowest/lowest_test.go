@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The bounds of docs/elections.md, excluding the delay of messages.
+// The bounds of docs/elections.md, without the delay of messages.
 const (
 	firstLeader = sample + campaign
 	takeOver    = alive + campaign
@@ -33,7 +33,7 @@ func TestG01AllStartTogether(t *testing.T) {
 	})
 }
 
-// Of many members that start together none leads beside the lowest, not even briefly.
+// If many members start together, none but the lowest leads, not even briefly.
 func TestG01ManyStartTogether(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, 200, seed, 0)
@@ -84,7 +84,7 @@ func TestG04TakeOver(t *testing.T) {
 		w.run(time.Duration(w.rand.Int64N(int64(alive))))
 		_, before := w.nodes[leader].Leader()
 		if !w.nodes[leader].Leads() {
-			return // by loss: another seed
+			return // because of loss; try another seed
 		}
 		w.crash(leader)
 		rest := slices.DeleteFunc(w.all(), func(i int) bool { return i == leader })
@@ -179,7 +179,7 @@ func TestG08Yield(t *testing.T) {
 		}
 		next := w.wantOneOf(w.all(), campaign+2*slowest+slack)
 		if w.loss > 0 {
-			return // if two led briefly, the declaration of one may end the holding of the other
+			return // if two nodes led briefly, one of them may end the holding of the other
 		}
 		if next == leader {
 			t.Fatalf("%s leads again: %s", id(leader), w)
@@ -247,7 +247,7 @@ func TestG11StaleAndDuplicate(t *testing.T) {
 		m.Receive(now, "b", stale)
 		wantLeader(t, m, "", 0)
 	}
-	m.Receive(now, "a", said("a", 1, 1, 4)) // of another member, with its own order
+	m.Receive(now, "a", said("a", 1, 1, 4)) // from another member, which numbers its own messages
 	wantLeader(t, m, "a", 4)
 }
 
@@ -257,11 +257,11 @@ func TestG12RestartWithTheSameID(t *testing.T) {
 		leader := w.wantOneOf(w.all(), firstLeader+slowest+slack)
 		w.run(time.Duration(w.rand.Int64N(int64(alive))))
 		if !w.nodes[leader].Leads() {
-			return // by loss: another seed
+			return // because of loss; try another seed
 		}
 		w.crash(leader)
 		w.start(leader)
-		// Its messages count again, although they are numbered from 1.
+		// The new run's messages count, although they are numbered from 1 again.
 		w.wantOneOf(w.all(), firstLeader+campaign/2+2*slowest+slack)
 	})
 }
@@ -291,12 +291,13 @@ func TestG14OneWayLink(t *testing.T) {
 			w.cut[[2]int{0, 1}] = true
 			w.startAll()
 			if w.loss == 0 {
-				w.run(firstLeader + 4*alive) // it may lead twice up to here
+				w.run(firstLeader + 4*alive) // a node may lead twice until now
 				w.stays(w.leaders()[0], w.all(), 20*alive)
 				return
 			}
-			// Two lost declarations in a row end a leader. If no member can inform the unreachable
-			// one, the other gives way at its next declaration after 2T.
+			// Two lost declarations in a row end a leadership. If no member can inform the
+			// unreachable leader, the other leader steps down at its next declaration after 2 x
+			// Alive.
 			w.run(time.Duration(w.rand.Int64N(int64(20 * alive))))
 			one := func() bool { return len(w.leaders()) == 1 }
 			if !w.until(w.now.Add(firstLeader+4*alive+slack), one) {
@@ -330,7 +331,8 @@ func TestG14AnyTwoLinks(t *testing.T) {
 	}
 }
 
-// All follow a leader that receives nothing, and do not elect one after another against it.
+// All members follow a leader that receives nothing. They do not elect one leader after another
+// against it.
 func TestG14DeafMember(t *testing.T) {
 	for _, size := range []int{3, 5, 6, 20, 60} {
 		for seed := range uint64(20) {
@@ -346,7 +348,7 @@ func TestG14DeafMember(t *testing.T) {
 	}
 }
 
-// A leader that no member receives gives way, even if two insist in turn.
+// A leader whose messages reach no member steps down, even if two other members insist in turn.
 func TestG14TwoInsist(t *testing.T) {
 	in(t, 3, func(w *world, slack time.Duration) {
 		w.cut[[2]int{0, 1}], w.cut[[2]int{0, 2}] = true, true
@@ -359,7 +361,7 @@ func TestG14TwoInsist(t *testing.T) {
 	})
 }
 
-// The view in which Fabric has two leaders for ever: a node does not see the lower leader.
+// One node does not see the lower leader. With such views Fabric keeps two leaders forever.
 func TestG14AsymmetricView(t *testing.T) {
 	in(t, 5, func(w *world, slack time.Duration) {
 		w.nodes[1].view = []string{id(1), id(2), id(3), id(4)}
@@ -376,13 +378,13 @@ func TestG15ContenderDies(t *testing.T) {
 		w.startAll()
 		began := w.now
 		w.until(began.Add(firstLeader), func() bool { return w.nodes[0].phase == campaigning })
-		w.run(2 * slowest) // its proposal has reached all
+		w.run(2 * slowest) // its proposal has reached all members
 		w.crash(0)
 		w.wantOneOf([]int{1, 2, 3, 4}, firstLeader+campaign/2+slowest+slack-w.now.Sub(began))
 	})
 }
 
-// A member that starts, proposes itself and dies repeatedly does not keep the others without a
+// A member that repeatedly starts, proposes itself and dies does not keep the others without a
 // leader.
 func TestG15ContenderThatComesAndGoes(t *testing.T) {
 	in(t, 5, func(w *world, slack time.Duration) {
@@ -401,7 +403,8 @@ func TestG15ContenderThatComesAndGoes(t *testing.T) {
 	})
 }
 
-// Nor do many members that start one after the other, the lowest last.
+// Many members that start one after another, the lowest last, do not keep the group without a
+// leader.
 func TestG02NoEndOfStarts(t *testing.T) {
 	in(t, 50, func(w *world, slack time.Duration) {
 		began := w.now
@@ -419,7 +422,7 @@ func TestG16FromOutside(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
 	m.Receive(now, "0", said("0", 1, 1, 9))
-	m.Receive(now, "a", said("c", 1, 7, 9))     // its own message, relayed
+	m.Receive(now, "a", said("c", 1, 7, 9))     // the receiver's own message, relayed
 	m.Receive(now, "a", said("b", 1, 1, 1<<63)) // no valid term
 	wantLeader(t, m, "", 0)
 	old := said("b", 1, 1, 2)

@@ -11,7 +11,7 @@ import (
 // Config configures a Machine.
 type Config struct {
 	Self    string   // id of this member
-	Run     uint64   // greater than in each earlier run of this member
+	Run     uint64   // greater than in every earlier run of this member
 	Members []string // see Observe
 	Timing  Timing   // must be valid
 }
@@ -42,28 +42,28 @@ type Machine struct {
 type phase uint8
 
 const (
-	// sampling: it just started and waits until its view is stable.
+	// sampling: the member has just started and waits until its view is stable.
 	sampling phase = iota + 1
-	// following: it follows a leader.
+	// following: the member follows a leader.
 	following
-	// campaigning: it proposed itself and waits for lower ids.
+	// campaigning: the member has proposed itself and lets lower ids go first.
 	campaigning
-	// holding: it gave up leadership and lets others lead for Hold.
+	// holding: the member has given up leadership and lets others lead for Hold.
 	holding
-	// leading: it declares itself.
+	// leading: the member declares itself.
 	leading
-	// closed: it sends and receives nothing.
+	// closed: the member sends and receives nothing.
 	closed
 )
 
-// peer is what this member knows about another one.
+// peer is what this member knows about another member.
 type peer struct {
 	id         string
 	heard      mark
-	heardAt    time.Time // when its origin sent it
+	heardAt    time.Time // when the newest message left its origin
 	proposedAt time.Time // when its last proposal was heard; zero if none counts
-	// It has declared itself since rivalSince, and last at rivalAt, although this member leads and
-	// has a lower id.
+	// While this member leads with a lower id, the other has declared itself since rivalSince, most
+	// recently at rivalAt.
 	rivalSince, rivalAt time.Time
 }
 
@@ -71,8 +71,8 @@ type peer struct {
 type leader struct {
 	id      string
 	term    uint64
-	mark    mark      // of its newest declaration
-	heardAt time.Time // when its origin sent it
+	mark    mark      // of the newest declaration
+	heardAt time.Time // when that left its origin
 }
 
 // Reason is why a term ended.
@@ -80,7 +80,8 @@ type Reason uint8
 
 // The reasons.
 const (
-	// Superseded: another member leads, with a lower id or out of reach of this one's messages.
+	// Superseded: another member leads, which has a lower id or does not receive this one's
+	// messages.
 	Superseded Reason = iota + 1
 	// Yielded: the member gave up leadership.
 	Yielded
@@ -125,8 +126,8 @@ func (m *Machine) Sent() []Outgoing {
 	return out
 }
 
-// Observe sets the visible members; ids may omit this one. Messages of others are dropped. A leader
-// that disappears from the view is lost.
+// Observe sets the visible members; ids may omit this member. Messages from other members are
+// dropped. A leader that disappears from the view is lost.
 func (m *Machine) Observe(now time.Time, ids []string) {
 	if slices.EqualFunc(ids, m.members, func(id string, p peer) bool { return id == p.id }) {
 		return // the common case: ids are sorted
@@ -150,7 +151,7 @@ func (m *Machine) Observe(now time.Time, ids []string) {
 	}
 }
 
-// Advance does whatever is due at now.
+// Advance does what is due at now.
 func (m *Machine) Advance(now time.Time) {
 	if m.deadline.IsZero() || now.Before(m.deadline) {
 		return
@@ -161,7 +162,7 @@ func (m *Machine) Advance(now time.Time) {
 	case following, holding: // the leader is silent, or no member took over
 		m.startCampaign(now)
 	case campaigning:
-		if m.wasSuspended(now) { // others may have completed theirs
+		if m.wasSuspended(now) { // others may have completed their campaigns
 			m.startCampaign(now)
 			return
 		}
@@ -177,7 +178,7 @@ func (m *Machine) Advance(now time.Time) {
 	}
 }
 
-// wasSuspended reports whether now is so late that this member's knowledge is outdated.
+// wasSuspended reports whether now is so late that what this member knows is outdated.
 func (m *Machine) wasSuspended(now time.Time) bool {
 	return !m.deadline.IsZero() && now.Sub(m.deadline) >= m.timing.Alive/2
 }
@@ -201,7 +202,7 @@ func (m *Machine) Close() {
 	m.phase, m.leader, m.deadline = closed, leader{}, time.Time{}
 }
 
-// sampleMembers starts a campaign once two samples are equal or Grace is over.
+// sampleMembers starts a campaign once two successive samples are equal or Grace is over.
 func (m *Machine) sampleMembers(now time.Time) {
 	seen := m.memberIDs()
 	if slices.Equal(seen, m.sampled) || !now.Before(m.graceEnd) {
@@ -215,16 +216,16 @@ func (m *Machine) sampleMembers(now time.Time) {
 	}
 }
 
-// startCampaign proposes this member.
+// startCampaign proposes this member to all.
 func (m *Machine) startCampaign(now time.Time) {
 	m.phase, m.leader, m.campaignStart = campaigning, leader{}, now
 	m.announce(Proposal, "")
 	m.deadline = m.campaignEnd()
 }
 
-// campaignEnd returns when this member leads unless it hears of a leader: at least half of Campaign
-// after it proposed itself, later the more members have lower ids, and half of Campaign later if
-// one of those proposed itself too.
+// campaignEnd returns when this member starts to lead unless it hears of a leader. That is at least
+// half of Campaign after it proposed itself, and later the more members have lower ids. If one of
+// those proposed itself too, half of Campaign is added.
 func (m *Machine) campaignEnd() time.Time {
 	half := m.timing.Campaign / 2
 	rank := m.rank()
@@ -255,7 +256,7 @@ func (m *Machine) stepDown(why Reason) { m.reason, m.leader = why, leader{} }
 // announce sends a message of this member to one member, or to all if to is empty.
 func (m *Machine) announce(k Kind, to string) {
 	term := m.term
-	if m.phase == leading { // others may know a greater one
+	if m.phase == leading { // others may know a greater term
 		term = m.leader.term
 	}
 	m.seq++

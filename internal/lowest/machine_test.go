@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// leading returns a machine that leads and whose messages were taken.
+// leadingMachine returns a machine that leads and has no messages left to send.
 func leadingMachine(self string, others ...string) (m *Machine, now time.Time) {
 	now = time.Unix(0, 0)
 	m = newMachine(now, self, others...)
@@ -23,7 +23,7 @@ func proposed(member string, run, seq uint64) Message {
 	return Message{Kind: Proposal, Member: member, Run: run, Seq: seq}
 }
 
-// The messages of a leader carry the term in which it leads, whatever terms others led in.
+// The messages of a leader carry the term in which it leads, no matter which terms others led in.
 func TestTermStaysThroughALeadership(t *testing.T) {
 	m, now := leadingMachine("b", "c")
 	m.Receive(now, "c", said("c", 1, 1, 9))
@@ -47,7 +47,7 @@ func TestTermStaysThroughALeadership(t *testing.T) {
 	wantLeader(t, m, "b", 10) // above all known terms
 }
 
-// A leader that was suspended no longer leads, also if a message wakes it.
+// A leader that was suspended no longer leads, even if a message wakes it.
 func TestLeaderThatStoodStillAsks(t *testing.T) {
 	for _, woken := range []bool{false, true} {
 		m, now := leadingMachine("a", "b")
@@ -70,7 +70,7 @@ func TestLeaderThatStoodStillAsks(t *testing.T) {
 	}
 }
 
-// A candidate that was suspended at the end of its campaign does not lead.
+// A candidate that was suspended past the end of its campaign does not lead.
 func TestContenderThatStoodStillAsks(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "a", "b")
@@ -83,7 +83,7 @@ func TestContenderThatStoodStillAsks(t *testing.T) {
 	}
 }
 
-// A member whose runs went back is heard again once its earlier messages are old.
+// A member whose run number went back is heard again once its earlier messages are old.
 func TestEarlierRunIsHeardAfterAlive(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -113,14 +113,15 @@ func TestRelayedDeclarationKeepsItsAge(t *testing.T) {
 	wantLeader(t, m, "", 0)
 }
 
-// Neither does hearing again, from others, of a leader that is not visible.
+// Hearing again from others about a leader that is not visible does not make its declaration newer
+// either.
 func TestRelayedDeclarationOfUnseen(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "b")
 	m.Receive(now, "b", said("a", 1, 1, 4))
 	wantLeader(t, m, "a", 4)
 	m.Receive(now.Add(alive/2), "b", said("a", 1, 1, 4))
-	m.Observe(now.Add(alive/2), []string{"b"}) // it was not visible before
+	m.Observe(now.Add(alive/2), []string{"b"}) // a was not visible before
 	wantLeader(t, m, "a", 4)
 	now = now.Add(alive)
 	if m.Advance(now); m.phase != campaigning {
@@ -129,11 +130,11 @@ func TestRelayedDeclarationOfUnseen(t *testing.T) {
 	for !m.Leads() {
 		m.Advance(m.Deadline())
 	}
-	wantLeader(t, m, "c", 5) // above the relayed one
+	wantLeader(t, m, "c", 5) // above the relayed term
 }
 
-// A relayed declaration carries its age, is refused with a negative age, and counts unless
-// something newer was heard of the leader.
+// A relayed declaration carries its age. It is dropped if the age is negative or if something newer
+// was heard of the leader.
 func TestAgeOfRelayedDeclaration(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -158,8 +159,8 @@ func TestAgeOfRelayedDeclaration(t *testing.T) {
 	wantLeader(t, m, "", 0)
 }
 
-// A leader answers a proposal, a follower does not inform the leader about itself, and of many
-// followers each relays in its turn.
+// A leader answers a proposal. A follower does not inform the leader about itself, and of many
+// followers only a few relay, in turn.
 func TestAnswersToAProposal(t *testing.T) {
 	m, now := leadingMachine("a", "b")
 	m.Receive(now, "b", proposed("b", 1, 1))
@@ -167,7 +168,7 @@ func TestAnswersToAProposal(t *testing.T) {
 		t.Errorf("the leader sent %+v", out)
 	}
 	m.Receive(now, "b", proposed("b", 1, 1))
-	m.Receive(now, "a", proposed("b", 1, 2)) // not from the leader
+	m.Receive(now, "a", proposed("b", 1, 2)) // not sent by b itself
 	if out := m.Sent(); len(out) != 0 {
 		t.Errorf("sent %+v in answer to an old message or one of another member", out)
 	}
@@ -193,7 +194,7 @@ func TestAnswersToAProposal(t *testing.T) {
 	}
 }
 
-// A campaign does not wait for a member that resigned, or whose proposal is old.
+// A campaign does not wait for a member that resigned or whose proposal is old.
 func TestCampaignWaitsForLowerIDs(t *testing.T) {
 	start := time.Unix(0, 0)
 	for _, tc := range []struct {
@@ -232,14 +233,14 @@ func TestCampaignWaitsForLowerIDs(t *testing.T) {
 	}
 }
 
-// A leader gives way to a higher one that insists for 2 x Alive, but not to one that paused, or
-// that others relay; and it informs all.
+// A leader gives way to a higher leader that insists for 2 x Alive, and informs all. It does not
+// give way to one that paused or that other members relay.
 func TestConceding(t *testing.T) {
 	m, now := leadingMachine("a", "b", "c")
 	seq := uint64(0)
 	hears := func(after time.Duration) {
 		now, seq = now.Add(after), seq+1
-		m.deadline = now // as if it had declared itself meanwhile
+		m.deadline = now // as if it had declared itself in the meantime
 		m.Sent()
 		m.Receive(now, "c", said("c", 1, seq, 2))
 	}
@@ -262,7 +263,7 @@ func TestConceding(t *testing.T) {
 	}
 }
 
-// Only the resignation of the leader counts, and only the current term can be given up.
+// Only the resignation of the leader counts, and a leader can give up only the current term.
 func TestResignations(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -278,7 +279,7 @@ func TestResignations(t *testing.T) {
 	}
 }
 
-// A member campaigns once its view is stable or Grace is over.
+// A member starts its campaign once its view is stable or Grace is over.
 func TestSampling(t *testing.T) {
 	now := time.Unix(0, 0)
 	settles := newMachine(now, "a", "b")
@@ -309,7 +310,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A leader that disappears from the view no longer leads; the other members stay known.
+// A leader that disappears from the view no longer counts; what is known of the other members is
+// kept.
 func TestObserve(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")

@@ -21,13 +21,14 @@ const (
 // reordered.
 type Message struct {
 	Kind Kind
-	// Member is the origin. A Declaration may be relayed by another member.
+	// Member is the origin of the message. Another member may relay a Declaration.
 	Member string
-	// Run and Seq order the messages of a member: those of a later run follow all of an earlier one.
+	// Run and Seq order the messages of a member. Those of a later run follow all those of an
+	// earlier run.
 	Run, Seq uint64
-	// Term is the term of the leadership; in a proposal, the greatest term known.
+	// Term is the term of the leadership. In a proposal it is the greatest term known.
 	Term uint64
-	// Age is how long ago the sender heard it; 0 if the sender is its origin.
+	// Age is how long ago the sender heard the message; 0 if the sender is its origin.
 	Age time.Duration
 }
 

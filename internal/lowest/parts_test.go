@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Under partitions, crashes, restarts and suspensions each part soon has one leader, the whole has
-// one once it is connected, and in a run no member leads twice in a term.
+// With partitions, crashes, restarts and suspensions each part soon has one leader, and so has the
+// whole group once it is connected again. No member leads twice in the same term within a run.
 func TestEachPartHasOneLeader(t *testing.T) {
 	for seed := range uint64(400) {
 		w := newWorld(t, 2+int(seed%9), seed, 0)
@@ -31,11 +31,12 @@ func TestEachPartHasOneLeader(t *testing.T) {
 	}
 }
 
-// settled is how long a part with any history may take: a member may be holding, or following a
-// leader that is gone, and a candidate may have been cut off.
+// settled is how long a part with any history may take to elect a leader: a member may be holding,
+// or following a leader that is gone, and a candidate may have been cut off.
 const settled = hold + takeOver + campaign
 
-// fallApart draws new parts, and lets members crash, start, be suspended, continue and yield.
+// fallApart chooses new parts at random, and lets members crash, start, be suspended, continue and
+// yield.
 func (w *world) fallApart() [][]int {
 	for i, n := range w.nodes {
 		switch w.rand.IntN(10) {
@@ -77,7 +78,7 @@ func (w *world) fallApart() [][]int {
 	return some
 }
 
-// runThrough runs with links that fail in one direction and messages that are lost.
+// runThrough runs for a while with one-way link failures and lost messages.
 func (w *world) runThrough() {
 	w.loss = 0.3
 	for range w.rand.IntN(4) {
@@ -89,7 +90,7 @@ func (w *world) runThrough() {
 
 func (w *world) heal() { w.cut = map[[2]int]bool{} }
 
-// In steady state a leader declares itself twice per Alive to each other member, and no other
+// In a steady state a leader declares itself to each other member twice per Alive, and no other
 // member sends anything.
 func TestSteadyStateIsCheap(t *testing.T) {
 	for _, size := range []int{2, 9, 100} {
@@ -105,14 +106,15 @@ func TestSteadyStateIsCheap(t *testing.T) {
 	}
 }
 
-// A member that starts late learns of the leader immediately, and of many members few answer.
+// A member that starts late learns of the leader immediately, and only a few of many members answer
+// it.
 func TestLateJoinerIsInformedByFew(t *testing.T) {
 	w := newWorld(t, 100, 1, 0)
 	for i := range w.nodes[:99] {
 		w.start(i)
 	}
 	leader := w.wantOneOf(w.all()[:99], firstLeader+slowest)
-	w.until(w.nodes[leader].Deadline(), nil) // it has just declared itself
+	w.until(w.nodes[leader].Deadline(), nil) // the leader has just declared itself
 	w.start(99)
 	w.run(sample - time.Nanosecond)
 	before := w.sent

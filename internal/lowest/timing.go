@@ -10,20 +10,20 @@ import (
 
 // Timing holds the durations of an election. It should be the same on all members of a group.
 type Timing struct {
-	// Grace is the maximum time for which a new member waits for a stable view (Fabric:
+	// Grace is the maximum time that a new member waits for a stable view (Fabric:
 	// startupGracePeriod).
 	Grace time.Duration
-	// Sample is how long the view must not change to be stable (membershipSampleInterval), at most
-	// Grace.
+	// Sample is how long a view must stay unchanged to be stable (membershipSampleInterval). It
+	// must not exceed Grace.
 	Sample time.Duration
-	// Alive is how long a declaration is valid (leaderAliveThreshold). A leader declares twice
-	// within it.
+	// Alive is how long a declaration is valid (leaderAliveThreshold). A leader declares itself
+	// twice in that time.
 	Alive time.Duration
-	// Campaign is the maximum time for which a member that proposed itself waits for others
-	// (leaderElectionDuration). It must be longer than a message takes to reach all.
+	// Campaign is the maximum time that a member waits for others after it proposed itself
+	// (leaderElectionDuration). It must be longer than a message takes to reach all members.
 	Campaign time.Duration
 	// Hold is how long a member that gave up leadership leaves it to others, unless one of them
-	// takes it sooner.
+	// starts to lead sooner.
 	Hold time.Duration
 }
 
@@ -33,7 +33,7 @@ const (
 	MaxTiming = 24 * time.Hour
 )
 
-// DefaultTiming returns the defaults of Fabric: 15 s, 1 s, 10 s, 5 s, and a Hold of 6 x Alive.
+// DefaultTiming returns the defaults of Fabric: 15 s, 1 s, 10 s and 5 s, and a Hold of 6 x Alive.
 func DefaultTiming() Timing {
 	return Timing{
 		Grace: 15 * time.Second, Sample: time.Second, Alive: 10 * time.Second,

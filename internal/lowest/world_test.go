@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The timing of all tests: the ratios of Fabric's defaults.
+// The timing of all tests, with the ratios of Fabric's defaults.
 const (
 	alive    = 10 * time.Second
 	campaign = 5 * time.Second
@@ -30,7 +30,7 @@ type world struct {
 	cut   map[[2]int]bool // from, to
 	queue inFlight
 	sent  int               // messages sent, one per receiver
-	moved map[[2]phase]bool // the phases that nodes left and entered; nil if not recorded
+	moved map[[2]phase]bool // the phases that nodes left and entered; nil to record none
 }
 
 type node struct {
@@ -40,15 +40,15 @@ type node struct {
 	down  bool
 	view  []string // nil for all
 	stood bool     // it is suspended
-	was   phase    // when it last ran
-	// leads since then, and each of its terms
+	was   phase    // the phase when the node last ran
+	// led lists the terms in which the node led.
 	led []span
 }
 
 // span is a time during which a node led.
 type span struct {
 	run, term  uint64
-	from, to   time.Time // to is zero while it leads
+	from, to   time.Time // zero while the node leads
 	whyItEnded Reason
 }
 
@@ -76,8 +76,8 @@ func (q *inFlight) Pop() any {
 	return last
 }
 
-// in runs a scenario without loss, and with the loss of a tenth of all messages for many seeds.
-// slack is the allowed excess over a bound in the latter case: what was lost is sent again twice
+// in plays a scenario for many seeds, first without loss and then with the loss of a tenth of all
+// messages. slack is how much a bound may be exceeded with loss: a lost message is sent again twice
 // per Alive.
 func in(t *testing.T, size int, play func(w *world, slack time.Duration)) {
 	t.Helper()
@@ -194,7 +194,8 @@ func (w *world) post(from, to int, msg Message) {
 // run advances the clock.
 func (w *world) run(d time.Duration) { w.until(w.now.Add(d), nil) }
 
-// until advances the clock until a time or a condition, and reports whether the condition holds.
+// until advances the clock until the given time or until the condition holds, and reports whether
+// it holds.
 func (w *world) until(end time.Time, holds func() bool) bool {
 	for {
 		if holds != nil && holds() {
@@ -219,7 +220,7 @@ func (w *world) until(end time.Time, holds func() bool) bool {
 	}
 }
 
-// next returns the node with the earliest deadline, or -1 for a packet, and that time.
+// next returns the node with the earliest deadline, or -1 if a packet is earlier, and the time.
 func (w *world) next() (int, time.Time) {
 	next, at := -1, w.now.Add(1000*time.Hour)
 	if len(w.queue) > 0 {
@@ -250,7 +251,7 @@ func (w *world) leaders() (is []int) {
 	return is
 }
 
-// wantOneOf waits until one node of a part leads and all others of it follow it.
+// wantOneOf waits until one node of a part leads and all others of the part follow it.
 func (w *world) wantOneOf(part []int, within time.Duration) int {
 	w.t.Helper()
 	began := w.now
@@ -262,7 +263,7 @@ func (w *world) wantOneOf(part []int, within time.Duration) int {
 	return leader
 }
 
-// agreed returns the node that all of a part take for the leader, or -1.
+// agreed returns the node that all nodes of a part consider the leader, or -1.
 func (w *world) agreed(part []int) int {
 	leader := -1
 	for _, i := range part {
@@ -284,7 +285,7 @@ func (w *world) agreed(part []int) int {
 	return leader
 }
 
-// stays checks that a leader leads alone in its part for some time.
+// stays checks that a leader keeps leading alone in its part for the given time.
 func (w *world) stays(leader int, part []int, d time.Duration) {
 	w.t.Helper()
 	before := len(w.nodes[leader].led)

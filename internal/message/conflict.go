@@ -4,12 +4,11 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// SeedKeepAlive carries a leader's claim, in the header, to every seed and to every member
-// that is silent, so that no separate cluster forms.
+// SeedKeepAlive carries a leader's claim, in its header, to every seed and to every silent member,
+// so that no separate cluster forms.
 type SeedKeepAlive struct{}
 
-// SeedKeepAliveAck answers with the claim of the leader that its sender follows, in the
-// header.
+// SeedKeepAliveAck answers with the claim, in its header, of the leader that the sender follows.
 type SeedKeepAliveAck struct{}
 
 // LeaderRelieve informs a leader of a better claim.
@@ -17,11 +16,11 @@ type LeaderRelieve struct {
 	Winner member.Claim
 }
 
-// ReJoinCluster is sent by a leader that steps down, to all members of its roster. GivenUp
-// is the claim of the run that sends it.
+// ReJoinCluster is sent by a leader that steps down to all members of its roster. GivenUp is the
+// claim of the run that sends the message.
 type ReJoinCluster struct {
 	GivenUp member.Claim
-	Winner  member.Claim // zero if there is none
+	Winner  member.Claim // zero if there is no winner
 }
 
 // Kind implements Body.

@@ -23,7 +23,8 @@ type LeaderStatusQuery struct {
 	Version uint64 // of the asker's held state
 }
 
-// LeaderStatusQueryResponse answers LeaderStatusQuery for the leader of the header's claim.
+// LeaderStatusQueryResponse answers LeaderStatusQuery. It is about the leader in the header's
+// claim.
 type LeaderStatusQueryResponse struct {
 	ID      uint64
 	Healthy bool
@@ -50,7 +51,7 @@ type Vote struct {
 	Granted  bool
 	Reason   Reason         // of a refusal
 	Promised paxos.ID       // the highest ID that the voter promised
-	Accepted paxos.Accepted // zero if none; with the state only in a granted pre vote
+	Accepted paxos.Accepted // zero if none; has the state only in a granted pre vote
 	Held     member.Number
 	// State is the voter's held state if it is newer than the proposer's, otherwise zero.
 	State member.State

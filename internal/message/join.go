@@ -4,8 +4,8 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// Greet is the first event from each side of a connection (protocol.md section 8). The
-// dialer's is active, the answer passive.
+// Greet is the first event from each side of a connection (protocol.md section 8). Active is set in
+// the dialer's.
 type Greet struct {
 	Active      bool
 	Name        string
@@ -21,11 +21,11 @@ type Greet struct {
 // LeaderQuery asks which node leads.
 type LeaderQuery struct {
 	ID   uint64
-	Held member.State // zero if the asking node holds none
+	Held member.State // zero if the sender holds none
 }
 
-// LeaderResponse answers LeaderQuery with the claim of its header. No claim means that the
-// answering node has no leader.
+// LeaderResponse answers LeaderQuery with the claim in its header. No claim means that the sender
+// has no leader.
 type LeaderResponse struct {
 	ID   uint64
 	Held member.Number
@@ -39,8 +39,8 @@ type JoinClusterRequest struct {
 	Bound uint64 // version that the joiner is bound to, 0 if none
 }
 
-// JoinClusterResponse accepts or refuses a join, with the reason. If the answering node
-// knows the right leader, it is in the claim of the header.
+// JoinClusterResponse accepts a join, or refuses it with a reason. If the sender knows the right
+// leader, the header has that leader's claim.
 type JoinClusterResponse struct {
 	Accepted bool
 	Reason   Reason

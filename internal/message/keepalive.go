@@ -4,9 +4,9 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// Stamp is a reading of a node's clock: nanoseconds since an arbitrary start of its run.
-// Only that run compares it. Version and Incarnation identify the leadership and the run
-// that made the stamp. The zero Stamp means no stamp.
+// Stamp is a reading of a node's clock, in nanoseconds since an arbitrary start of its run. Only
+// that run compares it. Version and Incarnation identify the leadership and the run that made the
+// stamp. The zero Stamp means no stamp.
 type Stamp struct {
 	Version     uint64
 	Incarnation uint64
@@ -22,7 +22,7 @@ type LeaderKeepAlive struct {
 	Digest  uint64
 	Bound   uint64 // version that the follower is bound to, 0 if none
 	Echo    Stamp  // the greatest stamp received from this leader, version and run
-	Stamp   Stamp  // of the follower; the ack echoes it
+	Stamp   Stamp  // the follower's own, which the ack echoes
 	Drained bool   // the follower must not be proposed as leader
 }
 
@@ -33,10 +33,10 @@ type LeaderKeepAliveAck struct {
 	Stamp   Stamp // zero if the keep-alive did not have the leader's version
 	Healthy bool
 	Quorate bool
-	// Extends means that the follower may hold its records from the time of Echo, its own
-	// stamp (protocol.md section 10).
+	// Extends means that the follower may hold its records for longer, counted from the time of
+	// Echo, its own stamp (protocol.md section 10).
 	Extends bool
-	// Committed is the newest committed state of the leader; zero if it is not known.
+	// Committed is the newest committed state of the leader; zero if that is not known.
 	Committed member.Number
 }
 

@@ -11,15 +11,15 @@ type MemberStatusUpdate struct {
 	Member member.Member
 }
 
-// ClusterAlignment is the whole state, with members in every status. The header's claim
-// shows whether its leader is chosen.
+// ClusterAlignment is the whole state, with members in every status. The header's claim shows
+// whether the leader of the state is chosen.
 type ClusterAlignment struct {
 	State member.State
 }
 
-// MemberLeave announces that its sender leaves, or gives up leadership. From a member to
-// its leader GivenUp is zero. From a leader to its members GivenUp is the claim that ends,
-// and Successor the member that it proposes.
+// MemberLeave announces that its sender leaves or gives up leadership. From a member to its leader,
+// GivenUp is zero. From a leader to its members, GivenUp is the claim that ends and Successor the
+// member that the leader proposes.
 type MemberLeave struct {
 	GivenUp   member.Claim
 	Successor member.Address

@@ -11,13 +11,13 @@ import (
 // MaxBytes bounds an encoded message, in package wire and in a transport.
 const MaxBytes = 1 << 20
 
-// Message is a system event with its header. From and Claim are in every message, so that
-// a receiver sees immediately which node is behind.
+// Message is a system event with its header. Every message has From and Claim, so that a receiver
+// sees immediately which node is behind.
 type Message struct {
 	From  member.Identity
 	To    member.Address
-	Claim member.Claim // of the leader that the sender follows; zero if none
-	// Cluster is the cluster of the state that the sender holds; zero if it holds none.
+	Claim member.Claim // the leader that the sender follows; zero if none
+	// Cluster is the id of the cluster whose state the sender holds; zero if it holds none.
 	Cluster member.ClusterID
 	Body    Body
 }
@@ -52,7 +52,7 @@ const (
 	KindRecordRequest
 	KindRecordResponse
 	KindRecordUpdate
-	// Kinds counts the kinds, including the unused zero.
+	// Kinds is the number of kinds, including the unused zero.
 	Kinds
 )
 

@@ -4,9 +4,9 @@ package message
 
 import "fmt"
 
-// Reason is why an event was refused or dropped. Every refusal of the state machine has
-// one; those in votes and responses travel to the peer. The numbers are part of the wire
-// format: new reasons are appended.
+// Reason is why an event was refused or dropped. Every refusal of the state machine has one.
+// Reasons in votes and responses are sent to the peer. The numbers are part of the wire format: new
+// reasons are appended.
 type Reason uint8
 
 // The reasons.
@@ -29,7 +29,7 @@ const (
 
 	// ReasonOtherQuery drops the answer to a query that is no longer pending.
 	ReasonOtherQuery
-	// ReasonNotJoining drops the answer to a join that this node did not request.
+	// ReasonNotJoining drops an answer to a join that this node did not request.
 	ReasonNotJoining
 	// ReasonNotLeader refuses a request that only a leader can serve.
 	ReasonNotLeader
@@ -39,25 +39,25 @@ const (
 	ReasonOldIncarnation
 	// ReasonNotSettled delays a joiner until the pending change of voters is committed.
 	ReasonNotSettled
-	// ReasonHoldsState refuses a joiner with a state at a provisional leader without one.
+	// ReasonHoldsState refuses a joiner that holds a state at a provisional leader that holds none.
 	ReasonHoldsState
 	// ReasonNotMember refuses a node outside the roster of a provisional leader.
 	ReasonNotMember
-	// ReasonLeaderBound refuses a change by a leader that is bound to a later version, or
-	// must lead a later version first.
+	// ReasonLeaderBound refuses a change because the leader is bound to a later version, or must
+	// lead a later version first.
 	ReasonLeaderBound
-	// ReasonQuorumAtStake withholds the vote of an old store until this node has heard M
+	// ReasonQuorumAtStake delays the removal of an old store's vote until this node has heard M
 	// other voters.
 	ReasonQuorumAtStake
 
 	// Keep-alive and state.
 
-	// ReasonOtherLeader drops an event that is not from the leader followed.
+	// ReasonOtherLeader drops an event that is not from the leader that this node follows.
 	ReasonOtherLeader
 	// ReasonOtherVersion drops an event of another version.
 	ReasonOtherVersion
-	// ReasonUnknownRun answers a keep-alive without a stamp because the state does not
-	// have this run of the follower.
+	// ReasonUnknownRun answers a keep-alive without a stamp because the state does not list this
+	// run of the follower.
 	ReasonUnknownRun
 	// ReasonBound drops an event below the version that the node is bound to.
 	ReasonBound
@@ -72,7 +72,7 @@ const (
 
 	// Conflict.
 
-	// ReasonWorseClaim drops a claim that loses to the one followed.
+	// ReasonWorseClaim drops a claim that is worse than that of the leader followed.
 	ReasonWorseClaim
 
 	// Election.
@@ -99,21 +99,21 @@ const (
 	ReasonOtherSeeds
 	// ReasonOtherBallot drops a vote for another proposal or stage.
 	ReasonOtherBallot
-	// ReasonVotedTwice drops a second vote of one voter.
+	// ReasonVotedTwice drops a second vote from the same voter.
 	ReasonVotedTwice
 	// ReasonRepeated drops a proposal that was answered before.
 	ReasonRepeated
 	// ReasonNotCandidate drops a proposal or a state that no leader of this cluster can
 	// have made.
 	ReasonNotCandidate
-	// ReasonVersionJump refuses a version too far above the held one for any election to
-	// have reached it.
+	// ReasonVersionJump refuses a version so far above the held one that no election can have
+	// reached it.
 	ReasonVersionJump
-	// ReasonHoldsNothing refuses a proposal that is no founding at a voter that holds no
-	// state and could not take the proposer's.
+	// ReasonHoldsNothing refuses a proposal, other than a founding, at a voter that holds no state
+	// and could not take the proposer's.
 	ReasonHoldsNothing
 
-	// ReasonPortRefused gives up a leader whose host refuses its port.
+	// ReasonPortRefused gives up a leader whose host refuses the leader's port.
 	ReasonPortRefused
 
 	// Records.
@@ -124,7 +124,7 @@ const (
 	ReasonOwned
 	// ReasonNotActive refuses a request from a node that is not an active member.
 	ReasonNotActive
-	// ReasonTooLarge refuses a request beyond the limits of records.
+	// ReasonTooLarge refuses a request that exceeds the limits of records.
 	ReasonTooLarge
 	// ReasonBusy refuses a request because too many are waiting.
 	ReasonBusy
@@ -133,7 +133,7 @@ const (
 	// ReasonUnknown ends a request that may or may not have been executed.
 	ReasonUnknown
 
-	// Reasons counts the reasons.
+	// Reasons is the number of reasons.
 	Reasons
 )
 
@@ -150,7 +150,7 @@ var reasonNames = [Reasons]string{
 	"conflict", "owned", "not active", "too large", "busy", "no quorum", "unknown",
 }
 
-// String returns the name of the reason as logs and metrics write it.
+// String returns the name of the reason as it appears in logs and metrics.
 func (r Reason) String() string {
 	if r < Reasons {
 		return reasonNames[r]

@@ -6,39 +6,39 @@ import "github.com/athena-go/athena/member"
 
 // Limits of one RecordRequest.
 const (
-	// MaxConditions and MaxChanges bound its lists.
+	// MaxConditions and MaxChanges are the maximum lengths of its lists.
 	MaxConditions = 64
 	MaxChanges    = 64
 )
 
-// Condition must hold for a request to succeed. A zero Token requires that there is no
-// record under the key; any other requires a record with that token that is not revoked.
+// Condition must hold for a request to succeed. A zero Token requires that no record has the key.
+// Any other Token requires a record with that token that is not revoked.
 type Condition struct {
 	Key   string
 	Token member.Token
 }
 
-// Change sets or drops one record. Dropping a record of another owner revokes it: it is
-// dropped once that owner can no longer rely on it. Setting one is refused.
+// Change sets or drops one record. Dropping a record of another owner revokes it: the record is
+// dropped once that owner can no longer rely on it. Setting such a record is refused.
 type Change struct {
 	Key  string
 	Drop bool
-	// The fields below are those of a record that is set. With Owned, the sender of the
-	// request owns it.
+	// The fields below are those of a record to set. If Owned is true, the sender of the request
+	// becomes its owner.
 	Value   []byte
 	Owned   bool
 	Session uint64
 }
 
-// RecordRequest asks the leader for changes of records, all or none. The leader executes
-// it at most once: IDs of a run grow, and the header's claim is of one leadership.
+// RecordRequest asks the leader to change records, all or none. The leader executes a request at
+// most once, because the IDs of a run grow and the header's claim names one leadership.
 type RecordRequest struct {
 	ID         uint64
 	Conditions []Condition
 	Changes    []Change
 }
 
-// Bytes returns about how many bytes the request takes.
+// Bytes returns the approximate size of the request in bytes.
 func (r RecordRequest) Bytes() int {
 	n := 32 * (len(r.Conditions) + len(r.Changes))
 	for _, c := range r.Conditions {
@@ -50,8 +50,8 @@ func (r RecordRequest) Bytes() int {
 	return n
 }
 
-// RecordResponse answers a request. Number is the committed revision that has its changes,
-// and the token of the records that it set, or Reason is why it was refused.
+// RecordResponse answers a request. If the request was taken, Number is the committed revision with
+// its changes and the token of the records that it set. Otherwise Reason is why it was refused.
 type RecordResponse struct {
 	ID     uint64
 	Reason Reason

@@ -9,15 +9,15 @@ import (
 	"github.com/athena-go/athena/internal/fielderr"
 )
 
-// Timings are the intervals and timeouts of a cluster. They are the same on every node: the
-// lease of a leader depends on them, so a node with other timings is refused at the greet.
+// Timings are the intervals and timeouts of a cluster. They are the same on every node: the lease
+// of a leader depends on them, so a node with other timings is refused when it greets.
 type Timings struct {
 	HeartbeatInterval time.Duration // between keep-alives
 	HeartbeatTimeout  time.Duration // silence after which a member is unreachable
 	LeaderTimeout     time.Duration // silence after which a leader is lost
 	LeaseTimeout      time.Duration // how long a follower supports its leader after an ack
 	TTLTimeout        time.Duration // silence after which a member is leaving
-	RetryInterval     time.Duration // between attempts to join
+	RetryInterval     time.Duration // time between attempts to join
 }
 
 // TimingField is one field of Timings.
@@ -38,25 +38,25 @@ func (t Timings) Fields() [6]TimingField {
 	}
 }
 
-// MinInterval and MaxTimeout bound every timing. A longer one is taken for a mistake.
+// MinInterval and MaxTimeout bound every timing. A longer one is probably a mistake.
 const (
 	MinInterval = time.Millisecond
 	MaxTimeout  = 24 * time.Hour
 )
 
-// LeaseMargin returns the part of LeaseTimeout that a leader relies on, and the part of
-// HoldTimeout that an owner of records relies on: the rates of two clocks may differ by a
-// factor below 10/9 (protocol.md section 5).
+// LeaseMargin returns the part of LeaseTimeout that a leader relies on, or the part of HoldTimeout
+// that an owner of records relies on. It allows the rates of two clocks to differ by a factor below
+// 10/9 (protocol.md section 5).
 func LeaseMargin(lease time.Duration) time.Duration { return lease / 10 * 9 }
 
-// HoldTimeout returns how long an extending ack keeps the records of an owner. It is
-// LeaderTimeout plus LeaseTimeout, so that records outlast the crash of a leader, but at
-// most TTLTimeout: after that silence a member loses them anyway (protocol.md section 10).
+// HoldTimeout returns how long an extending ack keeps the records of an owner. It is LeaderTimeout
+// plus LeaseTimeout, so that records outlast a crash of the leader, but at most TTLTimeout, because
+// a member that has been silent for that long loses them anyway (protocol.md section 10).
 func (t Timings) HoldTimeout() time.Duration {
 	return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)
 }
 
-// Validate returns all faults joined, each a *fielderr.Error.
+// Validate returns all faults, joined. Each is a *fielderr.Error.
 func (t Timings) Validate() error {
 	var faults fielderr.List
 	for _, f := range t.Fields() {

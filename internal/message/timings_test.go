@@ -29,7 +29,7 @@ func TestValidateTimings(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*message.Timings)
-		want   string // part of the error; empty if none
+		want   string // part of the error; empty for no error
 	}{
 		{"the LAN profile", func(*message.Timings) {}, ""},
 		{"interval at half the timeout", func(v *message.Timings) {
@@ -78,8 +78,8 @@ func TestValidateTimings(t *testing.T) {
 	}
 }
 
-// TestValidateNamesEveryFault checks the sentence of protocol.md section 1: "checked with
-// one clear error naming every fault".
+// TestValidateNamesEveryFault checks the sentence of protocol.md section 1: "The timings are
+// checked together, and one error lists every fault."
 func TestValidateNamesEveryFault(t *testing.T) {
 	err := message.Timings{HeartbeatInterval: time.Second}.Validate()
 	if err == nil {
@@ -96,8 +96,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
-// TestLeaseMargin checks the "0.9 x LeaseTimeout" of protocol.md section 5, never rounded
-// up.
+// TestLeaseMargin checks the "0.9 x LeaseTimeout" of protocol.md section 5, which must never be
+// rounded up.
 func TestLeaseMargin(t *testing.T) {
 	for lease, want := range map[time.Duration]time.Duration{
 		time.Second: 900 * ms, 250 * ms: 225 * ms, 19 * time.Nanosecond: 9 * time.Nanosecond,

@@ -13,8 +13,8 @@ type Job struct {
 	Disabled []Candidate `json:"disabled"`
 	// Latches are the held locks.
 	Latches []Latch `json:"latches"`
-	// Known is false if the node knows no leader with authority in the cluster, which has been so
-	// since UnknownSince. The other fields may then be outdated.
+	// Known is false if the node has known no leader with authority since UnknownSince. The other
+	// fields may then be outdated.
 	Known        bool       `json:"known"`
 	UnknownSince *time.Time `json:"unknown_since"`
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// DefaultAdmin is the default of --admin, for the demo and for the verbs that query a node.
+// DefaultAdmin is the default of --admin, both for the demo and for verbs that query a node.
 const DefaultAdmin = "127.0.0.1:7070"
 
-// Question holds the flags of a verb that queries a node.
+// Question holds the flags shared by verbs that query a node.
 type Question struct {
 	admin, tokenFile, Output string
 }
@@ -33,8 +33,8 @@ type Question struct {
 type Reply struct {
 	Answer any             // printed by -o json
 	Table  func(io.Writer) // prints the answer by -o table
-	Note   string          // printed to standard error before the answer; may be empty
-	Failed error           // set if the node reports that the request failed
+	Note   string          // printed to standard error before the answer, if not empty
+	Failed error           // set if the node reported that the request failed
 }
 
 // Verb describes a verb that sends one request to a node.
@@ -80,7 +80,7 @@ func (q *Question) Define(f *pflag.FlagSet) {
 	f.StringVarP(&q.Output, "output", "o", "table", "table or json")
 }
 
-// Client returns a client of the admin API that the flags and variables name.
+// Client returns a client of the admin API selected by the flags and variables.
 func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 	if err := cli.CheckOutput(q.Output); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 	return c, nil
 }
 
-// Explain adds to err whether a node, another server or no server responded.
+// Explain adds to err whether a node, another server or nothing responded.
 func (q *Question) Explain(err error) error {
 	var response *adminclient.Error
 	var usage cli.UsageError

@@ -4,11 +4,11 @@ package cli
 
 import "runtime/debug"
 
-// shortRevision is the number of digits of a commit hash in Build.
+// shortRevision is the number of digits of the commit hash in Build.
 const shortRevision = 12
 
-// Build returns the version of the module, and the commit if the program was built from a
-// working copy.
+// Build returns the version of the module, plus the commit if the program was built from a working
+// copy.
 func Build() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds the common parts of all verbs of athena: exit codes, usage errors,
-// arguments, output and the version of the program.
+// Package cli holds the code shared by all verbs of athena: exit codes, usage errors, arguments,
+// output and the version of the program.
 package cli
 
 import "errors"
@@ -13,11 +13,11 @@ const (
 	ExitUsage  = 2
 )
 
-// ErrStopped is the cause of a context that a signal has canceled.
+// ErrStopped is the cause of a context that was canceled by a signal.
 var ErrStopped = errors.New("interrupted")
 
-// UsageError is an error in the command line, the environment or the configuration file. The
-// program exits with ExitUsage.
+// UsageError is an error in the command line, the environment or the configuration file. It makes
+// the program exit with ExitUsage.
 type UsageError struct{ err error }
 
 // Usage returns err as a UsageError.

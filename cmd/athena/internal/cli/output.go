@@ -28,5 +28,6 @@ func PrintJSON(w io.Writer, v any) error {
 // maxCell limits the length of a name in a table.
 const maxCell = 300
 
-// Cell returns text with control characters escaped and cut to maxCell, for a table.
+// Cell returns text for use in a table: control characters are escaped, and at most maxCell
+// characters are kept.
 func Cell(text string) string { return safetext.OneLine(text, maxCell) }

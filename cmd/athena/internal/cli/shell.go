@@ -11,7 +11,7 @@ import (
 // Self returns a shell word that runs this program from any directory.
 func Self() string {
 	name := os.Args[0]
-	if strings.ContainsRune(name, filepath.Separator) { // otherwise it is found by PATH
+	if strings.ContainsRune(name, filepath.Separator) { // otherwise PATH finds it
 		if path, err := filepath.Abs(name); err == nil {
 			name = path
 		}
@@ -19,10 +19,10 @@ func Self() string {
 	return ShellWord(name)
 }
 
-// plainWord has the characters besides letters and digits that need no quotes in any shell.
+// plainWord lists the characters, besides letters and digits, that need no quotes in any shell.
 const plainWord = "/._-:@%+=,"
 
-// ShellWord quotes s for a shell if necessary.
+// ShellWord quotes s for a shell if needed.
 func ShellWord(s string) string {
 	special := func(r rune) bool {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSelf: Self finds the program from another directory.
+// TestSelf checks that the word from Self runs the program from another directory.
 func TestSelf(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's here")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -4,8 +4,8 @@ package command
 
 import "syscall"
 
-// ChildAttributes starts a process in its own group. The kernel sends it the signal orphaned
-// when its parent exits, which also reaches a process that is paused.
+// ChildAttributes starts a process in its own group. When its parent exits, the kernel sends it the
+// signal orphaned, even if the process is paused.
 func ChildAttributes(orphaned syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 }

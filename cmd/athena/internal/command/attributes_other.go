@@ -6,7 +6,7 @@ package command
 
 import "syscall"
 
-// ChildAttributes starts a process in its own group. Only Linux signals orphans.
+// ChildAttributes starts a process in its own group. Only Linux can signal orphaned processes.
 func ChildAttributes(syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command runs a program while a lock or a job is held, and stops it if that is lost.
+// Package command runs a program while a lock or a job is held, and stops the program if the lock
+// or job is lost.
 package command
 
 import (
@@ -21,17 +22,17 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// pipeTimeout is how long to wait for child processes of a command to close its output.
+// pipeTimeout is how long to wait for the child processes of a command to close its output.
 const pipeTimeout = time.Second
 
-// ExitCode is the exit code of a command, with which this program exits too.
+// ExitCode is the exit code of a command. This program exits with the same code.
 type ExitCode int
 
 // Error implements error.
 func (c ExitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
 
-// Interrupts receives SIGINT, SIGTERM and SIGHUP. The first signal cancels the context with
-// the cause cli.ErrStopped, and every signal is passed on to the running command.
+// Interrupts receives SIGINT, SIGTERM and SIGHUP. The first signal cancels the context with the
+// cause cli.ErrStopped, and every signal is forwarded to the running command.
 type Interrupts struct {
 	context.Context
 	signals chan os.Signal
@@ -39,7 +40,7 @@ type Interrupts struct {
 
 	mu   sync.Mutex
 	last os.Signal
-	to   func(os.Signal) // the running command; nil for none
+	to   func(os.Signal) // forwards to the running command; nil if there is none
 }
 
 // NewInterrupts receives signals until Stop is called.
@@ -69,7 +70,7 @@ func NewInterrupts() *Interrupts {
 	return i
 }
 
-// passTo sends later signals to a command, and the last one too if it has already arrived.
+// passTo forwards later signals to a command, and the last signal if one has already arrived.
 func (i *Interrupts) passTo(to func(os.Signal)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -78,7 +79,7 @@ func (i *Interrupts) passTo(to func(os.Signal)) {
 	}
 }
 
-// Stop restores the default effect of the signals.
+// Stop restores the default behavior of the signals.
 func (i *Interrupts) Stop() {
 	signal.Stop(i.signals)
 	close(i.done)
@@ -111,14 +112,14 @@ func New(cmd *cobra.Command, args []string) (*Command, error) {
 }
 
 // Run runs the program until it exits, with variables added to the environment. If ctx ends, the
-// program and its child processes get SIGTERM, and SIGKILL after KillAfter. If a signal
-// canceled ctx, the program has received that signal instead. The error is an ExitCode, or the
-// reason why the program did not start.
+// program and its child processes get SIGTERM, and SIGKILL after KillAfter. If a signal canceled
+// ctx, the program gets that signal instead of SIGTERM. The error is an ExitCode, or the reason why
+// the program could not be started.
 func (c *Command) Run(ctx context.Context, variables ...string) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	// On Linux a child gets its orphan signal when the thread that started it exits.
+	// On Linux, a child gets its orphan signal when the thread that started it exits.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Cmd{
@@ -130,7 +131,7 @@ func (c *Command) Run(ctx context.Context, variables ...string) error {
 		return err
 	}
 	c.Signals.passTo(func(s os.Signal) {
-		// The terminal has sent the other signals to the whole group.
+		// The terminal has already sent the other signals to the whole group.
 		if !shared || s == syscall.SIGTERM {
 			send(&cmd, s, shared)
 		}

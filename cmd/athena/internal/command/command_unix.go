@@ -15,8 +15,8 @@ import (
 )
 
 // prepare puts the program into its own process group, so that signals also reach its child
-// processes. A program that reads from the terminal shares the group of this process, since
-// only the foreground group may read.
+// processes. A program that reads from the terminal stays in the group of this process, since only
+// the foreground group may read.
 func prepare(cmd *exec.Cmd) (shared bool) {
 	cmd.SysProcAttr = ChildAttributes(syscall.SIGTERM)
 	if f, ok := cmd.Stdin.(*os.File); ok {
@@ -27,8 +27,8 @@ func prepare(cmd *exec.Cmd) (shared bool) {
 	return shared
 }
 
-// send sends a signal to the program, or to its group if the program has its own. A program
-// that has exited is not an error.
+// send sends a signal to the program, or to its group if it has its own. It ignores programs that
+// have exited.
 func send(cmd *exec.Cmd, s os.Signal, shared bool) {
 	to := cmd.Process.Pid
 	if !shared {
@@ -37,7 +37,8 @@ func send(cmd *exec.Cmd, s os.Signal, shared bool) {
 	_ = syscall.Kill(to, s.(syscall.Signal))
 }
 
-// codeOf returns the exit code of a program, or 128 plus the signal number, as shells do.
+// codeOf returns the exit code of a program, or, as shells do, 128 plus the number of the signal
+// that ended it.
 func codeOf(p *os.ProcessState) error {
 	code := p.ExitCode()
 	if status, ok := p.Sys().(syscall.WaitStatus); ok && status.Signaled() {

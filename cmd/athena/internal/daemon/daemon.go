@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon runs a node as a process: its log, signals, admin API, systemd notification
-// and flight recorder.
+// Package daemon runs a node as a process, with its log, signal handling, admin API, systemd
+// notification and flight recorder.
 package daemon
 
 import (
@@ -29,18 +29,18 @@ import (
 	"github.com/athena-go/athena/transport/tlsnet"
 )
 
-// Leaving takes at most LeaderTimeout + leaveMargin, and at most maxLeave: supervisors kill a
-// process after 30 s or more.
+// Leaving takes at most LeaderTimeout + leaveMargin, and never more than maxLeave, since
+// supervisors kill a process after 30 s or more.
 const (
 	leaveMargin = 2 * time.Second
 	maxLeave    = 20 * time.Second
 )
 
-// neededFiles is the number of open files that a node needs: one for each connection of the
-// admin API, and four times the 15 that it uses itself.
+// neededFiles is the number of open files that a node needs: one for each connection of the admin
+// API, and four times the 15 that the node itself uses.
 const neededFiles = adminapi.MaxConnections + 64
 
-// newLogger returns a logger that writes to w. Format is json or console, level debug, info,
+// newLogger returns a logger that writes to w. format is json or console; level is debug, info,
 // warn or error.
 func newLogger(w io.Writer, format, level string) *slog.Logger {
 	if format == "console" {
@@ -49,7 +49,7 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	}
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
-		panic(err) // impossible: settings has checked the level
+		panic(err) // impossible: settings checks the level
 	}
 	return slog.New(zslog.NewHandler(zerolog.New(w).With().Timestamp().Logger().Level(l)))
 }
@@ -59,13 +59,13 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Options say how to run a node.
+// Options configures Run.
 type Options struct {
 	Settings *settings.Settings
-	Config   cluster.Config     // the result of Settings
-	Flags    *pflag.FlagSet     // the flags of Settings
-	Log      io.Writer          // where log lines go
-	Parent   *supervised.Parent // nil unless a demo started this process
+	Config   cluster.Config     // the configuration read by Settings
+	Flags    *pflag.FlagSet     // the flags read by Settings
+	Log      io.Writer          // destination of the log
+	Parent   *supervised.Parent // nil unless this process was started by a demo
 }
 
 // daemon is the process of one node.
@@ -74,11 +74,11 @@ type daemon struct {
 	log       *slog.Logger
 	admin     string // address of the admin API, or settings.AdminOff
 	others    *admin.Others
-	listening chan *cluster.Node // receives the node as soon as it listens
+	listening chan *cluster.Node // receives the node once it listens
 }
 
-// quietBuffers disables a warning that quic-go writes to standard error. The node logs the
-// same warning, with a remedy.
+// quietBuffers is the variable that disables a warning of quic-go on standard error. The node logs
+// the same warning with a remedy.
 const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
 // Run runs a node until a signal or the admin API stops it, or it fails.
@@ -155,7 +155,7 @@ func (d *daemon) run() error {
 	return d.runMember(ctx, node)
 }
 
-// runMember waits until the node ends or ctx is done, and then leaves the cluster.
+// runMember waits until the node ends or ctx is done, and in the latter case leaves the cluster.
 func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	supervisor := service{d.log}
 	supervisor.joined(ctx, node)
@@ -168,7 +168,7 @@ func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	}
 }
 
-// logStart logs the identity of the node, and a warning if the limit of open files is low.
+// logStart logs the identity of the node, and a warning if the limit on open files is low.
 func (d *daemon) logStart() {
 	c := d.Config.WithDefaults()
 	d.log.Info("starting", slog.String("address", c.Advertise), slog.String("cluster", c.Cluster),
@@ -181,8 +181,8 @@ func (d *daemon) logStart() {
 	}
 }
 
-// serveAdmin serves the admin API from the time the node listens until stop is called. A request
-// to /v1/leave calls leave.
+// serveAdmin serves the admin API from when the node listens until stop is called. A request to
+// /v1/leave calls leave.
 func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

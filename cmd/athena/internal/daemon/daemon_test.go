@@ -23,7 +23,8 @@ func (c logLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFailedAdminAPIIsLogged: the node keeps running without the API.
+// TestFailedAdminAPIIsLogged checks that the failure is logged and the node keeps running without
+// the API.
 func TestFailedAdminAPIIsLogged(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,29 +18,28 @@ import (
 )
 
 const (
-	// A trace covers the last flightAge or more, unless that exceeds flightBytes.
+	// A trace covers at least the last flightAge, unless that would exceed flightBytes.
 	flightAge   = 10 * time.Second
 	flightBytes = 16 << 20
-	// At most one trace is written per flightPause, and maxFlights are kept, so that a node
-	// that loses its leadership again and again does not fill the disk.
+	// At most one trace is written per flightPause, and only maxFlights are kept, so that a node
+	// that repeatedly loses its leadership does not fill the disk.
 	flightPause = time.Minute
 	maxFlights  = 8
 	flightBegin = "athena-"
 	flightEnd   = ".trace"
 )
 
-// flight records a trace of the last seconds of the runtime, and writes it to a file when this
-// node loses its leadership without a hand-over, so that the cause of a stall can be found
-// afterwards.
+// flight records a trace of the last seconds of the Go runtime. When this node loses its leadership
+// without a hand-over, flight writes the trace to a file, which helps to find the cause of a stall.
 type flight struct {
 	dir      string
 	log      *slog.Logger
 	recorder *trace.FlightRecorder
-	leads    bool // with authority, as of the last event
+	leads    bool // leads with authority, as of the last event
 	written  time.Time
 }
 
-// newFlight creates dir if it does not exist, and starts to record.
+// newFlight creates dir if it does not exist, and starts recording.
 func newFlight(dir string, log *slog.Logger) (*flight, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func newFlight(dir string, log *slog.Logger) (*flight, error) {
 	return f, f.recorder.Start()
 }
 
-// watch follows the events of the node until ctx or the node ends.
+// watch follows the events of the node until ctx ends or the node stops.
 func (f *flight) watch(ctx context.Context, node *cluster.Node) {
 	defer f.recorder.Stop()
 	for e := range node.Events(ctx) {
@@ -59,7 +58,7 @@ func (f *flight) watch(ctx context.Context, node *cluster.Node) {
 	}
 }
 
-// onEvent writes a trace if e means that the node at self lost its leadership.
+// onEvent writes a trace if e means that this node, whose address is self, lost its leadership.
 func (f *flight) onEvent(e cluster.Event, self member.Address, now time.Time) {
 	led := f.leads
 	switch e := e.(type) {
@@ -108,9 +107,9 @@ func (f *flight) write(now time.Time, cause string) (path string, err error) {
 	return path, f.prune()
 }
 
-// prune removes all but the newest maxFlights traces.
+// prune removes all traces except the newest maxFlights.
 func (f *flight) prune() error {
-	files, err := os.ReadDir(f.dir) // sorted by name, which begins with the time
+	files, err := os.ReadDir(f.dir) // sorted by name, which starts with the time
 	if err != nil {
 		return err
 	}

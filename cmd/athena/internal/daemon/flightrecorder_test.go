@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestFlightRecorder: a trace is written when the node loses its leadership without a
-// hand-over, at most once a minute, and only the newest traces are kept.
+// TestFlightRecorder checks that a trace is written when the node loses its leadership without a
+// hand-over, at most once a minute, and that only the newest traces are kept.
 func TestFlightRecorder(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "made [x]")
@@ -87,7 +87,7 @@ func TestFlightRecorder(t *testing.T) {
 	}
 }
 
-// TestFailedTraceIsLogged once a minute.
+// TestFailedTraceIsLogged checks that a failure to write traces is logged once a minute.
 func TestFailedTraceIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "traces")

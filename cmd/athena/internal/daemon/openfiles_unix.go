@@ -6,7 +6,7 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// openFilesLimit returns the limit of open files of this process; false if it is unknown. The Go
+// openFilesLimit returns this process's limit on open files, or false if it is unknown. The Go
 // runtime has raised the soft limit to the hard limit.
 func openFilesLimit() (uint64, bool) {
 	var limit unix.Rlimit

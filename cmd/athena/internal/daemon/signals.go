@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// sameSignal is the time within which two signals count as one: timeout(1) and terminals signal
-// the process and its group.
+// sameSignal is the time within which two signals count as one, since timeout(1) and terminals
+// signal both the process and its group.
 const sameSignal = 100 * time.Millisecond
 
 // untilSignal returns a context that the first SIGINT, SIGTERM or SIGHUP cancels with the cause

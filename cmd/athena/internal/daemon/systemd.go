@@ -13,13 +13,14 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// service notifies systemd by sd_notify(3), if systemd started the process. A unit of
-// Type=notify counts as started when the node is an active member that may vote, so that
-// `systemctl restart` on one node after the other is a rolling restart. A provisional leader
-// counts as started too: if hosts are set up one by one, the first must not wait for the second.
+// service notifies systemd by sd_notify(3), if systemd started the process. A unit of Type=notify
+// counts as started once the node is an active member that may vote, so that running `systemctl
+// restart` on one node after another is a rolling restart. A provisional leader counts as started
+// too, since the first of several hosts that are set up one by one must not wait for the second.
 type service struct{ log *slog.Logger }
 
-// notify sends a state of sd_notify(3) and reports success. Without systemd it does nothing.
+// notify sends a state of sd_notify(3) and reports whether it succeeded. It does nothing without
+// systemd.
 func (s service) notify(state string) bool {
 	_, err := systemd.SdNotify(false, state)
 	if err != nil {
@@ -28,7 +29,7 @@ func (s service) notify(state string) bool {
 	return err == nil
 }
 
-// joined notifies systemd once the node may vote, and of each change of leader until ctx ends.
+// joined notifies systemd when the node may vote, and then of each change of leader until ctx ends.
 // It does not block.
 func (s service) joined(ctx context.Context, node *cluster.Node) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {

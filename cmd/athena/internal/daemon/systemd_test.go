@@ -11,7 +11,8 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// TestFailedNotificationIsLogged, and the caller stops notifying.
+// TestFailedNotificationIsLogged checks that a failure is logged, and that no further notifications
+// are sent.
 func TestFailedNotificationIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := service{newLogger(&log, "json", "info")}

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// getTimeout limits the wait for the response of a node, which may be paused.
+	// getTimeout limits how long to wait for the response of a node, which may be paused.
 	getTimeout = 2 * time.Second
-	// postTimeout exceeds the 15 s for which a node may wait for the next leader or for handlers.
+	// postTimeout exceeds the 15 s that a node may wait for the next leader or for event handlers.
 	postTimeout = 20 * time.Second
 )
 
@@ -33,16 +33,16 @@ const (
 // nodeEntry is one node in the response of /v1/nodes.
 type nodeEntry struct {
 	Name    string `json:"name"`
-	PID     int    `json:"pid"` // 0 while it is not running
+	PID     int    `json:"pid"` // 0 if it is not running
 	Address string `json:"address"`
-	Admin   string `json:"admin"` // empty while it does not listen
+	Admin   string `json:"admin"` // empty if it is not listening
 	Alive   bool   `json:"alive"`
 	Paused  bool   `json:"paused"`
 	Cut     bool   `json:"cut"`
 }
 
-// newDemoAPI returns the admin API of the demo: the API of a node, served by the leader if there
-// is one, and the fault injection for each node.
+// newDemoAPI returns the admin API of the demo. It adds fault injection for each node to the API of
+// a node, which the leader serves if there is one.
 func newDemoAPI(f *fleet) http.Handler {
 	api := &demoAPI{fleet: f}
 	api.proxy = &httputil.ReverseProxy{
@@ -52,7 +52,7 @@ func newDemoAPI(f *fleet) http.Handler {
 			post: &http.Transport{ResponseHeaderTimeout: postTimeout},
 		},
 		ErrorHandler: api.noAnswer,
-		ErrorLog:     log.New(io.Discard, "", 0), // streams break when a node stops
+		ErrorLog:     log.New(io.Discard, "", 0), // streams fail when a node stops
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", api.serveByAny)
@@ -63,7 +63,7 @@ func newDemoAPI(f *fleet) http.Handler {
 	mux.HandleFunc("GET /v1/nodes", api.serveNodes)
 	mux.HandleFunc("/v1/nodes", allowMethod("GET, HEAD"))
 	mux.HandleFunc("/v1/nodes/", notFound)
-	mux.HandleFunc("/v1/nodes/{name}", notFound) // otherwise the next pattern redirects it
+	mux.HandleFunc("/v1/nodes/{name}", notFound) // the next pattern would redirect it
 	mux.HandleFunc("/v1/nodes/{name}/{what...}", api.serveByOne)
 	for verb, do := range map[string]func(*node) error{
 		"kill":    f.killNode,
@@ -135,7 +135,7 @@ func (a *demoAPI) serveByOne(w http.ResponseWriter, r *http.Request) {
 	a.passRequest(w, r, e.Admin, "/v1/"+r.PathValue("what"))
 }
 
-// allowMethod returns a handler that refuses a request whose method is not in allowed.
+// allowMethod returns a handler that refuses requests whose method is not in allowed.
 func allowMethod(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
@@ -174,8 +174,8 @@ func noSuchNode(w http.ResponseWriter, r *http.Request) {
 
 // passRequest passes a request for path to the node at an address.
 func (a *demoAPI) passRequest(w http.ResponseWriter, r *http.Request, to, path string) {
-	// Event streams never end, and some requests wait longer than the deadlines of this server.
-	// The node limits both.
+	// Event streams never end, and some requests take longer than the deadlines of this server. The
+	// node limits both.
 	rc := http.NewResponseController(w)
 	_ = errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}))
 	r = r.Clone(r.Context())
@@ -186,11 +186,11 @@ func (a *demoAPI) passRequest(w http.ResponseWriter, r *http.Request, to, path s
 func (a *demoAPI) rewriteRequest(p *httputil.ProxyRequest) {
 	// The node accepts only its own address as Host.
 	p.Out.Host = p.Out.URL.Host
-	// The Origin names this demo, and newDemoAPI has checked it.
+	// The Origin names this demo and was checked by newDemoAPI.
 	p.Out.Header.Del("Origin")
 }
 
-// methodTransport uses a transport with a longer timeout for POST.
+// methodTransport is a transport with a longer timeout for POST.
 type methodTransport struct{ get, post http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// maxStarts limits the attempts to start all nodes, if their ports are in use.
+	// maxStarts limits the attempts to start all nodes if their ports are in use.
 	maxStarts = 3
-	// leaderTimeout limits the wait for a leader before the help is printed.
+	// leaderTimeout limits how long to wait for a leader before the help is printed.
 	leaderTimeout = 3 * time.Second
 	// maxLogTail is how much of a node's log is printed if the node fails to start.
 	maxLogTail = 2 << 10
@@ -37,7 +37,7 @@ var (
 	errQuit       = errors.New("SIGQUIT: the stacks of all goroutines are above")
 )
 
-// Run runs the demo until a signal, --for or the end of the script.
+// Run runs the demo until a signal arrives, --for has passed or the script ends.
 func (d *Options) Run(out, errOut io.Writer) error {
 	ctx, out, stop := untilDemoEnds(out, errOut)
 	defer stop()
@@ -72,8 +72,8 @@ func (d *Options) Run(out, errOut io.Writer) error {
 	return err
 }
 
-// playScript serves the API and runs the script, until ctx or either of them ends. It returns the
-// cause.
+// playScript serves the API and runs the script until ctx ends or one of them returns. It returns
+// the cause.
 func (d *Options) playScript(ctx context.Context, f *fleet, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -95,7 +95,7 @@ func (d *Options) playScript(ctx context.Context, f *fleet, l net.Listener) erro
 	return context.Cause(ctx)
 }
 
-// listenAdmin listens on the address of the admin API, or on a free port if that is in use.
+// listenAdmin listens on the address of the admin API, or on a free port if the address is in use.
 func (d *Options) listenAdmin(errOut io.Writer) (net.Listener, error) {
 	l, err := admin.Listen(d.Admin)
 	if !errors.Is(err, syscall.EADDRINUSE) {
@@ -113,8 +113,8 @@ func (d *Options) listenAdmin(errOut io.Writer) (net.Listener, error) {
 	return l, err
 }
 
-// describeAddress returns the first line of the demo: the address of the dashboard, or of the
-// admin API if that is a Unix socket.
+// describeAddress returns the first line of the demo: the address of the dashboard, or that of the
+// admin API if it is a Unix socket.
 func describeAddress(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return "admin API  " + admin.AddrOf(l)
@@ -122,7 +122,7 @@ func describeAddress(l net.Listener) string {
 	return "dashboard  http://" + admin.AddrOf(l) + "/"
 }
 
-// printHelp prints the nodes and, unless a script runs, commands to paste. They name the leader.
+// printHelp prints the nodes and, unless a script runs, commands to paste that refer to the leader.
 func (d *Options) printHelp(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
 	nodes := f.listEntries(f.nodes...)
 	for _, e := range nodes {
@@ -146,7 +146,7 @@ func (d *Options) printHelp(ctx context.Context, out io.Writer, f *fleet, l net.
 	fmt.Fprintln(out, "           or, instead of restart: kill, pause, resume, cut, heal")
 }
 
-// firstLeader waits for a leader for at most leaderTimeout, and returns nil if there is none.
+// firstLeader waits up to leaderTimeout for a leader, and returns nil if there is none.
 func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
@@ -157,8 +157,7 @@ func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
 	return leader
 }
 
-// formFleet starts the nodes. If one of them fails since its port is in use, it starts all of them
-// again on other ports.
+// formFleet starts the nodes. If a port is in use, it starts all nodes again on other ports.
 func (d *Options) formFleet(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
 	for try := 1; ; try++ {
 		f, err := newFleet(filepath.Join(dir, strconv.Itoa(try)), d.Size,
@@ -188,7 +187,7 @@ func (d *Options) formFleet(ctx context.Context, dir string, out io.Writer) (*fl
 	}
 }
 
-// allListen waits until all nodes listen, or returns the first that failed.
+// allListen waits until all nodes listen, or returns the first node that failed.
 func (f *fleet) allListen(ctx context.Context) (failed *node, err error) {
 	_, err = f.waitUntil(ctx, func() bool {
 		failed = nil

@@ -26,7 +26,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestDemoChildren: the nodes do not inherit the ATHENA_ variables of the demo.
+// TestDemoChildren checks that the nodes do not inherit the ATHENA_ variables of the demo.
 func TestDemoChildren(t *testing.T) {
 	got := withoutSettings([]string{"HOME=/h", "ATHENA_ADMIN=127.0.0.1:1", "ATHENA_SIZE=3",
 		"PATH=/bin"})
@@ -35,7 +35,8 @@ func TestDemoChildren(t *testing.T) {
 	}
 }
 
-// statusOf returns the status of a node that follows leader ("" for none) with a token.
+// statusOf returns the status of a node that follows leader, or no leader if it is "", with the
+// given token.
 func statusOf(
 	self, leader string, token uint64, members map[string]member.Status,
 ) *adminapi.Status {
@@ -66,7 +67,7 @@ func trio(out *strings.Builder) *fleet {
 	return f
 }
 
-// TestNarrator prints a failover from the reports of the nodes.
+// TestNarrator checks that a failover is printed from the reports of the nodes.
 func TestNarrator(t *testing.T) {
 	const up, lost = member.Active, member.Unreachable
 	var out strings.Builder
@@ -108,7 +109,7 @@ func TestNarrator(t *testing.T) {
 	}
 }
 
-// linesAfter returns the lines after an offset, without the times.
+// linesAfter returns the lines after an offset, without their times.
 func linesAfter(out *strings.Builder, after int) (all []string) {
 	for line := range strings.Lines(out.String()[after:]) {
 		_, text, _ := strings.Cut(strings.TrimSpace(line), " s  ")
@@ -119,13 +120,13 @@ func linesAfter(out *strings.Builder, after int) (all []string) {
 
 var numbers = regexp.MustCompile(`[0-9]+ ms`)
 
-// TestNarratorAfterPause: after a pause of the leader, only reports that it wrote afterwards
-// count.
+// TestNarratorAfterPause checks that after a pause of the leader, only reports written after the
+// pause count.
 func TestNarratorAfterPause(t *testing.T) {
 	const up = member.Active
 	all := map[string]member.Status{"n1": up, "n2": up, "n3": up}
 	for name, c := range map[string]struct {
-		led  string // the leader in the view of the resumed node
+		led  string // the leader according to the resumed node
 		want []string
 	}{
 		"lease over": {"", nil},
@@ -155,7 +156,7 @@ func TestNarratorAfterPause(t *testing.T) {
 			t.Errorf("%s: the node got %q, %v", name, order, err)
 		}
 		f.onReport(n, supervised.Report{Status: statusOf("n1", "n1", 4,
-			all)}) // written before the pause
+			all)}) // the report is from before the pause
 		if got := linesAfter(&out, before); len(got) > 0 {
 			t.Errorf("%s: printed %q, want nothing before the node reports", name, got)
 		}
@@ -173,7 +174,8 @@ func TestNarratorAfterPause(t *testing.T) {
 	}
 }
 
-// TestStaleLeader: a process that was paused from outside still reports that it leads.
+// TestStaleLeader checks that a leader is ignored if it was paused from outside, and so still
+// reports that it leads.
 func TestStaleLeader(t *testing.T) {
 	f := trio(&strings.Builder{})
 	f.nodes[0].status = statusOf("n1", "n1", 4, nil)
@@ -258,8 +260,8 @@ func TestDemoAPI(t *testing.T) {
 	}
 }
 
-// TestDemoStreams: events are passed on as they arrive, for longer than the timeout of a response,
-// also to a browser without Sec-Fetch-Site.
+// TestDemoStreams checks that events are passed on as they arrive, for longer than the response
+// timeout, even to a browser that sends no Sec-Fetch-Site.
 func TestDemoStreams(t *testing.T) {
 	more, gone := make(chan string), make(chan bool)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -303,11 +305,11 @@ func TestDemoStreams(t *testing.T) {
 			t.Errorf("GET %s: %q, want the second", path, lines.Text())
 		}
 		resp.Body.Close()
-		<-gone // the node notices that the reader has gone
+		<-gone // the node detects that the reader is gone
 	}
 }
 
-// TestNoNodeResponds: the error has the form of the API.
+// TestNoNodeResponds checks that the error has the format of the API.
 func TestNoNodeResponds(t *testing.T) {
 	f := trio(&strings.Builder{})
 	w := httptest.NewRecorder()
@@ -323,7 +325,7 @@ func TestNoNodeResponds(t *testing.T) {
 	}
 }
 
-// TestSignalsNamed: each signal of the demo has a text.
+// TestSignalsNamed checks that each signal of the demo has a text.
 func TestSignalsNamed(t *testing.T) {
 	for s, want := range map[syscall.Signal]string{
 		syscall.SIGKILL: "n1 killed", syscall.SIGSTOP: "n1 paused", syscall.SIGCONT: "n1 resumed",

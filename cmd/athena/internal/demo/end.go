@@ -20,13 +20,13 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// pipeCheckInterval is how often watchPipe checks whether the reader of the output has gone.
+// pipeCheckInterval is how often watchPipe checks whether the reader of the output is gone.
 const pipeCheckInterval = 500 * time.Millisecond
 
-// untilDemoEnds returns a context that ends at a signal, with the cause cli.ErrStopped, or when
-// out can no longer be written, and a writer to use instead of out. The signals do not end the
-// process, which has to remove its secret and stop its nodes. Later signals are ignored until
-// stop is called. The first SIGQUIT writes the stacks to errOut, the second ends the process.
+// untilDemoEnds returns a context and a writer to use in place of out. The context ends at a
+// signal, with the cause cli.ErrStopped, or when out can no longer be written to. The signals do
+// not end the process, which must remove its secret and stop its nodes. Later signals are ignored
+// until stop is called. The first SIGQUIT writes the stacks to errOut; the second ends the process.
 func untilDemoEnds(
 	out, errOut io.Writer,
 ) (ctx context.Context, watched io.Writer, stop func()) {
@@ -38,7 +38,7 @@ func untilDemoEnds(
 	}
 	quits := make(chan os.Signal, 1)
 	signal.Notify(quits, syscall.SIGQUIT)
-	// Notify keeps SIGPIPE from ending the process; the write then fails.
+	// Notify keeps SIGPIPE from ending the process, so that the write fails instead.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	o := &pipeWriter{out, cancel}
@@ -63,7 +63,7 @@ func untilDemoEnds(
 	}
 }
 
-// pipeWriter cancels the demo when its output can no longer be written.
+// pipeWriter cancels the demo when its output can no longer be written to.
 type pipeWriter struct {
 	out    io.Writer
 	cancel context.CancelCauseFunc
@@ -82,8 +82,8 @@ func (o *pipeWriter) cancelDemo(err error) {
 	o.cancel(fmt.Errorf("cannot write the output: %w", err))
 }
 
-// watchPipe cancels the demo when the reader of the output has gone, also while nothing is
-// printed. If the system cannot detect that, the next Write does.
+// watchPipe cancels the demo when the reader of the output is gone, even if nothing is being
+// printed. On systems that cannot detect this, the next Write cancels the demo.
 func (o *pipeWriter) watchPipe(ctx context.Context, f *os.File) {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // poll always reports errors
 	for ctx.Err() == nil {

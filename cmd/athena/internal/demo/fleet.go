@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// maxSeeds is the maximum number of seeds of the demo.
+// maxSeeds is the maximum number of seeds in a demo.
 const maxSeeds = 3
 
 // leaveTimeout limits how long a node may take to leave.
@@ -35,12 +35,13 @@ var (
 	errNotRunning = errors.New("the node is not running")
 )
 
-// node is one node of the demo, running or not. The lock of the fleet guards its fields.
+// node is a node of the demo, whether it is running or not. The lock of the fleet guards its
+// fields.
 type node struct {
 	name    string
 	address string
 	proc    *process         // nil while it is not running
-	ran     bool             // it was started before
+	ran     bool             // set once it has been started
 	admin   string           // empty until it listens
 	status  *adminapi.Status // nil while unknown
 	resumes int              // how often the process was resumed
@@ -61,7 +62,7 @@ type fleet struct {
 }
 
 // newFleet creates nodes n1, n2, ... on free loopback ports, and the directory dir with a new
-// secret. It does not start them.
+// secret. It does not start the nodes.
 func newFleet(dir string, size int, tell *narrator) (*fleet, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -80,8 +81,8 @@ func newFleet(dir string, size int, tell *narrator) (*fleet, error) {
 	return f, nil
 }
 
-// freeAddresses returns free loopback addresses. Another process may use one of them before the
-// node does, which then fails to start.
+// freeAddresses returns free loopback addresses. If another process takes one of them before the
+// node does, the node fails to start.
 func freeAddresses(count int) ([]string, error) {
 	var addresses []string
 	for range count {
@@ -89,7 +90,7 @@ func freeAddresses(count int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer c.Close() // kept open until the end, so that all are different
+		defer c.Close() // stays open until the end, so that all addresses differ
 		addresses = append(addresses, c.LocalAddr().String())
 	}
 	return addresses, nil
@@ -106,14 +107,14 @@ func (f *fleet) startNode(n *node) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the process has a copy
+	defer log.Close() // the child process has a copy
 	n.proc, err = startProcess(f.nodeFlags(n), log,
 		func(r supervised.Report) { f.onReport(n, r) },
 		func(err error) { f.onExit(n, err) })
 	if err != nil {
 		return err
 	}
-	if n.ran { // printHelp prints the first starts
+	if n.ran { // printHelp reports the first start
 		f.tell.printLine(time.Now(), "%s restarted, process %d", n.name, n.proc.processID())
 	}
 	n.ran = true
@@ -141,7 +142,7 @@ func (f *fleet) onReport(n *node, r supervised.Report) {
 	if r.Admin != "" {
 		n.admin = r.Admin
 	}
-	if r.Status != nil && r.Asked == n.resumes { // otherwise it is from before a pause
+	if r.Status != nil && r.Asked == n.resumes { // ignore statuses from before a pause
 		n.status = r.Status
 	}
 	f.noteChange()
@@ -157,7 +158,7 @@ func (f *fleet) onExit(n *node, err error) {
 	f.noteChange()
 }
 
-// noteChange prints what has changed and wakes waitUntil. f.mu must be held.
+// noteChange prints the changes and wakes waitUntil. f.mu must be held.
 func (f *fleet) noteChange() {
 	f.at = time.Now()
 	if !f.closing {
@@ -167,8 +168,8 @@ func (f *fleet) noteChange() {
 	f.changed = make(chan struct{})
 }
 
-// waitUntil blocks until condition returns true, and returns the time of the change that made it
-// true. It calls condition with f.mu held.
+// waitUntil blocks until condition returns true, and returns the time of the change after which it
+// did. It calls condition with f.mu held.
 func (f *fleet) waitUntil(ctx context.Context, condition func() bool) (time.Time, error) {
 	for {
 		f.mu.Lock()
@@ -186,7 +187,7 @@ func (f *fleet) waitUntil(ctx context.Context, condition func() bool) (time.Time
 	}
 }
 
-// findNode returns the node with a name, or nil.
+// findNode returns the node with the given name, or nil.
 func (f *fleet) findNode(name string) *node {
 	i := slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })
 	if i < 0 {
@@ -195,7 +196,7 @@ func (f *fleet) findNode(name string) *node {
 	return f.nodes[i]
 }
 
-// reachableNodes returns copies of the running nodes that listen, the leader first.
+// reachableNodes returns copies of the running nodes that listen, with the leader first.
 func (f *fleet) reachableNodes() []node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,10 +214,10 @@ func (f *fleet) reachableNodes() []node {
 	return all
 }
 
-// killNode kills a node, like a crash.
+// killNode kills a node, as in a crash.
 func (f *fleet) killNode(n *node) error { return f.signalNode(n, syscall.SIGKILL) }
 
-// pauseNode stops a node, like a machine that hangs; its socket stays open.
+// pauseNode pauses a node, as if its machine hung; its socket stays open.
 func (f *fleet) pauseNode(n *node) error { return f.signalNode(n, syscall.SIGSTOP) }
 
 // resumeNode resumes a paused node.
@@ -238,7 +239,7 @@ func (f *fleet) signalNode(n *node, s syscall.Signal) error {
 // noteSignal updates the state of a node after a signal. f.mu must be held.
 func (f *fleet) noteSignal(n *node, s syscall.Signal) error {
 	if s == syscall.SIGCONT {
-		// Reports from before the pause may be outdated: request a new one.
+		// Reports from before the pause may be outdated, so request a new one.
 		if err := n.proc.giveOrder(supervised.OrderReport, strconv.Itoa(n.resumes+1)); err != nil {
 			return err
 		}
@@ -284,7 +285,7 @@ func (f *fleet) stopNode(ctx context.Context, n *node) error {
 	return err
 }
 
-// cutLinks drops all packets between the nodes of a group and all others.
+// cutLinks drops all packets between the nodes in a group and all other nodes.
 func (f *fleet) cutLinks(group ...*node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +309,7 @@ func (f *fleet) cutLinks(group ...*node) error {
 	return nil
 }
 
-// healLinks undoes cutLinks for the nodes of a group.
+// healLinks undoes cutLinks for the nodes in a group.
 func (f *fleet) healLinks(group ...*node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,11 +13,10 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// campaignPause is the time between two campaigns through a node.
+// campaignPause is the time between two campaigns through the same node.
 const campaignPause = time.Second
 
-// campaignForJobs campaigns through every node for the leadership of jobs without work, until ctx
-// ends.
+// campaignForJobs campaigns through every node to lead jobs that do no work, until ctx ends.
 func (f *fleet) campaignForJobs(ctx context.Context, jobs int) {
 	for i := range jobs {
 		for _, n := range f.nodes {
@@ -37,7 +36,7 @@ func (f *fleet) campaignAt(ctx context.Context, n *node, job string) {
 			return
 		}
 		if c, err := adminclient.New(at); err == nil {
-			// Any error is temporary: the node stopped, or cannot lead.
+			// Any error is temporary: the node has stopped or cannot lead.
 			_ = c.Elect(ctx, job, func(*adminapi.Holder) {}, func(
 				ctx context.Context, _ adminapi.RecordToken,
 			) error {

@@ -6,8 +6,9 @@ package demo
 
 import "github.com/athena-go/athena/member"
 
-// leaderOf returns the node that leads with authority, or nil. Of several nodes that have reported
-// so, it is the one with the highest token: a paused node cannot report that its lease has ended.
+// leaderOf returns the node that leads with authority, or nil. If several nodes report that they
+// lead, it returns the one with the highest token, since a paused node cannot report that its lease
+// has ended.
 func leaderOf(nodes []*node) *node {
 	var leader *node
 	for _, n := range nodes {
@@ -21,8 +22,8 @@ func leaderOf(nodes []*node) *node {
 	return leader
 }
 
-// isSettled reports whether all nodes of the group are running, follow the same quorate leader and
-// see this number of active members.
+// isSettled reports whether all nodes of the group are running, follow the same quorate leader, and
+// see the given number of active members.
 func isSettled(group []*node, active int) bool {
 	for _, n := range group {
 		if n.proc == nil || n.paused || n.status == nil || n.status.Token == 0 ||

@@ -17,19 +17,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// narrator prints the events of the demo, each with the time since its start. The lock of the
-// fleet must be held.
+// narrator prints the events of the demo, each with the time since the demo started. The lock of
+// the fleet must be held.
 type narrator struct {
 	out   io.Writer
 	began time.Time
 
-	leader   string    // leader with authority at the last comparison; empty for none
-	last     string    // the leader before there was none
-	token    uint64    // token of the last leader
+	leader   string    // leader with authority at the last comparison, or ""
+	last     string    // the last leader with authority
+	token    uint64    // token of that leader
 	lostAt   time.Time // time of the last change of leader
 	statuses map[string]member.Status
 	settled  bool
-	formed   bool // all nodes have been active
+	formed   bool // set once all nodes have been active
 }
 
 // printLine prints one line.
@@ -37,8 +37,7 @@ func (t *narrator) printLine(at time.Time, format string, args ...any) {
 	fmt.Fprintf(t.out, "%9.3f s  %s\n", at.Sub(t.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// compareNodes prints the differences between the reports of the nodes and those of its last
-// call.
+// compareNodes prints how the reports of the nodes have changed since its last call.
 func (t *narrator) compareNodes(at time.Time, nodes []*node) {
 	leader := leaderOf(nodes)
 	switch {
@@ -83,7 +82,7 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	t.lostAt = at
 }
 
-// isPaused reports whether the node with a name is paused.
+// isPaused reports whether the node with the given name is paused.
 func isPaused(nodes []*node, name string) bool {
 	return slices.ContainsFunc(nodes, func(n *node) bool { return n.name == name && n.paused })
 }

@@ -18,7 +18,7 @@ import (
 const (
 	// maxDemoSize limits the number of processes on one machine.
 	maxDemoSize = 25
-	// maxDemoJobs is below the number of campaigns that one node accepts.
+	// maxDemoJobs is less than the number of campaigns that one node accepts.
 	maxDemoJobs = 20
 )
 
@@ -27,7 +27,7 @@ var scriptNames = []string{"failover", "partition", "rolling"}
 
 // Options holds the options of a demo.
 type Options struct {
-	Began  time.Time // start of the process, from which printed times count
+	Began  time.Time // start time of the process; printed times are relative to it
 	Size   int
 	Jobs   int
 	Length time.Duration // 0 for no limit
@@ -35,7 +35,7 @@ type Options struct {
 	Script string // one of scriptNames, or empty
 }
 
-// Validate returns the first error in the options. It names the flags f.
+// Validate returns the first error in the options. Errors use the names of the flags f.
 func (d *Options) Validate(f *pflag.FlagSet) error {
 	if d.Size < 1 || d.Size > maxDemoSize {
 		return fmt.Errorf("--size %d: must be between 1 and %d", d.Size, maxDemoSize)

@@ -30,8 +30,8 @@ type process struct {
 	exited chan struct{}
 }
 
-// startProcess starts this program as a supervised node that logs to a file. One goroutine calls
-// onReport for each report, and onExit at the end of the process.
+// startProcess starts this program as a supervised node that logs to a file. A single goroutine
+// calls onReport for each report, and onExit when the process has exited.
 func startProcess(
 	args []string, log *os.File, onReport func(supervised.Report), onExit func(error),
 ) (*process, error) {
@@ -42,7 +42,7 @@ func startProcess(
 	cmd := exec.Command(self, append([]string{"run", "--supervised"}, args...)...)
 	cmd.Env = withoutSettings(os.Environ())
 	cmd.Stderr = log
-	// In its own process group the node does not get the Ctrl-C of the terminal.
+	// In its own process group, the node does not receive the terminal's Ctrl-C.
 	cmd.SysProcAttr = command.ChildAttributes(syscall.SIGKILL)
 	reports, err := cmd.StdoutPipe()
 	if err != nil {
@@ -54,7 +54,7 @@ func startProcess(
 	}
 	cmd.Stdin = stdin
 	err = cmd.Start()
-	_ = stdin.Close() // the child has a copy
+	_ = stdin.Close() // the child process has a copy
 	if err != nil {
 		return nil, errors.Join(err, orders.Close())
 	}
@@ -89,7 +89,7 @@ func withoutSettings(environ []string) []string {
 
 func (p *process) processID() int { return p.cmd.Process.Pid }
 
-// sendSignal sends a signal. A process that has exited is not an error.
+// sendSignal sends a signal. It returns no error if the process has exited.
 func (p *process) sendSignal(s syscall.Signal) error {
 	err := p.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -98,8 +98,8 @@ func (p *process) sendSignal(s syscall.Signal) error {
 	return err
 }
 
-// orderTimeout limits how long giveOrder blocks if the pipe is full, since a paused node does not
-// read it.
+// orderTimeout limits how long giveOrder blocks if the pipe is full because the node is paused and
+// does not read it.
 const orderTimeout = 100 * time.Millisecond
 
 // giveOrder sends an order to the node.
@@ -113,6 +113,6 @@ func (p *process) giveOrder(words ...string) error {
 
 // killAndWait kills the process and waits until it has exited.
 func (p *process) killAndWait() {
-	_ = p.sendSignal(syscall.SIGKILL) // fails only if the process has exited
+	_ = p.sendSignal(syscall.SIGKILL) // fails only if the process has already exited
 	<-p.exited
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// stepTimeout limits each wait of a script.
+	// stepTimeout limits how long each step of a script may wait.
 	stepTimeout = 30 * time.Second
 	// voteWait is the LeaseTimeout of the nodes plus 100 ms.
 	voteWait = 1100 * time.Millisecond
@@ -20,14 +20,14 @@ const (
 
 var errStepTimeout = errors.New("timed out")
 
-// scripts has the values of --script.
+// scripts maps the values of --script to functions.
 var scripts = map[string]func(context.Context, *fleet) error{
 	"failover":  failoverScript,
 	"partition": partitionScript,
 	"rolling":   rollingScript,
 }
 
-// waitFor is waitUntil with a timeout. The error names what it waited for.
+// waitFor is waitUntil with a timeout. The error names the condition.
 func (f *fleet) waitFor(
 	ctx context.Context, what string, condition func() bool,
 ) (time.Time, error) {
@@ -40,7 +40,7 @@ func (f *fleet) waitFor(
 	return at, err
 }
 
-// waitFormed waits until all nodes are active, and returns the leader.
+// waitFormed waits until all nodes are active, then returns the leader.
 func (f *fleet) waitFormed(ctx context.Context) (leader *node, at time.Time, err error) {
 	at, err = f.waitFor(ctx, "all nodes to be active", func() bool {
 		leader = leaderOf(f.nodes)
@@ -61,7 +61,7 @@ func (f *fleet) waitReplaced(
 	return next, at, err
 }
 
-// currentToken returns the token that the leader has reported.
+// currentToken returns the token that the leader last reported.
 func (f *fleet) currentToken(leader *node) (token uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +122,7 @@ func partitionScript(ctx context.Context, f *fleet) error {
 		return err
 	}
 	followers := f.otherNodes(old)
-	few := (len(f.nodes)-1)/2 - 1 // followers in the minority
+	few := (len(f.nodes)-1)/2 - 1 // number of followers in the minority
 	minority, majority := append([]*node{old}, followers[:few]...), followers[few:]
 	token, parted := f.currentToken(old), time.Now()
 	if err := f.cutLinks(minority...); err != nil {
@@ -163,8 +163,8 @@ func rollingScript(ctx context.Context, f *fleet) error {
 		if err := f.rollNode(ctx, n); err != nil {
 			return err
 		}
-		// For a LeaseTimeout after its start a node does not vote, since it may have supported
-		// a lease that still runs. Several such nodes would prevent an election.
+		// A node does not vote for a LeaseTimeout after its start, since it may have supported a
+		// lease that has not expired. Several such nodes would prevent an election.
 		f.printNote("waiting %v until %s can vote", voteWait, n.name)
 		select {
 		case <-time.After(voteWait):
@@ -175,7 +175,7 @@ func rollingScript(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// rollNode makes one node leave, and starts it again.
+// rollNode makes a node leave and then starts it again.
 func (f *fleet) rollNode(ctx context.Context, n *node) error {
 	leader, _, err := f.waitFormed(ctx)
 	if err != nil {

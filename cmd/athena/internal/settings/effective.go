@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// Effective is the value of one flag that a node would run with.
+// Effective is the value of one flag as a node would use it.
 type Effective struct {
 	Key   string `json:"key"`
 	Value any    `json:"value"`
@@ -20,11 +20,11 @@ type Effective struct {
 	Text  string `json:"-"`            // the value in the syntax of the flag
 }
 
-// Effective returns all settings of the configuration c that Read returned for f.
+// Effective returns all settings in the configuration c, which Read returned for f.
 func (s *Settings) Effective(f *pflag.FlagSet, c cluster.Config) []Effective {
 	insecure, anywhere := s.config.Insecure, s.config.InsecureAnywhere
-	s.config = c.WithDefaults() // the flags point into it
-	// Read sets InsecureAnywhere if there is no secret, to suppress a second fault.
+	s.config = c.WithDefaults() // the flags in f point into s.config
+	// If there is no secret, Read sets InsecureAnywhere to suppress a second fault.
 	s.config.Insecure, s.config.InsecureAnywhere = insecure, anywhere
 	var all []Effective
 	for _, name := range Settable(Flags()) {
@@ -34,7 +34,7 @@ func (s *Settings) Effective(f *pflag.FlagSet, c cluster.Config) []Effective {
 	return all
 }
 
-// valueOf returns the value of a flag for JSON. Durations are strings.
+// valueOf returns the value of a flag for use in JSON. Durations are strings.
 func valueOf(f *pflag.Flag) any {
 	text := f.Value.String()
 	switch f.Value.Type() {

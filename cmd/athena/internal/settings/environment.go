@@ -17,7 +17,7 @@ import (
 // --data-dir.
 const EnvironmentPrefix = "ATHENA_"
 
-// serviceLink matches the variables that container platforms set for a service named athena.
+// serviceLink matches variables that container platforms set for a service named athena.
 var serviceLink = regexp.MustCompile(
 	`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
 
@@ -26,8 +26,8 @@ func VariableOf(flag string) string {
 	return EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// FromEnvironment sets each flag that the command line did not set from its variable, unless that
-// is empty; with names, only these flags. The error has every fault.
+// FromEnvironment sets each flag that the command line did not set from its variable, unless the
+// variable is empty. If names are given, it sets only these flags. The error contains every fault.
 func FromEnvironment(
 	flags *pflag.FlagSet, getenv func(string) string, names ...string,
 ) error {
@@ -39,7 +39,7 @@ func FromEnvironment(
 	return f.joinedErr()
 }
 
-// readVariables is FromEnvironment with a list of faults.
+// readVariables is like FromEnvironment, but returns a list of faults.
 func readVariables(flags *pflag.FlagSet, getenv func(string) string, names []string) []fault {
 	var found []fault
 	for _, name := range names {
@@ -72,9 +72,9 @@ func Settable(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// Misspelled returns the unknown variables ATHENA_... of an environment of "NAME=value", each with
-// the known variable of the most similar name. The variables of athena run, which include those
-// of all other verbs, and those that athena lock sets for its command are known.
+// Misspelled returns the unknown ATHENA_ variables in an environment of "NAME=value" entries, each
+// with the known variable whose name is most similar. Known are the variables of athena run, which
+// include those of all other verbs, and the ones that athena lock sets for its command.
 func Misspelled(environ []string) (found [][2]string) {
 	var known []string
 	for _, name := range Settable(Flags()) {
@@ -105,7 +105,7 @@ func nearestWord(word string, known []string) string {
 	})
 }
 
-// editDistance returns the Levenshtein distance of a and b.
+// editDistance returns the Levenshtein distance between a and b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -23,21 +23,21 @@ const MaxFileBytes = 1 << 20
 // fileValue is the value of one flag in a configuration file.
 type fileValue struct {
 	flag  string
-	texts []string // arguments for the flag, in order
+	texts []string // arguments of the flag, in order
 	lines []int    // the line of each text; for a list, the first is the line of the key
 }
 
-// fileParser reads a configuration file: a mapping of flags, without their dashes, to values.
+// fileParser parses a configuration file, which maps flags, without their dashes, to values.
 type fileParser struct {
-	name   string         // name of the file in faults
-	flags  *pflag.FlagSet // each value is set here once, to check it
+	name   string         // name of the file, used in faults
+	flags  *pflag.FlagSet // each value is set here to check it
 	keys   []string
 	values []fileValue
 	first  map[string]int // line of the first occurrence of a key
 	faults []fault
 }
 
-// fileContent reads the whole of a regular file.
+// fileContent reads an entire regular file.
 func fileContent(path string) ([]byte, error) {
 	// Stat comes first, since opening a named pipe would block.
 	info, err := os.Stat(path)
@@ -66,8 +66,8 @@ func fileContent(path string) ([]byte, error) {
 	return content, err
 }
 
-// parseFile reads the content of a configuration file. The text of each fault begins with its
-// place. A fault that makes the whole file unreadable has the flag ConfigFlag.
+// parseFile parses the content of a configuration file. The text of each fault starts with its
+// place. If the whole file is unreadable, the fault has the flag ConfigFlag.
 func parseFile(name string, content []byte) ([]fileValue, []fault) {
 	p := &fileParser{
 		name:  name,
@@ -90,7 +90,7 @@ func parseFile(name string, content []byte) ([]fileValue, []fault) {
 	return p.values, p.faults
 }
 
-// loadDocument returns the only document of a file; nil if the file is empty.
+// loadDocument returns the single document in a file, or nil if the file is empty.
 func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	loader, err := yaml.NewLoader(strings.NewReader(string(content)))
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	return first.Content[0], nil
 }
 
-// syntaxFault returns the fault for an error of the YAML parser; nil for nil and io.EOF.
+// syntaxFault returns the fault for an error of the YAML parser, or nil for nil and io.EOF.
 func (p *fileParser) syntaxFault(err error) *fault {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
@@ -127,8 +127,8 @@ func (p *fileParser) syntaxFault(err error) *fault {
 	return &fault{ConfigFlag, fmt.Errorf("%s:%d:%d: invalid YAML: %.300s", p.name, line, column, text)}
 }
 
-// plainText returns the place of the first byte that is not text. The YAML parser rejects it too,
-// but without its place.
+// plainText returns the place of the first byte that is not text. The YAML parser also rejects such
+// bytes, but does not report their place.
 func plainText(content []byte) (line, column int, ok bool) {
 	line, column = 1, 1
 	for i := 0; i < len(content); {
@@ -169,7 +169,7 @@ func (p *fileParser) readMapping(root *yaml.Node) {
 	}
 }
 
-// readEntry reads one of keys and its value.
+// readEntry reads a key and its value.
 func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	name := key.Value
 	switch {
@@ -189,8 +189,8 @@ func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	}
 }
 
-// unknownKey adds a fault for an unknown key. The value of the key that was probably meant is then
-// unknown, unless the file also has that key.
+// unknownKey adds a fault for an unknown key. It also marks the key that was probably meant as
+// broken, unless the file contains that key.
 func (p *fileParser) unknownKey(key *yaml.Node, keys map[string]bool) {
 	name := strings.ReplaceAll(strings.ToLower(key.Value[:min(len(key.Value), 100)]), "_", "-")
 	meant := meantFlag(strings.TrimPrefix(name, "--"), p.keys)
@@ -211,7 +211,7 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	kind := p.flags.Lookup(key).Value.Type()
 	if isList := kind == (seedList{}).Type(); isList && n.Kind == yaml.SequenceNode {
 		nodes = n.Content
-		v.texts, v.lines = []string{""}, []int{line} // so that an empty list is set too
+		v.texts, v.lines = []string{""}, []int{line} // sets an empty list too
 	}
 	sound := true
 	for _, n := range nodes {
@@ -235,7 +235,7 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	}
 }
 
-// scalarTags has the YAML tags of the types of flags. All other types are text.
+// scalarTags maps types of flags to YAML tags. All other types are strings.
 var scalarTags = map[string]string{"int": "!!int", "bool": "!!bool"}
 
 // checkScalar returns an error if n is not a valid value for a flag of this kind.

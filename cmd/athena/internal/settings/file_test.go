@@ -16,7 +16,8 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// TestOrderOfConfiguration: defaults < file < variables < flags. A list is replaced as a whole.
+// TestOrderOfConfiguration checks that flags override variables, variables override the file, and
+// the file overrides defaults. A list is replaced as a whole.
 func TestOrderOfConfiguration(t *testing.T) {
 	path := writeConfig(t, `# every kind of value
 addr: 127.0.0.1:7001
@@ -56,7 +57,7 @@ name: '7'
 	}
 }
 
-// TestFormsOfValues has the YAML forms that set the same values as flags.
+// TestFormsOfValues checks the YAML forms that set the same values as flags.
 func TestFormsOfValues(t *testing.T) {
 	for _, c := range []struct{ text, flag, want string }{
 		{"seeds: a:1, b:2", "seeds", "a:1,b:2"},
@@ -87,11 +88,11 @@ func TestFormsOfValues(t *testing.T) {
 	}
 }
 
-// TestFaultsOfFiles: each fault has its line and column, and a remedy.
+// TestFaultsOfFiles checks that each fault has its line, column and a remedy.
 func TestFaultsOfFiles(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		want []string // parts of the faults, in this order
+		want []string // parts of the faults, in order
 	}{
 		{"heartbeat_interval: 1s", []string{
 			`f:1:1: unknown key "heartbeat_interval"; did you mean heartbeat-interval?`}},
@@ -156,7 +157,7 @@ func TestFaultsOfFiles(t *testing.T) {
 	}
 }
 
-// TestAliasBomb: a short file that expands to billions of values is rejected.
+// TestAliasBomb checks that a short file that expands to billions of values is rejected.
 func TestAliasBomb(t *testing.T) {
 	text := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c <= 'k'; c++ {
@@ -188,8 +189,8 @@ func TestEveryFlagIsAKey(t *testing.T) {
 
 var placed = regexp.MustCompile(`^f:[1-9][0-9]*:[1-9][0-9]*: `)
 
-// FuzzFile parses any configuration file. Each fault is one line with its place in the file, and
-// each value is valid for its flag.
+// FuzzFile parses arbitrary configuration files. It checks that each fault is one line with its
+// place in the file, and that each value is valid for its flag.
 func FuzzFile(f *testing.F) {
 	for _, text := range []string{
 		"addr: 127.0.0.1:7001\nsize: 3\nseeds:\n  - a:1\n  - b:2\njoin-only: true\nlease-timeout: 1s\n",
@@ -209,7 +210,7 @@ func FuzzFile(f *testing.F) {
 			}
 			line, _, _ := strings.Cut(fault[2:], ":")
 			n, err := strconv.Atoi(line)
-			// YAML has line breaks besides the newline.
+			// YAML has other line breaks than the newline.
 			if err != nil || n > len(text)+2 || !strings.ContainsAny(string(text), "\r\u0085\u2028\u2029") &&
 				n > strings.Count(string(text), "\n")+2 {
 				t.Fatalf("%q: %q has a line beyond the end", text, fault)

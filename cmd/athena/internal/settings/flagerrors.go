@@ -12,15 +12,15 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// flagError is an error of package cluster whose text names flags, or the variables or lines of
-// the file that set them, instead of fields of cluster.Config.
+// flagError is an error of package cluster whose text names flags, or the variables or lines of the
+// file that set them, rather than fields of cluster.Config.
 type flagError struct {
 	err   error
 	flags *pflag.FlagSet
 }
 
-// InFlags returns err with a text that names flags, or the variables or lines of the file that
-// set them, instead of fields of cluster.Config.
+// InFlags returns err with a text that names flags, or the variables or lines of the file that set
+// them, rather than fields of cluster.Config.
 func InFlags(err error, flags *pflag.FlagSet) error { return flagError{err, flags} }
 
 // Error implements error.
@@ -32,7 +32,7 @@ func (e flagError) Error() string {
 // Unwrap returns the error of package cluster.
 func (e flagError) Unwrap() error { return e.err }
 
-// describeError returns the text of err with flags instead of fields.
+// describeError returns the text of err, with the names of flags in place of fields.
 func (e flagError) describeError(err error) string {
 	switch err := err.(type) {
 	case *cluster.FieldError:
@@ -57,7 +57,7 @@ func (e flagError) describeError(err error) string {
 	return err.Error()
 }
 
-// subjectOf names the flag of a field at the beginning of a fault.
+// subjectOf returns the name of a field's flag for use at the beginning of a fault.
 func (e flagError) subjectOf(err *cluster.FieldError) string {
 	flag, ok := flagOf[err.Field]
 	switch {
@@ -72,7 +72,7 @@ func (e flagError) subjectOf(err *cluster.FieldError) string {
 	}
 }
 
-// mentionOf names the flag of a field within a sentence.
+// mentionOf returns the name of a field's flag for use within a sentence.
 func (e flagError) mentionOf(field string) string {
 	flag, ok := flagOf[field]
 	switch {
@@ -85,8 +85,8 @@ func (e flagError) mentionOf(field string) string {
 	}
 }
 
-// addInvalid adds the faults that cluster.Config.Validate returned, except those that follow from
-// values that could not be read.
+// addInvalid adds the faults that cluster.Config.Validate returned, except those that are
+// consequences of values that could not be read.
 func (f *faults) addInvalid(err error) {
 	for _, one := range fieldErrors(err) {
 		fields := append([]string{one.Field}, one.Mentions()...)
@@ -100,7 +100,7 @@ func (f *faults) addInvalid(err error) {
 	}
 }
 
-// defaultOf returns the flags on which the default of a flag depends.
+// defaultOf returns the flags that determine the default of a flag.
 func defaultOf(flag string) []string {
 	switch {
 	case flag == "advertise":
@@ -114,7 +114,7 @@ func defaultOf(flag string) []string {
 	}
 }
 
-// fieldErrors returns the errors that cluster.Config.Validate has joined.
+// fieldErrors returns the individual errors that cluster.Config.Validate has joined.
 func fieldErrors(err error) (all []*cluster.FieldError) {
 	if one, ok := err.(*cluster.FieldError); ok {
 		return []*cluster.FieldError{one}

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestEveryFieldHasItsFlag, except the fields that no flag sets.
+// TestEveryFieldHasItsFlag checks that every field has a flag, except those that no flag sets.
 func TestEveryFieldHasItsFlag(t *testing.T) {
 	f := Flags()
 	unset := map[string]bool{"Receiver": true}
@@ -23,8 +23,8 @@ func TestEveryFieldHasItsFlag(t *testing.T) {
 	}
 }
 
-// TestFlagErrorNamesOrigin: the text names flags or variables, keeps values as they are, and
-// indents the answer of each seed.
+// TestFlagErrorNamesOrigin checks that the text names flags or variables, leaves values as they
+// are, and indents the response of each seed.
 func TestFlagErrorNamesOrigin(t *testing.T) {
 	seed := member.Address{Host: "db-1", Port: 7000}
 	mismatch := func(field, ours, theirs string) error {

@@ -21,7 +21,7 @@ func FlagFault(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s %q: %s", bad.GetFlag().Name, bad.GetValue(), wantedValues(bad))
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		// After a single dash, pflag reads the name as a list of short flags.
+		// After a single dash, pflag parses the name as a list of short flags.
 		name := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 		if meant := meantFlag(name, Settable(cmd.Flags())); meant != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, meant)
@@ -30,7 +30,7 @@ func FlagFault(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// wantedValues returns what the value of a flag must be.
+// wantedValues describes the valid values of the flag.
 func wantedValues(bad *pflag.InvalidValueError) string {
 	cause := bad.Unwrap()
 	if errors.Is(cause, strconv.ErrRange) {
@@ -52,7 +52,7 @@ func wantedValues(bad *pflag.InvalidValueError) string {
 	}
 }
 
-// meantFlag returns the known flag with a similar name, or "".
+// meantFlag returns the known flag with a similar name, or "" if there is none.
 func meantFlag(name string, known []string) string {
 	if len(known) == 0 {
 		return ""

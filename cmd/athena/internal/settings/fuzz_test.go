@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// FuzzSettings reads any flags and any environment, one per line. Either the error names the flag
-// or the variable, or the configuration is valid.
+// FuzzSettings reads arbitrary flags and environments, one entry per line. It checks that either
+// the error names the flag or the variable, or the configuration is valid.
 func FuzzSettings(f *testing.F) {
 	good := "--addr=127.0.0.1:7001\n--size=3\n--seeds=127.0.0.1:7001\n--insecure\n--memory"
 	f.Add(good, "ATHENA_NAME=n\nATHENA_SEED=x\nPATH=/")
@@ -67,8 +67,8 @@ func lookupIn(variables []string) func(string) string {
 	}
 }
 
-// checkUsage checks that err is a cli.UsageError, and that each line of it names a flag or a
-// variable, and no field of cluster.Config.
+// checkUsage checks that err is a cli.UsageError, and that each of its lines names a flag or a
+// variable but no field of cluster.Config.
 func checkUsage(t *testing.T, flags *pflag.FlagSet, err error) {
 	t.Helper()
 	if _, ok := errors.AsType[cli.UsageError](err); !ok {

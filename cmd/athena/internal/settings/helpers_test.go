@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Two secrets of the right length.
+// Two secrets of valid length.
 const (
 	testSecret  = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 	otherSecret = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="

@@ -13,13 +13,13 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// Annotations of a flag that a variable or the file has set.
+// Annotations of a flag set by a variable or by the file.
 const (
 	byVariable = "variable" // name of the variable
 	byFile     = "file"     // FILE:LINE of the key, then of each element of a list
 )
 
-// origin is the place that a value comes from.
+// origin describes where a value comes from.
 type origin struct {
 	from string // "default", "file", "env" or "flag"
 	at   string // FILE:LINE, the variable or the flag; empty for a default
@@ -40,8 +40,8 @@ func originOf(flags *pflag.FlagSet, flag string) origin {
 	}
 }
 
-// Given names a flag by the origin of its value, at the beginning of a fault: the variable, the
-// place in the file, or the flag itself, also if its value is the default.
+// Given returns the name of a flag for use at the beginning of a fault: the variable that set it,
+// its place in the file, or the flag itself, even if it has its default value.
 func Given(flags *pflag.FlagSet, flag string) string {
 	switch o := originOf(flags, flag); o.from {
 	case "env":
@@ -53,7 +53,7 @@ func Given(flags *pflag.FlagSet, flag string) string {
 	}
 }
 
-// alsoGiven is Given within a sentence.
+// alsoGiven is like Given, for use within a sentence.
 func alsoGiven(flags *pflag.FlagSet, flag string) string {
 	if o := originOf(flags, flag); o.from == "file" {
 		return fmt.Sprintf("%s (%s)", flag, o.at)
@@ -61,11 +61,11 @@ func alsoGiven(flags *pflag.FlagSet, flag string) string {
 	return Given(flags, flag)
 }
 
-// elementOf is Given for one element of a list.
+// elementOf is like Given, for one element of a list.
 func elementOf(flags *pflag.FlagSet, flag string, index int) string {
 	name := Given(flags, flag)
 	if f := flags.Lookup(flag); originOf(flags, flag).from == "file" {
-		// The first place is the whole list.
+		// The first place is that of the whole list.
 		if places := f.Annotations[byFile]; index+1 < len(places) {
 			name = places[index+1] + ": " + flag
 		}
@@ -73,7 +73,7 @@ func elementOf(flags *pflag.FlagSet, flag string, index int) string {
 	return fmt.Sprintf("%s[%d]", name, index)
 }
 
-// isDefaultTiming reports whether a flag is a timing with its default value.
+// isDefaultTiming reports whether a flag is a timing that has its default value.
 func isDefaultTiming(flags *pflag.FlagSet, flag string) bool {
 	return isTiming(flag) && originOf(flags, flag).from == "default"
 }
@@ -84,7 +84,8 @@ func isTiming(flag string) bool {
 	})
 }
 
-// fromFile sets each flag that no flag or variable has set from the values of a file.
+// fromFile applies the values of a file to the flags that neither the command line nor a variable
+// has set.
 func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 	for _, v := range values {
 		if flags.Changed(v.flag) {
@@ -107,9 +108,9 @@ func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 // MaxFaults is the maximum number of faults in one error.
 const MaxFaults = 50
 
-// fault is an error in the settings. Its text begins with its place.
+// fault is an error in the settings. Its text starts with its place.
 type fault struct {
-	flag string // the flag whose value is unknown because of it; may be empty
+	flag string // the flag whose value could not be read; may be empty
 	err  error
 }
 
@@ -117,7 +118,7 @@ type fault struct {
 type faults struct {
 	flags *pflag.FlagSet
 	list  []error
-	// broken has the flags whose values could not be read. Other faults of these flags are
+	// broken contains the flags whose values could not be read. Other faults of these flags are
 	// consequences and are suppressed.
 	broken []string
 }
@@ -136,7 +137,7 @@ func (f *faults) isBroken(flags ...string) bool {
 	return slices.ContainsFunc(flags, func(one string) bool { return slices.Contains(f.broken, one) })
 }
 
-// checkThat adds a fault of the flag unless ok is true.
+// checkThat adds a fault for the flag unless ok is true.
 func (f *faults) checkThat(ok bool, flag, format string, args ...any) {
 	if !ok && !f.isBroken(flag) {
 		f.list = append(f.list, fmt.Errorf(Given(f.flags, flag)+format, args...))

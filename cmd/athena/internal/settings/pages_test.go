@@ -14,16 +14,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The files that document the configuration.
+// The files that document the configuration, relative to this package.
 const (
 	examplePath = "../../../../examples/athena.yaml"
 	pagePath    = "../../../../docs/configuration.md"
 )
 
-// ownDefault matches a default in the usage text of a flag.
+// ownDefault matches the default in the usage text of a flag.
 var ownDefault = regexp.MustCompile(`\s*\(default (.*)\)$`)
 
-// rowOf returns the line of docs/configuration.md for a flag.
+// rowOf returns the line for a flag in docs/configuration.md.
 func rowOf(f *pflag.Flag) string {
 	_, use := pflag.UnquoteUsage(f)
 	value := "`" + f.DefValue + "`"
@@ -35,7 +35,7 @@ func rowOf(f *pflag.Flag) string {
 	return fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, value, use)
 }
 
-// TestConfigurationPage: the table of docs/configuration.md matches the flags.
+// TestConfigurationPage checks that the table in docs/configuration.md matches the flags.
 func TestConfigurationPage(t *testing.T) {
 	page, err := os.ReadFile(pagePath)
 	if err != nil {
@@ -56,7 +56,8 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// TestExampleFile: the example has every key, and those commented out have their defaults.
+// TestExampleFile checks that the example contains every key, and that keys that are commented out
+// have their defaults.
 func TestExampleFile(t *testing.T) {
 	text, err := os.ReadFile(examplePath)
 	if err != nil {
@@ -74,7 +75,7 @@ func TestExampleFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.config = c.WithDefaults() // the flags point into it
+	s.config = c.WithDefaults() // the flags point into s.config
 	for _, v := range values {
 		keys = append(keys, v.flag)
 		inUse := bytes.Contains(text, []byte("\n"+v.flag+":"))

@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/internal/store"
 )
 
-// Settle reads the configuration as Read does, and checks it against this machine: addresses,
-// directories and the store. It opens and creates nothing. If the error is a cli.UsageError, a
-// restart cannot help.
+// Settle reads the configuration like Read, and checks it against this machine: addresses,
+// directories and the store. It opens and creates nothing. If the error is a cli.UsageError,
+// restarting does not help.
 func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	c, wrong := s.Read(f, getenv)
 	var here []error
@@ -30,11 +30,11 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 	}
 	if s.Admin != AdminOff {
 		err := adminapi.TryListen(s.Admin, s.adminToken != nil)
-		if err != nil && !errors.Is(err, adminapi.ErrAddress) { // Read has reported ErrAddress
+		if err != nil && !errors.Is(err, adminapi.ErrAddress) { // Read already reported ErrAddress
 			here = append(here, fmt.Errorf("%s: %w", Given(f, "admin"), err))
 		}
 	}
-	if wrong != nil { // the store and the address are known only if the rest is valid
+	if wrong != nil { // the store and the address depend on the rest
 		return c, cli.Usage(errors.Join(append([]error{wrong}, here...)...))
 	}
 	if err := c.CheckAddr(); err != nil {
@@ -51,7 +51,7 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 	return c, errors.Join(here...)
 }
 
-// Allowed adds to a permission error the user of this process and a remedy. flag is the flag that
+// Allowed adds the user of this process and a remedy to a permission error. flag is the flag that
 // sets the path.
 func Allowed(err error, flag string) error {
 	at, ok := errors.AsType[*fs.PathError](err)

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestForbiddenFile: a permission error gets the path, the user and a remedy; other errors are
-// unchanged.
+// TestForbiddenFile checks that a permission error gets the path, the user and a remedy, and that
+// other errors are unchanged.
 func TestForbiddenFile(t *testing.T) {
 	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
 	got := Allowed(flagError{forbidden, pflag.NewFlagSet("run", pflag.ContinueOnError)}, "data-dir")

@@ -39,7 +39,7 @@ const ConfigFlag = "config"
 // Settings holds the flags of athena run.
 type Settings struct {
 	file            string         // the configuration file
-	config          cluster.Config // fields that flags set directly
+	config          cluster.Config // fields set directly by flags
 	profile         string
 	secretFile      string
 	otherSecretFile string
@@ -61,7 +61,7 @@ var profiles = map[string]func() cluster.Config{
 	"classic": cluster.ClassicConfig,
 }
 
-// Flags returns a new set of the flags of athena run.
+// Flags returns a new set with the flags of athena run.
 func Flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	new(Settings).Define(f)
@@ -123,14 +123,14 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.LogLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// decimal is an int flag that reads 010 as ten, whereas pflag's reads it as octal.
+// decimal is an int flag that parses 010 as ten; pflag's own int flags parse it as octal.
 type decimal struct{ value *int }
 
 // Set implements pflag.Value.
 func (d decimal) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return err // wantedValues replaces the text
+		return err // wantedValues replaces this text
 	}
 	*d.value = n
 	return nil
@@ -147,7 +147,7 @@ func (d decimal) String() string {
 // Type implements pflag.Value.
 func (decimal) Type() string { return "int" }
 
-// seedList is the value of --seeds. A repeated flag adds to the list.
+// seedList is the value of --seeds. Repeating the flag adds to the list.
 type seedList struct{ seeds *[]string }
 
 // Set implements pflag.Value.
@@ -173,7 +173,7 @@ func (l seedList) String() string { return strings.Join(*l.seeds, ",") }
 // Type implements pflag.Value.
 func (l seedList) Type() string { return "seeds" }
 
-// Timing is a timing of a cluster.Config and its flag.
+// Timing is a timing in a cluster.Config and its flag.
 type Timing struct {
 	Flag  string
 	Value *time.Duration
@@ -193,9 +193,9 @@ func Timings(c *cluster.Config) []Timing {
 	}
 }
 
-// Read adds the variables and the file to the flags f of a command line and returns the resulting
-// configuration. The error is a cli.UsageError with every fault and its place. Read changes
-// nothing outside s and f.
+// Read adds the variables and the file to the command-line flags f and returns the resulting
+// configuration. The error is a cli.UsageError that contains every fault and its place. Read
+// changes nothing except s and f.
 func (s *Settings) Read(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	found := &faults{flags: f}
 	found.addAll(readVariables(f, getenv, Settable(Flags()))...)
@@ -209,7 +209,7 @@ func (s *Settings) Read(f *pflag.FlagSet, getenv func(string) string) (cluster.C
 	return c, found.joinedErr()
 }
 
-// readFile adds the file to the flags.
+// readFile adds the values of the file to the flags.
 func (s *Settings) readFile(found *faults) {
 	content, err := fileContent(s.file)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *Settings) readFile(found *faults) {
 	}
 }
 
-// resolveConfig returns the configuration of the node, and adds its faults to found.
+// resolveConfig returns the configuration of the node and adds any faults to found.
 func (s *Settings) resolveConfig(found *faults) cluster.Config {
 	c := s.config
 	f := found.flags
@@ -271,7 +271,7 @@ func (s *Settings) checkAdmin(found *faults) {
 	if s.adminTokenFile != "" {
 		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
 		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
-			return // otherwise a missing token would be a second fault
+			return // avoid a second fault for the missing token
 		}
 	}
 	err = adminapi.CheckListen(s.Admin, s.adminToken != nil)
@@ -283,7 +283,7 @@ func (s *Settings) checkAdmin(found *faults) {
 	found.checkThat(err == nil, "admin", ": %w; or off", err)
 }
 
-// Access returns the access control of the admin API.
+// Access returns the access options of the admin API.
 func (s *Settings) Access() []admin.AccessOption {
 	if s.adminToken == nil {
 		return nil
@@ -291,7 +291,7 @@ func (s *Settings) Access() []admin.AccessOption {
 	return []admin.AccessOption{admin.WithToken(s.adminToken)}
 }
 
-// readSecrets reads the secret files into c, and checks that the node has one kind of
+// readSecrets reads the secret files into c, and checks that the node has exactly one kind of
 // authentication.
 func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 	f := found.flags
@@ -323,7 +323,7 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 		found.checkThat(err == nil, "secret-file", ": %w", err)
 	}
 	if len(found.list) > before || unknown {
-		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not report it again
+		c.InsecureAnywhere = !s.hasFiles() // keeps Validate from reporting it again
 		return
 	}
 	if s.otherSecretFile != "" {
@@ -338,8 +338,8 @@ func (s *Settings) hasFiles() bool {
 	return s.config.TLSCA != "" || s.config.TLSCert != "" || s.config.TLSKey != ""
 }
 
-// defaultDataDir returns the default of --data-dir. It does not depend on the working directory:
-// a node that started elsewhere with an empty store would have lost its votes.
+// defaultDataDir returns the default of --data-dir. It does not depend on the working directory,
+// since a node started elsewhere would get an empty store and lose its votes.
 func defaultDataDir(c cluster.Config) (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
@@ -350,7 +350,7 @@ func defaultDataDir(c cluster.Config) (string, error) {
 		base = filepath.Join(home, ".local", "state")
 	}
 	c = c.WithDefaults()
-	// Escaped, neither part can contain a path separator.
+	// Once escaped, neither part can contain a path separator.
 	node := url.PathEscape(c.Cluster) + "@" + strings.ReplaceAll(url.PathEscape(c.Advertise), ":", "_")
 	return filepath.Join(base, "athena", node), nil
 }

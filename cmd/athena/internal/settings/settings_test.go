@@ -29,12 +29,12 @@ func parsed(t *testing.T, args ...string) (*Settings, *pflag.FlagSet) {
 	return &s, f
 }
 
-// in returns a getenv for environ.
+// in returns a getenv function for environ.
 func in(environ map[string]string) func(string) string {
 	return func(name string) string { return environ[name] }
 }
 
-// resolve reads flags and variables like athena run.
+// resolve reads flags and variables in the same way as athena run.
 func resolve(t *testing.T, environ map[string]string, args ...string) cluster.Config {
 	t.Helper()
 	s, f := parsed(t, args...)
@@ -64,7 +64,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveCertificates: three TLS files replace a secret.
+// TestResolveCertificates checks that three TLS files replace a secret.
 func TestResolveCertificates(t *testing.T) {
 	pki := transporttest.NewAuthority(t)
 	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
@@ -77,7 +77,7 @@ func TestResolveCertificates(t *testing.T) {
 	}
 }
 
-// TestEnvironment: defaults < variables < flags.
+// TestEnvironment checks that flags override variables, and variables override defaults.
 func TestEnvironment(t *testing.T) {
 	environ := map[string]string{
 		"ATHENA_ADDR":          "127.0.0.1:7001",
@@ -86,7 +86,7 @@ func TestEnvironment(t *testing.T) {
 		"ATHENA_INSECURE":      "true",
 		"ATHENA_MEMORY":        "true",
 		"ATHENA_TTL_TIMEOUT":   "7s",
-		"ATHENA_SUPERVISED":    "true", // hidden flags have no variable
+		"ATHENA_SUPERVISED":    "true", // hidden flags have no variables
 		"ATHENA_SERVICE_HOST":  "10.0.0.1",
 		"ATHENA_PORT":          "tcp://10.0.0.1:7000",
 		"ATHENA_LEADER_TIMOUT": "1s",
@@ -122,7 +122,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestSeedList: spaces around commas are allowed, and a repeated flag adds to the list.
+// TestSeedList checks that spaces around commas are allowed, and that repeating the flag adds to
+// the list.
 func TestSeedList(t *testing.T) {
 	s, _ := parsed(t, "--seeds", " a:1, b:2 ,c:3", "--seeds", "", "--seeds", "d:4")
 	if diff := cmp.Diff([]string{"a:1", "b:2", "c:3", "d:4"}, s.config.Seeds); diff != "" {
@@ -130,8 +131,8 @@ func TestSeedList(t *testing.T) {
 	}
 }
 
-// TestMisspelledVariable: unknown variables are found with the nearest known one; the variables
-// that container platforms set are not.
+// TestMisspelledVariable checks that unknown variables are reported with the nearest known one, and
+// that variables set by container platforms are ignored.
 func TestMisspelledVariable(t *testing.T) {
 	got := Misspelled([]string{
 		"PATH=/bin", "ATHENA_SIZE=3", "ATHENA_LEADER_TIMOUT=1s", "ATHENA_SEED=a:1=", "ATHENA_DATADIR=d",
@@ -178,7 +179,7 @@ func TestDefaultDataDir(t *testing.T) {
 	}
 }
 
-// TestSizeIsDecimal: a leading zero does not mean octal.
+// TestSizeIsDecimal checks that a leading zero does not mean octal.
 func TestSizeIsDecimal(t *testing.T) {
 	var size int
 	for text, want := range map[string]int{"3": 3, "010": 10, "0x10": 0, "1e1": 0} {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// packetFilter silently drops the packets to and from blocked peers, like a broken network.
+// packetFilter silently drops the packets to and from blocked peers, as a broken network would.
 type packetFilter struct {
 	mu      sync.Mutex
 	blocked []string // host:port of peers
@@ -27,12 +27,12 @@ func (f *packetFilter) isBlocked(peer net.Addr) bool {
 	return len(f.blocked) > 0 && slices.Contains(f.blocked, peer.String())
 }
 
-// wrap returns socket behind the filter.
+// wrap returns socket with the filter applied.
 func (f *packetFilter) wrap(socket *net.UDPConn) net.PacketConn {
 	return &filteredConn{socket, socket, f}
 }
 
-// filteredConn hides the methods of the socket that would bypass the filter.
+// filteredConn hides those methods of the socket that would bypass the filter.
 type filteredConn struct {
 	net.PacketConn
 	socket *net.UDPConn

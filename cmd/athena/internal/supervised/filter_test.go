@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPacketFilter drops packets in both directions, and only those of blocked peers.
+// TestPacketFilter checks that packets of blocked peers are dropped in both directions, and no
+// others.
 func TestPacketFilter(t *testing.T) {
 	listen := func() *net.UDPConn {
 		c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

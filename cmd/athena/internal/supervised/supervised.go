@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervised is the part of a demo that runs in each node process: it reports the status
-// of the node to the parent process, and drops packets on its orders.
+// Package supervised is the part of a demo that runs in each node process: it reports the status of
+// the node to the parent process, and drops packets when the parent orders it.
 package supervised
 
 import (
@@ -28,8 +28,8 @@ import (
 type Report struct {
 	Admin  string           `json:"admin,omitempty"`
 	Status *adminapi.Status `json:"status,omitempty"`
-	// Asked is the number of the last OrderReport before this status. A process that was paused
-	// may first report an older status.
+	// Asked is the number of the last OrderReport received before this status was taken. A process
+	// that was paused may first report an older status.
 	Asked int `json:"asked,omitempty"`
 }
 
@@ -52,8 +52,8 @@ type Parent struct {
 	asked int           // number of the last OrderReport
 }
 
-// NewParent starts to read orders from in. At the end of in, which means that the parent has
-// exited, it ends this process.
+// NewParent starts reading orders from in. At the end of in, which means that the parent has
+// exited, it exits this process.
 func NewParent(in io.Reader, out io.Writer) *Parent {
 	b := &Parent{out: json.NewEncoder(out), filter: &packetFilter{}}
 	go func() {
@@ -76,7 +76,7 @@ func NewParent(in io.Reader, out io.Writer) *Parent {
 	return b
 }
 
-// Report reports the status of the node after each change, until the node ends.
+// Report reports the status of the node after each change, until the node stops.
 func (b *Parent) Report(node *cluster.Node) {
 	b.mu.Lock()
 	b.node = node
@@ -88,7 +88,7 @@ func (b *Parent) Report(node *cluster.Node) {
 	}
 }
 
-// reportAs reports the status in response to the OrderReport with this number.
+// reportAs reports the status in response to the OrderReport with the given number.
 func (b *Parent) reportAs(number string) {
 	n, err := strconv.Atoi(number)
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *Parent) writeStatus() {
 
 // write writes one line. b.mu must be held.
 func (b *Parent) write(r Report) {
-	_ = b.out.Encode(r) // NewParent detects that the parent has exited
+	_ = b.out.Encode(r) // NewParent detects when the parent has exited
 }
 
 // Network returns the option for a QUIC network whose packets pass the filter. Once the network
@@ -136,7 +136,7 @@ func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Option {
 		return quicnet.New(quicnet.Config{
 			Config:   t,
 			Conn:     b.filter.wrap(socket),
-			Kernel:   true, // probes bypass the filter, but a live node never refuses its port
+			Kernel:   true, // probes bypass the filter, but no live node refuses them
 			TLS:      tls,
 			ResetKey: key,
 		})

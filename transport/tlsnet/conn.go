@@ -110,6 +110,8 @@ func (c *conn) laneOf(stream uint32) *lane {
 // Stream implements transport.Conn.
 func (c *conn) Stream(k transport.Kind) transport.FrameStream { return c.kinds[k] }
 
+var errNumbers = errors.New("tlsnet: all numbers of streams are used up")
+
 // OpenStream implements transport.Conn.
 func (c *conn) OpenStream() (transport.RawStream, error) {
 	c.mu.Lock()
@@ -119,6 +121,9 @@ func (c *conn) OpenStream() (transport.RawStream, error) {
 		return nil, c.err
 	case len(c.unreleased) == transport.MaxStreams:
 		return nil, transport.ErrTooManyStreams
+	case c.nextID < firstBulkID: // after 2^31 streams
+		c.network.spawn(func() { c.Close(transport.CodeClosed, errNumbers.Error()) })
+		return nil, errNumbers
 	}
 	s := newStream(c, c.lanes[bulkLane], c.nextID)
 	c.nextID += 2
@@ -245,10 +250,10 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	}
 	ours := (id%2 == 0) == (c.dialed != "")
 	switch {
-	case ours && id < c.nextID && id >= firstBulkID, !ours && id <= c.lastPeerID:
-		return nil, nil
-	case ours || id < firstBulkID:
+	case id < firstBulkID, ours && id >= c.nextID:
 		return nil, fmt.Errorf("%w: unknown stream %d", errFrame, id)
+	case ours, id <= c.lastPeerID:
+		return nil, nil
 	case c.err != nil:
 		return nil, c.err
 	}

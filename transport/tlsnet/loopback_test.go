@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -198,6 +199,24 @@ func TestBothEndsClose(t *testing.T) {
 	}
 	if fastest >= lastCloseTimeout {
 		t.Errorf("the networks closed after %v", fastest)
+	}
+}
+
+// TestStreamNumbersEnd opens the last streams of a connection: another one then takes its place.
+func TestStreamNumbersEnd(t *testing.T) {
+	for i, last := range []uint32{math.MaxUint32 - 1, math.MaxUint32} {
+		a, b := connected(t)
+		c := []*conn{a.(*conn), b.(*conn)}[i]
+		c.mu.Lock()
+		c.nextID = last
+		c.mu.Unlock()
+		if _, err := c.OpenStream(); err != nil {
+			t.Errorf("OpenStream of number %d: %v", last, err)
+		}
+		if _, err := c.OpenStream(); err == nil {
+			t.Error("a number is used twice")
+		}
+		<-c.over
 	}
 }
 

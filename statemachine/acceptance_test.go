@@ -146,8 +146,8 @@ func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	}
 }
 
-// A follower that was cut off, and that another node bound to a later version meanwhile, returns to
-// its former leader, which then leads a version above the bound.
+// A follower that was bound to a later version while it was cut off returns to its former leader,
+// in a version above the bound.
 func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()

@@ -191,7 +191,7 @@ func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	}
 }
 
-// A seed that holds nothing is listed by two clusters and hears both of their leaders. The claims
+// Two clusters list the same seed, which holds nothing and hears both of their leaders. The claims
 // that it passes on depose no leader that holds a state.
 func TestAClaimFromASeedWithoutAStateDoesNotCount(t *testing.T) {
 	b := aQuorateLeader(t, 3)

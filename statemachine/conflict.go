@@ -16,8 +16,8 @@ func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
 	}
 }
 
-// handleClaim compares a claim sent by from with the leader of this node and joins the better one
-// (protocol.md 7).
+// handleClaim compares the claim c, which from sent, with the leader of this node and joins the
+// better one (protocol.md 7).
 func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped,

@@ -15,9 +15,9 @@ import (
 
 // Tests for protocol.md 7.
 
-// "Compares: chosen before provisional, then the higher version, then the
-// greater address. To the loser goes LeaderRelieve(winner). Anyone that hears a
-// better claim leaves its leader and joins the better one."
+// Leaders are compared: "chosen before provisional, then the higher version, then the greater
+// address". The loser gets LeaderRelieve with the winner's claim, and a node that hears a better
+// claim leaves its leader and joins the better one.
 func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -161,9 +161,9 @@ func (m *Machine) askAll() {
 }
 
 // widenRound asks further seeds, different ones each time: one in the first round, and twice as
-// many after each round without an answer. A seed that may declare itself asks only one at a time.
-// All seeds that start together ask, and on a busy machine each further query costs a connection
-// but brings no answer in time.
+// many after each round without an answer. A seed that may declare itself asks only one at a time:
+// other seeds that start at the same time ask too, and on a busy machine each further query costs a
+// connection but brings no answer in time.
 func (m *Machine) widenRound() {
 	others := m.seedsByRank()[1:]
 	if m.join.widenBy >= len(others) {
@@ -215,8 +215,8 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 		func(o asker) bool { return o.addr == a.addr })
 }
 
-// replaceOrAppend replaces the element of list for which isSame returns true by e. If there is
-// none, it appends e, unless list already has limit elements.
+// replaceOrAppend replaces with e the element of list for which isSame is true. If there is none,
+// it appends e, unless list already has limit elements.
 func replaceOrAppend[E any](list []E, e E, limit int, isSame func(E) bool) []E {
 	if i := slices.IndexFunc(list, isSame); i >= 0 {
 		list[i] = e

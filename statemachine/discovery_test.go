@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for starts without the seeds with the greatest addresses (protocol.md 4, 5 and 11, L2).
+// Tests in which the seeds with the greatest addresses are missing (protocol.md 4, 5 and 11, L2).
 
 // byRank returns the seeds by descending address.
 func (b *bus) byRank() []int {
@@ -64,7 +64,7 @@ func (b *bus) withoutGreatest(d int) time.Duration {
 	return retry*3/2 + time.Duration(d-1)*turn + beat
 }
 
-// "A fresh cluster whose seeds do not all answer": they are dead, or receive but cannot send.
+// "A fresh cluster" whose greatest seeds are dead, or can receive but not send.
 func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct{ size, seeds, dead int }{
 		{3, 3, 1}, {5, 5, 1}, {5, 5, 2}, {25, 3, 1}, {50, 3, 1}, {9, 9, 1}, {9, 9, 3}, {25, 25, 1},

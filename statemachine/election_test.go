@@ -216,7 +216,7 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 		out.Persist.Accepted.State.Digest() != value.Digest() {
 		t.Errorf("formal: got %+v to save, want ballot, base and state", out.Persist)
 	}
-	// A node saves its own promise too before it sends the proposal.
+	// A node also saves its own promise before it sends the proposal.
 	b = aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
 	out = b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
@@ -404,9 +404,9 @@ func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	}
 }
 
-// 7. "If fewer than M votes arrive within HeartbeatInterval, or rejected: round = highest
-// seen + 1, after a wait that grows with the member's rank in the roster plus jitter, so
-// that contenders do not duel."
+// 7. A proposer that got fewer than M votes, or a reject, tries again: "round = highest seen or
+// promised + 1", "after a wait that grows with the member's rank in the roster plus jitter, so that
+// contenders do not compete forever".
 func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	b, p := aProposer(t, 3)
 	var rounds []uint64

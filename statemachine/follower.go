@@ -97,7 +97,7 @@ func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
 }
 
-// overruleLeader leaves a leader that is not suspected because there is a better one.
+// overruleLeader leaves a leader, although it is not suspected, because there is a better one.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
 		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,

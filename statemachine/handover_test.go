@@ -62,8 +62,8 @@ func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	}
 }
 
-// "[...] and stops when that one is chosen and knows that it leaves, or after LeaderTimeout:
-// failover takes a few round trips."
+// A leaving leader stops once its successor is chosen and knows that it leaves. "Failover takes a
+// few round trips."
 func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 	for _, size := range []int{2, 3, 5} {
 		b := formed(t, size, size)

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// askForPlace leaves the present leader and asks the leader of c for a place.
+// askForPlace leaves the current leader and asks the leader of c for a place.
 func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
 	if next := m.now.Add(m.timing.RetryInterval); m.join.nextAt.Before(next) {

@@ -351,8 +351,8 @@ func TestOthersNeverDeclareThemselves(t *testing.T) {
 	}
 }
 
-// "One that holds a roster [...] declares itself (version = held version + 1)
-// only after 3 x TTLTimeout."
+// "A seed that holds a roster [...] declares itself (version = held version + 1) only after 3 x
+// TTLTimeout."
 func TestSeedWithARosterDeclaresItselfAfterThreeTTLTimeouts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 5, 1))
 	b.start(0)

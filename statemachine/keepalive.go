@@ -186,7 +186,7 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	}
 	if m.role != member.Leading || e.Version != m.leader.Version ||
 		e.Incarnation != m.self.Incarnation || e.Clock > m.now.UnixNano() {
-		// No run made a stamp of the future, and it would extend the lease.
+		// A stamp from the future cannot be genuine, and would extend the lease.
 		m.drop(in, message.ReasonForeignEcho)
 		return false
 	}

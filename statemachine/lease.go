@@ -95,7 +95,7 @@ func (m *Machine) isQuorate(now time.Time) bool {
 // EndTrust ends authority and the trust in records. The clock may have stood still until now, so
 // the age of earlier stamps is unknown, and only answers to later stamps restore authority and
 // trust. (S) Promises to others stay in force: others may rely on them for longer, but never for
-// less time. The Output of the next call has the effects.
+// less time. The effects appear in the Output of the next call.
 func (m *Machine) EndTrust(now time.Time) {
 	if now.After(m.now) {
 		m.now = now

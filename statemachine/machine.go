@@ -51,8 +51,8 @@ type Machine struct {
 	// had stood still; 0 for never. (S) Authority and trust in records count only from later
 	// stamps.
 	trustFrom int64
-	// startWaitEnd is when the wait after the start ends, during which this run may not vote for
-	// every node (protocol.md 5, restart).
+	// startWaitEnd is when the wait after the start ends, from which this run may vote for any node
+	// (protocol.md 5, restart).
 	startWaitEnd time.Time
 
 	role member.Role

@@ -24,7 +24,7 @@ type Output struct {
 	Probe *Probe
 	// Answers are the results of this call or earlier calls of Commit.
 	Answers []message.RecordResponse
-	// Changed is set if View, including View.Self, or Records would return something new, or if
+	// Changed is set if View (including View.Self) or Records would return something new, or if
 	// this run was asked to change a record that it owns.
 	Changed bool
 	// Trace lists the decisions made, and each refusal with its reason.

@@ -255,7 +255,7 @@ func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
 	})
 }
 
-// "Every election carries it on": the holder keeps the record and its token without a gap.
+// An election does not affect records: the holder keeps its record and token without a gap.
 func TestARecordOutlivesItsLeader(t *testing.T) {
 	b, others := recorders(t, 5)
 	a, old := others[0], b.quorate()

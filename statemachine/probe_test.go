@@ -81,7 +81,7 @@ func TestARefusalEndsTheViewAndOnlyWithTrustSupport(t *testing.T) {
 	}
 }
 
-// "A refusal counts only for the run (address, version, incarnation) followed".
+// A refusal counts only for the run and version of the leader that is followed.
 func TestARefusalOfAnotherRunChangesNothing(t *testing.T) {
 	for name, other := range map[string]func(*statemachine.Probe){
 		"an earlier version": func(p *statemachine.Probe) { p.Version-- },

@@ -44,8 +44,8 @@ func threeOfFive(t *testing.T) (*bus, int) {
 	return b, l
 }
 
-// "The leader takes the join request: joining." Then "it showed a state of this version, and
-// M voters hold the leader's current state: it becomes active and a voter in one revision".
+// A node whose join request was taken is joining. Once "it showed a state of this version, and M
+// voters hold the leader's current state: it becomes active and a voter in one revision".
 func TestAJoinerIsJoiningThenActive(t *testing.T) {
 	b, l := threeOfFive(t)
 	b.start(3)
@@ -92,8 +92,8 @@ func TestAProvisionalLeaderMakesMembersActiveAtOnce(t *testing.T) {
 	}
 }
 
-// "Active, silent for HeartbeatTimeout: unreachable. Unreachable, heard again:
-// active."
+// A member that is silent for HeartbeatTimeout is unreachable. When it is heard again, it is
+// active.
 func TestASilentMemberIsUnreachableAndActiveWhenHeard(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	took := b.awaitStatus(time.Minute, 0, 1, member.Unreachable)
@@ -106,9 +106,9 @@ func TestASilentMemberIsUnreachableAndActiveWhenHeard(t *testing.T) {
 	}
 }
 
-// "Unreachable, silent for TTLTimeout, while the leader was quorate all that time: leaving.
-// Leaving, M voters hold that it leaves: removed." Views show it as removed; "in the roster it
-// stays leaving, a voter".
+// An unreachable member that stays silent for TTLTimeout while the leader is quorate becomes
+// leaving. Once M voters hold that, views show it as removed, but it stays in the roster as a
+// leaving voter.
 func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -134,8 +134,8 @@ func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	if got := b.status(b.others(l)[1], gone); got != member.Removed {
 		t.Errorf("the other member shows %v, want %v", got, member.Removed)
 	}
-	// "Removed with its seat kept; heard again: joining. Joining: active." It keeps its vote
-	// throughout.
+	// A removed member whose seat was kept is joining when it is heard again, and then active. It
+	// keeps its vote throughout.
 	for _, n := range b.nodes {
 		n.trace = nil
 	}
@@ -154,7 +154,8 @@ func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	b.settle(3)
 }
 
-// "Joining with its seat kept; silent for HeartbeatTimeout, or MemberLeave: removed."
+// A joining member whose seat was kept becomes removed when it is silent for HeartbeatTimeout or
+// sends MemberLeave.
 func TestAMemberThatIsBackForAMomentIsRemovedAgain(t *testing.T) {
 	for _, silent := range []bool{true, false} {
 		b := formed(t, 3, 3)
@@ -207,8 +208,8 @@ func TestALeaderThatWasNotQuorateWaitsLonger(t *testing.T) {
 	}
 }
 
-// "Active, unreachable: MemberLeave: leaving." The member returns only "under a new incarnation"; a
-// late message does not bring it back.
+// A member that sends MemberLeave becomes leaving. It returns only under a new incarnation; a late
+// message does not bring it back.
 func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -319,9 +320,9 @@ func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 	}
 }
 
-// "A seat is given away only when the roster is full, a joiner waits for it, the leader is quorate,
-// and M of the remaining voters were heard within HeartbeatTimeout." One of five seats belongs to a
-// member that left.
+// (S) A seat is given away "only if the roster is full, a joiner waits for it, the leader is
+// quorate, M of the remaining voters were heard within HeartbeatTimeout". In this test one of five
+// seats belongs to a member that left.
 func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -487,7 +488,7 @@ func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
 	}
 }
 
-// A repeated MemberLeave, after the first answer was lost, changes nothing.
+// A MemberLeave that is repeated because its answer was lost changes nothing.
 func TestAGoodbyeSaidTwiceIsOneRevision(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for i := range 3 {

@@ -33,7 +33,7 @@ func TestG01AllStartTogether(t *testing.T) {
 	})
 }
 
-// If many members start together, none but the lowest leads, not even briefly.
+// If many members start together, only the lowest ever leads.
 func TestG01ManyStartTogether(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, 200, seed, 0)

@@ -38,7 +38,7 @@ type Outgoing struct {
 	Message Message
 }
 
-// mark is the number of a message of some member.
+// mark is the position of a message among those of its member.
 type mark struct{ run, seq uint64 }
 
 func (m Message) mark() mark { return mark{m.Run, m.Seq} }

@@ -19,7 +19,7 @@ import (
 const conflictText = "another process joined under this address; " +
 	"unless it restarted, two processes advertise the same address"
 
-// watched forms three nodes with stores and returns the warnings of the first two.
+// watched forms a cluster of three nodes with stores and returns the warnings of the first two.
 func watched(t *testing.T, w *world) (list []*journal) {
 	t.Helper()
 	w.durable()
@@ -36,13 +36,13 @@ func watched(t *testing.T, w *world) (list []*journal) {
 	return list[:2]
 }
 
-// TestASecondProcessOfOneAddressIsWarnedOf: a process that listens elsewhere but advertises the
-// address of a member takes its seat. The member ends, and the leader and every node that the
-// member dials log a warning, at most once a minute.
+// TestASecondProcessOfOneAddressIsWarnedOf checks that, if another process advertises the address
+// of a member and takes its seat, the member stops, and the leader and every node that the member
+// dials log a warning, at most once a minute.
 func TestASecondProcessOfOneAddressIsWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		copy bool // of the store, while its node runs
+		copy bool // copy the store of the running node
 		why  string
 	}{
 		{"another store", false, "it has another store"},
@@ -107,9 +107,9 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	}
 }
 
-// TestARestartIsNoSecondProcess: a node that restarts with its store causes no warning, whether
-// immediately after a crash, after a regular end, or much later. A node without a store causes
-// none either if it left before.
+// TestARestartIsNoSecondProcess checks that a node that restarts with its store causes no warning,
+// whether right after a crash, after a normal stop, or much later. Neither does a node without a
+// store that has left before.
 func TestARestartIsNoSecondProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -146,8 +146,8 @@ func TestARestartIsNoSecondProcess(t *testing.T) {
 	})
 }
 
-// TestACrashIsNoSecondProcess: a crash causes no warning, even if the next run starts before
-// the others have noticed the silence: only a process that sends messages is alive.
+// TestACrashIsNoSecondProcess checks that a crash causes no warning, even if the next run starts
+// before the others have noticed the silence.
 func TestACrashIsNoSecondProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -155,7 +155,7 @@ func TestACrashIsNoSecondProcess(t *testing.T) {
 		warnings := watched(t, w)
 		crashed := w.nodes[2]
 		w.cut(crashed)
-		// Calls of the old run are lost with it, and its socket is free.
+		// The calls of the old run are lost, and its address is free.
 		listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(9)) }
 		cfg := w.config(2, Config{})
 		copied := t.TempDir()

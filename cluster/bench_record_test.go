@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// several starts nodes of this process that are connected by UDP on loopback, with their stores
+// several starts nodes in this process that are connected by UDP on loopback and have their stores
 // on disk.
 func several(b *testing.B, size int) []*Node {
 	b.Helper()
@@ -53,8 +53,8 @@ func several(b *testing.B, size int) []*Node {
 	return nodes
 }
 
-// BenchmarkRecords sets a record and drops it by its token, from all of five nodes at the same
-// time. One operation is both; each client has its own key.
+// BenchmarkRecords measures setting a record and dropping it by its token, from five nodes at the
+// same time. One operation includes both; each client has its own key.
 func BenchmarkRecords(b *testing.B) {
 	for _, clients := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -87,8 +87,8 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// BenchmarkRecordsOfFullTable is BenchmarkRecords with one client, of tables that hold other
-// records already.
+// BenchmarkRecordsOfFullTable is BenchmarkRecords with one client and a table that already holds
+// other records.
 func BenchmarkRecordsOfFullTable(b *testing.B) {
 	for _, table := range []int{0, 250, 1900} {
 		b.Run(fmt.Sprintf("records=%d", table), func(b *testing.B) {

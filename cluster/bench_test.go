@@ -46,7 +46,7 @@ func (c *countdown) count() {
 	}
 }
 
-// pair starts two nodes of this process that are connected by UDP on loopback.
+// pair starts two nodes in this process that are connected by UDP on loopback.
 func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	b.Helper()
 	var cfg Config
@@ -98,7 +98,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	return nodes[0], nodes[1].cfg.self
 }
 
-// processorTime returns the processor time of this process: both nodes and the benchmark.
+// processorTime returns the CPU time of this process, which includes both nodes and the benchmark.
 func processorTime(b *testing.B) time.Duration {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -107,7 +107,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkEvents sends events from one node to the handler of another.
+// BenchmarkEvents measures sending events from one node to the handler of another.
 func BenchmarkEvents(b *testing.B) {
 	events(b, func(data []byte) any { return load{data} })
 }
@@ -155,7 +155,7 @@ func events(b *testing.B, event func(data []byte) any) {
 	}
 }
 
-// BenchmarkRequest sends a request to another node and waits for its answer.
+// BenchmarkRequest measures a request to another node, including its answer.
 func BenchmarkRequest(b *testing.B) {
 	for _, inFlight := range []int{1, 64} {
 		b.Run(fmt.Sprint(inFlight), func(b *testing.B) {

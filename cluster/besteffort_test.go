@@ -19,7 +19,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// notesInto registers handlers of notes on each node. A note "wait" takes a minute.
+// notesInto returns a function that registers a handler for notes, which adds each note to box. The
+// handler takes a minute for a note "wait".
 func notesInto(box *mailbox, opts ...receiver.Option) func(*testing.T, int, *receiver.Mux) {
 	return func(_ *testing.T, i int, mux *receiver.Mux) {
 		receiver.Handle(mux, func(ctx context.Context, from member.Member, m note) error {
@@ -60,8 +61,8 @@ func TestBestEffortArrives(t *testing.T) {
 	})
 }
 
-// TestBestEffortIsRefused: BestEffort is an error for an event that is too large, and with
-// options that it cannot honor.
+// TestBestEffortIsRefused checks that BestEffort refuses events that are too large and options that
+// it cannot honor.
 func TestBestEffortIsRefused(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
@@ -117,8 +118,9 @@ func TestBestEffortIsRefused(t *testing.T) {
 	})
 }
 
-// TestBestEffortNeverWaits: BestEffort never waits for a handler, whatever the policy of its
-// full queue, on either node. Events that do not fit are dropped and counted.
+// TestBestEffortNeverWaits checks that BestEffort never waits for a handler with a full queue on
+// either node, whatever the policy of the queue, and that events that do not fit are dropped and
+// counted.
 func TestBestEffortNeverWaits(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box, receiver.Queue(2, receiver.Block)),
@@ -152,7 +154,7 @@ func TestBestEffortNeverWaits(t *testing.T) {
 		})
 }
 
-// TestBestEffortWithoutAConnection: an event to a member without a connection is lost
+// TestBestEffortWithoutAConnection checks that an event to a member without a connection is lost
 // immediately.
 func TestBestEffortWithoutAConnection(t *testing.T) {
 	var box mailbox
@@ -175,8 +177,8 @@ func TestBestEffortWithoutAConnection(t *testing.T) {
 	})
 }
 
-// TestBadDatagramsAreDroppedAndCounted: bad datagrams are dropped and counted, and change
-// nothing else.
+// TestBadDatagramsAreDroppedAndCounted checks that bad datagrams are dropped and counted, and have
+// no other effect.
 func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
@@ -195,7 +197,7 @@ func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			frame []byte
-			want  string // reason; "" if it is accepted
+			want  string // reason for dropping it; "" if it is accepted
 		}{
 			{"sound", sound, ""},
 			{"empty", nil, messaging.DropMalformed},

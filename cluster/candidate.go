@@ -14,13 +14,13 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// resignTimeout bounds how long a leader that resigned waits for another leader.
+// resignTimeout is how long a leader that resigned waits for another leader.
 const resignTimeout = 5 * time.Second
 
-// Candidate returns a candidate for the leadership of the cluster. A node may have several:
-// all of them lead while the node does, and if one resigns, the node hands leadership over.
-// At most one member leads at any time, and none without a majority. The token of a term is
-// the version of the leader.
+// Candidate returns a candidate for the leadership of the cluster. A node may have several: all of
+// them lead while the node does, and if one resigns, the node hands leadership over. At most one
+// member leads at any time, and no member leads without a majority. The token of a term is the
+// version of the leader.
 //
 // Resign and Close wait until another member leads, but at most five seconds. Close returns
 // immediately if no other member can lead.
@@ -36,8 +36,8 @@ func (n *Node) WhileLeader(
 	return n.candidate.WhileLeader(ctx, fn)
 }
 
-// Leader returns the term of the quorate leader, and false if this node knows of none. A
-// provisional leader is shown by View only.
+// Leader returns the term of the quorate leader, or false if this node knows of none. Only View
+// shows a provisional leader.
 func (n *Node) Leader() (leader.Term, bool) {
 	t := n.currentSnapshot().liveTerm()
 	if t == nil {
@@ -47,7 +47,7 @@ func (n *Node) Leader() (leader.Term, bool) {
 }
 
 // WaitLeader blocks until there is a quorate leader. If ctx is done first, the error wraps
-// ErrNoQuorum and the cause of ctx, and ErrRosterLost if no leader can ever be elected.
+// ErrNoQuorum and the cause of ctx, and also ErrRosterLost if no leader can ever be elected.
 func (n *Node) WaitLeader(ctx context.Context) (leader.Term, error) {
 	t, err := n.waitTerm(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (n *Node) waitTerm(ctx context.Context) (*clusterTerm, error) {
 	}
 }
 
-// Terms yields the newest term and each later one, until ctx is done or the node ends. A slow
-// reader may miss terms, but never the last one. Term.Done shows whether a term has ended.
+// Terms yields the newest term and each later one, until ctx is done or the node stops. A slow
+// reader may miss terms, but never the last one. Term.Done reports the end of a term.
 func (n *Node) Terms(ctx context.Context) iter.Seq[leader.Term] {
 	return func(yield func(leader.Term) bool) {
 		var last *clusterTerm
@@ -89,7 +89,7 @@ func (n *Node) Terms(ctx context.Context) iter.Seq[leader.Term] {
 	}
 }
 
-// candidateSource is the leadership of the cluster as a leader.Source.
+// candidateSource implements leader.Source for the leadership of the cluster.
 type candidateSource struct{ node *Node }
 
 func (c candidateSource) State() (leader.State, <-chan struct{}) {
@@ -101,8 +101,8 @@ func (c candidateSource) State() (leader.State, <-chan struct{}) {
 	return s, changed
 }
 
-// Resign keeps the term if the work failed and no other member can lead, since other work may
-// run under it.
+// Resign keeps the term if the work failed and no other member can lead, because other work may be
+// running under it.
 func (c candidateSource) Resign(t leader.Term, failed error, _ time.Duration) error {
 	n, version := c.node, t.Token().Version
 	alone := checkSuccessor(n.currentSnapshot().view, member.Address{})

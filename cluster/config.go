@@ -8,9 +8,9 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Config is the part of a node's configuration that a file can hold. A zero field means its
-// default; WithDefaults fills the defaults in. Cluster, Size, Seeds and the timings must be the
-// same on every node.
+// Config is the part of a node's configuration that fits in a file. A zero field means its default;
+// WithDefaults fills in the defaults. Cluster, Size, Seeds and the timings must be the same on
+// every node.
 type Config struct {
 	// Addr is the host:port to listen on. Without a host the node listens on all addresses,
 	// and Advertise is required.
@@ -18,86 +18,86 @@ type Config struct {
 	// Advertise is the host:port by which other members reach this node. It identifies the
 	// node. Default: Addr.
 	Advertise string
-	// Name is shown to people and never compared. Default: Advertise.
+	// Name is for display only and need not be unique. Default: Advertise.
 	Name string
-	// Cluster is the name of the cluster. Nodes of another cluster are refused. Default:
+	// Cluster is the name of the cluster. A node refuses nodes of other clusters. Default:
 	// DefaultCluster.
 	Cluster string
-	// Size is the number of members of the full cluster, 1 to 255. It never changes, not even
-	// at a restart: every decision takes Size/2+1 members.
+	// Size is the number of members of the full cluster, 1 to 255. It must never change, not even
+	// across restarts, because every decision takes Size/2+1 members.
 	Size int
 	// Seeds are the host:port addresses through which nodes join: the same list on every node,
 	// at most Size entries. A node whose Advertise is listed is a seed.
 	//
-	// The first start of a cluster needs a majority of the seeds, len(Seeds)/2+1. Two seeds are
-	// the worst choice, since both must be up; use three. Later a node needs only one seed that
-	// it can reach. Default: the node itself if Size is 1.
+	// The first start of a cluster needs a majority of the seeds, len(Seeds)/2+1. Two seeds are the
+	// worst choice, since both must be up; use three. Later, a node needs to reach only one seed.
+	// Default: the node itself if Size is 1.
 	Seeds []string
-	// JoinOnly prevents a seed that lost its disk from founding a new cluster.
+	// JoinOnly keeps a seed that lost its disk from founding a new cluster.
 	JoinOnly bool
-	// TrustRefusal lets the others replace a killed leader without waiting for its lease to
-	// expire: as soon as the leader's host refuses its port, they assume that its process has
+	// TrustRefusal lets the others replace a killed leader without waiting for its lease to expire:
+	// as soon as the leader's host refuses packets to its port, they assume that its process has
 	// ended. Set it only if such a refusal (ICMP port unreachable) always comes from the host
-	// itself, not from a proxy, a NAT or a firewall; otherwise two nodes may lead at the same
-	// time for up to a LeaseTimeout, although tokens still tell them apart. Without it, a refusal
-	// only makes the others check the leader sooner.
+	// itself, not from a proxy, a NAT or a firewall; otherwise two nodes may lead at the same time
+	// for up to a LeaseTimeout, although tokens still tell them apart. Without it, a refusal only
+	// makes the others check the leader sooner.
 	TrustRefusal bool
-	// DataDir is the directory of the durable store, which is created if it does not exist.
-	// Each process needs its own. For its lifetime it belongs to one Cluster, Size and Advertise
-	// (StoreMismatchError). If DataDir is empty, the store is in memory: the node forgets its
-	// votes when it ends, and if a majority of the seeds restarts, a new cluster may be founded
-	// whose tokens begin at 1 again. Use a directory if tokens guard anything. If DataDir is
+	// DataDir is the directory of the durable store, which is created if it does not exist. Each
+	// process needs its own directory. A store belongs to one Cluster, Size and Advertise for its
+	// lifetime (StoreMismatchError). If DataDir is empty, the store is in memory: the node forgets
+	// its votes when it ends, and if a majority of the seeds restarts, a new cluster may be founded
+	// whose tokens begin at 1 again. Use a directory if anything relies on tokens. If DataDir is
 	// empty and Memory is false, the node logs a warning.
 	DataDir string
 	// Memory confirms that the node has no DataDir, for example in a test.
 	Memory bool
-	// Secret is shared by all nodes; a process without it cannot connect. It must be
-	// MinSecretBytes or more random bytes, raw or in base64, as NewSecret makes it; passwords
-	// are refused. Without it and without TLSCert a node is insecure, which is allowed only if
-	// Addr, Advertise and Seeds are on loopback. Every byte counts, including line ends: use
-	// ReadSecret, which removes line ends at the end of a file as the daemon does.
+	// Secret is shared by all nodes; a process without it cannot connect. It must be MinSecretBytes
+	// or more random bytes, raw or in base64 (see NewSecret); passwords are refused. Without it and
+	// without TLSCert a node is insecure, which is allowed only if Addr, Advertise and Seeds are on
+	// loopback. Every byte counts, including line ends: to read it from a file, use ReadSecret,
+	// which trims trailing line ends as the daemon does.
 	Secret []byte
 	// OtherSecret is accepted in addition to Secret. To rotate secrets, set the new one here on
 	// every node, then make it Secret everywhere, then remove the old one.
 	OtherSecret []byte
-	// TLSCA, TLSCert and TLSKey are PEM files that replace Secret: the authorities of this
-	// cluster's nodes, the certificate of this node with its intermediate authorities, and its
-	// private key, which only its owner may be able to read. The certificate must be valid for
-	// both sides of a handshake. It names the host of Advertise as a DNS name or IP address, or
-	// it has the URI athena:///CLUSTER/HOST:PORT, which is valid for this member only.
+	// TLSCA, TLSCert and TLSKey are PEM files that replace Secret: the CA certificates of the
+	// cluster, the certificate of this node followed by any intermediates, and its private key,
+	// which must be readable by its owner only. The certificate must be valid for both client and
+	// server authentication. It names the host of Advertise as a DNS name or IP address, or it has
+	// the URI athena:///CLUSTER/HOST:PORT, which is valid for this member only.
 	//
-	// If the files change, the node loads them at the next handshake, and keeps the previous
-	// certificate if they are faulty. Connections stay open.
+	// If the files change, the node loads them at the next handshake; if they are invalid, it keeps
+	// the previous certificate. Open connections are not affected.
 	TLSCA, TLSCert, TLSKey string
-	// Insecure confirms that there is neither a secret nor a certificate: anyone who reaches
-	// the port can join and read everything. Default: true if there is neither and all addresses
-	// are on loopback. The node logs a warning.
+	// Insecure confirms that there is neither a secret nor a certificate: anyone who can reach the
+	// port can join and read everything. Default: true if there is neither and all addresses are on
+	// loopback. An insecure node logs a warning.
 	Insecure bool
 	// InsecureAnywhere allows Insecure beyond loopback.
 	InsecureAnywhere bool
-	// Receiver has the handlers of this node, nil for none. It serves one node at a time.
-	// Handlers may run before Start has returned the node; they get it from FromContext. Events
-	// without a handler are dropped with a warning.
+	// Receiver has the handlers of this node; nil means none. It serves one node at a time.
+	// Handlers may run before Start has returned the node; they get the node from FromContext.
+	// Events without a handler are dropped with a warning.
 	Receiver *receiver.Mux
 
-	// The timings are 1 ms to 24 h each. Nodes with other timings are refused
+	// Each timing must be between 1 ms and 24 h. Nodes with different timings refuse each other
 	// (ConfigMismatchError). The defaults are for a local network.
 
 	// HeartbeatInterval is the time between heartbeats, at most half of HeartbeatTimeout.
 	// Default: 100 ms.
 	HeartbeatInterval time.Duration
-	// HeartbeatTimeout is the silence after which a member is unreachable, at most
+	// HeartbeatTimeout is the silence after which a member counts as unreachable, at most
 	// LeaderTimeout. Default: 400 ms.
 	HeartbeatTimeout time.Duration
-	// LeaderTimeout is the silence after which the leader is considered lost, at most
-	// TTLTimeout. Default: 1 s.
+	// LeaderTimeout is the silence after which the leader counts as lost, at most TTLTimeout.
+	// Default: 1 s.
 	LeaderTimeout time.Duration
-	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other:
-	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. A shorter lease lets a dead
-	// leader be replaced sooner, but needs more exact clocks and faster answers. Records of a
-	// silent member end after LeaderTimeout + LeaseTimeout, so that they survive the crash of a
-	// leader. If the previous run had longer timeouts, Start first waits for the difference.
-	// Default: LeaderTimeout.
+	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other: more
+	// than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease a dead leader is
+	// replaced sooner, but clocks must be more accurate and answers faster. Records of a silent
+	// member expire after LeaderTimeout + LeaseTimeout, so that they survive the crash of a leader.
+	// If the previous run had longer timeouts, Start first waits out the difference. Default:
+	// LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from the view. Default: 10 s.
 	TTLTimeout time.Duration
@@ -116,8 +116,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// LocalConfig returns timings for nodes on one quiet machine: a fifth of the defaults. A process
-// that is not scheduled for 200 ms loses its leader.
+// LocalConfig returns timings for nodes on one lightly loaded machine: a fifth of the defaults. A
+// process that is not scheduled for 200 ms loses its leader.
 func LocalConfig() Config {
 	return Config{
 		HeartbeatInterval: 20 * time.Millisecond,

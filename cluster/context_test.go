@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// nodesSeen has the nodes that handlers got from their contexts, by kind of handler.
+// nodesSeen records the nodes that handlers got from their contexts, by kind of handler.
 type nodesSeen struct {
 	mu   sync.Mutex
 	by   map[string][]*Node
@@ -56,8 +56,8 @@ func (s *nodesSeen) register(t *testing.T, i int, mux *receiver.Mux) {
 	})
 }
 
-// TestFromContext: handlers of every kind get their own node from the context, from the first
-// event on, even before Start has returned it.
+// TestFromContext checks that handlers of every kind get their own node from the context, beginning
+// with the first event, even before Start has returned the node.
 func TestFromContext(t *testing.T) {
 	s := &nodesSeen{by: map[string][]*Node{}, open: true}
 	withReceivers(t, 2, s.register, func(t *testing.T, w *world) {

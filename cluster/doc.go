@@ -9,15 +9,15 @@
 //
 // # Leadership
 //
-// At most one member of a cluster leads with authority at any time. Work that must not run
-// twice belongs in Node.WhileLeader, whose context is canceled before the authority ends. To
-// guard what the work changes elsewhere, store Term.Token with it and refuse a smaller token
-// than the last: tokens grow with every leader. This protects even if a process is stopped
-// between a check of Term.Valid and its next write.
+// At most one member of a cluster leads with authority at any time. Work that must not run twice
+// belongs in Node.WhileLeader, whose context is canceled before the authority ends. To guard data
+// that the work changes elsewhere, store Term.Token with the data and refuse writes with a smaller
+// token: tokens grow with every leader. This works even if a process is paused between a check of
+// Term.Valid and its next write.
 //
-// A cluster of N members has a leader with authority while N/2+1 of them reach each other.
-// Before that, a seed may lead provisionally: View shows it and Leader does not. Nothing may
-// rely on a provisional leader.
+// A cluster of N members has a leader with authority while N/2+1 of them can reach each other.
+// Before that, a seed may lead provisionally: View shows it and Leader does not. Nothing may rely
+// on a provisional leader.
 //
 // # Records
 //

@@ -19,13 +19,13 @@ import (
 // saveTime is how long a slowStore takes: longer than any message on the network.
 const saveTime = 30 * time.Millisecond
 
-// slowStore saves slowly. It fails from the given call of Save on, counted from 1.
+// slowStore saves slowly. From call number fails of Save on, counted from 1, it returns an error.
 type slowStore struct {
 	*store.Memory
 	fails int // 0 for never
 
 	saves atomic.Int64
-	saved atomic.Pointer[paxos.Durable] // by the last Save that returned nil
+	saved atomic.Pointer[paxos.Durable] // content of the last Save that returned nil
 }
 
 func (s *slowStore) Save(c store.Content) error {
@@ -41,7 +41,7 @@ func (s *slowStore) Save(c store.Content) error {
 	return nil
 }
 
-// bears reports whether the saved state supports a message.
+// bears reports whether a node that has saved this state may send the message.
 func bears(saved *paxos.Durable, m message.Message) bool {
 	if saved == nil {
 		return false // not even the sender's identity is saved
@@ -73,7 +73,7 @@ func bears(saved *paxos.Durable, m message.Message) bool {
 	return true
 }
 
-// runLooking is runLoop with a function that sees each message first.
+// runLooking is runLoop, but calls look with each message first.
 func (n *Node) runLooking(look func(message.Message)) {
 	defer n.shutdown()
 	timer := time.NewTimer(0)
@@ -102,7 +102,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 	}
 }
 
-// said counts the messages that a test of the order of saving and sending has seen.
+// said counts the messages that depend on saved state.
 type said struct{ votes, proposals, states int }
 
 func (s *said) count(m message.Message) {
@@ -119,8 +119,8 @@ func (s *said) count(m message.Message) {
 	}
 }
 
-// saveAndSay lets two of three nodes be elected in turn. One of them has the store; the other
-// checks every message from it. It returns why the first one ended, if it did.
+// saveAndSay runs two of three nodes and makes each leader in turn. One of them saves to slow; the
+// other checks every message from it. ended is why the first one stopped, if it did.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 			w.nodes = append(w.nodes, n)
 			for range 2 {
 				for _, n := range w.nodes {
-					// It may have ended or may not lead.
+					// n may have stopped, or may not lead.
 					_ = n.WaitActive(w.within(time.Second), 2)
 					_ = n.Transfer(w.within(time.Second), member.Address{})
 				}
@@ -156,14 +156,14 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 		} else {
 			ended = err
 		}
-		time.Sleep(5 * time.Second) // a delayed message would have arrived by then
+		time.Sleep(5 * time.Second) // long enough for delayed messages to arrive
 		w.close()
 	})
 	return seen, ended
 }
 
-// TestSavesBeforeItSends: a message that depends on saved state never leaves while Save runs,
-// nor after Save has failed: the node then sends nothing more (protocol.md section 6, Durable).
+// TestSavesBeforeItSends checks that a message that depends on saved state never leaves while Save
+// runs or after Save has failed: the node then sends nothing more (protocol.md section 6, Durable).
 func TestSavesBeforeItSends(t *testing.T) {
 	slow := &slowStore{Memory: store.NewMemory([32]byte{})}
 	seen, ended := saveAndSay(t, slow)

@@ -9,28 +9,29 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Cause is why a leader was lost, or why there was none, as far as this node knows; other nodes
-// may have noticed it in another way. It is empty if no leader was lost.
+// Cause is why a leader was lost, or why there was none, as this node saw it; other nodes may
+// report another cause. It is empty if no leader was lost.
 type Cause string
 
 // The causes.
 const (
-	// CauseStart means that this node started and had no leader before.
+	// CauseStart means that this node has just started and had no leader before.
 	CauseStart Cause = "start"
-	// CauseCrash means that the host of the leader refused its port, or that a message of a
-	// later run of its process arrived.
+	// CauseCrash means that the host of the leader refused packets to its port, or that a later run
+	// of its process sent a message.
 	CauseCrash Cause = "crash"
-	// CauseSilence means that no message of the leader arrived for LeaderTimeout.
+	// CauseSilence means that no message from the leader arrived for LeaderTimeout.
 	CauseSilence Cause = "silence"
 	// CauseHandOver means that the leader was asked to leave, to hand over or to drain.
 	CauseHandOver Cause = "hand-over"
-	// CauseLeaseLost means that a majority did not answer the leader within its lease, or
-	// that its process stood still for that time.
+	// CauseLeaseLost means that a majority did not answer the leader within its lease, or that its
+	// process was paused for that long.
 	CauseLeaseLost Cause = "lease lost"
 	// CauseConflict means that two members led and the better claim won (protocol.md
 	// section 7). Election.Rule names the rule.
 	CauseConflict Cause = "conflict"
-	// CauseOutvoted means that another leader was elected before this node missed the old one.
+	// CauseOutvoted means that another leader was elected before this node noticed that the old one
+	// was lost.
 	CauseOutvoted Cause = "outvoted"
 	// CauseRaised means that the same leader was elected again with a later version, because a
 	// member had promised to follow no earlier one.
@@ -40,23 +41,23 @@ const (
 // Election is a change of leader as this node saw it. The zero Election means none.
 type Election struct {
 	Cause Cause // why there was no leader
-	// Rule is why one claim was better than the other if Cause is CauseConflict: "chosen" (one
-	// leader was elected, the other declared itself), "version" (the later version) or
-	// "address" (the greater address).
+	// If Cause is CauseConflict, Rule is why one claim was better than the other: "chosen" (one
+	// leader was elected, the other declared itself), "version" (the later version) or "address"
+	// (the higher address).
 	Rule    string
 	Version uint64 // of the new leader
 	Leader  member.Address
 	Before  member.Address // the previous leader; zero if this node followed none
-	// Voters are the members that voted for the new leader as far as this node knows, sorted.
-	// The node that proposed it, usually the leader itself, knows a majority. Any other node
-	// knows at most its own vote.
+	// Voters are the members that voted for the new leader, as far as this node knows, sorted. The
+	// node that proposed it, usually the leader itself, knows a majority. Any other node knows at
+	// most its own vote.
 	Voters []member.Address
-	Steps  []Step        // what this node saw of the election, in order of time
-	Took   time.Duration // how long this node knew no leader with authority
+	Steps  []Step        // what this node saw of the election, in chronological order
+	Took   time.Duration // how long this node knew of no leader with authority
 	Ended  time.Time
 }
 
-// Step is one step of an election. A node sees some of these; "followed" and "quorate" always
+// Step is one step of an election. A node sees only some of them; "followed" and "quorate" always
 // occur:
 //
 //	started   this node started

@@ -14,13 +14,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestEachLossHasItsCause: the new leader, the previous one and a third node report the right
-// cause of each change of leader.
+// TestEachLossHasItsCause checks that the new leader, the previous one and a third node report the
+// right cause for each change of leader.
 func TestEachLossHasItsCause(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		lose          func(*testing.T, *world, *Node)
-		before, other Cause // reported by the previous leader and by the two others
+		before, other Cause // reported by the previous leader, and by the two others
 	}{
 		{"closed", func(_ *testing.T, w *world, n *Node) { w.end(n) }, "", CauseSilence},
 		{"cut off", func(_ *testing.T, w *world, n *Node) { w.cut(n) }, CauseLeaseLost, CauseSilence},
@@ -59,14 +59,13 @@ func TestEachLossHasItsCause(t *testing.T) {
 	}
 }
 
-// checkElection compares the last election of n, in which was lost its leadership, with what
-// the node can know.
+// checkElection checks the last election that n reports: was lost its leadership by cause.
 func checkElection(t *testing.T, n, was *Node, cause Cause) {
 	t.Helper()
 	synctest.Wait()
 	s := n.Status()
 	e := s.LastElection
-	// A node may learn of the next leader before the message of the old one arrives.
+	// A node may learn of the next leader before the message from the old one arrives.
 	if cause == CauseHandOver && e.Cause == CauseOutvoted && e.Leader != n.cfg.self {
 		cause = CauseOutvoted
 	}
@@ -105,8 +104,8 @@ func names(steps []Step) []string {
 	return list
 }
 
-// TestVotersOfAHandOver: the previous leader proposed the new one, so it knows all votes. The
-// new leader knows its own vote.
+// TestVotersOfAHandOver checks that after a hand-over the previous leader, which proposed the new
+// one, knows all votes, and that the new leader knows its own.
 func TestVotersOfAHandOver(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		was := w.leader()
@@ -130,8 +129,8 @@ func TestVotersOfAHandOver(t *testing.T) {
 	})
 }
 
-// TestLeaderChangedHasACause: the loss of a leader and the new leader are reported with the
-// same cause.
+// TestLeaderChangedHasACause checks that the loss of a leader and the next leader are reported with
+// the same cause.
 func TestLeaderChangedHasACause(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		was := w.leader()
@@ -163,7 +162,7 @@ func TestLeaderChangedHasACause(t *testing.T) {
 	})
 }
 
-// TestEveryCauseIsNamed: the causes of package observe are the constants of this package.
+// TestEveryCauseIsNamed checks that each cause of package observe is a constant of this package.
 func TestEveryCauseIsNamed(t *testing.T) {
 	o := observe.New(observe.Config{})
 	var s Status

@@ -15,33 +15,33 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Errors of a node. The errors of its methods wrap them, and so do the causes of its contexts.
+// The errors of a node. The errors of its methods and the causes of its contexts wrap them.
 var (
 	// ErrClosed means that the node was closed.
 	ErrClosed = leader.ErrClosed
 	// ErrLeft means that the node has left the cluster by Leave.
 	ErrLeft = errors.New("cluster: node has left the cluster; start it again to rejoin")
-	// ErrNoQuorum means that there is no quorate leader: start more members, or find out why
-	// they cannot reach each other.
+	// ErrNoQuorum means that there is no quorate leader. Start more members, or find out why they
+	// cannot reach each other.
 	ErrNoQuorum = record.ErrNoQuorum
 	// ErrNotActive means that a member is not active in the view of this node.
 	ErrNotActive = record.ErrNotActive
-	// ErrTooLarge means that an event exceeds MaxEventBytes or MaxEventValues, an event of
-	// BestEffort MaxBestEffortBytes, metadata the limits of WithMetadata, or the name of a
-	// stream with its metadata 4 KiB. Send large data by OpenStream, and many small values as
-	// one []byte.
+	// ErrTooLarge means that a limit was exceeded: MaxEventBytes or MaxEventValues for an event,
+	// MaxBestEffortBytes for an event with BestEffort, those of WithMetadata for metadata, or 4 KiB
+	// for the name of a stream with its metadata. Send large data over a stream (OpenStream), and
+	// many small values as one []byte.
 	ErrTooLarge = messaging.ErrTooLarge
 	// ErrUnknownType means that a value cannot be sent because its type has no name or no
 	// encoding, that the receiving member has no handler for the event or stream, or that the
 	// event does not decode into the member's type of that name. Unknown fields are ignored and
 	// missing fields are zero.
 	ErrUnknownType = messaging.ErrUnknownType
-	// ErrBusy means that members take events too slowly: send fewer. Send returns it
-	// immediately if MaxSending sends are in flight, and at the end of ctx if 65,536 outcomes
-	// are pending. A member returns it if its queue is full under receiver.Reject or
-	// receiver.Drop, or if too many of its stream handlers run. The text names the reason.
+	// ErrBusy means that events are sent faster than members handle them: send fewer. Send returns
+	// it immediately if MaxSending sends are in flight, or when ctx is done if 65,536 outcomes are
+	// pending. A member returns it if its queue is full under receiver.Reject or receiver.Drop, or
+	// if too many of its stream handlers run. The text names the reason.
 	ErrBusy = messaging.ErrBusy
-	// ErrNotDelivered means that no handler has received the event, or will.
+	// ErrNotDelivered means that no handler has received the event or will receive it.
 	ErrNotDelivered = messaging.ErrNotDelivered
 	// ErrBadAnswer means that the handler of a request ran, but its answer is lost: it is too
 	// large, has no encoding, or does not decode into the caller's type. Unknown fields are
@@ -52,23 +52,23 @@ var (
 	// ErrStreamClosed means that this node has closed the stream or this direction of it.
 	ErrStreamClosed = messaging.ErrStreamClosed
 	// ErrStreamReset means that the other member closed the stream early: its handler failed or
-	// returned before it had read everything, or the opener called Close without CloseWrite. A
-	// Write may fail with it while Read still returns what the handler has written, such as the
-	// reason.
+	// returned before it had read everything, or the opener called Close without CloseWrite. After
+	// a Write has failed with it, Read may still return data that the handler has written, such as
+	// the reason.
 	ErrStreamReset = messaging.ErrStreamReset
-	// ErrStreamCut means that the connection ended before the stream. It is unknown how much
-	// the other member has read.
+	// ErrStreamCut means that the connection was lost before the stream ended. It is unknown how
+	// much the other member has read.
 	ErrStreamCut = messaging.ErrStreamCut
 	// ErrAddressInUse means that another process listens on Addr, or that a later run of a
 	// node has this node's address.
 	ErrAddressInUse = errors.New("cluster: address is in use")
-	// ErrSplitVersion means that two leaders were chosen for one version. This proves a
-	// fault: a lost disk, two configurations, or a bug.
+	// ErrSplitVersion means that two leaders were chosen for one version, which proves a fault: a
+	// lost disk, inconsistent configurations, or a bug.
 	ErrSplitVersion = errors.New("cluster: two leaders were chosen for one version")
-	// ErrRosterLost means that too many members have lost their stores, so that the roster can
-	// never elect a leader again. Restore the lost stores, or stop all nodes and run athena
-	// recover (or call Forget of store.File) on each store that is left. The tokens of the new
-	// cluster begin at 1 again.
+	// ErrRosterLost means that so many members have lost their stores that the roster can never
+	// elect a leader again. Restore the lost stores, or stop all nodes and run athena recover (or
+	// call Forget of store.File) on each remaining store. The tokens of the new cluster start at 1
+	// again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
 	// ErrNotElected means that the member that was to take over was not elected, and this node
 	// leads again.
@@ -78,7 +78,7 @@ var (
 // HandlerError means that the handler of an event or request returned an error or panicked.
 type HandlerError = receiver.HandlerError
 
-// NotLeaderError means that this node, or another that was called, does not lead.
+// NotLeaderError means that this node, or the node that it asked, does not lead.
 type NotLeaderError = leader.NotLeaderError
 
 // ConfigMismatchError means that two nodes refused each other because their configurations
@@ -98,7 +98,7 @@ type BroadcastError struct {
 	Results []Result
 }
 
-// Error names the members that failed.
+// Error names the members that did not take the event.
 func (e *BroadcastError) Error() string {
 	var b strings.Builder
 	failed := e.Unwrap()

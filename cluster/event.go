@@ -18,19 +18,19 @@ type Event interface {
 	event()
 }
 
-// Snapshot is the whole view: the first event of every reader, and the event after Lagged.
+// Snapshot is the whole view. It is the first event of every reader, and follows every Lagged.
 type Snapshot struct {
 	View member.View
-	Size int // of the full cluster; the view may show fewer members
+	Size int // number of members of the full cluster; the view may have fewer
 }
 
-// MemberChanged reports that a member was added, changed its status, or runs again. The view
-// of a provisional leader may be discarded (Status.Provisional, LeaderChanged.Quorate): while a
-// cluster forms, a member may become active in it, and then be removed and joining again under
-// the elected leader.
+// MemberChanged reports that a member was added, changed its status, or restarted. The view of a
+// provisional leader may be discarded (Status.Provisional, LeaderChanged.Quorate): while a cluster
+// forms, a member may become active in that view, and then be removed and join again under the
+// elected leader.
 type MemberChanged struct {
 	Before member.Member // zero for a new member
-	Member member.Member // as shown; its status is Removed if it is no longer in the view
+	Member member.Member // its status is Removed if it is no longer in the view
 }
 
 // LeaderChanged reports that the leader, its version, or whether it is quorate changed.
@@ -53,7 +53,7 @@ func (MemberChanged) event() {}
 func (LeaderChanged) event() {}
 func (Lagged) event()        {}
 
-// localEvents are the types that a receiver may handle but no node can send.
+// localEvents are the types that a receiver may handle but a node cannot send.
 var localEvents = []reflect.Type{
 	reflect.TypeFor[Snapshot](), reflect.TypeFor[MemberChanged](),
 	reflect.TypeFor[LeaderChanged](), reflect.TypeFor[Lagged](),
@@ -88,7 +88,7 @@ func (e LeaderChanged) String() string {
 // String describes the event in one line.
 func (e Lagged) String() string { return fmt.Sprintf("missed %d events", e.Missed) }
 
-// memberText returns the name, if any, and the address of a member.
+// memberText returns the address of a member, preceded by its name if it has one.
 func memberText(m member.Member) string {
 	if m.Name == "" || m.Name == m.Address.String() {
 		return m.Address.String()
@@ -104,8 +104,8 @@ func leaderOf(v member.View) LeaderChanged {
 	return LeaderChanged{Leader: shownMember(v, v.Leader), Version: v.Version, Quorate: v.Quorate}
 }
 
-// shownMember returns the entry of addr with the status that users see. An address that is not
-// in the view gets an entry with only the address and the name.
+// shownMember returns the entry of addr with the status that users see. If addr is not in the view,
+// the entry has only the address and the name.
 func shownMember(v member.View, addr member.Address) member.Member {
 	m, ok := v.Member(addr)
 	if !ok {
@@ -115,8 +115,8 @@ func shownMember(v member.View, addr member.Address) member.Member {
 	return m
 }
 
-// eventsOf returns the events of a turn that led to a view. Members come first, so that the
-// leader is known when it is reported.
+// eventsOf returns the events of a turn that led to a view. Changes of members come first, so that
+// readers know the leader before it is reported.
 func eventsOf(c observe.Changes, view member.View) []Event {
 	var events []Event
 	for _, m := range c.Members {

@@ -11,23 +11,23 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// eventQueue is the number of events that wait for one reader before it lags.
+// eventQueue is the number of events that are queued for one reader before it lags.
 const eventQueue = 256
 
 // hub passes events to readers without waiting for them.
 type hub struct {
 	mu     sync.Mutex
-	size   int         // of the full cluster
+	size   int         // number of members of the full cluster
 	view   member.View // after all published events
 	subs   []*subscription
 	lagged uint64 // how often a reader began to lag
 }
 
-// subscription is one reader. hub.mu guards its fields.
+// subscription is one reader of events. hub.mu guards its fields.
 type subscription struct {
 	queue  []Event
 	missed int           // events since the reader began to lag; 0 if it does not lag
-	ready  chan struct{} // has an entry if there is something to read; has room for one
+	ready  chan struct{} // of capacity 1; has an entry if there is something to read
 }
 
 // publishEvents queues the events that led to view.
@@ -61,7 +61,7 @@ func (h *hub) countLagged() uint64 {
 	return h.lagged
 }
 
-// readEvents yields the events of one reader until ctx or done ends.
+// readEvents yields events to one reader until ctx is done or done is closed.
 func (h *hub) readEvents(ctx context.Context, done <-chan struct{}) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		s := h.subscribe()
@@ -81,7 +81,7 @@ func (h *hub) readEvents(ctx context.Context, done <-chan struct{}) iter.Seq[Eve
 			case <-ctx.Done():
 				return
 			case <-done:
-				ended = true // the queued events are still yielded
+				ended = true // yield the queued events first
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func viewOf(version uint64, leader uint16, quorate bool, members ...member.Membe
 	return v
 }
 
-// TestChangesBetweenViews: each difference between two views has its event.
+// TestChangesBetweenViews checks that each difference between two views is reported by an event.
 func TestChangesBetweenViews(t *testing.T) {
 	one, two := at(1, member.Active), at(2, member.Active)
 	again := one
@@ -78,7 +78,7 @@ func TestChangesBetweenViews(t *testing.T) {
 	}
 }
 
-// TestEventsBeginWithTheView: events begin with the view and continue without gaps or
+// TestEventsBeginWithTheView checks that events begin with the view and continue without gaps or
 // duplicates.
 func TestEventsBeginWithTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestEventsBeginWithTheView(t *testing.T) {
 	})
 }
 
-// TestSlowReaderLags: a slow reader learns how many events it missed, and gets the current view
-// and all later events. Publishing never blocks.
+// TestSlowReaderLags checks that a slow reader learns how many events it missed, then gets the
+// current view and all later events, and never blocks publishing.
 func TestSlowReaderLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{}
@@ -157,7 +157,8 @@ func TestReaderMayStop(t *testing.T) {
 	}
 }
 
-// TestSnapshotCountsTheFullCluster: a single node is one of three members, not one of one.
+// TestSnapshotCountsTheFullCluster checks that a Snapshot reports the size of the full cluster: a
+// node that is alone is one of three members, not one of one.
 func TestSnapshotCountsTheFullCluster(t *testing.T) {
 	e := Snapshot{View: viewOf(1, 1, false, at(1, member.Active)), Size: 3}
 	want := "1 of 3 members active, leader of version 1 is n1 at 127.0.0.1:1, without quorum"

@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// ledger stands for data outside of the cluster that the leader changes. It stores the highest
-// token with its rows and refuses lower ones, which come from a leader that does not yet know
-// that it was replaced.
+// ledger stands for data outside the cluster that the leader changes. It stores the highest token
+// with its rows and refuses lower ones, because they come from a leader that does not yet know that
+// it was replaced.
 type ledger struct {
 	token member.Token
 	rows  []string
@@ -50,7 +50,7 @@ func ExampleNode_WhileLeader() {
 			return err
 		}
 		fmt.Println("wrote", l.rows, "with token", term.Token())
-		enough()     // a program keeps working
+		enough()     // a real program keeps working
 		<-ctx.Done() // until another member leads
 		return context.Cause(ctx)
 	})

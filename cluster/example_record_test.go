@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// One of many nodes does some work: the one that sets the record first.
+// The first node that sets the record does the work.
 func ExampleNode_Records() {
 	ctx := context.Background()
 	node, err := cluster.Start(ctx, cluster.Config{

@@ -23,7 +23,7 @@ type Reserve struct{ Item string }
 // Reserved has the number of items left.
 type Reserved struct{ Left int }
 
-// A request has a deadline, and its error shows whether the handler ran. This node sends the
+// The request has a deadline, and its error shows whether the handler ran. This node sends the
 // request to itself; requests to other members look the same.
 func ExampleRequest() {
 	rx := receiver.NewMux()
@@ -54,7 +54,7 @@ func ExampleRequest() {
 		case err == nil:
 			fmt.Println(item, "is reserved,", got.Left, "are left")
 		case errors.As(err, &failed):
-			fmt.Println(item, "is not:", failed.Text) // it ran and returned an error
+			fmt.Println(item, "is not:", failed.Text) // the handler ran and returned an error
 		case errors.Is(err, cluster.ErrUnknownOutcome), errors.Is(err, cluster.ErrBadAnswer):
 			log.Print("it may have run, so it is not simply repeated: ", err)
 		default:

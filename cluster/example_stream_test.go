@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// takeFile is a stream handler. The sender learns from its result whether it has the whole
-// file: nil ends the stream regularly.
+// takeFile is a stream handler. Its result tells the sender whether the whole file arrived: nil
+// ends the stream normally.
 func takeFile(ctx context.Context, _ member.Member, s receiver.Stream) error {
 	size, err := io.Copy(io.Discard, s)
 	if err != nil {
@@ -29,7 +29,7 @@ func takeFile(ctx context.Context, _ member.Member, s receiver.Stream) error {
 	return err
 }
 
-// sendFile returns the answer of the handler after it has received the whole file.
+// sendFile sends a file and returns the answer that the handler sends when it has the whole file.
 func sendFile(
 	ctx context.Context, n *cluster.Node, to member.Address, name string, file io.Reader,
 ) (string, error) {
@@ -48,7 +48,7 @@ func sendFile(
 	return string(answer), err
 }
 
-// A file is sent to a member, which confirms that it has received everything.
+// One node sends a file to another, which confirms that it has received everything.
 func ExampleNode_OpenStream() {
 	rx := receiver.NewMux()
 	receiver.HandleStream(rx, "file", takeFile)

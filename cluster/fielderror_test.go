@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// TestFieldErrors: each fault that Validate finds is a FieldError with its field, the element
-// of a list, the other fields that it mentions, and a text with other names.
+// TestFieldErrors checks that each fault that Validate finds is a FieldError with the right field,
+// list element, mentioned fields, and text with other names.
 func TestFieldErrors(t *testing.T) {
 	rx := receiver.NewMux()
 	receiver.Handle[int](rx, nil)
@@ -75,7 +75,7 @@ func fieldErrorsOf(t *testing.T, err error) (all []*FieldError) {
 	return all
 }
 
-// TestFieldErrorWraps: errors.Is and errors.As find the cause of a fault.
+// TestFieldErrorWraps checks that errors.Is and errors.As find the cause of a FieldError.
 func TestFieldErrorWraps(t *testing.T) {
 	err := with(func(c *Config) { c.TLSCA, c.TLSCert, c.TLSKey = "none", "none", "none" }).Validate()
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// leaderWords are messages that only a leader may send, with the next state of the cluster, in
-// which the other follower leaves.
+// leaderWords returns messages that only a leader may send. They contain the next state of the
+// cluster, in which gone is leaving.
 func leaderWords(leader *Node, gone member.Address) []message.Body {
 	held := leader.currentSnapshot().held
 	out, _ := held.Roster.Find(gone)
@@ -40,9 +40,9 @@ func claimOf(s member.State) member.Claim {
 	return member.Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
 }
 
-// TestForgedLeaderMessages: a follower sends messages that only the leader may send, in its own
-// name and in the leader's. No node changes its view, and a connection with a forged sender is
-// closed.
+// TestForgedLeaderMessages checks that messages that only the leader may send, sent by a follower
+// in its own name and in the leader's, change no view, and that a connection with a forged sender
+// is closed.
 func TestForgedLeaderMessages(t *testing.T) {
 	for _, asLeader := range []bool{false, true} {
 		inWorld(t, 3, func(t *testing.T, w *world) {
@@ -52,7 +52,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 			views := func() []member.View {
 				views := []member.View{leader.View(), victim.View()}
 				for i := range views {
-					// The leader may miss the forger while it is not connected.
+					// The leader may miss the forger while the forger is not connected.
 					views[i].Revision = 0
 				}
 				return views
@@ -86,7 +86,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 					}
 					forger.net.Notify(to.cfg.self, frame)
 				}
-				time.Sleep(time.Second) // a closed connection has been restored
+				time.Sleep(time.Second) // wait until a closed connection is restored
 			}
 			synctest.Wait()
 			if got := dropped() - counted; got < uint64(2*len(words)) {
@@ -103,8 +103,8 @@ func TestForgedLeaderMessages(t *testing.T) {
 	}
 }
 
-// TestHostileFramesCloseTheConnection: a member sends bodies that are expensive to decode. Each
-// is refused before it is decoded and closes the connection.
+// TestHostileFramesCloseTheConnection checks that bodies that are expensive to decode are refused
+// before they are decoded and close the connection.
 func TestHostileFramesCloseTheConnection(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n, hostile := w.nodes[0], w.nodes[1]

@@ -19,9 +19,9 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// FuzzConfig validates any configuration. Each line of an error names a field of Config. A
-// valid configuration has valid defaults and starts: alone in its cluster the node leads
-// provisionally or returns a JoinError.
+// FuzzConfig checks that each line of an error of Validate names a field of Config, and that a
+// valid configuration has valid defaults and starts: the node, alone in its cluster, leads
+// provisionally or Start returns a JoinError.
 func FuzzConfig(f *testing.F) {
 	ms := int64(time.Millisecond)
 	f.Add("127.0.0.1:7001", "", "", "", 3, "127.0.0.1:7001,127.0.0.1:7002", uint8(0),
@@ -54,8 +54,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// checkFaults checks that each line names a field, and that the text is not longer than the
-// faults justify.
+// checkFaults checks that each line names a field, and that the text is not unreasonably long.
 func checkFaults(t *testing.T, c Config, err error) {
 	t.Helper()
 	head, rest, _ := strings.Cut(err.Error(), "\n")
@@ -94,7 +93,7 @@ func checkSettings(t *testing.T, c Config) {
 	}
 }
 
-// startAlone starts a node without any other.
+// startAlone starts a node in a cluster without other nodes.
 func startAlone(t *testing.T, c Config) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

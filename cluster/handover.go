@@ -12,11 +12,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Transfer hands leadership over to the given member, or to any member that can lead if to is
-// zero. It first ends the work of WhileLeader, and blocks until another leader is quorate or
-// ctx is done. If the member does not answer within a HeartbeatInterval, another one may lead
-// in its place: View shows the leader. The error is a *NotLeaderError, ErrNotActive,
-// ErrNotElected, or ErrNoQuorum with the cause of ctx.
+// Transfer hands leadership over to the member to, or to any member that can lead if to is zero. It
+// first ends the work of WhileLeader, then blocks until another leader is quorate or ctx is done.
+// If the member does not answer within a HeartbeatInterval, another one may lead instead: View
+// shows the leader. The error is a *NotLeaderError, ErrNotActive, ErrNotElected, or ErrNoQuorum
+// with the cause of ctx.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	s := n.currentSnapshot()
 	if s.view.Role != member.Leading {
@@ -41,10 +41,10 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	return n.waitOtherLeader(ctx, s.view.Version)
 }
 
-// Drain lets other members lead for the rest of this run. A leader hands over first; Drain
-// then blocks until another leader is quorate or ctx is done. A drained node leads only if no
-// other member can: it keeps leading, or is elected after 2 x LeaderTimeout without a leader,
-// and hands over as soon as another member can lead.
+// Drain leaves leadership to the other members for the rest of this run. If the node leads, it
+// hands over, and Drain blocks until another leader is quorate or ctx is done. A drained node leads
+// only if no other member can: it keeps leading, or is elected after 2 x LeaderTimeout without a
+// leader, and hands over as soon as another member can lead.
 func (n *Node) Drain(ctx context.Context) error {
 	view := n.currentSnapshot().view
 	n.drained.Store(true)
@@ -57,9 +57,9 @@ func (n *Node) Drain(ctx context.Context) error {
 	return n.waitOtherLeader(ctx, view.Version)
 }
 
-// Leave removes the node from the cluster in order, which takes at most about LeaderTimeout,
-// and closes it. If ctx is done first, the node is closed nevertheless, and the other members
-// notice its silence.
+// Leave removes the node from the cluster gracefully, which takes at most about LeaderTimeout, and
+// closes it. If ctx is done first, the node is closed anyway, and the other members detect its
+// silence.
 func (n *Node) Leave(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, n.terms.guard)
 	n.records.CloseLeases(limited, ErrLeft)
@@ -86,8 +86,8 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 }
 
-// handOver ends this node's term, waits for its functions, and then calls a verb that gives
-// leadership up.
+// handOver ends this node's term, waits for its functions, and then calls a verb that gives up
+// leadership.
 func (n *Node) handOver(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
@@ -100,8 +100,8 @@ func notLeaderError(s *snapshot) error {
 	return &NotLeaderError{Leader: s.view.Leader, Provisional: s.provisional}
 }
 
-// checkSuccessor returns an error if the given member, or any other if to is zero, cannot
-// lead. It is called before the node gives anything up.
+// checkSuccessor returns an error if the given member, or any other if to is zero, cannot lead. It
+// must be called before the node gives up anything.
 func checkSuccessor(view member.View, to member.Address) error {
 	for _, m := range view.Members {
 		if m.Status == member.Active && m.Address != view.Self.Address &&
@@ -119,8 +119,8 @@ func successorError(to member.Address) error {
 	return fmt.Errorf("%w: %s cannot take over", ErrNotActive, to)
 }
 
-// waitOtherLeader blocks until another member is the quorate leader. The error is
-// ErrNotElected if this node leads again, by a later version than the one given up.
+// waitOtherLeader blocks until another member is the quorate leader. The error is ErrNotElected if
+// this node leads again with a later version than the one it gave up.
 func (n *Node) waitOtherLeader(ctx context.Context, given uint64) error {
 	for {
 		s, changed := n.snapshots.watch()
@@ -139,7 +139,7 @@ func (n *Node) waitOtherLeader(ctx context.Context, given uint64) error {
 	}
 }
 
-// noQuorumError returns the error of a wait for a leader that err ended.
+// noQuorumError returns the error of a wait for a leader that ended with err.
 func (n *Node) noQuorumError(err error) error {
 	return fmt.Errorf("%w: %w", n.leaderlessError(), err)
 }

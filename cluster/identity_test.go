@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestAMistakenSeedIsRefusedByName: two clusters of three share a network, a name and a secret.
-// A node of the first restarts with a seed of the second in its list. It rejoins its own
-// cluster, neither cluster changes its leader, and both nodes log why they refuse each other.
+// TestAMistakenSeedIsRefusedByName checks that a node that restarts with a seed of another cluster
+// in its list, with the same name and secret, rejoins its own cluster, that neither cluster changes
+// its leader, and that both nodes log why they refuse each other.
 func TestAMistakenSeedIsRefusedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, other := newWorld(t, 3), newWorld(t, 3)

@@ -19,13 +19,13 @@ import (
 // protocol is the version of the protocol that this program speaks.
 const protocol = 1
 
-// Limits of decoded messages that wait for the loop. When they are reached, connections are
-// not read. A message takes up to four times the bytes of its frame, so that all of them take
-// at most about 32 MiB.
+// Limits of the decoded messages that wait for the loop. While they are reached, connections are
+// not read. A decoded message takes up to four times the size of its frame, so all of them together
+// take at most about 32 MiB.
 const (
 	inboxLength = 256
-	// maxLarge bounds the messages with frames of more than largeBytes, including those that
-	// are being decoded. A heartbeat has a few hundred bytes.
+	// maxLarge bounds the number of messages with frames of more than largeBytes, including those
+	// being decoded. A heartbeat has a few hundred bytes.
 	maxLarge   = 4
 	largeBytes = 16 << 10
 )
@@ -36,7 +36,7 @@ type inboxEntry struct {
 	large bool
 }
 
-// inbound implements mesh.Handler. The embedded Messenger takes the frames of the application,
+// inbound implements mesh.Handler. The embedded Messenger handles the frames of the application,
 // and inbound itself those of the protocol.
 type inbound struct {
 	*messaging.Messenger
@@ -50,7 +50,7 @@ func (in inbound) Greet() message.Message {
 	var id member.ClusterID
 	if !n.volatile {
 		// A node with a store in memory omits the id, so that the founders of its old cluster
-		// accept it. From them it learns that the cluster in its state no longer exists.
+		// accept it and tell it that the cluster in its state no longer exists.
 		id = s.held.Cluster
 	}
 	return message.Message{
@@ -68,18 +68,18 @@ func (in inbound) Greet() message.Message {
 	}
 }
 
-// Reasons why the node itself drops a frame. Package messaging has other reasons, and those
-// of the machine have the names of message.Reason.
+// The reasons why the node itself drops a frame. Package messaging has others, and the reasons of
+// the machine are named as in message.Reason.
 const (
 	dropOtherSender = "other sender"
 	dropMisplaced   = "greet out of place"
 )
 
-// errMisplaced is the fault of a peer that greets after the connection was established.
+// errMisplaced is the error for a peer that greets on an established connection.
 var errMisplaced = errors.New("cluster: a second greet")
 
-// System decodes a message and passes it to the loop. It returns an error, which closes the
-// connection, for a frame that no correct node sends.
+// System decodes a message and passes it to the loop. For a frame that no correct node sends, it
+// returns an error, which closes the connection.
 func (in inbound) System(from member.Identity, frame []byte) error {
 	n := in.n
 	large := len(frame) > largeBytes
@@ -103,7 +103,8 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 	return nil
 }
 
-// decodeMessage returns a message without a body, and no error, for a message to ignore.
+// decodeMessage decodes a message. If the message is to be ignored, it returns one without a body,
+// and no error.
 func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Message, error) {
 	m, err := wire.Decode(frame)
 	switch {
@@ -130,7 +131,7 @@ func (n *Node) releaseLarge(large bool) {
 	}
 }
 
-// dropFrame counts and logs a frame that is not used, and returns err.
+// dropFrame counts and logs a dropped frame, and returns err.
 func (n *Node) dropFrame(from member.Identity, reason string, err error) error {
 	n.observer.DropFrame(from, reason, err)
 	return err
@@ -155,7 +156,7 @@ func (in inbound) Admit(peer message.Message) error {
 	return nil
 }
 
-// handleReport takes a report of the transport about a connection.
+// handleReport handles a report of the transport about a connection.
 func (n *Node) handleReport(r mesh.Report) {
 	if r.Kind == mesh.ReportFailed {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))

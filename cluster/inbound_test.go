@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// TestBadFramesAreDroppedAndCounted: bad frames are dropped and counted, and change nothing
-// else.
+// TestBadFramesAreDroppedAndCounted checks that bad frames are dropped and counted, and have no
+// other effect.
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -46,7 +46,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			name    string
 			deliver func(member.Identity, []byte) error
 			frame   []byte
-			want    string // reason; "" if it is accepted
+			want    string // reason for dropping it; "" if it is accepted
 		}{
 			{"sound", in.System, encode(sound), ""},
 			{"empty", in.System, nil, messaging.DropMalformed},
@@ -84,8 +84,9 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// TestFewLargeEventsWaitForTheLoop: few large messages wait for the loop, and small ones do not
-// wait for them. A large message makes room when it is refused or processed.
+// TestFewLargeEventsWaitForTheLoop checks that only a few large messages wait for the loop, that
+// small ones do not wait for them, and that a large message makes room when it is refused or
+// processed.
 func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -147,9 +148,9 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	})
 }
 
-// TestAnEventThatNobodyHandlesIsWarnedOf: the receiving node warns about an event without a
-// handler, once for each name and sender, even if the sender invents names. The sender is not
-// notified.
+// TestAnEventThatNobodyHandlesIsWarnedOf checks that the receiving node warns about events without
+// a handler, once for each name and sender, even if the sender makes up names, and that the sender
+// is not notified.
 func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

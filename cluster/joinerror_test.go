@@ -23,7 +23,7 @@ func addresses(ports ...uint16) []member.Address {
 	return list
 }
 
-// TestJoinErrorSaysWhomAndWhat: a JoinError lists the last answer of each other seed.
+// TestJoinErrorSaysWhomAndWhat checks that a JoinError lists the last answer of each other seed.
 func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	o := observe.New(observe.Config{
 		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),

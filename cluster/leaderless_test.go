@@ -20,7 +20,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// journal keeps the lines of one level of a log, and when each was written.
+// journal records the log lines of one level, and when each was written.
 type journal struct {
 	level zerolog.Level
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ func (j *journal) about(text string) (lines []string, times []time.Duration) {
 	return lines, times
 }
 
-// keep returns a log that keeps the lines of one level.
+// keep returns a journal of the log lines of one level, and the option that writes to it.
 func keep(level zerolog.Level) (*journal, Option) {
 	j := &journal{level: level, begin: time.Now()}
 	return j, WithLogger(logTo(zerolog.New(j)))
@@ -61,8 +61,9 @@ func keep(level zerolog.Level) (*journal, Option) {
 
 const complaintText = `"message":"no leader with authority"`
 
-// TestANodeWithoutALeaderSaysWhy: a node without a leader logs why: soon, then at growing
-// intervals while the reason stays the same, again when it changes, and at the end.
+// TestANodeWithoutALeaderSaysWhy checks that a node without a leader logs why: soon, then at
+// growing intervals while the reason stays the same, again when it changes, and once when there is
+// a leader again.
 func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -88,7 +89,7 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 		}
 
 		for more := lines; len(more) == len(lines); more, _ = warnings.about(complaintText) {
-			time.Sleep(time.Second) // the same reason would now not be logged for a minute
+			time.Sleep(time.Second) // from now on, the same reason would not be logged for a minute
 		}
 		wrong := w.config(1, Config{})
 		wrong.Size = 5
@@ -128,14 +129,15 @@ func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 	if s := n.Status(); s.NoLeader != "" || s.Provisional {
 		t.Errorf("with a leader: got %q, provisional %t, want none", s.NoLeader, s.Provisional)
 	}
-	// The second node has logged no warning, so it reports no end.
+	// The second node has logged no warning, so it does not log that there is a leader.
 	if got, _ := infos.about("there is a leader"); len(got) != 0 {
 		t.Errorf("a node that had a leader soon logs %q, want nothing", got)
 	}
 }
 
-// TestTheEndOfAComplaintIsTold: the end of a warning is logged once: by the line of a change of
-// leader, or, if a node has its old leader again, by a separate line.
+// TestTheEndOfAComplaintIsTold checks that after a warning about a missing leader, a node logs the
+// next leader once: in the line of the change of leader, or, if its old leader is back, in a
+// separate line.
 func TestTheEndOfAComplaintIsTold(t *testing.T) {
 	const back = "there is a leader with authority"
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +171,8 @@ func TestTheEndOfAComplaintIsTold(t *testing.T) {
 	})
 }
 
-// TestAFailoverIsNoReasonToComplain: a fail-over causes no warning, since it ends before an
-// operator could act.
+// TestAFailoverIsNoReasonToComplain checks that a fail-over causes no warning, since it is over
+// before an operator could act.
 func TestAFailoverIsNoReasonToComplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -191,8 +193,8 @@ func TestAFailoverIsNoReasonToComplain(t *testing.T) {
 	})
 }
 
-// TestOtherSecretIsSaidOnBothSides: if two nodes have different secrets, each one's reason
-// names the fault.
+// TestOtherSecretIsSaidOnBothSides checks that, if two nodes have different secrets, both log that
+// as the reason.
 func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -213,7 +215,7 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}
-			// In 20 seconds each node is dialed 20 times.
+			// Each node is dialed 20 times in 20 seconds.
 			host := fmt.Sprintf(`"peer":"10.0.0.%d:7000"`, 2-i)
 			var refused []string
 			lines, _ := warnings.about("handshake refused")
@@ -229,8 +231,8 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 	})
 }
 
-// TestARestartedNodeShowsWhatItHolds: a restarted node that waits for others is not yet a
-// member, but its store is not lost.
+// TestARestartedNodeShowsWhatItHolds checks that a restarted node that waits for others reports
+// that it is not yet a member, but not that its store is lost.
 func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -261,8 +263,8 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	})
 }
 
-// TestANodeOutsideSaysThatItIsNotIn: a node that is not admitted logs that it is not in the
-// cluster, which may have a leader.
+// TestANodeOutsideSaysThatItIsNotIn checks that a node that is not admitted logs that it is not in
+// the cluster, which may have a leader.
 func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		warnings, logger := keep(zerolog.WarnLevel)

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// shift is one run of the work of a leader.
+// shift is one run of a leader's work.
 type shift struct {
 	node       string
 	token      member.Token
@@ -24,13 +24,14 @@ type shift struct {
 	cause      error
 }
 
-// shifts records the work of all nodes.
+// shifts records the shifts of all nodes.
 type shifts struct {
 	mu   sync.Mutex
 	list []shift
 }
 
-// work is for WhileLeader: it works until its context ends, and checks that its term is valid.
+// work returns a function for WhileLeader that checks that its term is valid and runs until its
+// context ends.
 func (s *shifts) work(t *testing.T, n *Node) func(context.Context, leader.Term) error {
 	return func(ctx context.Context, term leader.Term) error {
 		begin := time.Now()
@@ -45,8 +46,8 @@ func (s *shifts) work(t *testing.T, n *Node) func(context.Context, leader.Term) 
 	}
 }
 
-// TestOneWorkerAtATime: leaders are cut off one after the other. The work of each ends before
-// that of the next begins, and tokens grow.
+// TestOneWorkerAtATime cuts off one leader after the other and checks that the work of each ends
+// before that of the next begins, and that tokens grow.
 func TestOneWorkerAtATime(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var s shifts
@@ -88,8 +89,8 @@ func TestOneWorkerAtATime(t *testing.T) {
 	})
 }
 
-// TestWorkEndsTheGuardBeforeTheLease: work ends the guard before the lease, as measured on the
-// leader.
+// TestWorkEndsTheGuardBeforeTheLease checks that a leader's work ends before its lease, by the
+// guard, on the leader's clock.
 func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -105,8 +106,8 @@ func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	})
 }
 
-// TestDoneWorkIsNotRepeated: finished work is not repeated in the same term, but runs again in
-// the next.
+// TestDoneWorkIsNotRepeated checks that finished work does not run again in the same term, but does
+// in the next.
 func TestDoneWorkIsNotRepeated(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		runs := make(chan member.Token, 100)
@@ -133,7 +134,7 @@ func TestDoneWorkIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestFailedWorkYields: if the work of a leader fails, another member leads.
+// TestFailedWorkYields checks that another member leads after the work of the leader has failed.
 func TestFailedWorkYields(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		first := w.leader()
@@ -148,7 +149,7 @@ func TestFailedWorkYields(t *testing.T) {
 		if next == first {
 			t.Errorf("%v after the error: %s still leads", time.Since(begin), first.cfg.Name)
 		}
-		// The others keep their leadership: none yields without a reason.
+		// The next leader keeps its leadership.
 		time.Sleep(10 * time.Second)
 		if w.leader() != next {
 			t.Errorf("10s later: %s leads, want %s", w.leader().cfg.Name, next.cfg.Name)
@@ -159,8 +160,8 @@ func TestFailedWorkYields(t *testing.T) {
 	})
 }
 
-// TestFailedWorkRunsAgainIfNoOtherCanLead: failed work runs again after growing pauses if no
-// other member can lead.
+// TestFailedWorkRunsAgainIfNoOtherCanLead checks that failed work runs again after growing pauses
+// if no other member can lead.
 func TestFailedWorkRunsAgainIfNoOtherCanLead(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -203,7 +204,7 @@ func TestTransferToTheMemberNamed(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		leader := w.leader()
 		for _, to := range w.others(leader) {
-			time.Sleep(time.Second) // the leader gets messages of its members
+			time.Sleep(time.Second) // let the leader hear from its members
 			if err := w.leader().Transfer(t.Context(), to.cfg.self); err != nil {
 				t.Fatalf("Transfer to %s: %v", to.cfg.Name, err)
 			}
@@ -234,7 +235,8 @@ func TestTransferIsRefused(t *testing.T) {
 	})
 }
 
-// TestDrainedNodeNeverLeads: a drained node never leads, even if it is the last candidate.
+// TestDrainedNodeNeverLeads checks that a drained node does not lead, even if it is the last
+// candidate.
 func TestDrainedNodeNeverLeads(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		drained := w.leader()
@@ -249,7 +251,7 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 			if leader == drained {
 				t.Fatal("the drained node leads")
 			}
-			time.Sleep(time.Second) // the leader gets messages of its members
+			time.Sleep(time.Second) // let the leader hear from its members
 			if err := leader.Transfer(t.Context(), member.Address{}); err != nil {
 				t.Fatal(err)
 			}
@@ -263,8 +265,8 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 	})
 }
 
-// TestTheLastNodeThatIsDrainedLeadsOn: the last node that is drained keeps leading, and Drain
-// returns why.
+// TestTheLastNodeThatIsDrainedLeadsOn checks that the last node to be drained keeps leading, and
+// that Drain returns why.
 func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		last := w.leader()
@@ -273,7 +275,7 @@ func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Second) // the leader learns of it
+		time.Sleep(time.Second) // let the leader learn of it
 		err := last.Drain(w.within(10 * time.Second))
 		if !errors.Is(err, ErrNotActive) || errors.Is(err, ErrNoQuorum) {
 			t.Errorf("Drain: got %v, want ErrNotActive", err)
@@ -284,7 +286,7 @@ func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 	})
 }
 
-// TestTermsYieldTheLatest: a slow reader of Terms misses terms, but gets the last one.
+// TestTermsYieldTheLatest checks that a slow reader of Terms may miss terms, but gets the last one.
 func TestTermsYieldTheLatest(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -330,8 +332,8 @@ func TestWaitLeaderSaysThatThereIsNone(t *testing.T) {
 	})
 }
 
-// TestTokensNameOneLeader: a token belongs to one leader on every node, and tokens grow on each
-// node.
+// TestTokensNameOneLeader checks that all nodes see the same leader for a token, and that tokens
+// grow on each node.
 func TestTokensNameOneLeader(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		var mu sync.Mutex

@@ -24,7 +24,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// book keeps all lines that the nodes of a world log, and compares each with its row in
+// book records all lines that the nodes of a world log, and compares each with its row in
 // docs/logs.md.
 type book struct {
 	t     *testing.T
@@ -91,7 +91,7 @@ func (b *book) count(text string) int {
 	return len(b.lines[text])
 }
 
-// wants checks how often a line was written so far, and returns these lines.
+// wants checks how many lines with this text were written so far, and returns them.
 func (b *book) wants(text string, count int) []map[string]any {
 	b.t.Helper()
 	b.mu.Lock()
@@ -102,8 +102,8 @@ func (b *book) wants(text string, count int) []map[string]any {
 	return b.lines[text]
 }
 
-// once checks that each fact of a line is logged exactly once. fields distinguish the facts of
-// one node.
+// once checks that lines with this text were written, but no two by the same node with the same
+// values of fields.
 func (b *book) once(text string, fields ...string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -124,8 +124,8 @@ func (b *book) once(text string, fields ...string) {
 	}
 }
 
-// TestMemoryStoreIsWarnedOf: a memory store causes a warning unless the configuration confirms
-// it or the context has another store.
+// TestMemoryStoreIsWarnedOf checks that a node with a store in memory logs a warning unless the
+// configuration confirms it or the context has another store.
 func TestMemoryStoreIsWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -153,8 +153,8 @@ func TestMemoryStoreIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestFactsAreToldOnce: each node logs a fact that it knows once: the founding of a cluster,
-// and a leader that is cut off, hands over, or leaves.
+// TestFactsAreToldOnce checks that each node logs these events once: the founding of a cluster, and
+// a leader that is cut off, hands over, or leaves.
 func TestFactsAreToldOnce(t *testing.T) {
 	for _, size := range []int{3, 7} {
 		synctest.Test(t, func(t *testing.T) {
@@ -195,14 +195,14 @@ func TestFactsAreToldOnce(t *testing.T) {
 			w.book.once("member changed", "version", "peer", "status")
 			w.book.once("voted", "version", "peer", "stage")
 			w.book.once("counted a vote", "version", "peer", "stage")
-			w.book.wants("leading with authority", 0)           // the change of leader reports it
+			w.book.wants("leading with authority", 0)           // the line of the change of leader reports it
 			w.book.wants("there is a leader with authority", 0) // likewise
 		})
 	}
 }
 
-// TestAFaultIsToldOnce: a failure is logged once, with its cause, by the line of the node's
-// end.
+// TestAFaultIsToldOnce checks that a failure that stops a node is logged once, with its cause, in
+// the line that reports the end of the node.
 func TestAFaultIsToldOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -216,8 +216,8 @@ func TestAFaultIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestAMessageThatCannotBeSaidIsToldOf: a message that cannot be encoded counts as lost and is
-// logged.
+// TestAMessageThatCannotBeSaidIsToldOf checks that a message that cannot be encoded counts as lost
+// and is logged.
 func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		odd := message.Greet{Name: "\n"}
@@ -234,8 +234,8 @@ func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
 	})
 }
 
-// TestFailuresOfHandlersAreToldOnce: a failure of a handler is logged once: as a warning if the
-// sender does not get it or the handler panicked.
+// TestFailuresOfHandlersAreToldOnce checks that a failure of a handler is logged once, as a warning
+// if the sender does not get it or the handler panicked.
 func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		for _, from := range w.nodes[1:] {
@@ -260,8 +260,8 @@ func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
 	})
 }
 
-// TestEventsOfAnotherTypeAreWarnedOfOnce: an event of another type causes one warning, and no
-// line for a dropped frame.
+// TestEventsOfAnotherTypeAreWarnedOfOnce checks that an event of an unexpected type causes one
+// warning, and no line for a dropped frame.
 func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		for range 3 {
@@ -280,8 +280,8 @@ func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
 	})
 }
 
-// TestNoPeerFillsTheLog: no peer can fill the log: a minute has a limited number of lines with
-// one text, and the next line has the number of those left out.
+// TestNoPeerFillsTheLog checks that no peer can fill the log: the number of lines with one text is
+// limited per minute, and the next line reports how many were left out.
 func TestNoPeerFillsTheLog(t *testing.T) {
 	const often = 3 * observe.MaxLines
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {

@@ -13,14 +13,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// loopCall is an operation on the machine for a caller of the API.
+// loopCall is an operation on the machine that a caller of the API waits for.
 type loopCall struct {
 	verb  func(now time.Time) (statemachine.Output, error)
 	reply chan error // has room for the answer
 }
 
-// runInLoop calls verb in the event loop and returns its error. Its effects are applied when
-// runInLoop returns.
+// runInLoop calls verb in the event loop and returns its error. The output of verb has been applied
+// when runInLoop returns.
 func (n *Node) runInLoop(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
@@ -69,7 +69,7 @@ func (n *Node) runLoop() {
 		if err == nil {
 			err = n.apply(now, out)
 		}
-		answer(unsaved) // an error of apply ends the node, but is no error of the call
+		answer(unsaved) // an error of apply stops the node, but is not an error of the call
 		if err != nil {
 			n.stop(err)
 			return
@@ -78,9 +78,9 @@ func (n *Node) runLoop() {
 	}
 }
 
-// readTurnClock reads the clock for a turn. If the wall clock was set forward since the last
-// turn, a hypervisor may have stopped this host together with its clocks. The node then
-// discards its lease and its trust in records (protocol.md section 5).
+// readTurnClock reads the clock for a turn. If the wall clock was set forward since the last turn,
+// a hypervisor may have paused this machine together with its clocks. The node then gives up its
+// lease and stops relying on its records (protocol.md section 5).
 func (n *Node) readTurnClock() time.Time {
 	now, step := n.steps.Read(n.clock)
 	if step > 0 {
@@ -101,11 +101,12 @@ func (n *Node) armTimer(timer *time.Timer) {
 	}
 }
 
-// closeTimeout bounds the wait for handlers after their contexts have ended.
+// closeTimeout is how long the node waits for handlers after their contexts have ended.
 const closeTimeout = 5 * time.Second
 
-// shutdown ends everything that the node started. Terms and leases end before the socket is
-// closed, because a closed socket lets others replace this node sooner (protocol.md section 6).
+// shutdown stops everything that the node started. It ends terms and leases before it closes the
+// socket, because others may replace this node sooner once its socket is closed (protocol.md
+// section 6).
 func (n *Node) shutdown() {
 	cause := n.Err()
 	n.terms.closeTerms(cause)
@@ -125,7 +126,7 @@ func (n *Node) shutdown() {
 // deliverEvents delivers the events of the node to its own receiver. If the receiver is slow,
 // it gets Lagged like any other reader.
 func (n *Node) deliverEvents() {
-	ctx := context.Background() // Events and Emit end with the node
+	ctx := context.Background() // Events and Emit end when the node stops
 	for e := range n.Events(ctx) {
 		if n.mux.Emit(ctx, n.Self(), e) != nil {
 			return

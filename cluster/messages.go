@@ -61,7 +61,7 @@ func (m messagingNode) WaitLeader(ctx context.Context) (messaging.Leadership, er
 	}, nil
 }
 
-// handleDrop counts and logs a frame or an event that is not used.
+// handleDrop counts and logs a dropped frame or event.
 func (n *Node) handleDrop(d messaging.Drop) {
 	if d.Event == "" {
 		n.observer.DropFrame(d.From, d.Reason, d.Err)

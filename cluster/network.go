@@ -22,7 +22,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// openTransport opens the network, by default QUIC on UDP, and makes the Mesh on it.
+// openTransport opens the network, by default QUIC on UDP, and creates the Mesh on it.
 func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 	listen := func(c transport.Config) (transport.Network, error) {
 		c.Addr, c.TLS = n.cfg.Addr, n.makeTLSConfig
@@ -51,7 +51,7 @@ func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 	return m, nil
 }
 
-// listenQUIC opens a network of QUIC on a socket.
+// listenQUIC opens a QUIC network on a socket.
 func (n *Node) listenQUIC(
 	c transport.Config, socket func(addr string) (net.PacketConn, error),
 ) (transport.Network, error) {
@@ -80,7 +80,7 @@ func listenUDP(addr string) (net.PacketConn, error) {
 	return socket, nil
 }
 
-// addrError adds to the error of a socket at Addr what to do about it.
+// addrError adds advice to an error of a socket at Addr.
 func (c Config) addrError(err error) error {
 	op, isSystem := errors.AsType[*net.OpError](err)
 	unknown, isUnknown := errors.AsType[*net.DNSError](err)
@@ -91,7 +91,7 @@ func (c Config) addrError(err error) error {
 	case isUnusable:
 		err = unusable
 	case isSystem:
-		err = op.Err // without the address, which may have the port of CheckAddr
+		err = op.Err // without the address, whose port may be the one that CheckAddr used
 	default:
 		return err
 	}
@@ -108,14 +108,13 @@ func (c Config) addrError(err error) error {
 	return fieldErrorf("Addr", about+"%w", append(args, err)...)
 }
 
-// firstUnprivilegedPort is the lowest port for which no system requires a privilege.
+// firstUnprivilegedPort is the lowest port that needs no privilege on any system.
 const firstUnprivilegedPort = 1024
 
-// CheckAddr returns why Start could not listen on Addr on this machine: the address does not
-// belong to it, the name is unknown, or the port needs a privilege. A port in use is not an
-// error, because a running node uses it. CheckAddr listens on a free port instead of the
-// configured one where that suffices, so that it does not disturb a node that starts. It may
-// block while a name is resolved.
+// CheckAddr returns why Start could not listen on Addr on this machine: the address does not belong
+// to it, the name is unknown, or the port needs a privilege. A port in use is not an error, because
+// the node may be running. If possible, CheckAddr listens on a free port instead of the configured
+// one, so that it does not disturb a node that is starting. It may block while a name is resolved.
 func (c Config) CheckAddr() error {
 	host, port, err := net.SplitHostPort(c.Addr)
 	if n, _ := strconv.Atoi(port); err == nil && n >= firstUnprivilegedPort {
@@ -132,14 +131,13 @@ func (c Config) CheckAddr() error {
 	}
 }
 
-// tlsFiles returns the files that the configuration names instead of a secret.
+// tlsFiles returns the TLS files of the configuration.
 func (c Config) tlsFiles() tlsfiles.Files {
 	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey}
 }
 
-// makeTLSConfig returns the TLS configuration of a node, and whether certificates name
-// members. The dates of certificates are compared with the wall clock, not with the clock of
-// leases.
+// makeTLSConfig returns the TLS configuration of a node, and whether certificates identify members.
+// The dates of certificates are compared with the wall clock, not with the clock of leases.
 func (n *Node) makeTLSConfig() (made *tls.Config, named bool, err error) {
 	switch {
 	case n.cfg.Insecure:
@@ -176,7 +174,7 @@ type line struct {
 	text  string
 }
 
-// certificateLines has the log line of each event.
+// certificateLines has the log line of each certificate event.
 var certificateLines = map[tlsfiles.Event]line{
 	tlsfiles.Changed: {slog.LevelInfo,
 		"TLS files have changed: the next handshakes use them"},
@@ -198,15 +196,14 @@ func (c Config) resetSecret() ([]byte, error) {
 	return c.Secret, nil
 }
 
-// ReadSecret reads Config.Secret from a file in the same way as the daemon. It removes all
-// line ends ('\n' and '\r') at the end of the file, since editors add them, even if the secret
-// is random bytes.
+// ReadSecret reads Config.Secret from a file in the same way as the daemon. It removes all trailing
+// line ends ('\n' and '\r'), since editors add them, even if the secret is random bytes.
 //
-// The secret must be MinSecretBytes or more random bytes, raw or in base64. Passwords are
-// refused, because anyone who reaches a node could guess them offline. So is a file of more
-// than 4 KiB, or one that users other than its owner can read; but the group of a file of root
-// may read it unless this process is root's, because container platforms mount secrets like
-// that.
+// The secret must be MinSecretBytes or more random bytes, raw or in base64. Passwords are refused,
+// because anyone who can reach a node could guess them offline. Files larger than 4 KiB are
+// refused, and so are files that users other than the owner can read. But a file owned by root may
+// be readable by its group if this process does not run as root, because container platforms mount
+// secrets like that.
 func ReadSecret(path string) ([]byte, error) { return tlsfiles.ReadSecret(path) }
 
 // NewSecret returns a new secret: MinSecretBytes random bytes in base64.

@@ -43,7 +43,7 @@ type Node struct {
 
 	machine  *statemachine.Machine // used by the loop only
 	inbox    chan inboxEntry
-	large    chan struct{}           // has an entry for each large message in memory
+	large    chan struct{}           // semaphore: has an entry for each large message in memory
 	refusals chan statemachine.Probe // hosts that refuse the port of a leader
 	calls    chan loopCall
 
@@ -57,25 +57,25 @@ type Node struct {
 	drained   atomic.Bool
 	work      sync.WaitGroup // goroutines other than the loop
 
-	life     context.Context         // done when the node begins to end
-	stop     context.CancelCauseFunc // ends life; only the first cause counts
-	done     chan struct{}           // closed when nothing of the node runs
-	closeErr error                   // of shutdown; set before done is closed
+	life     context.Context         // done once the node starts to shut down
+	stop     context.CancelCauseFunc // cancels life; only the first cause counts
+	done     chan struct{}           // closed when the node has stopped
+	closeErr error                   // the error of shutdown; set before done is closed
 }
 
-// nodeKey is the key of the node in the contexts of its handlers.
+// nodeKey is the context key under which handlers find their node.
 type nodeKey struct{}
 
-// FromContext returns the node whose handler runs with ctx or with a context derived from
-// it, and nil for any other context. It works in handlers of Config.Receiver even before
-// Start has returned the node.
+// FromContext returns the node whose handler was called with ctx or with a context from which ctx
+// is derived. It returns nil for any other context. It works in handlers of Config.Receiver even
+// before Start has returned the node.
 func FromContext(ctx context.Context) *Node {
 	n, _ := ctx.Value(nodeKey{}).(*Node)
 	return n
 }
 
-// Self returns the entry of this run of the node. Its status is None until a leader has
-// admitted it.
+// Self returns the member entry of this run of the node. Its status is None until a leader has
+// admitted the node.
 func (n *Node) Self() member.Member { return n.selfEntry(n.currentSnapshot().view) }
 
 func (n *Node) selfEntry(v member.View) member.Member {
@@ -95,9 +95,9 @@ func (n *Node) View() member.View { return cloneView(n.currentSnapshot().view) }
 // Members returns the members of the view, whatever their status, sorted by address.
 func (n *Node) Members() []member.Member { return n.View().Members }
 
-// Events yields the current view as a Snapshot, and then each change, until ctx is done or
-// the node ends. At most 256 events wait for a reader; a slower reader gets Lagged and a new
-// Snapshot. Readers never delay the node.
+// Events yields the current view as a Snapshot, and then each change, until ctx is done or the node
+// stops. Up to 256 events are queued for a reader; a reader that falls further behind gets Lagged
+// and a new Snapshot. Readers never delay the node.
 func (n *Node) Events(ctx context.Context) iter.Seq[Event] {
 	return n.hub.readEvents(ctx, n.life.Done())
 }
@@ -123,8 +123,8 @@ func (n *Node) WaitActive(ctx context.Context, count int) error {
 	}
 }
 
-// waitChange blocks until changed is closed. It returns the cause of the node's end, or else
-// the cause of ctx, and nil if neither is done.
+// waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the
+// node stopped, or else the cause of ctx, or nil if only changed was closed.
 func (n *Node) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:
@@ -134,19 +134,18 @@ func (n *Node) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	return cmp.Or(n.Err(), context.Cause(ctx))
 }
 
-// Close stops the node without notice to the other members, which miss it after a
-// HeartbeatTimeout, and blocks until nothing of it runs. It returns what failed meanwhile, for
-// example because a handler does not return. Later calls return the same error.
+// Close stops the node and blocks until it has stopped. The other members are not notified; they
+// miss the node after a HeartbeatTimeout. Close returns what failed while the node stopped, for
+// example a handler that did not return. Later calls return the same error.
 func (n *Node) Close() error {
 	n.stop(ErrClosed)
 	<-n.done
 	return n.closeErr
 }
 
-// Done returns a channel that is closed when nothing of the node runs any longer, after
-// Close, Leave or a failure.
+// Done returns a channel that is closed when the node has stopped, after Close, Leave or a failure.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns why the node ends or has ended: ErrClosed, ErrLeft, or the failure that stopped
-// it. It is nil while the node runs.
+// Err returns why the node is stopping or has stopped: ErrClosed, ErrLeft, or the failure that
+// stopped it. It returns nil while the node runs.
 func (n *Node) Err() error { return context.Cause(n.life) }

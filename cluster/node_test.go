@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestNodesFormOneCluster: all nodes see the same leader and members, and only the leader's
-// term is valid.
+// TestNodesFormOneCluster checks that all nodes see the same leader and members, and that only the
+// leader's term is valid.
 func TestNodesFormOneCluster(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leading := w.leader()
@@ -47,8 +47,8 @@ func TestNodesFormOneCluster(t *testing.T) {
 	})
 }
 
-// TestVoteWait: VoteWait is the rest of a LeaseTimeout after the start of a run whose previous
-// run may have supported a leader.
+// TestVoteWait checks that VoteWait counts down from LeaseTimeout after the start of a node whose
+// previous run may have supported a leader.
 func TestVoteWait(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) { testVoteWait(t, durable) })
@@ -90,7 +90,7 @@ func testVoteWait(t *testing.T, durable bool) {
 	}
 }
 
-// TestViewIsACopy: changes to a returned view do not change the node.
+// TestViewIsACopy checks that changes to a returned view do not affect the node.
 func TestViewIsACopy(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -109,7 +109,7 @@ func TestViewIsACopy(t *testing.T) {
 	})
 }
 
-// TestOneNodeIsACluster: with Size 1 a node needs no message to lead.
+// TestOneNodeIsACluster checks that a node with Size 1 leads without any message.
 func TestOneNodeIsACluster(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -131,7 +131,7 @@ func TestOneNodeIsACluster(t *testing.T) {
 	})
 }
 
-// TestEventsLeadToTheView: the events applied to the first Snapshot give the view.
+// TestEventsLeadToTheView checks that the first Snapshot and all later events add up to the view.
 func TestEventsLeadToTheView(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		watched, leader := w.others(w.leader())[0], w.leader()
@@ -163,7 +163,7 @@ func TestEventsLeadToTheView(t *testing.T) {
 		}()
 		synctest.Wait()
 		w.end(leader)
-		time.Sleep(20 * time.Second) // fail-over, and removal of the dead member
+		time.Sleep(20 * time.Second) // a fail-over, and the removal of the dead member
 		synctest.Wait()
 		for _, m := range watched.Members() {
 			if statuses[m.Address] != m.Status {
@@ -210,8 +210,8 @@ func TestLeaveTellsTheOthers(t *testing.T) {
 	})
 }
 
-// TestLeavingLeaderHandsOver: a leader that leaves hands over long before the others would miss
-// it.
+// TestLeavingLeaderHandsOver checks that a leader that leaves hands over long before the others
+// would miss it.
 func TestLeavingLeaderHandsOver(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -247,7 +247,8 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestCloseEndsEverything: after Close waiting calls return, and later ones fail immediately.
+// TestCloseEndsEverything checks that Close makes blocked calls return and later ones fail
+// immediately.
 func TestCloseEndsEverything(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n := w.nodes[0]
@@ -302,8 +303,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// TestStatusIsOneSnapshot: authority, token, lease and the reason for a missing leader agree in
-// each status, even between the end of a term and the end of its lease.
+// TestStatusIsOneSnapshot checks that authority, token, lease and the reason for a missing leader
+// agree in each status, even between the end of a term and the end of its lease.
 func TestStatusIsOneSnapshot(t *testing.T) {
 	for name, end := range map[string]func(*world, *Node){
 		"cut off": func(w *world, n *Node) { w.cut(n) },
@@ -338,8 +339,8 @@ func TestStatusIsOneSnapshot(t *testing.T) {
 	}
 }
 
-// wantSilence checks that a node that was cut off for three seconds reports all others as
-// silent and how long it has had no leader, and that the others report only that node.
+// wantSilence checks that a node that was cut off for three seconds reports all others as silent
+// and how long it has been without a leader, and that the others report only that node.
 func wantSilence(t *testing.T, w *world, cut *Node) {
 	t.Helper()
 	for _, n := range w.nodes {

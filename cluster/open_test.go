@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// TestCheckAddr: CheckAddr returns the error of Start and occupies no port.
+// TestCheckAddr checks that CheckAddr returns the error of Start and leaves no port in use.
 func TestCheckAddr(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1:7001":    "Addr 192.0.2.1:7001: not an address of this machine: listen on 0.0.0.0 and",
@@ -45,8 +45,8 @@ func TestCheckAddr(t *testing.T) {
 	}
 }
 
-// TestForbiddenPort: the error of a privileged port names the remedy; other errors stay
-// unchanged.
+// TestForbiddenPort checks that the error for a privileged port names the remedy, and that other
+// errors stay unchanged.
 func TestForbiddenPort(t *testing.T) {
 	c := Config{Addr: "127.0.0.1:80"}
 	kept := &net.OpError{Op: "listen", Net: "udp", Err: os.NewSyscallError("bind", syscall.EACCES)}

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// persist saves what must be durable before the rest of an output is applied. An error ends
+// persist saves d, which must be durable before the rest of an output is applied. An error stops
 // the node.
 func (n *Node) persist(d *paxos.Durable) error {
 	if d == nil {
@@ -28,9 +28,9 @@ func (n *Node) persist(d *paxos.Durable) error {
 	return nil
 }
 
-// apply applies the rest of the output of a turn. Terms and leases end first, then the view
-// is published, and messages leave last, because a message may allow another node to act. An
-// error ends the node.
+// apply applies the rest of the output of a turn. It ends terms and leases first, then publishes
+// the view, and sends messages last, because a message may allow another node to act. An error
+// stops the node.
 func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	now := began
 	if out.Persist != nil {
@@ -51,7 +51,7 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	return stopError(out.Stop)
 }
 
-// takeSnapshot returns what the node knows after a turn, with the term from before it.
+// takeSnapshot returns a snapshot of the node after a turn, but with the term from before the turn.
 func (n *Node) takeSnapshot(now time.Time, changed bool) snapshot {
 	s := *n.currentSnapshot()
 	if changed {
@@ -62,8 +62,7 @@ func (n *Node) takeSnapshot(now time.Time, changed bool) snapshot {
 	return s
 }
 
-// updateLeases updates the term and the leases of records. It returns the leader of the term
-// that began, zero for none.
+// updateLeases updates the term and the leases of records. If a term began, it returns the leader.
 func (n *Node) updateLeases(
 	now time.Time, s *snapshot, out statemachine.Output,
 ) (newTerm observe.Leader) {
@@ -76,7 +75,7 @@ func (n *Node) updateLeases(
 	return leaderOfTerm(began)
 }
 
-// publishSnapshot makes a snapshot and the events that led to it visible to readers.
+// publishSnapshot publishes a snapshot and the events that led to it.
 func (n *Node) publishSnapshot(s snapshot, c observe.Changes) {
 	n.snapshots.store(s)
 	n.hub.publishEvents(s.view, eventsOf(c, s.view))
@@ -110,11 +109,11 @@ func (n *Node) sendMessage(m message.Message) {
 	n.net.Notify(m.To, frame)
 }
 
-// dropUnencodable is the reason of a message of this node that cannot be sent.
+// dropUnencodable is the reason for dropping a message of this node that cannot be encoded.
 const dropUnencodable = "cannot be encoded"
 
-// handleLostMembers fails the calls that wait for lost members: for an unreachable one if its
-// host refuses the port, otherwise when the member is removed.
+// handleLostMembers fails the calls to lost members: to an unreachable member if its host refuses
+// packets to the port, otherwise once the member is removed.
 func (n *Node) handleLostMembers(c observe.Changes) {
 	for _, m := range c.Members {
 		if m.After.Address == n.cfg.self {
@@ -130,7 +129,7 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 	}
 }
 
-// stateOf returns a snapshot in the form that the observer takes.
+// stateOf converts a snapshot for the observer.
 func (n *Node) stateOf(s *snapshot) observe.State {
 	drained := n.drained.Load()
 	return observe.State{
@@ -144,7 +143,7 @@ func (n *Node) stateOf(s *snapshot) observe.State {
 	}
 }
 
-// leaderOfTerm returns the leader of a term, zero for nil.
+// leaderOfTerm returns the leader of a term, or the zero Leader if t is nil.
 func leaderOfTerm(t *clusterTerm) observe.Leader {
 	if t == nil {
 		return observe.Leader{}
@@ -152,7 +151,7 @@ func leaderOfTerm(t *clusterTerm) observe.Leader {
 	return observe.Leader{Address: t.leader, Version: t.version}
 }
 
-// stopError returns the error of this package for the reason why the machine stopped.
+// stopError returns the error of this package for the reason that the machine stopped.
 func stopError(err error) error {
 	switch {
 	case err == nil:

@@ -100,8 +100,8 @@ func TestValidateReadsCertificates(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: damaged content is not ignored as a comment; otherwise the second of two
-// authorities could be missing unnoticed.
+// TestDamagedFiles checks that damaged content is not ignored as if it were a comment. Otherwise
+// the second of two CA certificates could be missing unnoticed.
 func TestDamagedFiles(t *testing.T) {
 	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
 	read := func(path string) string {
@@ -149,8 +149,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestCertificatesAreRenewed: certificates are renewed. A faulty new one is reported once and
-// not used.
+// TestCertificatesAreRenewed checks that renewed certificates are loaded, and that an invalid one
+// is reported once and not used.
 func TestCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
@@ -184,7 +184,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
 			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
 			func() { _ = os.Remove(c.TLSCert) },
-			func() { // partly repaired: the new fault is reported too
+			func() { // partly repaired; the remaining fault is reported too
 				transporttest.Write(t, next, c.TLSCert, c.TLSKey)
 				_ = os.Chmod(c.TLSKey, 0o644)
 			},
@@ -206,8 +206,8 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	})
 }
 
-// TestCertificateThatBeginsLater: a certificate that is not yet valid is used from its
-// beginning on, since the clock of its issuer may be ahead.
+// TestCertificateThatBeginsLater checks that a certificate that is not yet valid is used as soon as
+// it is, since the clock of its issuer may be ahead.
 func TestCertificateThatBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
@@ -235,8 +235,8 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 	})
 }
 
-// TestCertificateThatNobodyRenews: a certificate that is not renewed, or an authority that ends
-// before it, causes one warning before its end and one after it.
+// TestCertificateThatNobodyRenews checks that a certificate that is not renewed, or a CA
+// certificate that expires first, causes one warning before it expires and one afterwards.
 func TestCertificateThatNobodyRenews(t *testing.T) {
 	for name, life := range map[string]time.Duration{
 		"certificate": 100 * time.Hour, "authority": 20 * 365 * 24 * time.Hour,
@@ -291,7 +291,7 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 	}
 }
 
-// TestCertificateOfManyNames: the largest accepted certificate passes a handshake.
+// TestCertificateOfManyNames checks that the largest accepted certificate passes a handshake.
 func TestCertificateOfManyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -331,8 +331,8 @@ func TestCertificateOfManyNames(t *testing.T) {
 	})
 }
 
-// TestImpostorsEndNoStart: a process that claims the address of a seed, with its own
-// certificate, is no evidence about the seed that Start waits for.
+// TestImpostorsEndNoStart checks that Start does not give up because of a process that claims the
+// address of a seed with a certificate of its own.
 func TestImpostorsEndNoStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -346,7 +346,7 @@ func TestImpostorsEndNoStart(t *testing.T) {
 			tls := quicnet.CertificateTLS(func() quicnet.Credentials { return have }, time.Now)
 			return quicnet.New(quicnet.Config{Config: c, Conn: socket, TLS: tls, Named: true})
 		}
-		impostor := quicConfig(2, clusterSecret) // accepted only without certificates
+		impostor := quicConfig(2, clusterSecret) // accepted only by nodes without certificates
 		impostor.Seeds = impostor.Seeds[:2]
 		x, err := Start(t.Context(), impostor, WithTransport(elsewhere), WithClock(time.Now))
 		if err != nil {
@@ -369,8 +369,8 @@ func TestImpostorsEndNoStart(t *testing.T) {
 	})
 }
 
-// TestWholeStackWithCertificates: a cluster forms over TLS, renews its certificates, and stops
-// when they are not renewed.
+// TestWholeStackWithCertificates checks that a cluster forms over TLS, survives the renewal of its
+// certificates, and stops when they are not renewed.
 func TestWholeStackWithCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -403,7 +403,7 @@ func TestWholeStackWithCertificates(t *testing.T) {
 		}
 		active()
 		token := nodes[0].Status().Token
-		// Each certificate is renewed before its end, without any effect.
+		// Each certificate is renewed before it expires, without any effect on the cluster.
 		for range 4 {
 			time.Sleep(life / 2)
 			for i := range nodes {

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// logging forms nodes that share one log, which keeps the lines of one level from then on.
+// logging forms a cluster and returns a journal of all log lines of one level from then on.
 func logging(w *world, level zerolog.Level) *journal {
 	w.t.Helper()
 	j, logger := keep(level)
@@ -33,8 +33,8 @@ func logging(w *world, level zerolog.Level) *journal {
 	return j
 }
 
-// TestWhatIsAskedForIsNoWarning: planned operations log no warning on any node: leave, hand
-// over, drain and close. A node that ends as planned logs no cause.
+// TestWhatIsAskedForIsNoWarning checks that no node logs a warning about a planned operation:
+// leave, hand over, drain or close. A node that stops as planned logs no cause.
 func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 	transfer := func(n *Node) error { return n.Transfer(context.Background(), member.Address{}) }
 	drain := func(n *Node) error { return n.Drain(context.Background()) }
@@ -56,7 +56,7 @@ func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 				w := newWorld(t, c.size)
 				j := logging(w, level)
 				for _, step := range c.steps {
-					time.Sleep(time.Second) // the leader gets messages of its members
+					time.Sleep(time.Second) // let the leader hear from its members
 					if err := step(w.leader()); err != nil {
 						t.Fatalf("%s: %v", c.name, err)
 					}
@@ -78,7 +78,8 @@ func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 	}
 }
 
-// TestAFollowerThatLeavesIsNoWarning: a follower that leaves causes no warning on any node.
+// TestAFollowerThatLeavesIsNoWarning checks that a follower that leaves causes no warning on any
+// node.
 func TestAFollowerThatLeavesIsNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -94,8 +95,8 @@ func TestAFollowerThatLeavesIsNoWarning(t *testing.T) {
 	})
 }
 
-// TestWhatNobodyAskedForIsAWarning: unplanned events log a warning: a lost leader, and a leader
-// that is alone, even if it was drained before and could not hand over.
+// TestWhatNobodyAskedForIsAWarning checks that unplanned events cause a warning: a lost leader, and
+// a leader that is alone, even if it was drained before and could not hand over.
 func TestWhatNobodyAskedForIsAWarning(t *testing.T) {
 	for _, drained := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// verb is an operation of a test on the machine of a node, in its loop.
+// verb is an operation of a test on the machine of a node, called in its event loop.
 type verb = func(now time.Time) statemachine.Output
 
 func (w *world) do(n *Node, v verb) {
@@ -28,9 +28,9 @@ func (w *world) do(n *Node, v verb) {
 	}
 }
 
-// rejoining makes a member ask its leader to join again, and returns a verb that makes it join
-// under a greater number: a late answer to a request of its earlier run. The leader does not
-// reach the member from then on.
+// rejoining cuts a member off from its leader and makes it ask to join again. It returns a verb
+// that simulates a late answer to an earlier run of the member, which makes it join under a higher
+// number.
 func (w *world) rejoining(leader, n *Node) verb {
 	w.t.Helper()
 	claim, from := claimOf(leader.currentSnapshot().held), leader.Self().Identity
@@ -53,9 +53,9 @@ func (w *world) rejoining(leader, n *Node) verb {
 	}
 }
 
-// TestARunThatJoinsAgainIsPublished: a run that joins again under a greater number is another
-// owner from that step on (protocol.md section 10), and everything that the node shows agrees
-// with that.
+// TestARunThatJoinsAgainIsPublished checks that a run that joins again under a higher number counts
+// as another owner from that step on (protocol.md section 10), and that everything that the node
+// shows agrees.
 func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -99,8 +99,8 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	})
 }
 
-// TestTrustEndsBeforeMessagesLeave: a message may let other nodes act. What this node may do
-// must therefore have ended before the messages of the same step leave.
+// TestTrustEndsBeforeMessagesLeave checks that a term of this node ends before the messages of the
+// same step leave, because a message may allow other nodes to act.
 func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -135,7 +135,7 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
-				time.Sleep(time.Second) // the leader gets messages of its members
+				time.Sleep(time.Second) // let the leader hear from its members
 				n, held, step := c.begin(t, w)
 				endsBeforeMessagesLeave(t, w, n, held, step)
 			})
@@ -160,12 +160,12 @@ func (h hookedContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// endsBeforeMessagesLeave blocks the loop where it ends the term, long enough for a message to be
+// endsBeforeMessagesLeave blocks the loop while it ends the term, long enough for a message to be
 // written, and checks that no message has left.
 func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, step verb) {
 	t.Helper()
 	written := func() uint64 {
-		time.Sleep(time.Millisecond) // virtual time: queued messages are written
+		time.Sleep(time.Millisecond) // lets queued messages be written, in virtual time
 		return n.net.Stats().Sent[transport.System].Messages
 	}
 	var before, atTheEnd uint64
@@ -189,10 +189,11 @@ func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, 
 	}
 }
 
-// TestTheClockIsReadAfterTheWait: the loop may wait for an input longer than a lease lasts, so
-// a lease that is counted from before the wait could already be over. A single node extends its
-// own lease with each step. A turn of the timer makes no difference: with an earlier time it
-// does nothing and is repeated immediately.
+// TestTheClockIsReadAfterTheWait checks that the loop reads the clock after it has waited for an
+// input. The wait may be longer than a lease, so a lease that is counted from before the wait could
+// already be over. The test uses a single node, which extends its own lease with each step. It does
+// not test the timer, because a turn with too early a time does nothing and is repeated
+// immediately.
 func TestTheClockIsReadAfterTheWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -30,14 +30,14 @@ func quicConfig(i int, secret string) Config {
 	return c
 }
 
-// Secrets in the form of NewSecret.
+// Secrets as NewSecret returns them.
 const (
 	clusterSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 	otherSecret   = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
 )
 
-// TestWholeStackOverQUIC: a cluster forms over QUIC, delivers events, replaces a leader that is
-// cut off, and refuses a node with another secret.
+// TestWholeStackOverQUIC checks that a cluster forms over QUIC, delivers events, replaces a leader
+// that is cut off, and refuses a node with another secret.
 func TestWholeStackOverQUIC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)

@@ -12,16 +12,16 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Records returns the records of the cluster as this node sees them. The ids of members are
-// their addresses, and Store.Members lists the active ones. Reads ask no other node.
+// Records returns the records of the cluster as this node sees them. The ids of members are their
+// addresses, and Store.Members lists the active ones. Reads do not contact other nodes.
 func (n *Node) Records() record.Store { return n.records }
 
-// HoldRemaining returns for how long the leases of this node's records last at least, unless
-// the leader extends them, as it does all the time. While it is not 0, a valid lease ends
-// only because its record was revoked, dropped or released.
+// HoldRemaining returns how long the leases of this node's records last if the leader stops
+// extending them, which it normally does continuously. While it is not 0, a valid lease ends only
+// because its record was revoked, dropped or released.
 func (n *Node) HoldRemaining() time.Duration { return n.records.HoldRemaining() }
 
-// newRecords makes the records of this node.
+// newRecords returns the record table of this node.
 func (n *Node) newRecords() *records.Table {
 	return records.New(records.Config{
 		Node:        recordsNode{n},

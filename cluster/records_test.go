@@ -47,7 +47,7 @@ func list(t *testing.T, n *Node, prefix string) []member.Record {
 	return records
 }
 
-// acquire sets an absent record and holds it.
+// acquire sets a record that does not exist yet and holds it.
 func acquire(t *testing.T, s record.Session, key string) leader.Term {
 	t.Helper()
 	token, err := s.Commit(t.Context(), absent(key), setOwned(key, []byte("v")))
@@ -116,14 +116,14 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 		if got := list(t, b, ""); len(got) != 1 || !h.Valid() {
 			t.Errorf("got %+v, valid %v, want one record that is held", got, h.Valid())
 		}
-		// A fenced write: the guarding record is a condition.
+		// A fenced write: its condition is that the guarding record is held.
 		if _, err := session(a).Commit(t.Context(), held("k", h.Token()), set("other", nil)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestHoldAgain: repeated calls of Hold return the same lease.
+// TestHoldAgain checks that repeated calls of Hold return the same lease.
 func TestHoldAgain(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		n := w.followers()[0]
@@ -144,8 +144,8 @@ func TestHoldAgain(t *testing.T) {
 	})
 }
 
-// TestAHoldingEndsBeforeAnotherBegins: a record that another node drops is held until its owner
-// knows, and can be set soon afterwards.
+// TestAHoldingEndsBeforeAnotherBegins checks that a record that another node drops is held until
+// its owner knows, and can be set soon afterwards.
 func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
@@ -178,8 +178,8 @@ func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	})
 }
 
-// TestAHoldingOfACutOffNodeEnds: a node that is cut off may act until its own deadline, and no
-// longer.
+// TestAHoldingOfACutOffNodeEnds checks that a node that is cut off may act until its own deadline,
+// but no longer.
 func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
@@ -190,7 +190,7 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 		}
 		cut := time.Now()
 		w.cut(a)
-		synctest.Wait() // for messages in flight
+		synctest.Wait() // let messages in flight arrive
 		left := a.HoldRemaining()
 		<-h.Done()
 		if took := time.Since(cut); took != left || a.HoldRemaining() != 0 {
@@ -211,8 +211,8 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 	})
 }
 
-// TestAHoldingOutlivesTheLeader: a change of leader does not affect held records, not even
-// those of the previous leader.
+// TestAHoldingOutlivesTheLeader checks that a change of leader does not affect held records, not
+// even those of the previous leader.
 func TestAHoldingOutlivesTheLeader(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader, a := w.leader(), w.followers()[0]
@@ -262,7 +262,7 @@ func TestReleaseAndLeave(t *testing.T) {
 	})
 }
 
-// TestCommitWithoutALeader: without a majority nothing is granted: Commit waits, and its error
+// TestCommitWithoutALeader checks that Commit waits while there is no majority, and that its error
 // names the reason.
 func TestCommitWithoutALeader(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
@@ -288,7 +288,8 @@ func TestCommitWithoutALeader(t *testing.T) {
 	})
 }
 
-// TestCommitOfUnknownOutcome: a request that was lost with the leader may have been applied.
+// TestCommitOfUnknownOutcome checks that the outcome of a commit is unknown if its request was lost
+// with the leader.
 func TestCommitOfUnknownOutcome(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, leader := w.followers()[0], w.leader()
@@ -308,8 +309,8 @@ func TestCommitOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestCommitWaitsForItsTurn: commits beyond the limit wait, and those that wait too long send
-// nothing.
+// TestCommitWaitsForItsTurn checks that commits beyond the limit wait, and that those that wait too
+// long send nothing.
 func TestCommitWaitsForItsTurn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, leader := w.followers()[0], w.leader()
@@ -350,8 +351,8 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-// TestWatchRecords: a watcher first gets the current records, and is woken only by keys under
-// its prefix.
+// TestWatchRecords checks that a watcher first gets the current records, and then is woken only by
+// changes of keys with its prefix.
 func TestWatchRecords(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a := w.followers()[0]

@@ -8,12 +8,12 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Request sends req to an active member, which may be this node, and blocks until the handler
-// has answered, ctx is done, or the connection is lost. The handler is the one registered with
-// receiver.HandleRequest for the type of req. Its context has the deadline of ctx and is
-// canceled when ctx is. Without a deadline, a handler that hangs blocks Request forever.
+// Request sends req to an active member, which may be this node, and blocks until the handler has
+// answered, ctx is done, or the connection is lost. The handler is the one registered with
+// receiver.HandleRequest for the type of req. Its context has the deadline of ctx and is canceled
+// with ctx. Without a deadline, a handler that hangs blocks Request forever.
 //
-// At most one handler runs, at most once. The error shows whether it did:
+// At most one handler runs, and at most once. The error shows whether it ran:
 //
 //   - ErrNotActive, ErrTooLarge, ErrBusy, ErrNotDelivered, ErrClosed: it did not run, and the
 //     request can be repeated.
@@ -33,12 +33,12 @@ func Request[Resp any](
 	return resp, err
 }
 
-// RequestLeader is Request to the quorate leader. It waits for a leader, and sends the request
-// to the next leader if one is lost or replaced before its handler has run, until ctx is done. A
-// member refuses the request if it has no authority when the request arrives; the handler can
-// guard what it writes elsewhere with the token of its Term. RequestLeader never repeats a
-// request whose outcome is unknown. The errors are those of Request, and ErrNoQuorum with the
-// cause of ctx if there was no leader.
+// RequestLeader is like Request, but sends the request to the quorate leader. It waits for a
+// leader, and if that leader is lost or replaced before its handler has run, it sends the request
+// to the next one, until ctx is done. A member without authority refuses the request; the handler
+// can guard its writes to other systems with the token of its Term. RequestLeader never repeats a
+// request whose outcome is unknown. The errors are those of Request, and ErrNoQuorum with the cause
+// of ctx if there was no leader.
 func RequestLeader[Resp any](
 	ctx context.Context, n *Node, req any, opts ...SendOption,
 ) (Resp, error) {

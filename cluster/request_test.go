@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// sum is a request whose handler does what the text names.
+// sum is a request. Its text tells the handler what to do.
 type sum struct {
 	A, B int
 	Text string
@@ -26,10 +26,10 @@ type sum struct {
 
 type total struct{ Sum int }
 
-// bulk is a request for an answer of so many bytes.
+// bulk is a request for an answer of Bytes bytes.
 type bulk struct{ Bytes int }
 
-// desk counts the requests that run, and why the waiting ones ended.
+// desk counts the requests that ran, and collects why those that waited ended.
 type desk struct {
 	mu    sync.Mutex
 	ran   int
@@ -143,8 +143,8 @@ func TestRequestSaysWhatHappened(t *testing.T) {
 	})
 }
 
-// TestEndOfARequestCrossesTheWire: the handler's context ends with that of the caller, by
-// deadline and by cancellation.
+// TestEndOfARequestCrossesTheWire checks that the handler's context ends with that of the caller,
+// by deadline and by cancellation.
 func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		for i, to := range []member.Address{address(0), address(1), address(0), address(1)} {
@@ -159,7 +159,7 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 			if i >= 2 {
 				want, after = errBoom, time.Second/2
 			}
-			// In one process both nodes see the deadline at the same moment.
+			// Both nodes run in one process, so they see the deadline at the same moment.
 			_, failed := errors.AsType[*HandlerError](err)
 			if (!errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, want)) && (i >= 2 || !failed) {
 				t.Errorf("%d: got %v, want ErrUnknownOutcome and %v", i, err, want)
@@ -167,7 +167,7 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 			if took := time.Since(begin); took != after {
 				t.Errorf("%d: took %v, want %v", i, took, after)
 			}
-			time.Sleep(50 * time.Millisecond) // less than the rest of the deadline
+			time.Sleep(50 * time.Millisecond) // less than the time left until the deadline
 			synctest.Wait()
 			if _, ended := d.seen(); len(ended) != i+1 {
 				t.Errorf("%d: %d handlers ended, want %d: %v", i, len(ended), i+1, ended)
@@ -179,8 +179,8 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	})
 }
 
-// TestNodeThatClosesTakesItsRequestsBack: a node that closes cancels each of its requests
-// before its connections end.
+// TestNodeThatClosesTakesItsRequestsBack checks that a node that closes cancels each of its
+// requests before it closes its connections.
 func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		const requests = receiver.RequestConcurrency
@@ -213,7 +213,7 @@ func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
 	})
 }
 
-// TestLostConnectionEndsItsRequests: a lost connection ends its requests on both sides.
+// TestLostConnectionEndsItsRequests checks that a lost connection ends its requests on both sides.
 func TestLostConnectionEndsItsRequests(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		leader := w.leader()
@@ -233,7 +233,7 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("asker that dies: got %v, want ErrUnknownOutcome", err)
 		}
-		time.Sleep(2 * time.Second) // no other connection was made by then
+		time.Sleep(2 * time.Second) // not long enough for another connection
 		if _, ended := d.seen(); len(ended) != 1 ||
 			!matchesError(ended[0], textError("connection to the asking member was lost")) {
 			t.Errorf("the handler's context: got %v, want the asker lost", ended)
@@ -248,7 +248,8 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderFollows: RequestLeader follows a change of leader, and asks no other member.
+// TestRequestLeaderFollows checks that RequestLeader follows a change of leader and asks no other
+// member.
 func TestRequestLeaderFollows(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		old := w.leader()
@@ -290,8 +291,8 @@ func TestRequestLeaderFollows(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderLeavesALostLeader: RequestLeader does not wait for a connection to a leader
-// that no longer leads.
+// TestRequestLeaderLeavesALostLeader checks that RequestLeader does not wait for a connection to a
+// leader that no longer leads.
 func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		old := w.leader()
@@ -307,8 +308,8 @@ func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	})
 }
 
-// TestRequestToARemovedMember: a request to a removed member ends with its membership, if
-// nothing else ends it.
+// TestRequestToARemovedMember checks that a request to a member ends when the member is removed, if
+// not earlier.
 func TestRequestToARemovedMember(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		asker := w.leader()
@@ -329,7 +330,7 @@ func TestRequestToARemovedMember(t *testing.T) {
 	})
 }
 
-// TestOutcomesAreTold: there is one outcome for each member that took the event.
+// TestOutcomesAreTold checks that one outcome is reported for each member that took the event.
 func TestOutcomesAreTold(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		var box mailbox
@@ -365,8 +366,8 @@ func TestOutcomesAreTold(t *testing.T) {
 	})
 }
 
-// TestEachLostEventIsTold: a member dies while events are in flight and wait for its handler.
-// Each has one outcome, and those with a nil outcome were handled.
+// TestEachLostEventIsTold checks that each event to a member that dies has one outcome, and that
+// those with a nil outcome were handled.
 func TestEachLostEventIsTold(t *testing.T) {
 	handled := map[int]bool{}
 	var mu sync.Mutex
@@ -417,8 +418,8 @@ func TestEachLostEventIsTold(t *testing.T) {
 	})
 }
 
-// TestLaterRunGetsNoAnswerOfAnEarlierOne: a handler runs while the calling node restarts and
-// sends another request.
+// TestLaterRunGetsNoAnswerOfAnEarlierOne checks that a node that restarts does not get the answer
+// to a request of its previous run.
 func TestLaterRunGetsNoAnswerOfAnEarlierOne(t *testing.T) {
 	withReceivers(t, 3, func(t *testing.T, _ int, mux *receiver.Mux) {
 		receiver.HandleRequest(mux, func(_ context.Context, _ member.Member, s sum) (total, error) {
@@ -452,8 +453,8 @@ func TestLaterRunGetsNoAnswerOfAnEarlierOne(t *testing.T) {
 	})
 }
 
-// TestMetadataIsTheCallersAgain: the caller may reuse the metadata after Send has returned,
-// even for an event to itself.
+// TestMetadataIsTheCallersAgain checks that the caller may reuse the metadata after Send has
+// returned, even for an event to itself.
 func TestMetadataIsTheCallersAgain(t *testing.T) {
 	var seen chan map[string]string
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {

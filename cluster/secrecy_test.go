@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// page keeps all that is logged.
+// page collects everything that is logged.
 type page struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -34,8 +34,8 @@ func (p *page) String() string {
 	return p.all.String()
 }
 
-// TestLogsHoldNoSecret: at no level the log holds a secret, or anything of an event except its
-// name.
+// TestLogsHoldNoSecret checks that the log contains no secret at any level, and nothing of an event
+// except its name.
 func TestLogsHoldNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -91,7 +91,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 	})
 }
 
-// TestInsecureIsWarnedOf: Insecure causes a warning and is shown by the status.
+// TestInsecureIsWarnedOf checks that Insecure causes a warning and is shown in the status.
 func TestInsecureIsWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

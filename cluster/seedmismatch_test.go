@@ -16,9 +16,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestOneMistypedListIsSaidByAll: node 2 has one wrong seed, so that it cannot found a cluster
-// with node 0. Both report whose list differs. After nodes 0 and 1 have a leader, the status
-// reports it until the list is corrected.
+// TestOneMistypedListIsSaidByAll checks that, if node 2 has a wrong seed and therefore cannot found
+// a cluster with node 0, both report whose list differs, and that the status still reports it after
+// nodes 0 and 1 have a leader, until the list is corrected.
 func TestOneMistypedListIsSaidByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

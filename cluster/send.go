@@ -16,26 +16,26 @@ import (
 const (
 	// MaxEventBytes bounds an encoded event including its name: 1 MiB.
 	MaxEventBytes = messaging.MaxEventBytes
-	// MaxEventValues bounds the values of an event: 131,072. Numbers, strings, keys and lists
-	// are values, and a []byte is one value. Decoding an event allocates at most about twice
-	// this number times the size of the largest element that its type has in a slice, in a map
+	// MaxEventValues bounds the values of an event: 131,072. Numbers, strings, keys and lists are
+	// values, and a []byte is one value. Decoding an event allocates at most about twice this
+	// number times the size of the largest type that the event has as an element of a slice or map
 	// or behind a pointer: 64 MiB for elements of 256 bytes.
 	MaxEventValues = wire.MaxValues
-	// MaxSending bounds the sends of a node that are in flight.
+	// MaxSending bounds the number of sends of a node that are in flight.
 	MaxSending = messaging.MaxSending
-	// MaxBestEffortBytes bounds an encoded event of BestEffort with its name and metadata.
+	// MaxBestEffortBytes bounds an encoded event with BestEffort, including its name and metadata.
 	MaxBestEffortBytes = messaging.MaxBestEffortBytes
-	// MaxStreams bounds the streams to one member that this node opened and that are open at
-	// either end.
+	// MaxStreams bounds the number of streams that this node has opened to one member and that are
+	// still open at either end.
 	MaxStreams = transport.MaxStreams
 )
 
-// SendOption changes one Send, Broadcast, Request or OpenStream.
+// SendOption modifies one call of Send, Broadcast, Request or OpenStream.
 type SendOption func(*sendOptions)
 
 type sendOptions struct {
 	messaging.Options
-	results *[]Result // of WithResults; may be nil
+	results *[]Result // set by WithResults; may be nil
 }
 
 // newSendOptions applies opts. It does not allocate if there are none.
@@ -46,7 +46,7 @@ func newSendOptions(opts []SendOption) sendOptions {
 	return applyOptions(opts)
 }
 
-// applyOptions is not part of newSendOptions because its result escapes to the heap.
+// applyOptions is separate from newSendOptions because its result escapes to the heap.
 func applyOptions(opts []SendOption) sendOptions {
 	var o sendOptions
 	for _, opt := range opts {
@@ -65,18 +65,18 @@ func WithResults(into *[]Result) SendOption {
 }
 
 // WithMetadata sends entries with the event, such as a trace id. The handler reads them with
-// receiver.Metadata. The limits are 16 entries, 128 bytes a key and 1,024 bytes a value; an
-// event that exceeds them is ErrTooLarge.
+// receiver.Metadata. The limits are 16 entries, 128 bytes a key and 1,024 bytes a value; if an
+// event exceeds them, the error is ErrTooLarge.
 func WithMetadata(entries map[string]string) SendOption {
 	return func(o *sendOptions) { o.Metadata = entries }
 }
 
-// WithOutcome makes the node call report once for each member that took the event, when its
-// outcome there is known: nil if its handlers returned nil, otherwise a *HandlerError,
-// ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome if the connection was lost first.
-// If a member's process dies, its outcomes are reported when its host refuses the port, or
-// otherwise when the member is removed. report is not called for a member for which Send
-// returned an error.
+// WithOutcome makes the node call report once for each member that took the event, when its outcome
+// at that member is known: nil if its handlers returned nil, otherwise a *HandlerError,
+// ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome if the connection was lost first. If a
+// member's process dies, its outcomes are reported once its host refuses packets to the port, or
+// otherwise once the member is removed. report is not called for a member for which Send returned
+// an error.
 //
 // report is called by goroutines of the node, possibly by several at the same time, and must
 // not block. The outcomes of one member are reported in the order in which they arrive. While
@@ -85,39 +85,38 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 	return func(o *sendOptions) { o.Outcome = report }
 }
 
-// BestEffort makes Send and Broadcast fast and unreliable, for data that soon becomes
-// obsolete. The event arrives at most once, perhaps never, and may overtake other events. The
-// call never waits for the network or for handlers; events that either cannot take are lost and
-// counted, beyond 128 at either end (Status.Transport.Dropped, Status.Dropped). An event to a
-// member without a connection is lost too, but the node then connects for later events. A nil
-// error therefore means nothing.
+// BestEffort makes Send and Broadcast fast and unreliable, for data that soon becomes obsolete. The
+// event arrives at most once, perhaps never, and may overtake other events. The call never waits
+// for the network or for handlers: if either already has 128 events queued, the event is dropped
+// and counted (Status.Transport.Dropped, Status.Dropped). An event to a member without a connection
+// is lost too, but the node then connects for later events. A nil error therefore means nothing.
 //
-// An event larger than MaxBestEffortBytes is ErrTooLarge. BestEffort cannot be combined with
-// WithOutcome, and is an error for a request or a stream. Send gives such an event to any member
-// that is not removed, whatever its status and that of this node, because in a partition without
-// a leader no member can know which members are active.
+// If the event is larger than MaxBestEffortBytes, the error is ErrTooLarge. BestEffort cannot be
+// combined with WithOutcome, nor used for a request or a stream. Send accepts any member that is
+// not removed, regardless of its status and that of this node, because in a partition without a
+// leader no member can know which members are active.
 func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
-// Send sends an event to one active member, which may be this node. It blocks while there is
-// no connection to the member, for at most 5 s, and while the member's handlers are slow, until
-// ctx is done. A nil error means that the connection took the event, which is delivered at most
-// once and in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
-// ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, its
-// connection takes events for up to 5 s more, unless the host refuses the port.
+// Send sends an event to one active member, which may be this node. It blocks while there is no
+// connection to the member, for at most 5 s, and while the member's handlers are slow, until ctx is
+// done. A nil error means that the connection took the event, which is delivered at most once and
+// in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
+// ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, the connection
+// takes events for up to 5 s more, unless the host refuses packets to the port.
 //
-// A nil error does not mean that a handler takes the event. A member without a handler for its
-// name drops the event, logs a warning once for each name and sender, and counts it as "no
-// handler" in Status.Dropped. Use WithOutcome or Request to learn of that.
+// A nil error does not mean that a handler gets the event. A member that has no handler for the
+// event's name drops it, logs a warning once for each name and sender, and counts it as "no
+// handler" in Status.Dropped. To detect this, use WithOutcome or Request.
 func (n *Node) Send(
 	ctx context.Context, to member.Address, event any, opts ...SendOption,
 ) error {
 	return n.messages.Send(ctx, to, event, newSendOptions(opts).Options)
 }
 
-// Broadcast sends an event to all active members except this one, in parallel, and blocks
-// until each member took it or failed. If any failed, the error is a *BroadcastError with the
-// result of each member. WithResults stores the results in any case; WithOutcome reports one
-// outcome for each nil result. See Send.
+// Broadcast sends an event to all active members except this one, in parallel, and blocks until
+// each member has taken it or failed. If any failed, the error is a *BroadcastError with the result
+// of each member. WithResults stores the results in any case; WithOutcome reports one outcome for
+// each nil result. See Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
 	o := newSendOptions(opts)
 	all, err := n.messages.Broadcast(ctx, event, o.Options)
@@ -141,11 +140,11 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 	return nil
 }
 
-// OpenStream opens a stream of bytes in both directions to the handler that an active member,
-// which may be this node, has registered for name with receiver.HandleStream. Of the options
-// only WithMetadata applies. OpenStream waits for a connection as Send does. ctx bounds only
-// OpenStream itself, not the stream. Streams delay neither events nor heartbeats, and a stream
-// that is not read delays only its own writer.
+// OpenStream opens a stream of bytes in both directions to the handler that an active member, which
+// may be this node, has registered for name with receiver.HandleStream. The only option that
+// applies is WithMetadata. OpenStream waits for a connection like Send. ctx bounds only OpenStream
+// itself, not the stream. Streams delay neither events nor heartbeats, and a stream that is not
+// read blocks only its own writer.
 //
 // After an error there is no stream. The error is ErrNotActive, ErrNotDelivered, ErrTooLarge,
 // ErrClosed, or ErrBusy if MaxStreams streams to the member are open. After ErrNotDelivered a
@@ -156,8 +155,8 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 // there, and ErrNotDelivered if the member is closing. If the member is this node, OpenStream
 // itself returns the first two.
 //
-// Read and Write fail with ErrStreamReset, ErrStreamCut or ErrStreamClosed, and with Node.Err
-// if this node ended. To learn that the handler has taken everything, call CloseWrite and read
+// Read and Write fail with ErrStreamReset, ErrStreamCut or ErrStreamClosed, and with Node.Err if
+// this node ended. To make sure that the handler has read everything, call CloseWrite and read
 // until io.EOF, which arrives when the handler has returned nil or called CloseWrite. The caller
 // must call Close.
 func (n *Node) OpenStream(

@@ -27,7 +27,7 @@ type note struct {
 
 type flags []bool
 
-// mailbox collects what handlers received.
+// mailbox collects what handlers receive.
 type mailbox struct {
 	mu    sync.Mutex
 	lines []string
@@ -45,12 +45,12 @@ func (b *mailbox) sorted() []string {
 	return slices.Sorted(slices.Values(b.lines))
 }
 
-// textError stands for any error with this text, where a test has no value to compare.
+// textError stands for any error that contains this text, if a test has no value to compare.
 type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// matchesError reports whether err is want, or has the text of want.
+// matchesError reports whether err is want, or contains its text if want is a textError.
 func matchesError(err, want error) bool {
 	if text, ok := errors.AsType[textError](want); ok {
 		return err != nil && strings.Contains(err.Error(), string(text))
@@ -58,7 +58,7 @@ func matchesError(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// withReceivers is inWorld with the handlers that register adds for node i.
+// withReceivers is inWorld with receivers; register adds the handlers of node i.
 func withReceivers(
 	t *testing.T, size int, register func(t *testing.T, i int, mux *receiver.Mux),
 	test func(*testing.T, *world),
@@ -141,8 +141,8 @@ func TestSendIsRefused(t *testing.T) {
 	})
 }
 
-// TestBroadcastNamesWhoGotNothing: Broadcast names the members that did not get the event; the
-// others have it.
+// TestBroadcastNamesWhoGotNothing checks that the error of Broadcast names the members that did not
+// get the event, and that the others got it.
 func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
@@ -181,8 +181,8 @@ func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 	})
 }
 
-// TestSlowHandlerSlowsItsSenders: a slow handler slows only its senders: 5,000 events to a
-// handler that takes 50 ms each change no member and no leader, and none is lost.
+// TestSlowHandlerSlowsItsSenders checks that a slow handler slows down only its senders: while it
+// handles 5,000 events of 50 ms each, no event is lost, and no member or leader changes.
 func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 	const events, each = 5000, 50 * time.Millisecond
 	var seen []int
@@ -223,7 +223,8 @@ func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 	})
 }
 
-// TestHandlerPanicHarmsNobody: a panic of a handler is counted, and the next event is handled.
+// TestHandlerPanicHarmsNobody checks that a panic of a handler is counted, and that the next event
+// is handled.
 func TestHandlerPanicHarmsNobody(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, func(t *testing.T, i int, mux *receiver.Mux) {
@@ -252,8 +253,8 @@ func TestHandlerPanicHarmsNobody(t *testing.T) {
 	})
 }
 
-// TestReceiversHearOfMembersAndLeaders: receivers get changes of members and leaders as typed
-// events of their own node.
+// TestReceiversHearOfMembersAndLeaders checks that receivers get changes of members and leaders as
+// typed events from their own node.
 func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
@@ -291,8 +292,8 @@ func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
 	})
 }
 
-// TestUnknownEventIsCounted: the receiving node counts an unknown event, and nothing else
-// happens.
+// TestUnknownEventIsCounted checks that the receiving node counts an unknown event, which has no
+// other effect.
 func TestUnknownEventIsCounted(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		for _, raw := range []receiver.Raw{
@@ -310,7 +311,8 @@ func TestUnknownEventIsCounted(t *testing.T) {
 	})
 }
 
-// TestCloseNamesAStuckHandler: Close names a stuck handler and does not wait for it.
+// TestCloseNamesAStuckHandler checks that Close names a stuck handler and does not wait for it
+// forever.
 func TestCloseNamesAStuckHandler(t *testing.T) {
 	withReceivers(t, 2, func(t *testing.T, i int, mux *receiver.Mux) {
 		receiver.Handle(mux, func(context.Context, member.Member, note) error {

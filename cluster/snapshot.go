@@ -30,7 +30,7 @@ func (s snapshot) withView(view member.View, held member.State) snapshot {
 	return s
 }
 
-// liveTerm returns the current term, nil if there is none.
+// liveTerm returns the current term, or nil if there is none.
 func (s *snapshot) liveTerm() *clusterTerm {
 	if s.term == nil || s.term.Ended() {
 		return nil
@@ -43,7 +43,7 @@ func (n *Node) currentSnapshot() *snapshot {
 	if s := n.snapshots.latest.Load(); s != nil {
 		return s
 	}
-	return &snapshot{} // Start has not made the machine yet
+	return &snapshot{} // Start has not created the machine yet
 }
 
 // snapshotCell holds the latest snapshot and wakes its readers. A slow reader may miss
@@ -65,7 +65,7 @@ func (c *snapshotCell) store(s snapshot) {
 	}
 }
 
-// watch returns the snapshot, and a channel that is closed when there is a newer one.
+// watch returns the latest snapshot, and a channel that is closed when there is a newer one.
 func (c *snapshotCell) watch() (*snapshot, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,14 +23,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Start validates the configuration, listens, and returns when the node is an active member
-// or leads, even if only provisionally: the first node of a cluster does not wait for the
+// Start validates the configuration, listens, and returns when the node is an active member or
+// leads. Leading provisionally suffices, so the first node of a cluster does not wait for the
 // others (see WaitLeader and WaitActive). ctx bounds only Start itself.
 //
-// If ctx is done first, or if every other seed refuses this node for good, the error is a
-// *JoinError with the last answer of each node. A seed that only some seeds refuse starts
-// without an error and leads provisionally: Status.NoLeader explains what is wrong, and
-// WaitLeader waits. After an error nothing is left running.
+// If ctx is done first, or if every other seed permanently refuses this node, the error is a
+// *JoinError with the last answer of each node. If only some seeds refuse a seed, it starts without
+// an error and leads provisionally: Status.NoLeader explains what is wrong, and WaitLeader waits.
+// After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	o := newOptions(opts)
 	n, err := openNode(ctx, cfg, o)
@@ -55,8 +55,8 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	return n, nil
 }
 
-// openNode makes a node that listens but does not answer yet. If it fails, it closes what it
-// has opened.
+// openNode creates a node that listens but does not answer yet. If it fails, it closes everything
+// that it has opened.
 func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
 		mux:      cfg.Receiver,
@@ -92,7 +92,7 @@ func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 	return n, nil
 }
 
-// prepareNode makes everything that needs no network.
+// prepareNode creates everything that needs no network.
 func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger) (err error) {
 	if n.cfg, err = cfg.parse(); err != nil {
 		return err
@@ -152,15 +152,15 @@ func (n *Node) newObserver() *observe.Observer {
 	})
 }
 
-// leaseGuard is how long before the end of its lease the work of a leader ends. In normal
-// operation a lease never has less than one HeartbeatInterval left: it lasts nine tenths of
-// LeaseTimeout, which is more than three intervals (protocol.md section 1), and the echo that
-// extends it is at most about two intervals old.
+// leaseGuard is how long before the end of its lease a leader's work ends. In normal operation at
+// least one HeartbeatInterval of a lease is always left: it lasts nine tenths of LeaseTimeout,
+// which is more than three intervals (protocol.md section 1), and the echo that extends it is at
+// most about two intervals old.
 func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 2 }
 
 // stepLimit is the smallest step of the wall clock that ends a lease. A lease has a margin of a
-// tenth of LeaseTimeout. A clock that stood still for less than half of the margin leaves the
-// other half for clocks that run at different rates.
+// tenth of LeaseTimeout. If a clock stopped for less than half of the margin, the other half is
+// left for clocks that run at different rates.
 func stepLimit(t message.Timings) time.Duration { return t.LeaseTimeout / 20 }
 
 func newRand() *rand.Rand {
@@ -169,7 +169,7 @@ func newRand() *rand.Rand {
 	return rand.New(rand.NewChaCha8(seed))
 }
 
-// closeUnstarted closes what was opened for a node that never ran.
+// closeUnstarted closes everything that was opened for a node that never ran.
 func (n *Node) closeUnstarted() error {
 	var faults []error
 	n.stop(ErrClosed) // a handler may already use the node
@@ -177,7 +177,7 @@ func (n *Node) closeUnstarted() error {
 	case n.messages != nil:
 		faults = append(faults, n.messages.Close(ctx))
 	case n.receives:
-		faults = append(faults, n.mux.Close(ctx)) // or it could not serve another node
+		faults = append(faults, n.mux.Close(ctx)) // so that it can serve another node
 	}
 	if n.store != nil {
 		faults = append(faults, n.store.Close())
@@ -218,7 +218,7 @@ type JoinError struct {
 	Asked []Answer
 }
 
-// Answer is the last answer of a node that was asked to admit this one.
+// Answer is the last answer of a node that this one asked to admit it.
 type Answer struct {
 	From member.Address
 	Err  error
@@ -235,12 +235,12 @@ func (n *Node) joinError(cause error) *JoinError {
 // Error implements error.
 func (e *JoinError) Error() string { return "cluster: " + e.Text(error.Error) }
 
-// Text is Error with other words for the answers: answer returns those of one answer.
+// Text is like Error, but describes each answer with the text that the function answer returns.
 func (e *JoinError) Text(answer func(error) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "could not join: %v", e.Cause)
 	for _, a := range e.Asked {
-		// A mismatch of configurations has a line for each difference.
+		// A ConfigMismatchError has a line for each difference.
 		fmt.Fprintf(&b, "\n\t%s: %s", a.From, strings.ReplaceAll(answer(a.Err), "\n", "\n\t\t"))
 	}
 	return b.String()

@@ -20,7 +20,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestFirstSeedStartsProvisionally: the first seed starts without the others, and has no
+// TestFirstSeedStartsProvisionally checks that the first seed starts without the others, and has no
 // authority before it reaches them.
 func TestFirstSeedStartsProvisionally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,8 @@ func TestFirstSeedStartsProvisionally(t *testing.T) {
 	})
 }
 
-// TestListeningMoreThanOnce: WithListening adds to earlier options instead of replacing them.
+// TestListeningMoreThanOnce checks that WithListening adds to earlier options instead of replacing
+// them.
 func TestListeningMoreThanOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []int
@@ -53,10 +54,9 @@ func TestListeningMoreThanOnce(t *testing.T) {
 	})
 }
 
-// TestAProvisionalLeaderHasNothingToHandOver: a provisional leader has no leadership to hand
-// over, and its error does not refer the caller to the node itself or to its provisional
-// leader: neither if the node is the whole cluster and about to be elected, nor while it waits
-// for others.
+// TestAProvisionalLeaderHasNothingToHandOver checks that a provisional leader has no leadership to
+// hand over, and that its error does not refer the caller to a provisional leader, whether the node
+// is the whole cluster and about to be elected, or waits for others.
 func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	for _, c := range []struct {
 		size     int
@@ -84,7 +84,7 @@ func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	}
 }
 
-// TestStartSaysWhomItAsked: the error of a node that reaches no seed lists the answers.
+// TestStartSaysWhomItAsked checks that the error of a node that reaches no seed lists the answers.
 func TestStartSaysWhomItAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -102,8 +102,9 @@ func TestStartSaysWhomItAsked(t *testing.T) {
 	})
 }
 
-// TestStartFailsSoonWhenItCannotBelong: Start fails soon if the node cannot belong to the
-// cluster, although the context has no deadline. The error has field and values.
+// TestStartFailsSoonWhenItCannotBelong checks that Start fails soon if the node cannot belong to
+// the cluster, even if the context has no deadline, and that the error names the field and its
+// values.
 func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	for _, c := range []struct {
 		field  string
@@ -123,7 +124,7 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 			if !ok || mismatch.Field != c.field || mismatch.Theirs != c.theirs {
 				t.Errorf("%s: got %v, want a ConfigMismatchError with theirs %q", c.field, err, c.theirs)
 			}
-			// All three seeds must refuse it. It dials one, and another each half second.
+			// All three seeds must refuse the node, which dials another one every half second.
 			if took := time.Since(begin); took > 2*cfg.WithDefaults().RetryInterval {
 				t.Errorf("%s: Start took %v, want at most two retry intervals", c.field, took)
 			}
@@ -131,8 +132,8 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	}
 }
 
-// TestOneOddSeedIsNoReasonToGiveUp: one refusing seed does not end Start, since the other one
-// may accept the node.
+// TestOneOddSeedIsNoReasonToGiveUp checks that Start does not give up if one seed refuses the node,
+// since the other one may accept it.
 func TestOneOddSeedIsNoReasonToGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -167,7 +168,7 @@ func TestAddressInUse(t *testing.T) {
 	})
 }
 
-// brokenStore fails to load, or to save from some call on.
+// brokenStore fails to load, or fails to save from a given call on.
 type brokenStore struct {
 	*store.Memory
 	loadErr error
@@ -191,7 +192,8 @@ func (s *brokenStore) Close() error {
 	return nil
 }
 
-// TestStoreThatFails: a store that fails stops the node, with an error that names the store.
+// TestStoreThatFails checks that a store that fails stops the node with an error that names the
+// store.
 func TestStoreThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -211,7 +213,7 @@ func TestStoreThatFails(t *testing.T) {
 			if c.store.closed != 1 {
 				t.Errorf("%s: closed %d times, want once", c.name, c.store.closed)
 			}
-			// Its address is free.
+			// The address of the node is free again.
 			n, err := w.start(0, Config{})
 			if err != nil {
 				t.Fatalf("%s: then Start: %v", c.name, err)
@@ -221,8 +223,8 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestNodeEndsWithItsStore: a Save that fails ends a running node before it sends a message
-// that depends on it.
+// TestNodeEndsWithItsStore checks that a Save that fails stops a running node before it sends a
+// message that depends on it.
 func TestNodeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -256,8 +258,8 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsStoreAndRaisesIncarnation: a restart keeps the store and raises the
-// incarnation, and the token grows with the leader.
+// TestRestartKeepsStoreAndRaisesIncarnation checks that a restart keeps the store and raises the
+// incarnation, and that the next leader has a greater token.
 func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -286,8 +288,8 @@ func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 	})
 }
 
-// TestIncarnationGrows: the incarnation grows with the wall clock, and even if that was set
-// back.
+// TestIncarnationGrows checks that the incarnation grows with the wall clock, and also if that was
+// set back.
 func TestIncarnationGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := uint64(time.Now().UnixMilli())
@@ -310,8 +312,8 @@ func TestIncarnationGrows(t *testing.T) {
 	})
 }
 
-// TestStartWaitsForThisRun: Start waits for this run: the loaded state shows the previous run
-// as an active member, which does not suffice.
+// TestStartWaitsForThisRun checks that Start waits until this run is an active member: in the
+// loaded state, the previous run is.
 func TestStartWaitsForThisRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -334,8 +336,8 @@ func TestStartWaitsForThisRun(t *testing.T) {
 	})
 }
 
-// TestRosterLostIsSaid: two of three nodes lose their disks. The third one can never elect a
-// leader, and reports it.
+// TestRosterLostIsSaid checks that, if two of three nodes lose their disks, the third one reports
+// that it can never elect a leader.
 func TestRosterLostIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

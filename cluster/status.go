@@ -16,34 +16,34 @@ import (
 type Status struct {
 	Cluster string
 	// ClusterID is generated when a cluster is founded, and distinguishes it from others of the
-	// same name. It is zero until this node has helped to found the cluster or has joined it.
+	// same name. It is zero until this node has founded the cluster or joined it.
 	ClusterID member.ClusterID
 	Size      int
-	Quorum    int // members that must agree: Size/2 + 1
+	Quorum    int // number of members that must agree: Size/2 + 1
 	Self      member.Member
-	View      member.View // with Self and Role
+	View      member.View // including Self and Role
 	// Token is the token of the quorate leader; zero if there is none.
 	Token member.Token
-	// NoLeader explains in one line why there is no leader with authority: it names the nodes
-	// that this one waits for, with the last answer of each. It is empty if there is a leader.
+	// NoLeader explains in one line why there is no leader with authority. It names the nodes that
+	// this one waits for and the last answer of each. It is empty if there is a leader.
 	NoLeader string
-	// Provisional reports whether the leader of View declared itself. It has no authority, and
-	// the members may change when a leader is elected.
+	// Provisional reports whether the leader of View is provisional: it declared itself, has no
+	// authority, and its members may change when a leader is elected.
 	Provisional bool
 	// OtherSeeds are the peers whose list of Seeds differs from this node's, sorted. A peer is
-	// removed when its list is the same, or, if it is neither a seed nor a member, after a
-	// minute of silence.
+	// removed once its list is the same, or, if it is neither a seed nor a member, after a minute
+	// of silence.
 	OtherSeeds []member.Address
-	// LeaseRemaining is how long this node has authority unless its lease is extended; 0 if it
-	// has none.
+	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if
+	// it has none.
 	LeaseRemaining time.Duration
-	TermSince      time.Time // when the current term began on this node; zero without one
+	TermSince      time.Time // when the current term began on this node; zero if there is none
 	LastElection   Election
 	// Elections are the last 32 changes of leader, oldest first; the last one is LastElection.
 	// LeaderChanges counts all of them by cause.
 	Elections     []Election
 	LeaderChanges map[Cause]uint64
-	// Leaderless is the total time for which this node knew no quorate leader.
+	// Leaderless is the total time during which this node knew of no quorate leader.
 	Leaderless time.Duration
 	// LeaderlessSince is when the quorate leader was lost; zero if there is one.
 	LeaderlessSince time.Time
@@ -52,27 +52,27 @@ type Status struct {
 	Silent []member.Address
 	Counts Counts
 	Uptime time.Duration
-	// VoteWait is how long this run must still wait before it votes for a new leader, because
-	// its previous run may support one (protocol.md section 5): at most a LeaseTimeout after the
-	// start, or after the end of a roster that memory stores have lost. The wait ends early if
-	// that leader hands over. A rolling restart must wait for it before it restarts the next
-	// node.
+	// VoteWait is how long this run must still wait before it may vote for a new leader, because
+	// its previous run may have supported another one (protocol.md section 5). The wait is at most
+	// a LeaseTimeout from the start, or from the end of a roster that memory stores have lost, and
+	// ends early if that leader hands over. During a rolling restart, wait until VoteWait is 0
+	// before you restart the next node.
 	VoteWait time.Duration
 	Drained  bool
-	// RosterLost reports whether too many members have lost their stores, so that the roster of
-	// this node can never elect a leader again (ErrRosterLost).
+	// RosterLost reports whether so many members have lost their stores that the roster of this
+	// node can never elect a leader again (ErrRosterLost).
 	RosterLost bool
 	// Insecure reports whether the node has neither a secret nor a certificate.
 	Insecure bool
-	// CertificateExpires is when the certificate of TLSCert, or an authority above it, expires;
-	// zero without one.
+	// CertificateExpires is when the certificate of TLSCert or a certificate in its chain expires,
+	// whichever is first; zero without TLSCert.
 	CertificateExpires time.Time
-	// Dropped counts the frames that were ignored, by reason. The reasons of events are "no
-	// handler", "malformed event", "queue full", "answer not sent", "answer not awaited", "too
-	// many streams" and "closed"; all others are reasons of the protocol. A reason that has not
-	// occurred is missing.
+	// Dropped counts the dropped frames by reason. The reasons of events are "no handler",
+	// "malformed event", "queue full", "answer not sent", "answer not awaited", "too many streams"
+	// and "closed"; all others are reasons of the protocol. Reasons that have not occurred are
+	// missing.
 	Dropped map[string]uint64
-	// Refused counts the votes and joins that this node refused, by reason of the protocol.
+	// Refused counts the votes and joins that this node refused, by the reason in the protocol.
 	Refused   map[string]uint64
 	Transport transport.Stats
 	Peers     []transport.PeerState // in no particular order
@@ -84,8 +84,8 @@ type Status struct {
 func (n *Node) Status() Status {
 	current, now := *n.currentSnapshot(), n.clock()
 	view := cloneView(current.view)
-	// A timer ends the term before the view shows that the lease has ended. All fields below
-	// depend on one check of the term, so that they agree.
+	// A timer ends the term before the view shows that the lease has ended. The fields below agree
+	// because they all depend on a single check of the term.
 	term, lease := current.liveTerm(), time.Duration(0)
 	if term != nil && term.own {
 		if lease = term.Remaining(); lease == 0 {
@@ -125,7 +125,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// setReport sets the fields that package observe knows.
+// setReport sets the fields that package observe provides.
 func (s *Status) setReport(r observe.Report) {
 	s.NoLeader, s.OtherSeeds, s.Silent = r.NoLeader, r.OtherSeeds, r.Silent
 	for _, e := range r.Elections {
@@ -138,11 +138,11 @@ func (s *Status) setReport(r observe.Report) {
 	s.Counts = countsOf(r.Counts)
 }
 
-// Counts are the counters of a node since its start. A key that is a name, an address or a
-// Transition is missing until it occurs; all other keys are present from the start.
+// Counts holds the counters of a node since its start. Keys that are names, addresses or
+// Transitions are missing until they occur; all other keys are present from the start.
 type Counts struct {
-	// Elections counts the elections that this node saw, by result: "won" by this node,
-	// "followed" another node, or "failed", after which this node may propose again.
+	// Elections counts the elections that this node saw, by result: "won" (by this node),
+	// "followed" (another node won), or "failed" (this node may propose again).
 	Elections map[string]uint64
 	// Proposals counts the proposals of this node.
 	Proposals map[Proposal]uint64
@@ -150,29 +150,29 @@ type Counts struct {
 	Votes map[Vote]uint64
 	// Conflicts counts how often a better claim replaced a leader, by Election.Rule.
 	Conflicts map[string]uint64
-	// Missed counts late heartbeats by the member that was late: the leader at its followers,
-	// and each follower at the leader. Removed members are left out.
+	// Missed counts late heartbeats by the member that was late: on a follower the leader, on the
+	// leader each follower. Removed members are left out.
 	Missed map[member.Address]uint64
 	// Transitions counts the changes of status that this node saw.
 	Transitions map[Transition]uint64
 	// Lagged counts how often a reader of Events began to lag.
 	Lagged uint64
-	// ClockSteps counts how often the wall clock was set forward. Each time this node lost its
+	// ClockSteps counts how often the wall clock was set forward. Each time, this node lost its
 	// authority and its records until the other members confirmed them.
 	ClockSteps uint64
-	// Elected are the times without a leader at each change of leader, except for the first
-	// leader after the start of the node.
+	// Elected has the time without a leader for each change of leader, except for the first leader
+	// after the start of the node.
 	Elected receiver.Durations
-	// Saved are the durations of saves of the store.
+	// Saved has the durations of saves of the store.
 	Saved receiver.Durations
 	// Requests counts the requests of this node, by type and outcome.
 	Requests map[Requested]uint64
 }
 
-// Requested is a type of request and its result: "ok" or a code for the error.
+// Requested is a type of request and its outcome: "ok" or a code for the error.
 type Requested struct{ Type, Code string }
 
-// Proposal is a proposal at a stage and its result: "won", "lost", or "overtaken" by another
+// Proposal is the stage of a proposal and its result: "won", "lost", or "overtaken" by another
 // election.
 type Proposal struct{ Stage, Result string }
 
@@ -201,7 +201,7 @@ func countsOf(c observe.Counts) Counts {
 	}
 }
 
-// convertKeys returns a copy of m with keys of another type.
+// convertKeys returns a copy of m with its keys converted.
 func convertKeys[To, From comparable](m map[From]uint64, convert func(From) To) map[To]uint64 {
 	out := make(map[To]uint64, len(m))
 	for key, n := range m {

@@ -42,10 +42,10 @@ func (n *Node) openStore() (store.Store, error) {
 	return s, nil
 }
 
-// beginRun loads the store and saves the identity of this run before any other node sees it.
-// A store that was made for another origin stays unchanged, unless it was never used: after
-// a first start with a wrong name there is nothing to remove. The incarnation grows even if
-// the store was lost, provided that the wall clock does.
+// beginRun loads the store and saves the identity of this run before any other node sees it. A
+// store that was made for another origin stays unchanged, unless it was never used: after a first
+// start with a wrong name, it need not be removed. The incarnation grows even if the store was
+// lost, provided that the wall clock did not go back.
 func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 	c, known, err := n.store.Load()
 	if err != nil {
@@ -76,13 +76,13 @@ func (n *Node) saveDurable(d paxos.Durable) error {
 	return err
 }
 
-// oldLeaseStep is how often waitOldLeases saves what is left of the wait, so that a node that
-// is restarted meanwhile, for example by a health check, does not start the wait over.
+// oldLeaseStep is how often waitOldLeases saves the rest of the wait, so that a node that is
+// restarted meanwhile, for example by a health check, does not wait from the start again.
 const oldLeaseStep = 5 * time.Second
 
 // waitOldLeases blocks until the leases that the last run granted under longer timeouts have
-// expired, except for what this run waits for anyway while it runs (statemachine.Owed). A
-// cluster of one has granted none to others.
+// expired, apart from the part of the wait that this run observes anyway once it runs
+// (statemachine.Owed). A cluster of one has granted no leases to others.
 func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: max(c.HoldTimeout, c.LeaseTimeout)}
 	before, left := owed, owed.Wait(n.cfg.timings)
@@ -114,12 +114,12 @@ func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 	return nil
 }
 
-// storeOrigin returns what the store of this node must have been made for.
+// storeOrigin returns the origin that the store of this node must have.
 func (s settings) storeOrigin() store.Origin {
 	return store.Origin{Cluster: s.Cluster, Size: s.Size, Address: s.self}
 }
 
-// checkOrigin returns an error if a store was used and made for another origin.
+// checkOrigin returns an error if a store was made for another origin and has been used.
 func (s settings) checkOrigin(c store.Content, known bool) error {
 	if !known || c.IsUnused() || c.Origin == s.storeOrigin() {
 		return nil
@@ -148,30 +148,30 @@ func (c Config) CheckStore() error {
 // StoreMismatchError means that a store was made for another Cluster, Size or Advertise than
 // the configuration has. The node has sent nothing and has not changed the store.
 //
-// Running with such a store could break promises that the node has made by its votes. Size
-// determines the majority: two of three nodes that restart as clusters of one would both lead.
-// The address is part of the voter's identity (protocol.md section 1), so a vote does not count
-// at another address, and a copied directory would give two members one store id. To move a
-// node, start it at the new address with an empty store.
+// Running with such a store could break promises that the node made when it voted. Size determines
+// the majority: two of three nodes that restart as clusters of one would both lead. The address is
+// part of the voter's identity (protocol.md section 1), so a vote does not count at another
+// address, and a copied directory would give two members one store id. To move a node, start it at
+// the new address with an empty store.
 type StoreMismatchError struct {
 	Dir   string      // Config.DataDir
-	Made  StoreOrigin // what the store was made for
-	Given StoreOrigin // what the configuration has
+	Made  StoreOrigin // recorded in the store
+	Given StoreOrigin // from the configuration
 }
 
-// StoreOrigin is what a store was made for.
+// StoreOrigin identifies the node that a store was made for.
 type StoreOrigin struct {
 	Cluster string // name of the cluster
-	Size    int    // of the full cluster
+	Size    int    // number of members of the full cluster
 	Address member.Address
 }
 
-// Error names each difference with both values and what to do.
+// Error names each difference with both values, and what to do.
 func (e *StoreMismatchError) Error() string {
 	return "cluster: " + e.Text(func(field string) string { return field })
 }
 
-// Text is Error with other names for the fields of Config that it mentions.
+// Text is like Error, but with other names for the fields of Config that it mentions.
 func (e *StoreMismatchError) Text(name func(field string) string) string {
 	var b strings.Builder
 	b.WriteString("the store was made for another configuration")

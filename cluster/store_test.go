@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// elsewhere are configurations that do not match the store of the node at address(1) of a
-// cluster of three.
+// elsewhere lists changes of a configuration that no longer match the store of the node at
+// address(1) in a cluster of three.
 var elsewhere = []struct {
 	name   string
 	change func(c *Config)
@@ -63,8 +63,8 @@ var elsewhere = []struct {
 			"joined)"},
 }
 
-// TestStoreOfSomethingElseIsRefused: a store that was made for another configuration is refused
-// before the node listens and stays unchanged. With the old configuration the node starts.
+// TestStoreOfSomethingElseIsRefused checks that a store that was made for another configuration is
+// refused before the node listens, and stays unchanged: with the old configuration the node starts.
 func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -106,8 +106,8 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 	})
 }
 
-// TestRestartAsClustersOfOne: the origin of a store prevents this: two of three nodes that are
-// configured as clusters of one would both lead.
+// TestRestartAsClustersOfOne checks that two of three nodes cannot restart as clusters of one:
+// otherwise both would lead.
 func TestRestartAsClustersOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -128,8 +128,8 @@ func TestRestartAsClustersOfOne(t *testing.T) {
 	})
 }
 
-// TestNodeMovesWithAnEmptyDirectory: a node moves with an empty directory, as the error above
-// advises: the others give it the seat of its old address.
+// TestNodeMovesWithAnEmptyDirectory checks that a node can move to another address with an empty
+// directory, as the error above advises: it gets the seat of its old address.
 func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -155,8 +155,8 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	})
 }
 
-// TestShorterLeaseWaitsForTheLonger: two of three nodes restart with shorter timings and cannot
-// reach the third, which leads. Its authority ends first.
+// TestShorterLeaseWaitsForTheLonger checks that, if two of three nodes restart with shorter timings
+// and cannot reach the third, which leads, its authority ends before they elect another leader.
 func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -175,7 +175,7 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 				continue
 			}
 			starts.Go(func() {
-				// A node that gives up the wait must wait as long at the next start.
+				// A node that gives up the wait must wait just as long at the next start.
 				cfg := w.config(i, LocalConfig())
 				hasty, err := Start(w.within(time.Second), cfg, w.options(i)...)
 				if err == nil {
@@ -205,9 +205,9 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	})
 }
 
-// TestShorterHoldWaitsForTheLonger: two of three nodes restart with a shorter LeaderTimeout and
-// cannot reach the third, which holds a record. Its lease has ended when one of them holds the
-// record.
+// TestShorterHoldWaitsForTheLonger checks that, if two of three nodes restart with a shorter
+// LeaderTimeout and cannot reach the third, which holds a record, its lease ends before one of them
+// holds the record.
 func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -250,9 +250,9 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	})
 }
 
-// TestShorterTimingsWaitForBoth: three of five nodes restart with shorter timings and cannot
-// reach the others. The leader among those keeps its authority for a while, because the three
-// have acknowledged it, and extends what the other holds until then.
+// TestShorterTimingsWaitForBoth restarts three of five nodes with shorter timings that cannot reach
+// the other two. One of those leads: it keeps its authority for a while, because the three have
+// acknowledged it, and meanwhile extends the lease of the other one's record.
 func TestShorterTimingsWaitForBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5)
@@ -294,8 +294,8 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 	})
 }
 
-// TestWaitOfShorterTimings: each of the two timings that became shorter has its own wait, and
-// one that became longer does not shorten the other's.
+// TestWaitOfShorterTimings checks that each of the two timings that became shorter has its own
+// wait, which the other does not shorten if it became longer.
 func TestWaitOfShorterTimings(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,
@@ -329,8 +329,8 @@ func TestWaitOfShorterTimings(t *testing.T) {
 	}
 }
 
-// TestWaitForALeaseGoesOn: a node that is restarted again and again, each time for a few
-// seconds, completes the wait. A cluster of one does not wait.
+// TestWaitForALeaseGoesOn checks that a node that is restarted every few seconds completes the
+// wait, and that a cluster of one does not wait.
 func TestWaitForALeaseGoesOn(t *testing.T) {
 	for _, tc := range []struct{ size, starts int }{{3, 17}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -364,8 +364,9 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnusedStoreIsMadeAnew: a node that was first started with a wrong name, and refused by
-// the others, can be started with the right one. Its unused store is then initialized again.
+// TestUnusedStoreIsMadeAnew checks that a node that was first started with a wrong name, and
+// refused by the others, can be started with the right one. Its unused store is then initialized
+// again.
 func TestUnusedStoreIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -396,8 +397,8 @@ func TestUnusedStoreIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestUnusedStoreKeepsItsName: a founding by the votes of others makes a voter of a member that
-// has saved only its identity. It must restart as that voter.
+// TestUnusedStoreKeepsItsName checks that a member that has saved only its identity, when others
+// founded the cluster with it as a voter, restarts as that voter.
 func TestUnusedStoreKeepsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -422,7 +423,7 @@ func TestUnusedStoreKeepsItsName(t *testing.T) {
 	})
 }
 
-// loadStore loads the store of a closed node.
+// loadStore returns the content of the store of a closed node.
 func loadStore(t *testing.T, dir string) store.Content {
 	t.Helper()
 	s, err := store.OpenFile(dir)
@@ -437,7 +438,8 @@ func loadStore(t *testing.T, dir string) store.Content {
 	return c
 }
 
-// TestStoreOfTheCallerIsCompared: a store of the context is checked like one in a directory.
+// TestStoreOfTheCallerIsCompared checks that a store from the context is checked like one in a
+// directory.
 func TestStoreOfTheCallerIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -461,8 +463,8 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 	})
 }
 
-// TestRestartWithMemoryIsNoticed: the peers notice immediately that a node with a memory store
-// has restarted, because the store has the reset key of the previous run.
+// TestRestartWithMemoryIsNoticed checks that the peers notice immediately that a node with a memory
+// store has restarted, because the store has the reset key of the previous run.
 func TestRestartWithMemoryIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const oneWay = time.Millisecond

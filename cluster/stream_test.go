@@ -21,8 +21,9 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// withStreams is inWorld with two nodes that handle streams "do" as their metadata names, one
-// at a time. box collects how the handlers ended.
+// withStreams is inWorld with two nodes that handle "echo" and "do" streams. The metadata of a "do"
+// stream selects what its handler does; one runs at a time. The mailbox collects how handlers
+// ended.
 func withStreams(t *testing.T, test func(*testing.T, *world, *mailbox)) {
 	t.Helper()
 	var box mailbox
@@ -65,8 +66,8 @@ func (w *world) mustOpen(to int, name string, opts ...SendOption) receiver.Strea
 	return s
 }
 
-// TestStreamEchoes: a stream echoes a MiB to another member and to the node itself, then each
-// direction ends regularly.
+// TestStreamEchoes checks that another member and the node itself echo a MiB over a stream, and
+// that both directions then end normally.
 func TestStreamEchoes(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		sent := make([]byte, 1<<20)
@@ -100,8 +101,8 @@ func TestStreamEchoes(t *testing.T) {
 	})
 }
 
-// TestStreamEndsAsItsHandlerDoes: a stream ends regularly if its handler returns nil, even
-// while the other side writes. Otherwise it is reset.
+// TestStreamEndsAsItsHandlerDoes checks that a stream ends normally if its handler returns nil,
+// even while the other side writes, and is reset otherwise.
 func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		for to := range 2 {
@@ -134,8 +135,9 @@ func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 	})
 }
 
-// TestStreamIsRefused: a member without a handler or with too many streams refuses a stream.
-// The first Read or Write returns the error; for a stream to itself OpenStream does.
+// TestStreamIsRefused checks that a member without a handler or with too many streams refuses a
+// stream, and that the error is returned by the first Read or Write, or by OpenStream for a stream
+// to the node itself.
 func TestStreamIsRefused(t *testing.T) {
 	read := func(s receiver.Stream) error {
 		_, err := s.Read(make([]byte, 10))
@@ -182,7 +184,8 @@ func TestStreamIsRefused(t *testing.T) {
 	})
 }
 
-// TestOpenStreamIsRefused: OpenStream fails before anything is sent if no stream can be opened.
+// TestOpenStreamIsRefused checks that OpenStream fails before it sends anything if no stream can be
+// opened.
 func TestOpenStreamIsRefused(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		long := map[string]string{}
@@ -239,8 +242,8 @@ func TestOpenStreamIsRefused(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithItsNodes: a stream ends with the node that opened it, the node that handles
-// it, or the connection, and each end gets the right error.
+// TestStreamEndsWithItsNodes checks that a stream ends when the node that opened it, the node that
+// handles it, or the connection ends, and that both sides get the right error.
 func TestStreamEndsWithItsNodes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -284,8 +287,8 @@ func TestStreamEndsWithItsNodes(t *testing.T) {
 	}
 }
 
-// TestStreamFailureIsLogged: the failure of a stream handler is logged with the name of the
-// stream.
+// TestStreamFailureIsLogged checks that the failure of a stream handler is logged with the name of
+// the stream.
 func TestStreamFailureIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -313,8 +316,8 @@ func TestStreamFailureIsLogged(t *testing.T) {
 	})
 }
 
-// TestStreamHandlerThatGoesOn: a stream handler that does not return does not block Close,
-// which names it.
+// TestStreamHandlerThatGoesOn checks that a stream handler that does not return does not block
+// Close, and that Close names it.
 func TestStreamHandlerThatGoesOn(t *testing.T) {
 	release := make(chan struct{})
 	withReceivers(t, 2, func(t *testing.T, _ int, mux *receiver.Mux) {

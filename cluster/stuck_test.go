@@ -14,7 +14,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// withGate is withReceivers with a channel for handlers to wait on, which is closed at the end.
+// withGate is withReceivers with a channel for handlers to wait on. It is closed at the end of the
+// test.
 func withGate(
 	t *testing.T, size int,
 	register func(i int, mux *receiver.Mux, gate <-chan struct{}),
@@ -30,7 +31,7 @@ func withGate(
 	})
 }
 
-// fill sends events of a size to a member until it accepts no more.
+// fill sends events of the given size to a member until it accepts no more.
 func fill(t *testing.T, w *world, from *Node, to member.Address, size int) {
 	t.Helper()
 	for {
@@ -46,8 +47,8 @@ func fill(t *testing.T, w *world, from *Node, to member.Address, size int) {
 	}
 }
 
-// TestWhoTakesNothingHoldsUpNoCancels: a member that reads nothing does not delay cancels of
-// calls to other members.
+// TestWhoTakesNothingHoldsUpNoCancels checks that a member that reads nothing does not delay
+// cancels of calls to other members.
 func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
 	ended := make(chan time.Time, 1)
 	withGate(t, 3, func(i int, mux *receiver.Mux, gate <-chan struct{}) {
@@ -66,7 +67,7 @@ func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
 		})
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		for range receiver.QueueLength + 4 { // the requests must wait behind these
+		for range receiver.QueueLength + 4 { // so that the requests wait behind these events
 			if err := n.Send(t.Context(), address(1), note{}); err != nil {
 				t.Fatal(err)
 			}
@@ -97,8 +98,8 @@ func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
 	})
 }
 
-// TestOwnNodeThatTakesNothing: a node with full queues returns the same errors for itself as
-// for others.
+// TestOwnNodeThatTakesNothing checks that, if the queues of a node are full, calls to the node
+// itself return the same errors as calls to others.
 func TestOwnNodeThatTakesNothing(t *testing.T) {
 	withGate(t, 1, func(_ int, mux *receiver.Mux, gate <-chan struct{}) {
 		receiver.Handle(mux, func(context.Context, member.Member, note) error { <-gate; return nil },
@@ -110,7 +111,7 @@ func TestOwnNodeThatTakesNothing(t *testing.T) {
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
 		var send, ask error
-		for range 4 { // one runs, one waits for its turn, one waits
+		for range 4 { // one runs, one waits to run, one is queued
 			send = n.Send(w.within(time.Second), address(0), note{})
 			_, ask = Request[total](w.within(time.Second), n, address(0), sum{})
 		}
@@ -125,8 +126,8 @@ func TestOwnNodeThatTakesNothing(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderLeavesItsOwnNode: RequestLeader moves on when this node, as the leader,
-// loses its authority before its own queue has room.
+// TestRequestLeaderLeavesItsOwnNode checks that RequestLeader moves on if this node is the leader
+// and loses its authority before its own queue has room.
 func TestRequestLeaderLeavesItsOwnNode(t *testing.T) {
 	var stuck member.Address
 	withGate(t, 3, func(i int, mux *receiver.Mux, gate <-chan struct{}) {
@@ -141,7 +142,7 @@ func TestRequestLeaderLeavesItsOwnNode(t *testing.T) {
 		stuck = old.cfg.self
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for range 3 { // one runs, one waits for its turn, one waits
+		for range 3 { // one runs, one waits to run, one is queued
 			go func() { _, _ = Request[total](ctx, old, stuck, sum{}) }()
 			synctest.Wait()
 		}

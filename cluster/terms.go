@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// clusterTerm is a term of the cluster's leader.
+// clusterTerm is the term of a leader of the cluster.
 type clusterTerm struct {
 	*leader.Lease
 	leader  member.Address
@@ -20,21 +20,21 @@ type clusterTerm struct {
 	began   time.Time // on the node's clock
 }
 
-// terms holds the current term. The loop updates it after each turn. A hand-over ends the
-// node's own term earlier, before the machine gives its authority up.
+// terms holds the current term. The loop updates it after each turn. A hand-over ends the node's
+// own term before the machine gives up its authority.
 type terms struct {
 	clock func() time.Time
-	guard time.Duration // how long before the end of its lease an own term ends
+	guard time.Duration // how long before its lease this node's term ends
 
 	mu      sync.Mutex
 	current *clusterTerm
-	// handOvers counts the hand-overs in progress. No own term begins while it is not 0.
+	// handOvers counts the hand-overs in progress. While it is not 0, no term of this node begins.
 	handOvers int
 }
 
-// updateTerm follows a change of the view or of the lease: this node leads version until a
-// time, 0 for not at all. It returns the term that began, nil if none did. When it returns, a
-// term that is over has ended with all its contexts.
+// updateTerm ends, extends or begins a term after a change of the view or the lease. This node
+// leads version until the given time; version 0 means that it does not lead. It returns the new
+// term, or nil if none began. When it returns, the contexts of an ended term are canceled.
 func (ts *terms) updateTerm(
 	now time.Time, view member.View, version uint64, until time.Time,
 ) *clusterTerm {
@@ -76,7 +76,7 @@ func (ts *terms) endCurrent(view member.View) {
 	cur.End(cause)
 }
 
-// closeTerms ends the current term. No own term begins afterwards.
+// closeTerms ends the current term. No term of this node begins afterwards.
 func (ts *terms) closeTerms(cause error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -93,8 +93,8 @@ func (ts *terms) isHandingOver() bool {
 	return ts.handOvers > 0
 }
 
-// endOwnTerm begins a hand-over: it ends the node's own term, and gives the functions that run
-// under it the time of guard to return, as they have when a lease ends. The caller must call
+// endOwnTerm begins a hand-over: it ends the node's own term and waits up to guard for the
+// functions that run under it, the time that they also have when a lease ends. The caller must call
 // done after the hand-over.
 func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	ts.mu.Lock()
@@ -107,7 +107,7 @@ func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	return ts.endHandOver
 }
 
-// resignTerm is endOwnTerm for the given term. It returns false if that term has ended.
+// resignTerm is like endOwnTerm, but returns false if t is not the current term or has ended.
 func (ts *terms) resignTerm(ctx context.Context, t leader.Term) (done func(), ok bool) {
 	ts.mu.Lock()
 	cur := ts.current

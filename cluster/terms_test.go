@@ -57,9 +57,9 @@ func workUnder(t *testing.T, term leader.Term) (ctx context.Context, returned fu
 	return <-began, func() { close(over); <-done }
 }
 
-// TestLapsedTermNeverComesBack: the process or the machine stood still for longer than the
-// lease. Before the timer runs, the loop processes an echo that gives the machine authority
-// again. This must begin another term, whether a caller has checked the old one or not.
+// TestLapsedTermNeverComesBack pauses the process or the machine for longer than the lease. Before
+// the timer fires, the loop processes an echo that gives the machine authority again. This must
+// begin a new term, whether or not a caller has checked the old one.
 func TestLapsedTermNeverComesBack(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		var now atomic.Int64
@@ -107,7 +107,7 @@ func TestExtendedTermGoesOn(t *testing.T) {
 	})
 }
 
-// TestTermsFollowTheView: a term ends and another begins as the view changes.
+// TestTermsFollowTheView checks which changes of the view end a term and begin another.
 func TestTermsFollowTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lead := func(version uint64) func(*terms) *clusterTerm {
@@ -121,7 +121,7 @@ func TestTermsFollowTheView(t *testing.T) {
 		for _, c := range []struct {
 			name        string
 			first, next func(*terms) *clusterTerm
-			cause       error // of the first; nil if it continues
+			cause       error // of the end of the first term; nil if it continues
 			begins      bool  // another
 		}{
 			{"still leading", lead(1), lead(1), nil, false},
@@ -151,8 +151,8 @@ func TestTermsFollowTheView(t *testing.T) {
 	})
 }
 
-// TestFollowersTermIsNeverValid: a follower's term is never valid, although it has a token and
-// a leader.
+// TestFollowersTermIsNeverValid checks that a follower's term is never valid, although it has a
+// token and a leader.
 func TestFollowersTermIsNeverValid(t *testing.T) {
 	ts := newTerms()
 	cur := ts.updateTerm(time.Now(), following(5), 0, time.Time{})
@@ -164,15 +164,15 @@ func TestFollowersTermIsNeverValid(t *testing.T) {
 	}
 }
 
-// TestShortLeaseIsNoTerm: a lease that would end immediately begins no term.
+// TestShortLeaseIsNoTerm checks that a lease that would end immediately begins no term.
 func TestShortLeaseIsNoTerm(t *testing.T) {
 	if got := newTerms().lease(leading(1), testGuard); got != nil {
 		t.Errorf("a lease as long as the guard: got the term %+v, want none", got)
 	}
 }
 
-// TestHandOverWaitsForTheWork: a hand-over ends the term and gives the work the guard's time to
-// return. No term of this node begins meanwhile.
+// TestHandOverWaitsForTheWork checks that a hand-over ends the term and waits for the work for the
+// time of the guard, and that no term of this node begins meanwhile.
 func TestHandOverWaitsForTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ cleanup, want time.Duration }{
@@ -208,8 +208,8 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 	})
 }
 
-// TestNoTermBeginsAfterClose: no term begins after close, and the current one ends with its
-// cause.
+// TestNoTermBeginsAfterClose checks that closeTerms ends the current term with the given cause, and
+// that no term begins afterwards.
 func TestNoTermBeginsAfterClose(t *testing.T) {
 	ts := newTerms()
 	cur := ts.lease(leading(1), time.Minute)
@@ -222,8 +222,8 @@ func TestNoTermBeginsAfterClose(t *testing.T) {
 	}
 }
 
-// TestGiveUpIsOfOneTerm: resigning one term does not affect a later term, and has no effect a
-// second time.
+// TestGiveUpIsOfOneTerm checks that resigning a term does not affect later terms, and has no effect
+// the second time.
 func TestGiveUpIsOfOneTerm(t *testing.T) {
 	ts := newTerms()
 	defer ts.closeTerms(ErrClosed)

@@ -45,7 +45,7 @@ func loopbackConfigs(t *testing.T) []cluster.Config {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // until all have a port of their own
+		defer l.Close() // after every node has its own port
 		configs[i].Addr = l.Addr().String()
 		seeds = append(seeds, configs[i].Addr)
 	}
@@ -101,7 +101,7 @@ func startOverTLS(t *testing.T, configs []cluster.Config) *tlsCluster {
 	return c
 }
 
-// exerciseCluster uses each way to send, then closes the leader and waits for the next one.
+// exerciseCluster sends in each possible way, then closes the leader and waits for the next one.
 func exerciseCluster(t *testing.T, c *tlsCluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

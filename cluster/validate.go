@@ -23,7 +23,7 @@ import (
 const (
 	// MaxSize is the largest Size.
 	MaxSize = member.MaxMembers
-	// MinSecretBytes is the least number of random bytes of a secret.
+	// MinSecretBytes is the minimum number of random bytes of a secret.
 	MinSecretBytes = quicnet.MinSecretBytes
 	// DefaultCluster is the default of Cluster.
 	DefaultCluster = "athena"
@@ -37,7 +37,7 @@ type settings struct {
 	timings message.Timings
 }
 
-// WithDefaults returns the configuration with every default filled in.
+// WithDefaults returns the configuration with all defaults filled in.
 func (c Config) WithDefaults() Config {
 	c.Advertise = cmp.Or(c.Advertise, c.Addr)
 	cut := c.Advertise[:min(len(c.Advertise), member.MaxNameBytes)]
@@ -59,8 +59,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns all faults of the configuration, each as a *FieldError, joined by
-// errors.Join; nil if a node can run with it. It reads the TLS files, but no others.
+// Validate returns every fault of the configuration as a *FieldError, joined by errors.Join, or nil
+// if there is none. It reads the TLS files, but no others.
 func (c Config) Validate() error {
 	_, err := c.parse()
 	return err
@@ -127,8 +127,8 @@ func (f *faults) checkAddr(addr string) {
 	f.Check(host == "" || err == nil, "Addr", "%q: %w", addr, err)
 }
 
-// checkAdvertise returns the parsed address, which must name one machine. explicit reports
-// whether it was configured; if not, it is Addr, whose other faults checkAddr has reported.
+// checkAdvertise returns the parsed address, which must name one machine. explicit reports whether
+// Advertise was configured; if not, the address is Addr, whose other faults checkAddr has reported.
 func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	a, err := member.ParseAddress(addr)
 	host, _, splitErr := net.SplitHostPort(addr)
@@ -193,8 +193,8 @@ func (f *faults) checkSecret(name string, secret []byte) {
 	f.Check(err == nil, name, "%w; athena secret new and NewSecret make one", err)
 }
 
-// onLoopback reports whether all addresses are on this machine. Faulty ones do not count, since
-// they are reported elsewhere.
+// onLoopback reports whether all addresses are on this machine. It ignores invalid ones, since they
+// are reported elsewhere.
 func (c Config) onLoopback() bool {
 	for _, addr := range append([]string{c.Addr, c.Advertise}, c.Seeds...) {
 		if addr == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// sound is a configuration without a fault, on loopback and without a secret.
+// sound returns a valid configuration on loopback without a secret.
 func sound() Config {
 	return Config{Addr: "127.0.0.1:7001", Seeds: []string{"127.0.0.1:7001", "127.0.0.1:7002"}, Size: 3}
 }
@@ -29,10 +29,10 @@ var testSecret = []byte(clusterSecret)
 type configCase struct {
 	name   string
 	config Config
-	want   string // a part of the text of the fault; "" for no fault
+	want   string // part of the error text; "" if the configuration is valid
 }
 
-// check checks that a case has exactly the planted fault, which names the right field.
+// check checks that Validate finds exactly the expected fault, in the right field.
 func (c configCase) check(t *testing.T) {
 	t.Helper()
 	err := c.config.Validate()
@@ -204,7 +204,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestStartRefusesBeforeItOpens: Start creates nothing for a faulty configuration.
+// TestStartRefusesBeforeItOpens checks that Start creates nothing if the configuration is invalid.
 func TestStartRefusesBeforeItOpens(t *testing.T) {
 	dir := t.TempDir() + "/data"
 	_, err := Start(context.Background(), Config{Addr: "nowhere", DataDir: dir, Size: 1})

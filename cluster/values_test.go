@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// What a peer can make of one event, by the types that a receiver may have.
+// Types of events that a receiver may have, to measure how much one event can grow when decoded.
 type (
 	wide     struct{ Fields [16]string } // 256 bytes
 	wides    struct{ List []wide }
@@ -24,9 +24,9 @@ type (
 	tables   struct{ List []map[string]string }
 )
 
-// TestDecodingOfManyValuesIsBounded: an event that would be decoded into 320 times its bytes is
-// refused. Any other stays within the bound that MaxEventValues documents for elements of 256
-// bytes.
+// TestDecodingOfManyValuesIsBounded checks that an event that would grow to 320 times its size when
+// decoded is refused, and that any other stays within the bound that MaxEventValues documents for
+// elements of 256 bytes.
 func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 	const bound = MaxEventValues*2*256 + MaxEventBytes
 	mux := receiver.NewMux()
@@ -38,12 +38,12 @@ func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mux.Close(context.Background())
-	const most = MaxEventValues - 3 // without the map around the list, its key, and the list
+	const most = MaxEventValues - 3 // minus the map around the list, its key, and the list itself
 	for _, c := range []struct {
 		name    string
 		count   int
 		element []byte
-		scanned bool // it passes the scan, but may not decode
+		scanned bool // it passes the scan, but decoding may fail
 	}{
 		{"wides", most, []byte{0xc0}, true},
 		{"wides", most, []byte{0x80}, true},

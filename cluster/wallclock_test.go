@@ -13,10 +13,10 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// guest has the clocks of a virtual machine that can be stopped.
+// guest has the clocks of a virtual machine that can be paused.
 type guest struct {
 	mu      sync.Mutex
-	stopped time.Time // since when the clocks stand still; zero while they run
+	stopped time.Time // when the clocks were stopped; zero while they run
 	clock   time.Duration
 	wall    time.Duration
 }
@@ -74,8 +74,8 @@ func inGuests(t *testing.T, test func(t *testing.T, w *world, of func(*Node) *gu
 const clockStepped = "the wall clock was set forward: " +
 	"lease and records end until they are confirmed"
 
-// TestStoppedGuest: a leader whose clocks stood still relies on its lease and its records until
-// its wall clock is set forward (protocol.md section 5).
+// TestStoppedGuest checks that a leader whose clocks were stopped relies on its lease and its
+// records only until its wall clock is set forward (protocol.md section 5).
 func TestStoppedGuest(t *testing.T) {
 	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
 		old := w.leader()
@@ -110,8 +110,8 @@ func TestStoppedGuest(t *testing.T) {
 	})
 }
 
-// TestStepOfTheWallClock: a step of the wall clock costs a leader that was not stopped an
-// interval, but not its leadership.
+// TestStepOfTheWallClock checks that, after a step of the wall clock, a leader that was not stopped
+// loses its authority for an interval, but not its leadership.
 func TestStepOfTheWallClock(t *testing.T) {
 	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
 		time.Sleep(time.Minute)

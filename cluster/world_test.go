@@ -25,21 +25,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster in one bubble, in virtual time. Node i is at port 7001+i, and all nodes
-// are seeds.
+// world is a cluster in a synctest bubble. Node i has port 7001+i, and all nodes are seeds.
 type world struct {
 	t     *testing.T
 	net   *memnet.Network
 	size  int
-	first int // number of node 0, if two clusters share a network
+	first int // added to the index of each node, if two clusters share a network
 	nodes []*Node
 	// receivers returns the receiver of node i.
 	receivers func(i int) *receiver.Mux
-	// dir returns the data directory of node i; nil for memory.
+	// dir returns the data directory of node i. If dir is nil, stores are in memory.
 	dir func(i int) string
-	// own returns more options of node i; may be nil.
+	// own returns an additional option for node i; may be nil.
 	own func(i int) Option
-	// profile has the timings of the nodes that form starts.
+	// profile is the configuration of the nodes that form starts.
 	profile Config
 	book    *book // what the nodes log
 }
@@ -65,7 +64,7 @@ func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	})
 }
 
-// form starts all nodes and waits until one leads and all are active.
+// form starts all nodes and waits until they have a leader and are all active.
 func (w *world) form() {
 	w.t.Helper()
 	w.nodes = make([]*Node, w.size)
@@ -89,17 +88,17 @@ func (w *world) form() {
 	}
 }
 
-// start starts node i with the fields of cfg and the usual ones.
+// start starts node i with cfg, completed by the defaults of a world.
 func (w *world) start(i int, cfg Config, opts ...Option) (*Node, error) {
 	return Start(w.t.Context(), w.config(i, cfg), append(w.options(i), opts...)...)
 }
 
-// startOn is start with a store.
+// startOn is like start, but with the given store.
 func (w *world) startOn(s store.Store, i int, cfg Config) (*Node, error) {
 	return Start(store.NewContext(w.t.Context(), s), w.config(i, cfg), w.options(i)...)
 }
 
-// add starts node i as the next one of w.nodes.
+// add starts node i and appends it to w.nodes.
 func (w *world) add(i int, cfg Config, opts ...Option) *Node {
 	w.t.Helper()
 	n, err := w.start(i, cfg, opts...)
@@ -156,7 +155,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
 }
 
-// leader returns the node that leads in its own view.
+// leader returns the node that leads, according to its own view.
 func (w *world) leader() *Node {
 	w.t.Helper()
 	for _, n := range w.nodes {
@@ -173,7 +172,7 @@ func (w *world) others(but *Node) []*Node {
 	return slices.DeleteFunc(slices.Clone(w.nodes), func(n *Node) bool { return n == but })
 }
 
-// cut separates a node silently from all others; heal undoes it.
+// cut disconnects a node from all others without an error; heal reconnects it.
 func (w *world) cut(n *Node)  { w.eachLink(n, w.net.Cut) }
 func (w *world) heal(n *Node) { w.eachLink(n, w.net.Heal) }
 
@@ -184,7 +183,7 @@ func (w *world) eachLink(n *Node, change func(from, to member.Address)) {
 	}
 }
 
-// close ends all nodes and checks that each ended without an error.
+// close closes all nodes and checks that none returns an error.
 func (w *world) close() {
 	for i, n := range w.nodes {
 		if n == nil {
@@ -196,7 +195,7 @@ func (w *world) close() {
 	}
 }
 
-// within returns a context that ends after d.
+// within returns a context that times out after d.
 func (w *world) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	w.t.Cleanup(cancel)

@@ -10,18 +10,18 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// addressConflictInterval is the least time between two warnings about one address.
+// addressConflictInterval is the minimum time between two warnings about one address.
 const addressConflictInterval = time.Minute
 
-// Signs that two processes advertise one address. A later run of the same store is no such sign,
+// Signs that two processes advertise one address. A later run with the same store is not a sign,
 // because every restart looks like that.
 const (
 	conflictStore = "it has another store"
 	conflictAlive = "an earlier run still dials, or answers"
 )
 
-// noteRun notes the run in which a peer greets. It returns true if a later run of the address
-// has greeted before: the earlier process still runs, so that this is no restart.
+// noteRun records the run of a peer that greets. It reports whether a later run has already greeted
+// from this address: then the earlier process is still running, and this is not a restart.
 func (p *peerLog) noteRun(id member.Identity) (earlier bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,7 +34,7 @@ func (p *peerLog) noteRun(id member.Identity) (earlier bool) {
 	return earlier
 }
 
-// mayWarnConflict reports whether to warn about an address now.
+// mayWarnConflict reports whether a warning about this address is due.
 func (p *peerLog) mayWarnConflict(a member.Address) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +46,8 @@ func (p *peerLog) mayWarnConflict(a member.Address) bool {
 	return true
 }
 
-// listReplacedStores lists the members that have another store than before under the same
-// leader. Members that were leaving or removed are not listed: others may take their seats.
+// listReplacedStores returns the members that have a different store than before under the same
+// leader. It omits members that were leaving or removed, because others may take their seats.
 func (c *Changes) listReplacedStores(before, after member.View) member.Roster {
 	if before.Leader.IsZero() || before.Leader != after.Leader {
 		return nil
@@ -63,8 +63,8 @@ func (c *Changes) listReplacedStores(before, after member.View) member.Roster {
 	return list
 }
 
-// warnAddressConflict warns that two processes may have one address. The process that loses its
-// seat learns that for certain and ends; the other nodes only see another process in its seat.
+// warnAddressConflict warns that two processes may have one address. Only the process that loses
+// its seat knows for certain, and stops; the other nodes merely see another process in the seat.
 func (o *Observer) warnAddressConflict(a member.Address, name, why string) {
 	if a == o.cfg.Self || !o.peers.mayWarnConflict(a) {
 		return

@@ -7,7 +7,7 @@ import "github.com/athena-go/athena/statemachine"
 // Cause is why a leader was lost; package cluster documents each cause.
 type Cause string
 
-// The causes. The machine reports all but CauseStart and CauseRaised.
+// The causes. The machine reports all of them except CauseStart and CauseRaised.
 const (
 	CauseStart     Cause = "start"
 	CauseCrash     Cause = "crash"
@@ -24,7 +24,7 @@ var everyCause = []Cause{
 	CauseOutvoted, CauseRaised,
 }
 
-// The rules of a conflict; cluster.Election documents them.
+// The rules that decide a conflict; cluster.Election documents them.
 const (
 	ruleChosen  = "chosen"
 	ruleVersion = "version"
@@ -33,7 +33,7 @@ const (
 
 var everyRule = []string{ruleChosen, ruleVersion, ruleAddress}
 
-// causes has the name of each cause of the machine, and the rule of a conflict.
+// causes maps the causes of the machine to their names, and to the rule if the cause is a conflict.
 var causes = [statemachine.Causes]struct {
 	cause Cause
 	rule  string

@@ -4,17 +4,17 @@ package observe
 
 import "github.com/athena-go/athena/member"
 
-// Changes is what one turn changed in the view of a node.
+// Changes describes what one turn changed in the view of a node.
 type Changes struct {
 	// Members are sorted by address; those that were removed follow all others.
 	Members []MemberChange
 	// Leader reports whether the leader, its version, or its authority changed.
 	Leader bool
-	// Cause is why the previous leader was lost; empty if none was.
+	// Cause is why the previous leader was lost; empty if no leader was lost.
 	Cause Cause
 }
 
-// MemberChange is a change of one member, with each status as it is shown.
+// MemberChange is a change of one member. Each Status is the one that users see.
 type MemberChange struct {
 	Before member.Member // zero for a new member
 	After  member.Member // its status is Removed if it is no longer in the view

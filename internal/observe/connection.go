@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// reportLines has the line of each report of the transport. ReportFailed has none here: it ends
-// the node, which logs it.
+// reportLines has the log line of each report of the transport, except ReportFailed, which stops
+// the node: the node then logs it.
 var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportConnected:     {slog.LevelDebug, "connected"},
 	mesh.ReportLost:          {slog.LevelDebug, "connection lost"},
@@ -30,7 +30,7 @@ var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
 }
 
-// ObserveConnection processes a report of the transport.
+// ObserveConnection handles a report of the transport.
 func (o *Observer) ObserveConnection(r mesh.Report) {
 	o.logReport(r)
 	switch {
@@ -38,8 +38,8 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 		r.Kind == mesh.ReportStreamRefused:
 		// The peer is connected.
 	case r.Kind == mesh.ReportCertificate || r.Peer.IsZero():
-		// Anyone can dial this node and claim to be a seed. Only the dials of this node are
-		// evidence about a seed.
+		// Anyone can dial this node and claim to be a seed. Only connections that this node dials
+		// say anything about a seed.
 	case isPermanent(r.Err):
 		o.peers.noteRefusal(r.Peer, r.Err)
 	default:
@@ -47,8 +47,8 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 	}
 }
 
-// isPermanent reports whether a connection was refused because of the secret or the
-// configuration, and not because a node is busy or runs twice.
+// isPermanent reports whether a connection was refused because of the secret or the configuration,
+// rather than because a node is busy or runs twice.
 func isPermanent(err error) bool {
 	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, mesh.ErrSelf) {
 		return true
@@ -79,7 +79,7 @@ func (o *Observer) logReport(r mesh.Report) {
 	o.log.LogAttrs(context.Background(), l.level, l.text, append(attrs, ErrAttr(r.Err))...)
 }
 
-// ObserveGreet processes a greet that was admitted. name is the name of the member at the
+// ObserveGreet handles a greet that was admitted. name is the name of the member at the peer's
 // address, and sameSeeds reports whether the peer has the same list of seeds as this node.
 func (o *Observer) ObserveGreet(peer member.Identity, name string, sameSeeds bool) {
 	o.peers.noteSeeds(peer.Address, sameSeeds)
@@ -89,10 +89,11 @@ func (o *Observer) ObserveGreet(peer member.Identity, name string, sameSeeds boo
 	o.peers.noteConnected(peer.Address)
 }
 
-// ObserveMessage processes a message of another node before the machine gets it.
+// ObserveMessage handles a message from another node before the machine gets it.
 func (o *Observer) ObserveMessage(m message.Message) { o.peers.noteMessage(m) }
 
-// Hopeless returns a channel that is closed when every other seed has refused this node for good.
+// Hopeless returns a channel that is closed when every other seed has permanently refused this
+// node.
 func (o *Observer) Hopeless() <-chan struct{} { return o.peers.hopeless }
 
 // ListAnswers returns the last answer of each seed and member.

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// explainNoLeader explains in one line why there is no leader with authority. It is empty if
+// explainNoLeader explains in one line why there is no leader with authority. It returns "" if
 // there is one.
 func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus) string {
 	if !s.Leader.isZero() {
@@ -30,7 +30,7 @@ func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus)
 	return text
 }
 
-// diagnosis is what the explanation of a missing leader depends on.
+// diagnosis holds the facts on which the explanation of a missing leader depends.
 type diagnosis struct {
 	State
 	cfg    *Config
@@ -77,7 +77,8 @@ func (d diagnosis) missingCluster() string {
 }
 
 // missingFounders explains what a provisional leader without a state waits for. leads reports
-// whether this node is that leader, because only the leader exchanges messages with founders.
+// whether this node is that leader. It matters because only the leader exchanges messages with
+// founders.
 func (d diagnosis) missingFounders(leads bool) string {
 	active, activeSeeds := 0, 0
 	var missing []string
@@ -116,8 +117,8 @@ func (d diagnosis) missingFounders(leads bool) string {
 	return text + "; waiting for " + joinNames(missing)
 }
 
-// missingVoters explains which voters a node with a state has reached. A majority of them must
-// agree on a leader.
+// missingVoters explains which voters a node with a state has reached, because a majority of them
+// must agree on a leader.
 func (d diagnosis) missingVoters() string {
 	roster, self := d.Held.Roster, d.View.Self
 	reached := 0
@@ -156,7 +157,7 @@ func (d diagnosis) missingVoters() string {
 	return text
 }
 
-// listPeers describes the peers that match, sorted by address.
+// listPeers describes the matching peers, sorted by address.
 func (d diagnosis) listPeers(match func(peerStatus) bool) string {
 	var list []peerStatus
 	for _, p := range d.peers {
@@ -172,7 +173,7 @@ func (d diagnosis) listPeers(match func(peerStatus) bool) string {
 	return joinNames(texts)
 }
 
-// maxNames bounds the names in one line.
+// maxNames bounds the number of names in one line.
 const maxNames = 8
 
 func joinNames(names []string) string {

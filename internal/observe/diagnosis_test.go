@@ -23,8 +23,8 @@ type stateCase struct {
 	want string
 }
 
-// TestNoLeaderWhileJoining: what a node without a state waits for. Node 1 has learned that node
-// 2 knows no leader, and has no answer of the others.
+// TestNoLeaderWhileJoining checks the explanation of a node without a state. Node 1 has learned
+// that node 2 knows no leader, and has no answer from the others.
 func TestNoLeaderWhileJoining(t *testing.T) {
 	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
 	const begin = "leads provisionally until 3 of 5 members, including 2 of the 3 seeds, are up: "
@@ -48,7 +48,7 @@ func TestNoLeaderWhileJoining(t *testing.T) {
 	}
 }
 
-// TestNoLeaderAmongMembers: what a node with a state waits for.
+// TestNoLeaderAmongMembers checks the explanation of a node with a state.
 func TestNoLeaderAmongMembers(t *testing.T) {
 	one, two := at(1, member.Active), at(2, member.Active)
 	held := member.State{
@@ -83,7 +83,7 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 	}
 }
 
-// roleOf returns a view of version 3 of node 1.
+// roleOf returns the view of node 1 with version 3 and the given role.
 func roleOf(role member.Role, leader uint16, members ...member.Member) member.View {
 	v := viewOf(3, leader, false, members...)
 	v.Role, v.Self = role, at(1, 0).Identity
@@ -108,7 +108,7 @@ func (c stateCase) check(t *testing.T, seeds []member.Address) {
 	}
 }
 
-// TestManyAreNotAllNamed: a line names a limited number of nodes.
+// TestManyAreNotAllNamed checks that a line names a limited number of nodes.
 func TestManyAreNotAllNamed(t *testing.T) {
 	var names []string
 	for i := range 20 {

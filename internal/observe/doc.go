@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe describes what happens in a node to people and to monitoring: log lines,
-// metrics, the history of elections, and why there is no leader.
+// Package observe reports what happens in a node to people and to monitoring: log lines, metrics,
+// the history of elections, and why there is no leader.
 //
-// The event loop calls Observe once a turn. The transport and the messenger report what happens
+// The event loop calls Observe once per turn. The transport and the messenger report what happens
 // on connections. An Observer decides nothing: without it a node would act the same.
 package observe

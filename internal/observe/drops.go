@@ -14,10 +14,10 @@ import (
 )
 
 // MaxUnhandled bounds how many pairs of sender and name an unhandledLog remembers, because peers
-// choose the names. Events beyond it are counted without a warning.
+// choose the names. Further events are counted without a warning.
 const MaxUnhandled = 256
 
-// unhandledLog remembers the events without a handler that were warned about. The zero value is
+// unhandledLog remembers for which events without a handler a warning was logged. The zero value is
 // ready for use.
 type unhandledLog struct {
 	mu     sync.Mutex
@@ -45,7 +45,7 @@ func (u *unhandledLog) mayWarn(from member.Address, name string) bool {
 	return true
 }
 
-// DropFrame counts and logs a frame that is not used. A nil error is not logged.
+// DropFrame counts a dropped frame, and logs it if err is not nil.
 func (o *Observer) DropFrame(from member.Identity, reason string, err error) {
 	o.Metrics.addDrop(reason)
 	if err != nil && o.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -54,8 +54,8 @@ func (o *Observer) DropFrame(from member.Identity, reason string, err error) {
 	}
 }
 
-// DropEvent counts and logs an event that its handlers did not take. senderTold reports whether
-// the sender gets err.
+// DropEvent counts and logs an event that no handler took. senderTold reports whether the sender
+// gets err.
 func (o *Observer) DropEvent(
 	from member.Identity, name, reason string, senderTold bool, err error,
 ) {

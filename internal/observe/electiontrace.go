@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// electionTrace collects from the traces of the machine what is reported about a change of
-// leader: its cause, its steps, and the voters.
+// electionTrace collects the cause, the steps and the voters of a change of leader from the traces
+// of the machine.
 type electionTrace struct {
 	self    member.Address
 	cause   Cause // why the last leader was lost; empty while there is one with authority
@@ -21,11 +21,11 @@ type electionTrace struct {
 	before  member.Address // the last leader with authority
 	version uint64         // of that leader
 	marks   [stepCount]mark
-	counted votes // for the proposal of this node
-	given   votes // of this node for the proposal of another
+	counted votes // votes of others for the proposal of this node
+	given   votes // votes of this node for the proposal of another
 }
 
-// votes are votes for one leader of one version.
+// votes has the members that voted for a leader in one version.
 type votes struct {
 	version uint64
 	leader  member.Address
@@ -61,7 +61,7 @@ const stepQuorate = "quorate"
 // mark is when a step last occurred.
 type mark struct {
 	at      time.Time
-	version uint64 // of the proposal; 0 for the steps before it
+	version uint64 // of the proposal; 0 for steps before the proposal
 }
 
 func (e *electionTrace) noteStart(self member.Address, now time.Time) {
@@ -107,7 +107,7 @@ func (e *electionTrace) addTraces(now time.Time, traces []statemachine.Trace) {
 	}
 }
 
-// noteLoss notes that the leader was lost. Only the first cause counts, since later ones follow
+// noteLoss records that the leader was lost. Only the first cause counts, since later ones follow
 // from it.
 func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard time.Time) {
 	if e.cause != "" {
@@ -118,8 +118,8 @@ func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard 
 	e.marks[stepHeard], e.marks[stepLost] = mark{at: heard}, mark{at: now}
 }
 
-// noteLeaderless notes that the leader of a view has no authority. If no trace has given a
-// cause, the leader itself reported this, or it was elected again with a later version.
+// noteLeaderless records that the leader of a view has no authority. If no trace has given a cause,
+// the leader itself reported this, or it was elected again with a later version.
 func (e *electionTrace) noteLeaderless(now time.Time, view member.View) {
 	switch {
 	case e.cause != "":
@@ -130,12 +130,12 @@ func (e *electionTrace) noteLeaderless(now time.Time, view member.View) {
 	}
 }
 
-// noteQuorate notes that the leader of a view has authority.
+// noteQuorate records that the leader of a view has authority.
 func (e *electionTrace) noteQuorate(view member.View) {
 	e.cause, e.rule, e.before, e.version = "", "", view.Leader, view.Version
 }
 
-// finishElection returns the change of leader that ends now, and clears the trace.
+// finishElection returns the change of leader that is now complete, and clears the trace.
 func (e *electionTrace) finishElection(now time.Time, l Leader) Election {
 	end := Election{
 		Cause: e.cause, Rule: e.rule, Version: l.Version, Leader: l.Address, Before: e.before,
@@ -157,7 +157,7 @@ func (e *electionTrace) finishElection(now time.Time, l Leader) Election {
 	return end
 }
 
-// listSteps returns the steps of the election of a version, which ends now.
+// listSteps returns the steps of the election of the given version, which is now complete.
 func (e *electionTrace) listSteps(now time.Time, version uint64) []Step {
 	first := now
 	var seen []Step

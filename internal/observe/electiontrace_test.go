@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestElectionsAreBounded: the history keeps the newest.
+// TestElectionsAreBounded checks that the history keeps only the newest elections.
 func TestElectionsAreBounded(t *testing.T) {
 	o := New(Config{Log: slog.New(slog.DiscardHandler)})
 	o.Start(time.Unix(0, 0))
@@ -33,7 +33,8 @@ func TestElectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAConflictNamesItsRule: a conflict has its rule, and the first cause is reported.
+// TestAConflictNamesItsRule checks that a conflict is reported with its rule, and that the first
+// cause counts.
 func TestAConflictNamesItsRule(t *testing.T) {
 	var w electionTrace
 	now := time.Unix(5, 0)
@@ -56,7 +57,6 @@ func TestAConflictNamesItsRule(t *testing.T) {
 	}
 }
 
-// TestEveryCauseOfTheMachineHasAName: every cause of the machine has a name.
 func TestEveryCauseOfTheMachineHasAName(t *testing.T) {
 	for c := statemachine.CauseNone + 1; c < statemachine.Causes; c++ {
 		if !slices.Contains(everyCause, causes[c].cause) ||

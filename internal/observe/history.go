@@ -36,7 +36,7 @@ type Step struct {
 // IsZero reports whether e is the zero Election.
 func (e Election) IsZero() bool { return e.Version == 0 }
 
-// history remembers and counts the changes of leader of one run.
+// history records and counts the changes of leader in one run.
 type history struct {
 	mu        sync.Mutex
 	elections []Election // the last maxElections, oldest first
@@ -46,8 +46,8 @@ type history struct {
 	changes         map[Cause]uint64
 }
 
-// updateLeader follows the view of a turn. It returns why the last leader was lost, and the
-// change of leader that ended in this turn, zero for none.
+// updateLeader updates the history after a turn. It returns why the last leader was lost, and the
+// change of leader that was completed in this turn, if any.
 func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,8 +84,8 @@ func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	return cause, ended
 }
 
-// fillReport sets the fields of a Report about elections. hasLeader reports whether there is a
-// leader with authority now.
+// fillReport sets the fields of r about elections. hasLeader reports whether there is a leader with
+// authority now.
 func (h *history) fillReport(now time.Time, hasLeader bool, r *Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +99,7 @@ func (h *history) fillReport(now time.Time, hasLeader bool, r *Report) {
 	}
 	if !hasLeader {
 		r.LeaderlessSince = h.leaderlessSince
-		if h.leaderlessSince.IsZero() { // the term has just ended, and its lease will
+		if h.leaderlessSince.IsZero() { // the term has just ended, and its lease will end soon
 			r.LeaderlessSince = now
 		}
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// line is the level and the text of a log line. docs/logs.md has a row for each line.
+// line is the level and the text of a log line. docs/logs.md has a row for each one.
 type line struct {
 	level slog.Level
 	text  string
 }
 
-// traceLines has the line of each trace of the machine. Refusals are normal in the protocol and
-// matter only for debugging.
+// traceLines has the log line of each trace of the machine. Refusals are part of normal operation
+// and matter only for debugging.
 var traceLines = map[statemachine.TraceKind]line{
 	statemachine.Dropped:           {slog.LevelDebug, "dropped a message"},
 	statemachine.Refused:           {slog.LevelDebug, "refused"},
@@ -52,7 +52,7 @@ var traceLines = map[statemachine.TraceKind]line{
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }
 
-// aboutLeaders has the traces whose Peer is a leader or a candidate.
+// aboutLeaders has the kinds of traces whose Peer is a leader or a candidate.
 var aboutLeaders = map[statemachine.TraceKind]bool{
 	statemachine.Joining: true, statemachine.Follows: true, statemachine.Suspected: true,
 	statemachine.Overruled: true, statemachine.Proposing: true, statemachine.ProposingFormal: true,
@@ -72,9 +72,9 @@ func traceLine(t statemachine.Trace) line {
 	}
 }
 
-// logTraces logs the traces of one turn. It omits "leading with authority" if a change of leader
-// ended in the turn, whose line reports it. It omits "lost authority", a warning, after a leader
-// has stepped down to leave, hand over or drain.
+// logTraces logs the traces of one turn. It omits "leading with authority" if the turn completed a
+// change of leader, because its line reports that. It omits the warning "lost authority" after a
+// leader has stepped down to leave, hand over or drain.
 func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected bool) {
 	handedOver := false
 	for _, t := range traces {
@@ -184,15 +184,15 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 // Milliseconds returns a duration in the unit of log fields.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// addressText returns an address for a log line. A peer may have chosen it.
+// addressText returns an address, which may come from a peer, for a log line.
 func addressText(a member.Address) string { return safetext.PeerText(a.String()) }
 
-// maxErrorBytes bounds the text of an error of the application, or of one that contains texts of
-// peers, each of which safetext.PeerText has cut.
+// maxErrorBytes bounds the text of an error of the application, or of an error that contains
+// several texts of peers, each of which safetext.PeerText has cut.
 const maxErrorBytes = 1024
 
-// ErrAttr returns the attribute "error" with one line of at most maxErrorBytes, and the zero Attr
-// if err is nil.
+// ErrAttr returns the attribute "error" with the text of err as one line of at most maxErrorBytes,
+// or the zero Attr if err is nil.
 func ErrAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

@@ -31,7 +31,8 @@ func logged(level zerolog.Level, f func(*Observer)) string {
 	return out.String()
 }
 
-// TestTraceLines: each trace has one line, with stable names and only the fields that apply.
+// TestTraceLines checks that each trace is logged in one line, with stable names and only the
+// fields that apply.
 func TestTraceLines(t *testing.T) {
 	peer := at(2, 0).Address
 	for _, c := range []struct {
@@ -79,7 +80,7 @@ func TestTraceLines(t *testing.T) {
 	}
 }
 
-// TestReportLines: each report of the transport has one line.
+// TestReportLines checks that each report of the transport is logged in one line.
 func TestReportLines(t *testing.T) {
 	for what, want := range map[mesh.ReportKind]string{
 		mesh.ReportConnected: `{"level":"debug","peer":"127.0.0.1:2","message":"connected"}`,
@@ -107,7 +108,8 @@ func TestReportLines(t *testing.T) {
 	}
 }
 
-// TestEveryReportHasALine: every report has a line, except for the one that ends the node.
+// TestEveryReportHasALine checks that every kind of report has a line, except the one that stops
+// the node.
 func TestEveryReportHasALine(t *testing.T) {
 	for what := range mesh.ReportKinds {
 		if l := reportLines[what]; (l.text == "") != (what == mesh.ReportFailed) {
@@ -116,7 +118,7 @@ func TestEveryReportHasALine(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionHasALine: every kind of trace has a line.
+// TestEveryDecisionHasALine checks that every kind of trace has a line.
 func TestEveryDecisionHasALine(t *testing.T) {
 	texts := map[string]statemachine.TraceKind{}
 	for what := statemachine.Dropped; what < statemachine.TraceKinds; what++ {
@@ -131,8 +133,8 @@ func TestEveryDecisionHasALine(t *testing.T) {
 	}
 }
 
-// TestAMemberThatLeftIsGone: a member that has left is "gone", which is no status that is
-// shown.
+// TestAMemberThatLeftIsGone checks that a member that has left is logged as "gone", which is not a
+// member.Status.
 func TestAMemberThatLeftIsGone(t *testing.T) {
 	for status, want := range map[member.Status]string{
 		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
@@ -146,7 +148,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreQuiet: at info level a node logs changes, but no refusals.
+// TestRefusalsAreQuiet checks that at info level a node logs changes, but no refusals.
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(o *Observer) {
 		o.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
@@ -157,8 +159,8 @@ func TestRefusalsAreQuiet(t *testing.T) {
 	}
 }
 
-// TestForeignTextIsPrintableAndCut: every line with a peer's text makes it printable and cuts
-// it, so that a peer cannot forge lines or fill one.
+// TestForeignTextIsPrintableAndCut checks that a peer's text is made printable and cut in every
+// line, so that a peer can neither forge lines nor bloat one.
 func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	hostile := "\x1b[2J\n" + strings.Repeat("x", 4000)
 	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}
@@ -172,7 +174,7 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	trace := func(what statemachine.TraceKind) func(*Observer) {
 		return func(o *Observer) { o.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
 	}
-	said := errors.New(safetext.PeerText(hostile)) // as an error of a peer contains it
+	said := errors.New(safetext.PeerText(hostile)) // as in the error of a peer
 	view := viewOf(3, 2, false, peer)
 	for name, log := range map[string]func(*Observer){
 		"a member":   trace(statemachine.MemberMoved),
@@ -223,8 +225,8 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	}
 }
 
-// TestNothingIsEscapedTwice: an error of several lines becomes one readable line, whose quotes
-// are not escaped again.
+// TestNothingIsEscapedTwice checks that an error of several lines becomes one readable line, in
+// which quotes are not escaped again.
 func TestNothingIsEscapedTwice(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Counts are the counters of a node since its start; cluster.Counts and cluster.Status document
+// Counts holds the counters of a node since its start; cluster.Counts and cluster.Status document
 // the fields.
 type Counts struct {
 	Elections   map[string]uint64
@@ -28,7 +28,7 @@ type Counts struct {
 	Refused     map[string]uint64
 }
 
-// Proposal is a proposal at a stage and its result.
+// Proposal is the stage of a proposal and its result.
 type Proposal struct{ Stage, Result string }
 
 // Vote is an answer to a proposal at a stage.
@@ -56,7 +56,7 @@ type Metrics struct {
 
 	mu     sync.Mutex
 	counts Counts        // without its histograms
-	open   message.Stage // of this node's current proposal; 0 for none
+	open   message.Stage // of this node's current proposal; 0 if there is none
 }
 
 func incrementCount[K comparable](counts *map[K]uint64, key K) {
@@ -80,8 +80,8 @@ func (m *Metrics) AddClockStep() {
 	m.counts.ClockSteps++
 }
 
-// addTurn counts one turn of the event loop. ended is the change of leader that ended in it,
-// zero for none.
+// addTurn counts what happened in a turn of the event loop. ended is the change of leader that was
+// completed in it, if any.
 func (m *Metrics) addTurn(
 	traces []statemachine.Trace, members []MemberChange, ended Election, self member.Address,
 ) {
@@ -98,7 +98,7 @@ func (m *Metrics) addTurn(
 			incrementCount(&m.counts.Transitions, Transition{c.Before.Status, c.After.Status})
 		}
 		if c.After.Status == member.Removed {
-			delete(m.counts.Missed, c.After.Address) // or the map would grow with each address
+			delete(m.counts.Missed, c.After.Address) // otherwise the map would grow with each address
 		}
 	}
 	if ended.IsZero() {
@@ -147,8 +147,8 @@ func (m *Metrics) addTrace(t statemachine.Trace) {
 	}
 }
 
-// endProposal counts the result of this node's current proposal, if there is one, and sets the
-// next stage, 0 for none. m.mu must be held.
+// endProposal counts the result of this node's current proposal, if there is one, and sets the next
+// stage; 0 means that there is no proposal. m.mu must be held.
 func (m *Metrics) endProposal(result string, next message.Stage) {
 	if m.open != 0 {
 		incrementCount(&m.counts.Proposals, Proposal{m.open.String(), result})
@@ -156,7 +156,7 @@ func (m *Metrics) endProposal(result string, next message.Stage) {
 	m.open = next
 }
 
-// copyWithZeros returns a copy of m in which missing keys are 0.
+// copyWithZeros returns a copy of m in which the given keys are present, if necessary as 0.
 func copyWithZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
 	out := make(map[K]uint64, len(keys))
 	for _, key := range keys {

@@ -21,12 +21,12 @@ type Config struct {
 	RetryInterval    time.Duration
 	HeartbeatTimeout time.Duration
 
-	// RosterLost is the error of a roster that can never elect a leader again.
+	// RosterLost is the error for a roster that can never elect a leader again.
 	RosterLost error
 }
 
-// silentTimeout is the silence after which a peer counts as not reached. A node sends a query
-// every RetryInterval, so that the peer has missed two queries and the time to answer one.
+// silentTimeout is the silence after which a peer counts as not reached. A node sends a query every
+// RetryInterval, so the peer has left two queries unanswered.
 func (c *Config) silentTimeout() time.Duration { return 2*c.RetryInterval + c.HeartbeatTimeout }
 
 // Observer observes one node. Start and Observe must be called by the event loop. All other
@@ -51,7 +51,7 @@ func New(cfg Config) *Observer {
 	return &Observer{cfg: cfg, log: cfg.Log, peers: newPeerLog(cfg.Seeds, cfg.Self)}
 }
 
-// Start notes when the node started.
+// Start records when the node started.
 func (o *Observer) Start(now time.Time) {
 	o.history.leaderlessSince = now
 	o.elections.noteStart(o.cfg.Self, now)
@@ -63,10 +63,10 @@ type State struct {
 	Held member.State
 	// Provisional reports whether the leader of the view declared itself without being elected.
 	Provisional bool
-	// Leader is the leader with authority, as far as this node knows; zero for none.
+	// Leader is the leader with authority, as far as this node knows; zero if there is none.
 	Leader Leader
-	// Drained reports whether the operator has drained this node. HandingOver reports whether
-	// it gives leadership up for that reason, or because it leaves or transfers leadership.
+	// Drained reports whether the operator has drained this node. HandingOver reports whether the
+	// node gives up leadership because it is drained, leaves, or transfers leadership.
 	Drained, HandingOver bool
 	// RosterLost reports whether the held roster can never elect a leader again.
 	RosterLost bool
@@ -82,15 +82,15 @@ func (l Leader) isZero() bool { return l == Leader{} }
 
 // Turn is one turn of the event loop.
 type Turn struct {
-	// Began is when the machine got its input, and Now is when its output was saved, which may
-	// be much later.
+	// Began is when the machine got its input. Now is when its output had been saved, which may be
+	// much later.
 	Began, Now time.Time
 	Traces     []statemachine.Trace
 	// Changed reports whether the view may differ from Before.
 	Changed bool
 	Before  member.View
 	State   State // after the turn
-	// NewTerm is the leader of the term that began in this turn, zero for none.
+	// NewTerm is the leader of the term that began in this turn; zero if none began.
 	NewTerm Leader
 }
 
@@ -109,7 +109,7 @@ func (o *Observer) Observe(t Turn) Changes {
 	return c
 }
 
-// logTurn writes the lines of a turn.
+// logTurn logs what happened in a turn.
 func (o *Observer) logTurn(t Turn, c Changes, election Election) {
 	ended := !election.IsZero()
 	o.logTraces(t.Traces, t.State.HandingOver, ended)

@@ -14,28 +14,28 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The faults of a peer that has not sent a message.
+// The faults of a peer that has not sent a message yet.
 var (
 	errSilent    = errors.New("no answer")
 	errConnected = errors.New("connected, but no message yet")
 )
 
-// peerLog keeps the last answer of each seed, member and leader, for the error of Start and for
-// the explanation why there is no leader.
+// peerLog records the last answer of each seed, each member and the leader, for the error of Start
+// and to explain why there is no leader.
 type peerLog struct {
 	self     member.Address
-	hopeless chan struct{} // closed when all other seeds have refused this node for good
+	hopeless chan struct{} // closed when all other seeds have permanently refused this node
 
 	mu     sync.Mutex
 	seeds  []*peer // the other seeds, sorted
 	others []*peer // members that are not seeds, sorted
-	named  *peer   // the leader of the last claim if it is neither; may be nil
-	// byAddress has the peers of all three.
+	named  *peer   // the leader of the last claim, unless in seeds or others; may be nil
+	// byAddress has all peers in seeds, others and named.
 	byAddress map[member.Address]*peer
 	// seedMismatches has the peers whose seeds differ from this node's, and the time of the
 	// last message of each.
 	seedMismatches map[member.Address]time.Time
-	// refused has the seeds whose last answer refused this node for good.
+	// refused has the seeds whose last answer was a permanent refusal.
 	refused map[member.Address]bool
 	gaveUp  bool // hopeless is closed
 }
@@ -43,16 +43,17 @@ type peerLog struct {
 // peer is the last answer of one node.
 type peer struct {
 	address member.Address
-	fault   error         // of the connection; nil after a message
+	fault   error         // why there is no connection; nil after a message
 	at      time.Time     // of the last message
 	claim   member.Claim  // of the last message
 	held    member.Number // the state that the node last reported
-	// refusal is why the node refused the last join or vote, whose kind and time follow.
+	// refusal is why the node refused the last join or vote; refused and refusedAt are the kind and
+	// the time of that answer.
 	refusal   message.Reason
 	refused   message.Kind
 	refusedAt time.Time
 	run       uint64    // the latest run that greeted, 0 before the first
-	warned    time.Time // of the last warning about an address conflict
+	warned    time.Time // when the last address conflict was logged
 }
 
 func newSilentPeer(a member.Address) *peer { return &peer{address: a, fault: errSilent} }
@@ -103,7 +104,7 @@ func (p *peerLog) setMembers(rosters ...member.Roster) {
 	p.indexPeers()
 }
 
-// noteFault notes why there is no connection to a peer. Other nodes are ignored.
+// noteFault records why there is no connection to a peer. It ignores other nodes.
 func (p *peerLog) noteFault(from member.Address, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +113,7 @@ func (p *peerLog) noteFault(from member.Address, err error) {
 	}
 }
 
-// noteRefusal notes that a peer refuses this node for good.
+// noteRefusal records that a peer has permanently refused this node.
 func (p *peerLog) noteRefusal(from member.Address, err error) {
 	p.noteFault(from, err)
 	p.mu.Lock()
@@ -128,7 +129,7 @@ func (p *peerLog) noteRefusal(from member.Address, err error) {
 	}
 }
 
-// noteConnected notes that a greet was admitted, which cancels an earlier refusal.
+// noteConnected records that a greet was admitted, which cancels an earlier refusal.
 func (p *peerLog) noteConnected(from member.Address) {
 	p.noteFault(from, errConnected)
 	p.mu.Lock()
@@ -136,7 +137,7 @@ func (p *peerLog) noteConnected(from member.Address) {
 	delete(p.refused, from)
 }
 
-// noteMessage notes what a message reports about its sender.
+// noteMessage records what a message says about its sender.
 func (p *peerLog) noteMessage(m message.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +168,7 @@ func (p *peerLog) noteMessage(m message.Message) {
 	}
 }
 
-// noteRefusal notes the answer to a join or a proposal, whose Reason is zero if granted.
+// noteRefusal records the answer to a join or a proposal; the reason is zero if it was granted.
 func (p *peer) noteRefusal(why message.Reason, in message.Kind) {
 	p.refusal, p.refused, p.refusedAt = why, in, p.at
 }

@@ -53,8 +53,9 @@ func (s *peerLog) isHopeless() bool {
 	}
 }
 
-// TestStrangersEndNoStart: a failed handshake of an incoming connection is no evidence about
-// the seed whose address it claims: one packet with a forged source suffices for it.
+// TestStrangersEndNoStart checks that a failed handshake of an incoming connection does not count
+// against the seed whose address it claims, because anyone can send one packet with a forged
+// source.
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)
 	for what, hopeless := range map[mesh.ReportKind]bool{
@@ -68,8 +69,8 @@ func TestStrangersEndNoStart(t *testing.T) {
 	}
 }
 
-// TestHopelessWhenEverySeedRefused: Start is hopeless when every seed has refused, and not
-// before. A seed that refuses twice counts once, and an accepted join is no refusal.
+// TestHopelessWhenEverySeedRefused checks that Hopeless is closed when every seed has refused, but
+// not before: a seed that refuses twice counts once, and an accepted join is not a refusal.
 func TestHopelessWhenEverySeedRefused(t *testing.T) {
 	seeds := addresses(1, 2, 3)
 	s := newPeerLog(seeds, seeds[0])
@@ -94,8 +95,8 @@ func TestALoneSeedIsNeverHopeless(t *testing.T) {
 	}
 }
 
-// TestPeersAreSeedsMembersAndLeader: the members of the state and the leader of the last claim
-// are kept with the seeds, once each, with their last answers.
+// TestPeersAreSeedsMembersAndLeader checks that the seeds, the members of the state and the leader
+// of the last claim are listed once each, with their last answers.
 func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 	s := newPeerLog(addresses(1, 2), addresses(1)[0])
 	names := func() (ports []uint16) {
@@ -129,7 +130,7 @@ func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 	}
 }
 
-// TestWhatMessagesSay: each thing that a node can report about itself has its description.
+// TestWhatMessagesSay checks the description of everything that a node can report about itself.
 func TestWhatMessagesSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		self, two, three := addresses(1)[0], addresses(2)[0], addresses(3)[0]
@@ -185,7 +186,7 @@ func TestWhatMessagesSay(t *testing.T) {
 	})
 }
 
-// TestEveryRefusalOfAJoinHasWords: every refusal of a join has an explanation.
+// TestEveryRefusalOfAJoinHasWords checks that every refusal of a join has an explanation.
 func TestEveryRefusalOfAJoinHasWords(t *testing.T) {
 	for reason := message.ReasonNotLeader; reason <= message.ReasonQuorumAtStake; reason++ {
 		if refusalTexts[reason] == "" {
@@ -194,7 +195,7 @@ func TestEveryRefusalOfAJoinHasWords(t *testing.T) {
 	}
 }
 
-// TestFaultText: the reason of a missing connection is short and the same each time.
+// TestFaultText checks that the reason for a missing connection is short and the same each time.
 func TestFaultText(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// refusalTimeout is how long a refusal is shown, although the node has sent other messages since.
+// refusalTimeout is how long a refusal is shown even if the node has sent other messages since.
 const refusalTimeout = 10 * time.Second
 
 // describeLast describes the last answer of a peer.
@@ -50,7 +50,7 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 	case !c.Chosen:
 		return who + " provisionally"
 	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
-		// A node follows no leader below the state that it holds.
+		// A node does not follow a leader whose version is below the state that it holds.
 		return fmt.Sprintf("%s version %d, but this node holds version %s of %s: does its store "+
 			"belong to another cluster?", who, c.Version, held.Number, addressText(held.Leader))
 	default:
@@ -72,7 +72,7 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonLeaderBound: "a later leader is being elected",
 }
 
-// maxMismatches bounds the differences of one node in a line.
+// maxMismatches bounds how many differences of one node a line lists.
 const maxMismatches = 3
 
 // faultText explains in a few words why there is no connection.

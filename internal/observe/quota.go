@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// MaxLines bounds the lines with one text in each QuotaInterval: two for each member of the
-	// largest cluster.
+	// MaxLines is the maximum number of lines with the same text in a QuotaInterval: two for each
+	// member of the largest cluster.
 	MaxLines = 2 * member.MaxMembers
-	// QuotaInterval is the time after which MaxLines more lines of a text are logged.
+	// QuotaInterval is the time after which MaxLines more lines with the same text are logged.
 	QuotaInterval = time.Minute
 )
 
-// NewLogger returns the logger of a node, which adds the name of the node to each line and keeps
+// NewLogger returns the logger of a node, which adds the name of the node to each line and enforces
 // the quota of each text.
 func NewLogger(l *slog.Logger, node string) *slog.Logger {
 	return slog.New(newQuotaHandler(l.Handler())).With(slog.String("node", node))
 }
 
-// quotaHandler bounds the size of a log whatever peers do. It drops the lines of one text that
-// exceed MaxLines in a QuotaInterval, and adds their number to the first line after them. The texts
-// are constants of this program, so their number is bounded too.
+// quotaHandler bounds the size of the log, whatever peers do. In each QuotaInterval, it drops lines
+// beyond the first MaxLines with the same text, and adds their number to the next line that it
+// logs. The texts are constants of this program, so their number is bounded too.
 type quotaHandler struct {
 	slog.Handler
 	quota *quota
@@ -59,13 +59,13 @@ func (h quotaHandler) WithGroup(name string) slog.Handler {
 	return quotaHandler{h.Handler.WithGroup(name), h.quota}
 }
 
-// quota counts the lines of each text.
+// quota counts the lines with each text.
 type quota struct {
 	mu   sync.Mutex
 	used map[string]usedQuota
 }
 
-// usedQuota counts the lines of one text.
+// usedQuota counts the lines with one text.
 type usedQuota struct {
 	since time.Time // when its interval began
 	lines int       // in the interval, including those left out

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestQuotaIsOfOneText: a text that exceeds its quota does not affect other texts.
+// TestQuotaIsOfOneText checks that a text that exceeds its quota does not affect other texts.
 func TestQuotaIsOfOneText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuotaHandler(nil).quota
@@ -36,7 +36,7 @@ func TestQuotaIsOfOneText(t *testing.T) {
 	})
 }
 
-// TestALoggerGetsLevelTextAndFields: the handler of any logger gets the records of a node, each
+// TestALoggerGetsLevelTextAndFields checks that a logger's handler gets the records of a node, each
 // with the name of the node and with the fields in the order of docs/logs.md.
 func TestALoggerGetsLevelTextAndFields(t *testing.T) {
 	var out bytes.Buffer

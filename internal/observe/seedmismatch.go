@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxSeedMismatches bounds the noted peers with other seeds. It leaves room for the seeds
-	// and members of the largest cluster, which replace other peers.
+	// maxSeedMismatches bounds how many peers with other seeds are recorded. It leaves room for the
+	// seeds and members of the largest cluster, which replace other peers.
 	maxSeedMismatches = 2 * member.MaxMembers
-	// seedMismatchTimeout is how long after its last message a peer is reported that is neither
-	// a seed nor a member, since it may never return with the right list.
+	// seedMismatchTimeout is how long after its last message a peer is still reported if it is
+	// neither a seed nor a member, since it may never return with the right list.
 	seedMismatchTimeout = time.Minute
 )
 
-// noteSeeds notes whether a peer has the same list of seeds as this node. One different list
-// can prevent the founding of a cluster (protocol.md section 4), so the nodes with the right
-// list report the peer too.
+// noteSeeds records whether a peer has the same list of seeds as this node. A single wrong list can
+// prevent the founding of a cluster (protocol.md section 4), so the nodes with the right list
+// report the peer too.
 func (p *peerLog) noteSeeds(from member.Address, same bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *peerLog) otherSeeds() []member.Address {
 	return slices.SortedFunc(maps.Keys(p.seedMismatches), member.Address.Compare)
 }
 
-// seedMismatchText names the peers with other seeds; it is empty without any.
+// seedMismatchText names the peers with other seeds. It returns "" if there are none.
 func seedMismatchText(peers []member.Address) string {
 	var names []string
 	for _, a := range peers {
@@ -70,7 +70,7 @@ func seedMismatchText(peers []member.Address) string {
 	}
 }
 
-// seedList returns a list of seeds in the form of a configuration.
+// seedList formats a list of seeds as in a configuration.
 func seedList(seeds []member.Address) string {
 	var names []string
 	for _, a := range seeds {

@@ -12,8 +12,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestWhoHasOtherSeedsIsBounded: a seed with another list stays listed however long it is
-// silent, and any other peer for a minute after its last message. Their number is bounded.
+// TestWhoHasOtherSeedsIsBounded checks that a seed with a different list stays listed however long
+// it is silent, that any other peer stays listed for a minute after its last message, and that
+// their number is bounded.
 func TestWhoHasOtherSeedsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPeerLog(addresses(1, 2), addresses(1)[0])

@@ -17,7 +17,7 @@ type leaderlessWarning struct {
 	at     time.Time // when the last line was logged; zero before the first
 	next   time.Time // when to check the reason again
 	repeat time.Duration
-	text   string // of the last line
+	text   string // the reason in the last line
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	// normal start or change of leader takes less.
 	warnRetries  = 3
 	minWarnDelay = 3 * time.Second
-	// WarnInterval is the time between two checks for another reason.
+	// WarnInterval is the time between two checks whether the reason has changed.
 	WarnInterval = 5 * time.Second
 	// The same reason is logged again after minWarnRepeat. The interval doubles each time, up
 	// to maxWarnRepeat.
@@ -33,9 +33,9 @@ const (
 	maxWarnRepeat = time.Minute
 )
 
-// warnLeaderless logs why there is no leader if a line is due, and after such a line that there is
-// a leader, unless the line of a change of leader reports it. It runs in each turn, and there is
-// a turn at least for every attempt to join, heartbeat or query.
+// warnLeaderless logs why there is no leader if a line is due. After such a line it logs that there
+// is a leader again, unless the line of a change of leader reports that. It is called in each turn,
+// and every attempt to join, heartbeat and query takes a turn.
 func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	w := &o.warning
 	if !s.Leader.isZero() {
@@ -56,13 +56,13 @@ func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	}
 	l := line{slog.LevelWarn, "no leader with authority"}
 	if s.View.Role == member.Seeking && s.Held.IsZero() {
-		l = line{slog.LevelWarn, "not in a cluster yet"} // which may have a leader
+		l = line{slog.LevelWarn, "not in a cluster yet"} // the cluster may have a leader
 	}
 	o.log.LogAttrs(context.Background(), l.level, l.text,
 		slog.Float64("leaderless_ms", Milliseconds(now.Sub(w.since))), slog.String("why", text))
 }
 
-// isDue reports whether to check the reason now.
+// isDue reports whether it is time to check the reason again.
 func (w *leaderlessWarning) isDue(now time.Time, retryInterval time.Duration) bool {
 	if w.since.IsZero() {
 		*w = leaderlessWarning{
@@ -78,7 +78,7 @@ func (w *leaderlessWarning) isDue(now time.Time, retryInterval time.Duration) bo
 	return true
 }
 
-// shouldLog reports whether to log a reason: if it is new, or after a while.
+// shouldLog reports whether to log a reason, because it is new or was last logged long enough ago.
 func (w *leaderlessWarning) shouldLog(now time.Time, text string) bool {
 	switch {
 	case text != w.text:

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// MaxCommits bounds the requests of a node that are in flight; further commits wait. With
+// MaxCommits bounds the number of requests of a node that are in flight; further commits wait. With
 // more, the leader might be too busy to send its heartbeats, and be replaced.
 const MaxCommits = 128
 
@@ -28,7 +28,7 @@ func (s *session) Commit(ctx context.Context, ops ...record.Op) (member.Token, e
 	return token, err
 }
 
-// commit sends a request to the leader, and to the next leader while there is none.
+// commit sends a request to the leader, waiting for one if there is none.
 func (t *Table) commit(ctx context.Context, r message.RecordRequest) (member.Token, error) {
 	for {
 		a, err := t.sendRequest(ctx, r)
@@ -102,7 +102,7 @@ func (t *Table) sendRequest(
 	return a, fmt.Errorf("%w: %w", record.ErrUnknownOutcome, err)
 }
 
-// DeliverAnswers returns the responses of a turn to the commits that wait for them.
+// DeliverAnswers delivers the responses of a turn to the commits that wait for them.
 func (t *Table) DeliverAnswers(answers []message.RecordResponse) {
 	for _, a := range answers {
 		if response, ok := t.pending[a.ID]; ok {
@@ -112,7 +112,7 @@ func (t *Table) DeliverAnswers(answers []message.RecordResponse) {
 	}
 }
 
-// refusalError returns the error of a response, nil if the request was accepted.
+// refusalError returns the error of a response, or nil if the request was accepted.
 func refusalError(why message.Reason) error {
 	switch why {
 	case message.ReasonNone:

@@ -15,13 +15,13 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// leases are the leases of the node's records that had not ended at the last update.
+// leases holds the leases of the node's records that had not ended at the last update.
 type leases struct {
 	mu     sync.Mutex
 	all    []lease
 	until  time.Time     // until when the node may rely on its records
-	next   chan struct{} // closed by the next update; nil if no caller waits for it
-	closed error         // why no lease is granted; nil until CloseLeases
+	next   chan struct{} // closed by the next update; nil if no caller is waiting
+	closed error         // why no more leases are granted; nil before CloseLeases
 }
 
 // lease is the lease of one record.
@@ -32,9 +32,9 @@ type lease struct {
 	token   member.Token
 }
 
-// HoldRemaining returns for how long the leases of this node's records last at least, unless
-// the leader extends them, as it does all the time. While it is not 0, a valid lease ends
-// only because its record was revoked, dropped or released.
+// HoldRemaining returns how long the leases of this node's records last if the leader stops
+// extending them, which it normally does continuously. While it is not 0, a valid lease ends only
+// because its record was revoked, dropped or released.
 func (t *Table) HoldRemaining() time.Duration {
 	t.leases.mu.Lock()
 	until := t.leases.until
@@ -45,8 +45,8 @@ func (t *Table) HoldRemaining() time.Duration {
 	return max(0, until.Sub(t.cfg.Clock())-t.cfg.Guard)
 }
 
-// find returns the lease of a record, which it makes if there is none yet. If the node may
-// not act on the record now, the lease is nil and updated is closed by the next update.
+// find returns the lease of a record, and creates it if there is none yet. If the node may not act
+// on the record now, the lease is nil, and updated is closed by the next update.
 func (ls *leases) find(
 	now time.Time, m *statemachine.Machine, s *session, key string, token member.Token,
 ) (l *leader.Lease, updated <-chan struct{}, err error) {
@@ -76,7 +76,7 @@ func (ls *leases) find(
 	return nil, ls.next, nil
 }
 
-// update extends and ends the leases as the machine has decided.
+// update extends or ends each lease as the machine has decided.
 func (ls *leases) update(now time.Time, m *statemachine.Machine, changed bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

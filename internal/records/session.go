@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// session implements record.Session. Its records end with this run of the node: when the
-// node leaves, when its next run joins, or after LeaderTimeout + LeaseTimeout (or TTLTimeout
-// if that is shorter) without a message from it.
+// session implements record.Session. Its records end with this run of the node: when the node
+// leaves, when its next run joins, or after the node has been silent for LeaderTimeout +
+// LeaseTimeout (or TTLTimeout if that is shorter).
 type session struct {
 	table *Table
 	id    uint64

@@ -18,29 +18,29 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Node is what a Table needs of its node.
+// Node has the methods that a Table needs of its node.
 type Node interface {
-	// Do calls verb in the event loop and applies the Output. It returns the error of verb,
-	// the cause of ctx, or why the node has ended.
+	// Do calls verb in the event loop and applies the Output. It returns the error of verb, the
+	// cause of ctx, or why the node has stopped.
 	Do(ctx context.Context, verb Verb) error
 	// View returns the node's view. Its members must not be changed.
 	View() member.View
-	// WaitLeader blocks until a leader has authority. The caller of Commit gets its errors.
+	// WaitLeader blocks until a leader has authority. Commit returns its errors.
 	WaitLeader(ctx context.Context) error
 }
 
 // Verb is an operation on the machine of a node.
 type Verb func(now time.Time, m *statemachine.Machine) (statemachine.Output, error)
 
-// Config is what a Table is made of. All fields are required.
+// Config configures a Table. All fields are required.
 type Config struct {
 	Node  Node
 	Self  string          // the id of this member
-	Life  context.Context // done when the node ends; its cause is why
+	Life  context.Context // done when the node stops; its cause is the reason
 	Clock func() time.Time
-	// HoldTimeout bounds how long Hold waits.
+	// HoldTimeout is the maximum time that Hold waits.
 	HoldTimeout time.Duration
-	// Guard is how long before the end of its lease a record's term ends.
+	// Guard is how long before its lease the term of a record ends.
 	Guard time.Duration
 }
 
@@ -50,7 +50,7 @@ type Table struct {
 
 	// slots has an entry for each request in flight.
 	slots chan struct{}
-	// lastRequest and pending belong to the event loop.
+	// lastRequest and pending are used by the event loop only.
 	lastRequest uint64
 	pending     map[uint64]chan<- message.RecordResponse
 
@@ -58,7 +58,7 @@ type Table struct {
 
 	mu      sync.Mutex
 	records member.Records
-	// watchers has the prefix of each channel of Watch; it is nil once the node has ended.
+	// watchers maps each channel of Watch to its prefix. It is nil once the node has stopped.
 	watchers map[chan struct{}]string
 }
 
@@ -84,8 +84,8 @@ func (t *Table) Members() (ids []string) {
 	return ids
 }
 
-// List implements record.Store. It asks no other member. The error wraps leader.ErrClosed
-// once the node has ended for whatever reason.
+// List implements record.Store. It does not contact other members. Once the node has stopped, for
+// whatever reason, the error wraps leader.ErrClosed.
 func (t *Table) List(_ context.Context, prefix string) ([]member.Record, error) {
 	if err := context.Cause(t.cfg.Life); err != nil {
 		return nil, closedError(err)
@@ -95,7 +95,7 @@ func (t *Table) List(_ context.Context, prefix string) ([]member.Record, error) 
 	return slices.Collect(t.records.Under(prefix)), nil
 }
 
-// closedError returns an error that wraps both the cause of a node's end and ErrClosed.
+// closedError returns an error that wraps both ErrClosed and the reason that the node stopped.
 func closedError(cause error) error {
 	if errors.Is(cause, leader.ErrClosed) {
 		return cause
@@ -134,15 +134,16 @@ func (t *Table) closeWatchers() {
 	t.watchers = nil
 }
 
-// Update follows the machine after a turn; changed reports whether records may differ. When
-// it returns, the leases that the node has lost have ended with all their contexts.
+// Update updates the table after a turn of the machine; changed reports whether records may have
+// changed. When it returns, the leases that the node has lost have ended, and their contexts are
+// canceled.
 func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.leases.update(now, m, changed)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for before, after := range m.Records().Changes(t.records) {
 		if before.Token == after.Token && before.Revoked == after.Revoked {
-			continue // the same revision of the record
+			continue // the record has not changed
 		}
 		for changed, prefix := range t.watchers {
 			if strings.HasPrefix(cmp.Or(before.Key, after.Key), prefix) {
@@ -156,8 +157,8 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.records = m.Records()
 }
 
-// wait blocks until changed is closed. It returns why the node has ended, or else the cause
-// of ctx, nil if neither is done.
+// wait blocks until changed is closed, the node stops, or ctx is done. It returns why the node has
+// stopped, or else the cause of ctx, or nil if only changed was closed.
 func (t *Table) wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:

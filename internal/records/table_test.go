@@ -21,8 +21,8 @@ func countValues(changed <-chan struct{}) (n int) {
 	return n
 }
 
-// TestWatchEndsWithItsNode: the channels of Watch are closed when the node ends, those of a
-// later Watch immediately, and List then returns ErrClosed with the cause.
+// TestWatchEndsWithItsNode checks that, when the node stops, the channels of Watch are closed, a
+// later Watch returns a closed channel, and List returns ErrClosed with the cause.
 func TestWatchEndsWithItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancelCause(t.Context())
@@ -42,8 +42,8 @@ func TestWatchEndsWithItsNode(t *testing.T) {
 	})
 }
 
-// TestWatchEndsWithItsContext: the channel of Watch is closed when its context is done, and the
-// table forgets it.
+// TestWatchEndsWithItsContext checks that the channel of Watch is closed when its context is done,
+// and that the table forgets it.
 func TestWatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(Config{Life: t.Context()})

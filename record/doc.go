@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package record defines the small records that a cluster keeps for its members. A record is a
-// value under a key. It is set under conditions, and may end with the member that owns it.
+// value under a key. It is set under conditions, and may be owned by a member and end with it.
 //
 //	session := node.Records().Session(nil)
 //	token, err := session.Commit(ctx,
@@ -10,11 +10,12 @@
 //	lease, err := session.Hold(ctx, key, token)
 //	err = lease.Term().Do(ctx, work)
 //
-// The right to act on an owned record ends before another member can set it. The token of a
-// record is greater than the tokens of all earlier records under its key, so that storage that
-// compares tokens refuses late writes of a former owner. Jobs (package election) and mutexes
-// (package lock) are built on records.
+// The right to act on an owned record ends before another member can set it. The token of a record
+// is greater than the tokens of all earlier records under its key, so that storage that compares
+// tokens refuses late writes from a former owner. Jobs (package election) and mutexes (package
+// lock) are built on records.
 //
-// A Store is the table as one member sees it. A node of a cluster has one, Memory provides them
-// for tests, and the modules contrib/etcd and contrib/zookeeper for these services.
+// A Store is the table as one member sees it. Each node of a cluster has one. Memory provides
+// stores for tests, and the modules contrib/etcd and contrib/zookeeper provide stores backed by
+// those services.
 package record

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Errors of a Store and of its sessions, and causes of their contexts.
+// The errors of a Store and its sessions. They are also causes of the contexts of leases.
 var (
 	// ErrAbsent means that there is no record under the key.
 	ErrAbsent = errors.New("record: no record under this key")
@@ -18,15 +18,15 @@ var (
 	// ErrNotHeld means that the session may not act on the record: it does not own it by that
 	// token, or the record was revoked or dropped.
 	ErrNotHeld = errors.New("record: the record is not held")
-	// ErrReleased means that this member changed a record that it held.
+	// ErrReleased means that this member has itself changed a record that it held.
 	ErrReleased = errors.New("record: the record was released")
 	// ErrTooLarge means that a commit exceeds a limit of package member or would overfill the
 	// table.
 	ErrTooLarge = errors.New("record: too large")
 	// ErrBusy means that too many commits are in flight: try again.
 	ErrBusy = errors.New("record: busy")
-	// ErrUnknownOutcome means that the changes may have been made: read the records, and commit
-	// again under the same conditions.
+	// ErrUnknownOutcome means that the changes may or may not have been made: read the records, and
+	// commit again under the same conditions.
 	ErrUnknownOutcome = errors.New("record: the outcome is not known")
 	// ErrNotActive means that this member is not active in its cluster.
 	ErrNotActive = errors.New("cluster: member is not active")

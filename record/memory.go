@@ -29,8 +29,8 @@ type Memory struct {
 // memoryMember is a member of a Memory.
 type memoryMember struct {
 	cut   bool
-	stale member.Records // what it reads while cut is true
-	// holds has the leases by key, some of which may have ended.
+	stale member.Records // the records that it sees while cut is true
+	// holds has leases by key, some of which may have ended.
 	holds map[string]memoryHold
 }
 
@@ -60,16 +60,16 @@ func (m *Memory) Store(member string) Store {
 	return memoryStore{m, member}
 }
 
-// Expire ends the leases of a member with leader.ErrLeaseEnded and drops its records, as if it
-// had been silent for too long. It remains a member and may set new records.
+// Expire ends the leases of a member with leader.ErrLeaseEnded and drops its records, as if the
+// member had been silent for too long. It remains a member and may set new records.
 func (m *Memory) Expire(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expireMember(member)
 }
 
-// Cut expires a member and disconnects it until Heal: its commits wait, it reads the records as
-// they were before, and the others do not list it.
+// Cut expires a member and disconnects it until Heal: its commits wait, it sees the records as they
+// were before the cut, and the others do not list it.
 func (m *Memory) Cut(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +202,7 @@ func (s memorySession) Commit(ctx context.Context, ops ...Op) (member.Token, err
 	}
 }
 
-// applyOps makes all changes or none. s.mu must be held.
+// applyOps makes all changes in ops or none. s.mu must be held.
 func (s memorySession) applyOps(ops []Op) (member.Token, error) {
 	if err := s.checkOps(ops); err != nil {
 		return member.Token{}, err
@@ -232,7 +232,7 @@ func (s memorySession) applyOps(ops []Op) (member.Token, error) {
 	return next, nil
 }
 
-// checkOps returns why ops are refused, nil if they can be applied.
+// checkOps returns why ops are refused, or nil if they can be applied.
 func (s memorySession) checkOps(ops []Op) error {
 	for _, op := range ops {
 		r, ok := s.records.Find(op.Key)

@@ -13,52 +13,52 @@ import (
 // Store is a table of records as one member sees it. Its methods may be called from any
 // goroutine.
 type Store interface {
-	// Members returns the ids of the members that seem to be alive, in any order.
+	// Members returns the ids of the members that appear to be alive, in any order.
 	Members() []string
-	// List returns the records whose keys begin with prefix, sorted by key. They are committed,
-	// but another member may have changed them since. The caller must not change the values.
-	// The error is ErrClosed if the Store has ended.
+	// List returns the records whose keys begin with prefix, sorted by key. They are committed, but
+	// another member may have changed them since. The caller must not modify the values. The error
+	// is ErrClosed if the Store is closed.
 	List(ctx context.Context, prefix string) ([]member.Record, error)
-	// Watch returns a channel that receives a value when List may return something new: at the
-	// start, and after a record under prefix was set, revoked or dropped. The channel holds one
-	// value, and nothing waits for a slow reader. It is closed after ctx is done, or if the Store
-	// may have missed changes; then call Watch again.
+	// Watch returns a channel that receives a value when List may return something new: initially,
+	// and after a record whose key begins with prefix was set, revoked or dropped. The channel
+	// buffers one value, and a slow reader blocks nothing. It is closed once ctx is done, or if the
+	// Store may have missed changes; then call Watch again.
 	Watch(ctx context.Context, prefix string) <-chan struct{}
-	// Session returns a new session, which owns records independently of all others. It contacts
-	// no other member. If lost is not nil, it returns why a term of Hold ends after another
-	// session has changed the record.
+	// Session returns a new session, which owns records independently of all others. It does not
+	// contact other members. If lost is not nil, it determines the error with which a term of Hold
+	// ends after another session has changed the record.
 	Session(lost LostFunc) Session
 }
 
-// LostFunc returns why this session lost the record under key, given all current records sorted
-// by key. If it returns nil, the reason is ErrNotHeld. It must not block.
+// LostFunc returns why this session lost the record under key, given all current records sorted by
+// key. If it returns nil, the error is ErrNotHeld. It must not block.
 type LostFunc func(key string, now []member.Record) error
 
-// Session sets and holds records for one member. Its records end when the member ends or is
-// disconnected for too long; the session can then set new ones.
+// Session sets and holds records for one member. Its records end when the member stops or is
+// disconnected for too long; after a disconnection the session can set new ones.
 type Session interface {
-	// Member returns the id of the member, one of Store.Members while it is alive.
+	// Member returns the id of the member, which Store.Members lists while the member is alive.
 	Member() string
 	// Owns reports whether a record belongs to this session.
 	Owns(r member.Record) bool
-	// Commit makes all changes among ops if all conditions among them are true, and none
-	// otherwise. Each key may occur once. Commit blocks until the changes are durable, and
-	// returns the token of the records that it set. If no majority can be reached, it waits for
-	// one until ctx is done.
+	// Commit makes all changes among ops if all conditions among them are true, and none otherwise.
+	// Each key may occur only once. Commit blocks until the changes are durable, and returns the
+	// token of the records that it set. If no majority can be reached, it waits for one until ctx
+	// is done.
 	//
 	// Whatever the outcome, the terms of the session under the changed keys end with ErrReleased
 	// when Commit is called.
 	//
-	// After ErrUnknownOutcome the changes may have been made; but they are not made after a
+	// After ErrUnknownOutcome the changes may have been made or may still be made, but not after a
 	// later Commit of the session. After any other error nothing has changed: ErrConflict,
 	// ErrOwned, ErrTooLarge, ErrBusy, ErrNotActive, ErrNoQuorum with the cause of ctx, or
 	// ErrClosed.
 	Commit(ctx context.Context, ops ...Op) (member.Token, error)
-	// Hold returns the lease under which the session may act on the record that it set under
-	// key with token. Its Term ends before another session can set the record, with the reason.
-	// The caller may End the lease early, but must not Extend it. While a lease lasts, further
-	// calls return the same one. Hold may block until the session can rely on the record; the
-	// error is ErrNotHeld or the cause of ctx.
+	// Hold returns the lease under which the session may act on the record that it set under key
+	// with token. The lease's Term ends before another session can set the record; Term.Err is the
+	// reason. The caller may End the lease early, but must not Extend it. While the lease lasts,
+	// further calls return the same one. Hold may block until the session can rely on the record;
+	// the error is ErrNotHeld or the cause of ctx.
 	Hold(ctx context.Context, key string, token member.Token) (*leader.Lease, error)
 }
 
@@ -67,7 +67,7 @@ type Op struct {
 	Kind  Kind
 	Key   string
 	Token member.Token // of Held
-	Value []byte       // of Set and SetOwned
+	Value []byte       // for Set and SetOwned
 }
 
 // Kind is the kind of an Op.
@@ -81,10 +81,10 @@ const (
 	Held
 	// Set sets a record that lasts until it is dropped.
 	Set
-	// SetOwned sets a record that ends with the session.
+	// SetOwned sets a record that ends when the session's member does.
 	SetOwned
-	// Drop removes the record, if there is one. A record of another session is revoked first,
-	// and removed when its terms have ended.
+	// Drop removes the record, if there is one. A record of another session is first revoked, and
+	// then removed when its terms have ended.
 	Drop
 )
 
@@ -97,15 +97,15 @@ func Get(ctx context.Context, s Store, key string) (member.Record, error) {
 	if err != nil {
 		return member.Record{}, err
 	}
-	if len(records) == 0 || records[0].Key != key { // the first key with this prefix
+	if len(records) == 0 || records[0].Key != key { // the first key that may have the prefix
 		return member.Record{}, absentError(key)
 	}
 	return records[0], nil
 }
 
 // Watch yields the records whose keys begin with prefix, sorted by key, and again after each
-// change, until ctx is done or the store ends. A slow reader may miss versions of the table, but
-// never the last one.
+// change, until ctx is done or the store is closed. A slow reader may miss versions of the table,
+// but never the last one.
 func Watch(ctx context.Context, s Store, prefix string) iter.Seq[[]member.Record] {
 	return func(yield func([]member.Record) bool) {
 		ctx, stop := context.WithCancel(ctx)

@@ -29,7 +29,7 @@ func migrate(ctx context.Context, s record.Store) error {
 }
 
 func Example() {
-	s := record.NewMemory().Store("host-1") // in a cluster: node.Records()
+	s := record.NewMemory().Store("host-1") // in a cluster, use node.Records()
 	fmt.Println(migrate(context.Background(), s))
 	// Output:
 	// alone: true

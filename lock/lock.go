@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lock provides mutexes that all members of a cluster share, by name, on any Store
-// (package record).
+// Package lock provides named mutexes that the members of a cluster share, on any Store (package
+// record).
 //
 //	l, err := lock.New(node.Records(), "backup")
 //	err = l.Do(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
-// The context of the function ends before another member can hold the lock. Storage that
-// compares the token of the term refuses later writes of a former holder.
+// The context of the function ends before another member can hold the lock. Storage that compares
+// the token of the term refuses late writes from a former holder.
 //
-// Waiting members do not queue: any of them may get the lock next, and a member that takes the
-// lock again and again may get it several times before another one does. Do leaves the others a
-// short time after each release, but bounds no waiting time. If order matters, use a queue of
-// your own.
+// Waiting members do not queue: any of them may get the lock next, and a member that takes the lock
+// repeatedly may get it several times before another one does. After each release, Do gives the
+// others a short time to take the lock, but waiting times are not bounded. If order matters, use
+// your own queue.
 package lock
 
 import (
@@ -32,9 +32,8 @@ import (
 // defaultJob is the job of a lock whose name has no slash.
 const defaultJob = "lock"
 
-// Lock is a mutex of all members, as used by one of them. Its methods may be called
-// concurrently, but a function that holds the lock must call neither Do nor Close of it: both
-// wait for the function.
+// Lock is a mutex of all members, as used by one of them. Its methods may be called concurrently,
+// but a function that holds the lock must not call its Do or Close: both wait for the function.
 type Lock struct {
 	name string
 	slot *jobrecord.Slot
@@ -49,9 +48,9 @@ type Lock struct {
 	closed bool
 }
 
-// New returns a lock that is shared by the members of a Store. The name has the form "JOB/NAME",
-// or "NAME" for "lock/NAME", as for athena lock; JOB has no slash, and both have printable
-// characters only. New returns an error if the name is invalid. It does not block.
+// New returns the lock with the given name, which the members of a Store share. The name has the
+// form "JOB/NAME", or "NAME" for "lock/NAME", as for athena lock; JOB has no slash, and both have
+// printable characters only. New returns an error if the name is invalid. It does not block.
 func New(s record.Store, name string) (*Lock, error) {
 	key, err := Key(name)
 	if err != nil {
@@ -79,15 +78,15 @@ func Key(name string) (string, error) {
 	return key, nil
 }
 
-// Do waits until this member holds the lock, runs fn, releases the lock, and returns the error
-// of fn. The context of fn ends with ctx, with Close, or before another member can hold the
-// lock; its cause is the reason. Calls of Do of one Lock run one after the other. Waiting
-// members do not queue: see the comment of the package.
+// Do waits until this member holds the lock, runs fn, releases the lock, and returns the error of
+// fn. The context of fn ends with ctx, with Close, or before another member can hold the lock; its
+// cause is the reason. Calls of Do on one Lock run one after the other. Waiting members do not
+// queue: see the package comment.
 //
 // If fn did not run, the error is the cause of ctx, with record.ErrNoQuorum or
-// record.ErrUnknownOutcome if that is the reason, leader.ErrClosed, or the error by which the
-// store refuses the record. If the lock cannot be released before ctx is done, Do returns and
-// the release continues.
+// record.ErrUnknownOutcome if that is the reason, leader.ErrClosed, or the error with which the
+// store refused the record. If the lock cannot be released before ctx is done, Do returns and the
+// release continues.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.Term) error) error {
 	if err := l.beginCall(); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	changed := l.slot.Store.Watch(watched, l.slot.Key)
 	for {
 		select {
-		case _, open := <-changed: // drained first, so that no later change is missed
+		case _, open := <-changed: // drained before the attempt, so that no later change is missed
 			if !open {
 				changed = nil // until the next attempt
 			}
@@ -153,8 +152,8 @@ func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	}
 }
 
-// trySet sets the record, and returns the zero token if another session owns it. This session
-// may own it already, by a commit of unknown outcome.
+// trySet sets the record, and returns the zero token if another session owns it. This session may
+// already own it after a commit of unknown outcome.
 func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 	r, err := record.Get(ctx, l.slot.Store, l.slot.Key)
 	switch {
@@ -169,8 +168,8 @@ func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 	}
 }
 
-// releaseLock drops the record and admits the next call of Do. It blocks until then or until ctx is
-// done, and continues in the background. If the Lock is closed first, Close drops the record.
+// releaseLock drops the record and admits the next call of Do. If ctx is done first, it returns and
+// continues in the background. If the Lock is closed first, Close drops the record.
 func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 	done := make(chan struct{})
 	l.running.Go(func() {
@@ -182,7 +181,8 @@ func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 		}
 		took := time.Since(began)
 		close(done)
-		// Other members learn of the release later than this one, and would always lose.
+		// Other members learn of the release later than this one. Without a pause they would never
+		// get the lock.
 		_ = jobrecord.Pause(l.life, nil, 2*took)
 	})
 	select {
@@ -191,10 +191,10 @@ func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 	}
 }
 
-// Close ends the context of the function that holds the lock with leader.ErrClosed, waits for
-// the function, and drops the record. If ctx is done first, Close returns an error with its
-// cause, and may be called again. Without a majority the record cannot be dropped: pass a ctx
-// with a timeout, and let the node leave afterwards, which ends its records.
+// Close ends the context of the function that holds the lock with leader.ErrClosed, waits for the
+// function, and drops the record. If ctx is done first, Close returns an error with its cause, and
+// may be called again. Without a majority the record cannot be dropped: pass a ctx with a timeout,
+// and let the node leave afterwards, which drops its records.
 func (l *Lock) Close(ctx context.Context) error {
 	l.mu.Lock()
 	first := !l.closed

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobrecord has what the jobs of package election and the mutexes of package lock share:
-// the keys of their records, and the care of one owned record despite commits of unknown
-// outcome.
+// Package jobrecord contains the code that the jobs of package election and the mutexes of package
+// lock share: the keys of their records, and the handling of one owned record despite commits of
+// unknown outcome.
 package jobrecord
 
 import (
@@ -17,7 +17,7 @@ import (
 const Prefix = "latch/"
 
 // JobPrefix returns the prefix of the keys of a job, or an error if its name is invalid. A name
-// contains no slash, so no prefix is the prefix of another one.
+// contains no slash, so no prefix is a prefix of another one.
 func JobPrefix(job string) (string, error) {
 	prefix := Prefix + job + "/"
 	if job == "" || strings.Contains(job, "/") || !member.IsKey(prefix+"leader") {

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// LookInterval is how often a waiting caller reads the records without a hint of a change, how
+// LookInterval is how often a waiting caller reads the records even if no change was reported, how
 // long it waits after a refusal, and the timeout of one attempt to drop a record.
 const LookInterval = time.Second
 
@@ -40,15 +40,14 @@ func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, 
 	return token, err
 }
 
-// Close drops any record that the session may own, and retries while errors may be transient,
-// until ctx is done. After success the session owns no record, and no earlier commit will create
-// one.
+// Close drops any record that the session may own. It retries after transient errors until ctx is
+// done. If it succeeds, the session owns no record, and no earlier commit will create one.
 func (s *Slot) Close(ctx context.Context) error {
 	for {
 		err := s.settleRecord(ctx)
 		switch {
 		case err == nil || errors.Is(err, leader.ErrClosed):
-			return nil // the records of a closed store end by themselves
+			return nil // the records of a closed store end without being dropped
 		case !IsTransient(err) || ctx.Err() != nil:
 			return err
 		}
@@ -56,8 +55,8 @@ func (s *Slot) Close(ctx context.Context) error {
 	}
 }
 
-// Drop makes one attempt, of at most LookInterval, to drop the record with this token, or any
-// record of the session if token is zero.
+// Drop tries once, for at most LookInterval, to drop the record with this token, or any record of
+// the session if token is zero.
 func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	ctx, stop := context.WithTimeout(ctx, LookInterval)
 	defer stop()
@@ -88,8 +87,8 @@ func (s *Slot) setUnsure(unsure bool) {
 	s.unsure = unsure
 }
 
-// settleRecord drops the record if the session owns it. If not, it still commits a condition: the
-// commits of a session are ordered, so that no earlier one takes effect afterwards.
+// settleRecord drops the record if the session owns it. Otherwise it still commits a condition,
+// because the commits of a session are ordered: no earlier one can take effect afterwards.
 func (s *Slot) settleRecord(ctx context.Context) error {
 	if !s.mayExist() {
 		return nil
@@ -112,15 +111,16 @@ func (s *Slot) settleRecord(ctx context.Context) error {
 	return err
 }
 
-// IsTransient reports whether a refused commit may soon succeed. A member that was cut off
-// becomes active again with the next contact to its leader, and one that leaves is soon closed.
+// IsTransient reports whether a refused commit may soon succeed. This includes ErrNotActive: a
+// member that was cut off becomes active again on the next contact with its leader, and one that
+// leaves is soon closed.
 func IsTransient(err error) bool {
 	return errors.Is(err, record.ErrConflict) || errors.Is(err, record.ErrUnknownOutcome) ||
 		errors.Is(err, record.ErrBusy) || errors.Is(err, record.ErrNotActive)
 }
 
-// Pause blocks for d, or until changed is closed or has a value. If ctx is done, it returns the
-// cause.
+// Pause blocks for d, but at most until changed is closed or receives a value, or ctx is done. If
+// ctx is done, it returns the cause.
 func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

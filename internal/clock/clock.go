@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock provides the clock of a node, and detects that its machine may have stood still.
+// Package clock provides the clock of a node, and detects that its machine may have been paused.
 package clock
 
 import "time"
@@ -13,31 +13,31 @@ func New() func() time.Time {
 	return func() time.Time { return start.Add(elapsed()) }
 }
 
-// slewDivisor bounds how much faster than the clock of a node a slewed wall clock may run: by a
+// slewDivisor bounds how much faster a slewed wall clock may run than the clock of a node: by a
 // hundredth. On Linux both are slewed alike.
 const slewDivisor = 100
 
 // StepWatch detects forward steps of the wall clock relative to the clock of a node. Such a step
-// may mean that a hypervisor stopped this machine together with its clocks: an agent or NTP
-// corrects the wall clock afterwards, and nothing else shows the missing time.
+// may mean that a hypervisor paused this machine together with its clocks: an agent or NTP corrects
+// the wall clock afterwards, and nothing else reveals the missing time.
 type StepWatch struct {
 	Wall  func() time.Time // reads the wall clock; if nil, no step is detected
 	Limit time.Duration    // smaller steps are ignored
 
-	ahead time.Duration // by how much the wall clock was ahead at time at, at most
+	ahead time.Duration // upper bound of how far the wall clock was ahead at time at
 	at    time.Time     // zero before the first reading
 }
 
-// Read returns the time of clock and the forward step of the wall clock since the last call, 0
-// for none.
+// Read returns the time of clock, and the forward step of the wall clock since the last call, or 0
+// if there was none.
 func (w *StepWatch) Read(clock func() time.Time) (now time.Time, step time.Duration) {
 	before := clock()
 	if w.Wall == nil {
 		return before, 0
 	}
 	wall := w.Wall()
-	// The process may stand still between two readings, so the clock is read before and after
-	// the wall clock, which gives bounds for how far the wall clock is ahead.
+	// The process may be paused between two readings. Reading the clock before and after the wall
+	// clock gives bounds for how far the wall clock is ahead.
 	now = clock()
 	least, most := wall.Sub(now), wall.Sub(before)
 	if w.at.IsZero() {

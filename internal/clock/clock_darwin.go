@@ -4,5 +4,5 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// bootClock is the continuous time of the system. It includes sleep.
+// bootClock is a clock of the system that includes sleep.
 const bootClock = unix.CLOCK_MONOTONIC_RAW

@@ -6,8 +6,8 @@ package clock
 
 import "time"
 
-// stopwatch returns a function that returns the time since this call by the monotonic clock of
-// the Go runtime. On some systems that clock stops during suspend. A leader that wakes up there
+// stopwatch returns a function that returns the time since this call by the monotonic clock of the
+// Go runtime. On some systems that clock stops during suspend. After such a suspend, a leader still
 // relies on the rest of its lease; fencing tokens still protect storage.
 func stopwatch() func() time.Duration {
 	start := time.Now()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestClockGoesOnFromTheWallClock: the clock starts at the wall clock and never goes backwards.
+// TestClockGoesOnFromTheWallClock checks that the clock starts at the wall clock and never goes
+// backwards.
 func TestClockGoesOnFromTheWallClock(t *testing.T) {
 	before := time.Now()
 	clock := New()

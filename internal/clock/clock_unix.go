@@ -20,7 +20,7 @@ func stopwatch() func() time.Duration {
 func sinceBoot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(bootClock, &t); err != nil {
-		// Leases need a clock, and every kernel that Go supports has this one.
+		// Leases need this clock, and every kernel that Go supports has it.
 		panic(fmt.Sprintf("clock: cannot read the time since boot: %v", err))
 	}
 	return time.Duration(t.Nano())

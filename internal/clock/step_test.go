@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// TestStepWatch: a step of the wall clock differs from slewing, and from a process that stands
-// still between two readings.
+// TestStepWatch checks that a step of the wall clock is distinguished from slewing, and from a
+// process that is paused between two readings.
 func TestStepWatch(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	var clock, wall time.Time
 	readings := 0
-	var pauses [3]time.Duration // before the clock, the wall clock and the clock are read
+	var pauses [3]time.Duration // before the readings of the clock, the wall clock and the clock
 	pass := func() {
 		clock, wall = clock.Add(pauses[readings]), wall.Add(pauses[readings])
 		readings++
@@ -23,7 +23,7 @@ func TestStepWatch(t *testing.T) {
 		Limit: limit,
 	}
 	for i, c := range []struct {
-		clock, wall time.Duration // by which they advance before the readings
+		clock, wall time.Duration // advance of the clocks before the readings
 		pauses      [3]time.Duration
 		want        time.Duration
 	}{

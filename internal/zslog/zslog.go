@@ -16,13 +16,13 @@ import (
 type Handler struct {
 	log   zerolog.Logger
 	attrs []slog.Attr
-	// group contains attrs and those of the record, and is part of outer. It is empty unless
-	// WithGroup was called.
+	// group is the name of the group that contains attrs and those of the record, within outer. It
+	// is empty unless WithGroup was called.
 	group string
 	outer *Handler
 }
 
-// NewHandler returns a Handler for l, whose level decides which records are written.
+// NewHandler returns a Handler that writes to l. The level of l decides which records are written.
 func NewHandler(l zerolog.Logger) *Handler { return &Handler{log: l} }
 
 // Enabled implements slog.Handler.
@@ -139,7 +139,7 @@ func appendGroup(line *zerolog.Event, key string, attrs []slog.Attr) {
 	}
 }
 
-// levelOf returns the highest level of zerolog that is not above a level of slog.
+// levelOf returns the highest zerolog level that is not above a slog level.
 func levelOf(l slog.Level) zerolog.Level {
 	switch {
 	case l >= slog.LevelError:

@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestBytesAreThoseOfZerolog: a record becomes the line that zerolog itself would write, with
-// the same keys in the same order.
+// TestBytesAreThoseOfZerolog checks that a record becomes the line that zerolog itself would write,
+// with the same keys in the same order.
 func TestBytesAreThoseOfZerolog(t *testing.T) {
 	at := time.Unix(12, 34).UTC()
 	zerolog.TimestampFunc = func() time.Time { return at }
@@ -47,7 +47,7 @@ func TestBytesAreThoseOfZerolog(t *testing.T) {
 	}
 }
 
-// TestGroups: attributes are in the groups that were open when they were added.
+// TestGroups checks that attributes are in the groups that were open when they were added.
 func TestGroups(t *testing.T) {
 	var got bytes.Buffer
 	log := slog.New(NewHandler(zerolog.New(&got)))
@@ -59,7 +59,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestLevels: a level between two levels of zerolog becomes the lower one.
+// TestLevels checks that a level between two zerolog levels becomes the lower one.
 func TestLevels(t *testing.T) {
 	for level, want := range map[slog.Level]zerolog.Level{
 		slog.LevelDebug - 1: zerolog.TraceLevel, slog.LevelDebug: zerolog.DebugLevel,
@@ -76,8 +76,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// BenchmarkLine compares zerolog itself with slog, for a line that is written and for one below
-// the level.
+// BenchmarkLine compares zerolog with slog, for a line that is written and for one below the level.
 func BenchmarkLine(b *testing.B) {
 	for name, level := range map[string]zerolog.Level{
 		"enabled": zerolog.DebugLevel, "disabled": zerolog.WarnLevel,
@@ -101,7 +100,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// discard replaces io.Discard, for which zerolog writes nothing.
+// discard replaces io.Discard, because zerolog skips all work if that is its writer.
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

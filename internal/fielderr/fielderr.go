@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fielderr describes faults in the fields of a configuration. A program can show them
-// with other names for the fields, such as those of its flags.
+// Package fielderr describes invalid fields of a configuration. Programs can print the errors with
+// other names for the fields, such as those of their flags.
 package fielderr
 
 import (
@@ -10,10 +10,10 @@ import (
 	"slices"
 )
 
-// Error is a fault of one field.
+// Error describes an invalid field.
 type Error struct {
 	Field string
-	Index int   // of the element with the fault; -1 if the fault is not about one element
+	Index int   // index of the invalid element; -1 if the fault is not about one element
 	Err   error // what is wrong
 }
 
@@ -29,8 +29,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Text is Error with other names: subject for the field itself, and name(f) for each other field
-// f that the text mentions.
+// Text is like Error, but calls the field itself subject, and each other field f that it mentions
+// name(f).
 func (e *Error) Text(subject string, name func(field string) string) string {
 	if t, ok := e.Err.(*text); ok {
 		return subject + " " + t.render(name)
@@ -51,16 +51,16 @@ func (e *Error) Mentions() []string {
 	return fields
 }
 
-// Name is the name of another field among the arguments of Errorf; its verb is %s.
+// Name is the name of another field, as an argument of Errorf; its verb is %s.
 type Name string
 
-// Errorf returns a fault of a field. The text is formatted as by fmt.Errorf and follows the name
+// Errorf returns an Error for a field. The text is formatted as by fmt.Errorf and follows the name
 // of the field.
 func Errorf(field, format string, args ...any) *Error {
 	return &Error{Field: field, Index: -1, Err: &text{format, args}}
 }
 
-// text is an error that mentions fields.
+// text is an error whose text mentions fields.
 type text struct {
 	format string
 	args   []any
@@ -69,7 +69,7 @@ type text struct {
 // Error implements error.
 func (t *text) Error() string { return fmt.Errorf(t.format, t.args...).Error() }
 
-// Unwrap returns the error of %w, if there is one.
+// Unwrap returns the error formatted by %w, if there is one.
 func (t *text) Unwrap() error { return errors.Unwrap(fmt.Errorf(t.format, t.args...)) }
 
 // render returns the text with other names for fields.
@@ -83,10 +83,10 @@ func (t *text) render(name func(field string) string) string {
 	return fmt.Errorf(t.format, args...).Error()
 }
 
-// List collects faults, each an *Error.
+// List collects errors, each an *Error.
 type List []error
 
-// Check adds a fault as by Errorf unless ok is true.
+// Check adds an error as returned by Errorf, unless ok is true.
 func (l *List) Check(ok bool, field, format string, args ...any) {
 	if !ok {
 		*l = append(*l, Errorf(field, format, args...))
@@ -102,7 +102,8 @@ func (l *List) CheckElement(ok bool, field string, index int, format string, arg
 	}
 }
 
-// Add adds an error of a field, or each error in an errors.Join. It ignores nil.
+// Add adds an error for a field, or each of the errors if err was made by errors.Join. It ignores
+// nil.
 func (l *List) Add(field string, err error) {
 	if err == nil {
 		return

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safetext makes texts printable that come from peers, so that they cannot forge log
-// lines or control a terminal.
+// Package safetext makes texts from peers printable, so that they cannot forge log lines or control
+// a terminal.
 package safetext
 
 import (
@@ -10,15 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPeerTextBytes bounds how much of a peer's text is shown: a name, an address, a reason.
+// MaxPeerTextBytes is the maximum length of a peer's text, such as a name, an address or a reason,
+// when shown.
 const MaxPeerTextBytes = 128
 
 // PeerText returns a peer's text as one printable line of at most MaxPeerTextBytes. Every log line
-// and error with such a text must use PeerText or QuotePeerText.
+// and error that contains such a text must use PeerText or QuotePeerText.
 func PeerText(s string) string { return OneLine(s, MaxPeerTextBytes) }
 
-// QuotePeerText is PeerText for the middle of a sentence. It adds quotes unless the text is one
-// plain word, so that a peer cannot add words to the sentence.
+// QuotePeerText is PeerText for use within a sentence. It adds quotes unless the text is one plain
+// word, so that a peer cannot add words to the sentence.
 func QuotePeerText(s string) string {
 	text := PeerText(strings.ReplaceAll(s, "\n", `\n`))
 	if text != "" && !strings.ContainsAny(text, ` "\(),;`) {
@@ -27,7 +28,7 @@ func QuotePeerText(s string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 }
 
-// cutMark replaces the rest of a text that is too long.
+// cutMark is appended to a text that was cut because it was too long.
 const cutMark = "..."
 
 // OneLine returns a text as one printable line of at most limit bytes. Line ends become
@@ -54,7 +55,7 @@ func OneLine(s string, limit int) string {
 	return b.String()
 }
 
-// cutTo cuts printable text between two characters, if possible at the end of a word.
+// cutTo cuts printable text, never within a character and preferably at the end of a word.
 func cutTo(s string, length int) string {
 	length = max(0, min(length, len(s)))
 	for length < len(s) && !utf8.RuneStart(s[length]) {

@@ -32,8 +32,8 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestPeerTextCannotForgeALine: a peer's text is short and on one line, and cannot add words to
-// a sentence.
+// TestPeerTextCannotForgeALine checks that a peer's text is short and on one line, and cannot add
+// words to a sentence.
 func TestPeerTextCannotForgeALine(t *testing.T) {
 	for _, c := range []struct{ text, field, quoted string }{
 		{"orders", "orders", "orders"},

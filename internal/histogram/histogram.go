@@ -11,8 +11,8 @@ import (
 // buckets is the number of bounds.
 const buckets = 16
 
-// bounds are the upper ends of the buckets: from a fast disk or handler to an election that an
-// operator must investigate.
+// bounds are the upper bounds of the buckets. They range from a fast disk or handler to an election
+// that an operator must investigate.
 var bounds = [buckets]time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
@@ -27,7 +27,7 @@ type Histogram struct {
 	sum    atomic.Int64
 }
 
-// Observe counts d. A negative d counts as 0.
+// Observe adds d. A negative d counts as 0.
 func (h *Histogram) Observe(d time.Duration) {
 	d = max(d, 0)
 	i := 0
@@ -38,7 +38,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Read returns the counts. A concurrent Observe may be included in only part of them.
+// Read returns the counts. A concurrent Observe may be reflected in only some of them.
 func (h *Histogram) Read() Durations {
 	var d Durations
 	for i := range h.counts {
@@ -48,8 +48,7 @@ func (h *Histogram) Read() Durations {
 	return d
 }
 
-// Durations is the content of a Histogram at one moment. receiver.Durations is the same type for
-// users.
+// Durations is the content of a Histogram at one moment. It is exported as receiver.Durations.
 type Durations struct {
 	Sum    time.Duration
 	Counts [buckets + 1]uint64 // by bucket; the last one counts durations above all bounds

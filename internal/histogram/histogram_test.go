@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestEachDurationIsInItsBucket: durations on a bound, beside it, below all bounds and above
-// all fall into the right bucket.
+// TestEachDurationIsInItsBucket checks that durations on a bound, next to it, below all bounds and
+// above all bounds are counted in the right bucket.
 func TestEachDurationIsInItsBucket(t *testing.T) {
 	if !slices.IsSorted(bounds[:]) {
 		t.Fatalf("bounds are not in order: %v", bounds)

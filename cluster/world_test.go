@@ -30,7 +30,7 @@ type world struct {
 	t     *testing.T
 	net   *memnet.Network
 	size  int
-	first int // added to the index of each node, if two clusters share a network
+	first int // offset of the ports, if two clusters share a network
 	nodes []*Node
 	// receivers returns the receiver of node i.
 	receivers func(i int) *receiver.Mux

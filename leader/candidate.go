@@ -13,13 +13,13 @@ import (
 
 // Options configures a Candidate.
 type Options struct {
-	// RetryFor is how long WhileLeader retries failed work within one term: once the pauses
-	// between the runs add up to more, this process gives up leading. 0 means at the first
-	// error.
+	// RetryFor is how long WhileLeader retries failed work within one term: once the pauses between
+	// the runs add up to more, this process gives up leadership. 0 means that it does so at the
+	// first error.
 	RetryFor time.Duration
 }
 
-// Candidate is this process as one that may lead. WhileLeader runs work while it does.
+// Candidate represents this process as one that may lead. WhileLeader runs work while it leads.
 //
 // Its methods may be called from any goroutine. A function that runs under the Candidate
 // must not call Close, nor Resign with a context that outlives its own: both wait for the
@@ -28,10 +28,10 @@ type Candidate struct {
 	source  Source
 	options Options
 
-	life    context.Context // ends with Close, or with the node or store of the strategy
+	life    context.Context // done after Close, or when the node or store of the strategy stops
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // calls of WhileLeader and Do, and resignations
-	idle    chan struct{}  // has an entry if nothing runs after Close, not even Source.Close
+	idle    chan struct{}  // has an entry after Close if nothing runs, not even Source.Close
 	done    chan struct{}  // closed once Source.Close has succeeded
 
 	mu      sync.Mutex
@@ -39,8 +39,8 @@ type Candidate struct {
 	working bool // WhileLeader or Do runs
 }
 
-// New returns a Candidate of a Source. It ends with ctx: its errors then wrap ErrClosed and
-// the cause of ctx.
+// New returns a Candidate of a Source. The Candidate ends when ctx is done: its errors then wrap
+// ErrClosed and the cause of ctx.
 func New(ctx context.Context, s Source, o Options) *Candidate {
 	c := &Candidate{
 		source: s, options: o, idle: make(chan struct{}, 1), done: make(chan struct{}),
@@ -49,14 +49,14 @@ func New(ctx context.Context, s Source, o Options) *Candidate {
 	return c
 }
 
-// IsLeader reports whether this process leads at this moment. It does not block.
+// IsLeader reports whether this process is currently the leader. It does not block.
 func (c *Candidate) IsLeader() bool {
 	s, _ := c.source.State()
 	return s.Term.Valid() && c.life.Err() == nil
 }
 
-// Leader returns the process that leads as far as this one knows, and false if none does.
-// It does not block.
+// Leader returns the process that leads, as far as this one knows, or false if none does. It does
+// not block.
 func (c *Candidate) Leader() (Holder, bool) {
 	s, _ := c.source.State()
 	if !s.Term.isLive() || c.life.Err() != nil {
@@ -88,9 +88,9 @@ func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 	}
 }
 
-// Changes returns an iterator over the leader: first the current one, then each change,
-// until ctx is done or the Candidate ends. The zero Holder means that no process leads. A
-// slow reader may miss intermediate changes, never the last.
+// Changes returns an iterator over the leader: first the current one, then each change, until ctx
+// is done or the Candidate ends. The zero Holder means that no process leads. A slow reader may
+// miss intermediate changes, but never the last one.
 func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 	return func(yield func(Holder) bool) {
 		var last *Holder
@@ -112,17 +112,17 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 	}
 }
 
-// Resign gives up leadership. It ends the term with ErrResigned, waits for the functions
-// that run under it, and returns once another process may lead. If no other process can,
-// this one soon leads again, by another term.
+// Resign gives up leadership. It ends the term with ErrResigned, waits for the functions that run
+// under it, and returns once another process may lead. If no other process can lead, this one soon
+// leads again, in another term.
 //
 // The leader of a cluster waits at most half a HeartbeatInterval and then hands over,
 // because a cluster needs a leader; a function that takes longer must rely on its token. A
 // job waits for its functions without limit.
 //
-// Resign returns ErrNotLeader if this process does not lead. If ctx is done first, it
-// returns the cause of ctx, and the resignation continues. A function that resigns its own
-// term must pass its own context, so that Resign returns.
+// Resign returns ErrNotLeader if this process does not lead. If ctx is done first, it returns the
+// cause of ctx, and the resignation continues. A function that resigns its own term must pass its
+// own context; otherwise Resign never returns.
 func (c *Candidate) Resign(ctx context.Context) error {
 	if err := c.beginCall(); err != nil {
 		return err
@@ -138,9 +138,9 @@ func (c *Candidate) Resign(ctx context.Context) error {
 	return s.Term.lease.Wait(ctx)
 }
 
-// Close ends the contexts of all functions with ErrClosed, waits for the functions, and
-// leaves, so that another process may lead. If ctx is done first, Close returns an error
-// with its cause, and may be called again. After success every call returns nil.
+// Close ends the contexts of all functions with ErrClosed, waits for the functions, and leaves, so
+// that another process may lead. If ctx is done first, Close returns an error that wraps its cause,
+// and may be called again. After it has succeeded, every further call returns nil.
 func (c *Candidate) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
@@ -184,8 +184,8 @@ func (c *Candidate) beginCall() error {
 	return nil
 }
 
-// giveUp resigns and returns once that is done or ctx is. This process leads again after
-// pause at the earliest. The caller must be registered in c.running.
+// giveUp resigns, and returns once that is done or ctx is done. This process does not lead again
+// before pause has passed. The caller must be registered in c.running.
 func (c *Candidate) giveUp(
 	ctx context.Context, t Term, failed error, pause time.Duration,
 ) error {
@@ -199,7 +199,7 @@ func (c *Candidate) giveUp(
 	}
 }
 
-// closedErr returns why the Candidate has ended, or nil.
+// closedErr returns why the Candidate has ended, or nil if it has not.
 func (c *Candidate) closedErr() error {
 	cause := context.Cause(c.life)
 	if cause == nil || errors.Is(cause, ErrClosed) {
@@ -208,7 +208,7 @@ func (c *Candidate) closedErr() error {
 	return fmt.Errorf("%w: %w", ErrClosed, cause)
 }
 
-// ctxErr returns why a call must return, or nil.
+// ctxErr returns why a call must return, or nil if it need not.
 func (c *Candidate) ctxErr(ctx context.Context) error {
 	if err := c.closedErr(); err != nil {
 		return err
@@ -216,8 +216,8 @@ func (c *Candidate) ctxErr(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// wait blocks until changed is closed or the term t, if any, ends. It returns an error if
-// ctx is done or the Candidate has ended.
+// wait blocks until changed is closed or the term t, if not zero, ends. It returns an error if ctx
+// is done or the Candidate has ended.
 func (c *Candidate) wait(ctx context.Context, t Term, changed <-chan struct{}) error {
 	var over <-chan struct{}
 	if t.isLive() {

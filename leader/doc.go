@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leader is the contract for leading: the same for a cluster, a job, and a group
-// by any strategy.
+// Package leader defines how to lead. It is the same for a cluster, a job, and a group with any
+// strategy.
 //
 //	err := candidate.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 //		return work(ctx, term.Token())
 //	})
 //
-// A Candidate is this process as one that may lead: it runs work while this process leads,
-// and reports who leads. A Term is one leadership. Its contexts end before another process
-// may act. Its token is greater than that of every earlier leadership, so that storage can
-// refuse a former leader. Storage must compare tokens, because a process may be paused
-// between a check of Term.Valid and its next action.
+// A Candidate represents this process as one that may lead: it runs work while this process leads,
+// and reports which process leads. A Term is one period of leadership. Its contexts end before
+// another process may act. Its token is greater than that of every earlier term, so that storage
+// can refuse a former leader. Storage must compare tokens, because a process may be paused between
+// a check of Term.Valid and its next action.
 //
-// How many processes can lead at the same time depends on the strategy behind the
-// Candidate: at most one by majority (a cluster, a job), one in each part of a partitioned
-// network (election.Lowest), or as many as are configured (election.Static).
+// How many processes can lead at the same time depends on the strategy of the Candidate: at most
+// one if a majority decides (a cluster, a job), one in each part of a partitioned network
+// (election.Lowest), or as many as are configured (election.Static).
 //
 // # Implementing a strategy
 //
-// A strategy is a Source. It publishes terms, and extends and ends each by its Lease. The
-// Candidate runs the functions, counts failures and decides when to give up.
+// A strategy is a Source. It publishes terms, and extends and ends each by its Lease. The Candidate
+// runs the functions, retries failed work and decides when to give up leadership.
 package leader

@@ -9,24 +9,23 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Errors of leading. Test for them with errors.Is, in returned errors and in the causes of
+// Errors of this package. Use errors.Is to test for them in returned errors and in the causes of
 // the contexts of functions.
 var (
-	// ErrClosed means that the Candidate, its node or its store is closed. It does not open
-	// again.
+	// ErrClosed means that the Candidate, its node or its store is closed. It cannot be reopened.
 	ErrClosed = errors.New("athena: closed")
 	// ErrNotLeader means that this process does not lead.
 	ErrNotLeader = errors.New("athena: this process does not lead")
 	// ErrNoLeader means that no process leads, as far as this one knows.
 	ErrNoLeader = errors.New("athena: no process leads")
-	// ErrResigned is the cause of a term that this process gave up: by Resign, because its
-	// work failed, or because its node hands leadership over.
+	// ErrResigned is the cause for a term that this process gave up: by Resign, because its work
+	// failed, or because its node handed over leadership.
 	ErrResigned = errors.New("athena: leadership was given up")
-	// ErrLeaseEnded is the cause of a term whose lease was not extended in time.
+	// ErrLeaseEnded is the cause for a term whose lease was not extended in time.
 	ErrLeaseEnded = errors.New("athena: lease ended")
-	// ErrSuperseded is the cause of a term whose leader was lost or replaced.
+	// ErrSuperseded is the cause for a term whose leader was lost or replaced.
 	ErrSuperseded = errors.New("athena: leader was lost or replaced")
-	// ErrDisabled is the cause of a term of a member that was disabled.
+	// ErrDisabled is the cause for a term of a member that was disabled.
 	ErrDisabled = errors.New("athena: the member was disabled")
 	// ErrRunning means that WhileLeader or Do of this Candidate is already running.
 	ErrRunning = errors.New("athena: this candidate already runs a function")
@@ -36,11 +35,11 @@ var (
 // wraps ErrNotLeader.
 type NotLeaderError struct {
 	Asked       member.Address // the node that refused; zero for this node
-	Leader      member.Address // as this node knows, perhaps itself; zero if it knows none
+	Leader      member.Address // as far as this node knows, perhaps itself; zero if it knows none
 	Provisional bool           // Leader declared itself and cannot hand over authority
 }
 
-// Error returns what to do.
+// Error names the reason and what to do.
 func (e *NotLeaderError) Error() string {
 	switch {
 	case !e.Asked.IsZero():
@@ -58,5 +57,5 @@ func (e *NotLeaderError) Error() string {
 // Unwrap returns ErrNotLeader.
 func (e *NotLeaderError) Unwrap() error { return ErrNotLeader }
 
-// errPanicked is the result of a function that did not return.
+// errPanicked is the result of a function that panicked or ended its goroutine.
 var errPanicked = errors.New("athena: the function panicked or ended its goroutine")

@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// unlimited is the remaining time of a lease without a deadline.
+// unlimited is what Remaining returns for a lease without a deadline.
 const unlimited = time.Duration(math.MaxInt64)
 
 // LeaseConfig describes a new term.
 type LeaseConfig struct {
 	Holder Holder
-	// Own is whether this process leads. Otherwise the term is never valid and runs nothing.
+	// Own reports whether this process leads. If not, the term is never valid and runs nothing.
 	Own bool
-	// Until is when an own lease ends on Clock, unless it is extended. If it is zero, the
-	// lease lasts until End.
+	// Until is when a lease of this process ends, by Clock, unless it is extended. If it is zero,
+	// the lease lasts until End.
 	Until time.Time
-	// Guard is how long before Until the term ends: the time for functions to return.
+	// Guard is how long before Until the term ends, which gives functions time to return.
 	Guard time.Duration
 	Clock func() time.Time // nil is time.Now
 }
 
-// Lease is the handle by which a strategy extends and ends a Term.
+// Lease is the handle with which a strategy extends and ends a Term.
 type Lease struct {
 	holder Holder
 	own    bool
 	clock  func() time.Time
 	guard  time.Duration
 	done   chan struct{} // closed by End
-	// until is the end of the lease, UnixNano of clock, or MaxInt64 for no deadline. A caller
-	// that sees it pass sets it to 0, and it stays 0.
+	// until is the end of the lease as UnixNano of clock, or MaxInt64 if there is no deadline. The
+	// first caller that finds it in the past sets it to 0, where it stays.
 	until atomic.Int64
 
 	mu    sync.Mutex
@@ -74,8 +74,8 @@ func NewLease(c LeaseConfig) *Lease {
 // Term returns the term of the lease.
 func (l *Lease) Term() Term { return Term{l} }
 
-// Remaining returns how much of the lease is left, or 0 once it has ended. After it has
-// returned 0, the lease cannot be extended.
+// Remaining returns how much of the lease is left, or 0 once it has ended. Once it has returned 0,
+// the lease cannot be extended.
 func (l *Lease) Remaining() time.Duration {
 	for {
 		until := l.until.Load()
@@ -104,9 +104,9 @@ func (l *Lease) Ended() bool {
 	}
 }
 
-// Extend sets a new deadline and reports whether the term lasts; the timer reads it when it
-// fires. After a pause of the process, the strategy may run before the timer: a lease that
-// has already lapsed ends the term here.
+// Extend sets a new deadline, which the timer reads when it fires, and reports whether the term
+// continues. After a pause of the process, the strategy may run before the timer; if the lease has
+// already lapsed, Extend ends the term.
 func (l *Lease) Extend(until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +141,9 @@ func (l *Lease) Wait(ctx context.Context) error {
 	return nil
 }
 
-// expire runs at an earlier value of the deadline. It reads the clock before it locks: a
-// clock that blocks, such as that of a paused node in a test, must not block others.
+// expire runs when the timer fires; the deadline may have been extended since the timer was set. It
+// reads the clock before it locks: a clock that blocks, such as that of a paused node in a test,
+// must not block others.
 func (l *Lease) expire() {
 	now := l.clock().UnixNano()
 	l.mu.Lock()
@@ -177,8 +178,8 @@ func (l *Lease) err() error {
 	return l.cause
 }
 
-// beginUse returns a context that ends with parent or with the term, and a function to call
-// when the function under it has returned.
+// beginUse returns a context that ends with parent or with the term. The caller must call end when
+// the function that uses the context has returned.
 func (l *Lease) beginUse(parent context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	r := &run{cancel, make(chan struct{})}

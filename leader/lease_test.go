@@ -17,7 +17,7 @@ const testGuard = 50 * time.Millisecond
 
 var errBoom = errors.New("boom")
 
-// leaseFor returns an own lease of duration d on a clock.
+// leaseFor returns a lease of this process of duration d on a clock.
 func leaseFor(clock func() time.Time, d time.Duration) *Lease {
 	return NewLease(LeaseConfig{
 		Holder: Holder{"n1", member.Token{Version: 3}}, Own: true,
@@ -25,8 +25,8 @@ func leaseFor(clock func() time.Time, d time.Duration) *Lease {
 	})
 }
 
-// TestTermEndsBeforeItsLease: if the strategy is delayed, the context of the work still
-// ends the guard before the lease.
+// TestTermEndsBeforeItsLease checks that the context of the work ends before the lease, by the
+// guard, even if the strategy is delayed.
 func TestTermEndsBeforeItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := leaseFor(time.Now, time.Second)
@@ -55,7 +55,7 @@ func TestTermEndsBeforeItsLease(t *testing.T) {
 	})
 }
 
-// TestValidReadsTheClock: a late timer makes Done late, never Valid.
+// TestValidReadsTheClock checks that a late timer delays Done, but never Valid.
 func TestValidReadsTheClock(t *testing.T) {
 	now := time.Now()
 	l := leaseFor(func() time.Time { return now }, time.Hour)
@@ -69,8 +69,9 @@ func TestValidReadsTheClock(t *testing.T) {
 	}
 }
 
-// TestLapsedLeaseIsNotExtended: the process was paused for longer than the lease, and the
-// strategy runs before the timer, whether or not a caller has seen the lapse.
+// TestLapsedLeaseIsNotExtended checks that a lapsed lease cannot be extended if the process was
+// paused for longer than the lease and the strategy runs before the timer, whether or not a caller
+// has seen the lapse.
 func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		now := time.Now()
@@ -91,8 +92,8 @@ func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	}
 }
 
-// TestLeaseLapsesWhileItIsExtended: a caller sees that the lease has lapsed just after the
-// strategy saw that it had not.
+// TestLeaseLapsesWhileItIsExtended tests the case that a caller sees that the lease has lapsed just
+// after the strategy saw that it had not.
 func TestLeaseLapsesWhileItIsExtended(t *testing.T) {
 	begin := time.Now()
 	later := begin.Add(time.Hour)
@@ -126,7 +127,7 @@ func TestExtendedLeaseLasts(t *testing.T) {
 	})
 }
 
-// TestLeaseWithoutDeadline lasts until End.
+// TestLeaseWithoutDeadline checks that a lease without a deadline lasts until End.
 func TestLeaseWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease(LeaseConfig{Own: true})
@@ -141,7 +142,8 @@ func TestLeaseWithoutDeadline(t *testing.T) {
 	})
 }
 
-// TestTermOfAnotherIsNeverValid, although it has a token and a leader.
+// TestTermOfAnotherIsNeverValid checks that the term of another process is never valid, although it
+// has a token and a leader.
 func TestTermOfAnotherIsNeverValid(t *testing.T) {
 	l := NewLease(LeaseConfig{Holder: Holder{"n2", member.Token{Version: 5}}})
 	term := l.Term()
@@ -204,7 +206,8 @@ func TestContextOfTermEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// TestWorkOfAnEndedTermStartsEnded: the term may end before its work begins.
+// TestWorkOfAnEndedTermStartsEnded checks that work begins with an ended context if its term has
+// already ended.
 func TestWorkOfAnEndedTermStartsEnded(t *testing.T) {
 	l := leaseFor(time.Now, time.Hour)
 	l.End(ErrClosed)
@@ -215,7 +218,8 @@ func TestWorkOfAnEndedTermStartsEnded(t *testing.T) {
 	}
 }
 
-// TestWait returns when no function runs under the term, or when its context is done.
+// TestWait checks that Wait returns when no function runs under the term, or when its context is
+// done.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := leaseFor(time.Now, time.Hour)
@@ -239,7 +243,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestPauses: pauses grow by 1.2 from 100 ms to 10 s, and start again after a long run.
+// TestPauses checks that pauses grow from 100 ms to 10 s by a factor of 1.2, and start again at 100
+// ms after a long run.
 func TestPauses(t *testing.T) {
 	var p pauses
 	for i := range 100 {
@@ -254,7 +259,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestTermThatEndedNamesNoOther: a process whose own term has ended must not be advised to
+// TestTermThatEndedNamesNoOther checks that a process whose own term has ended is not advised to
 // ask itself.
 func TestTermThatEndedNamesNoOther(t *testing.T) {
 	own := leaseFor(time.Now, time.Hour)

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Source is a strategy of leading: it decides when this process leads.
+// Source is a strategy: it decides when this process leads.
 type Source interface {
-	// State returns the present state and a channel that is closed at the next change. It
-	// must not block.
+	// State returns the current state and a channel that is closed at the next change. It must not
+	// block.
 	State() (State, <-chan struct{})
-	// Resign ends t, a term of this process, with ErrResigned, waits for the functions that
-	// run under it, and lets other processes lead first; if none can, this process may lead
-	// again by another term. It returns once another process may lead. failed is the error
-	// of the work, or nil if a caller resigned. A Source that alone decides when it leads
-	// does not lead again within pause, since no function would run. If Resign returns an
-	// error, the term may last. If t has already ended, Resign does nothing.
+	// Resign ends t, a term of this process, with ErrResigned, waits for the functions that run
+	// under it, and lets other processes lead first; if none can, this process may lead again in
+	// another term. It returns once another process may lead. failed is the error of the work, or
+	// nil if a caller resigned. A Source that decides on its own when it leads does not lead again
+	// within pause, since no function would run. If Resign returns an error, the term may continue.
+	// If t has already ended, Resign does nothing.
 	Resign(t Term, failed error, pause time.Duration) error
-	// Close leaves for good. It returns once that is done or ctx is done. No function runs
-	// when it is called. If it returned an error, it is called again.
+	// Close leaves permanently. It returns once that is done or ctx is done. No function is running
+	// when it is called. If it returns an error, it may be called again.
 	Close(ctx context.Context) error
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Holder is a process that leads or holds a lock. The zero Holder stands for none.
+// Holder is a process that leads or holds a lock. The zero Holder means that there is none.
 type Holder struct {
-	ID    string // of the member; in a cluster its address as text
+	ID    string // id of the member; in a cluster its address as text
 	Token member.Token
 }
 
-// Term is one period in which one process leads, as this process sees it. Terms are small
-// values, comparable with ==. The zero Term is never valid.
+// Term is a period in which one process leads, as this process sees it. Terms are small values that
+// can be compared with ==. The zero Term is never valid.
 type Term struct{ lease *Lease }
 
 // Holder returns the process that leads and its token.
@@ -31,12 +31,12 @@ func (t Term) Holder() Holder {
 // Leader returns the id of the member that leads; in a cluster its address as text.
 func (t Term) Leader() string { return t.Holder().ID }
 
-// Token returns the fencing token, which grows with every leader; see member.Token. Two
-// terms of one leader share it if the lease lapsed in between and no other process led.
+// Token returns the fencing token, which grows with every leader; see member.Token. Two terms of
+// one leader have the same token if the lease lapsed in between and no other process led.
 func (t Term) Token() member.Token { return t.Holder().Token }
 
-// Valid reports whether this process leads at this moment. It reads the clock and does not
-// block. It is false in every other process, and once false it stays false: if the process
+// Valid reports whether this process currently leads. It reads the clock and does not block. It
+// returns false in every other process. Once it has returned false, it always does: if the process
 // leads again, that is another term.
 //
 // In a virtual machine that was suspended together with its clocks, Valid may be true for a
@@ -44,8 +44,8 @@ func (t Term) Token() member.Token { return t.Holder().Token }
 // (docs/safety.md). Therefore storage must compare tokens.
 func (t Term) Valid() bool { return t.lease != nil && t.lease.Remaining() > 0 }
 
-// Deadline returns when the lease ends unless it is extended. It is zero once the lease has
-// ended, for a strategy without leases, and in every process but the leader.
+// Deadline returns when the lease ends unless it is extended. It returns the zero time once the
+// lease has ended, for a strategy without leases, and in every process except the leader.
 func (t Term) Deadline() time.Time {
 	if t.lease == nil {
 		return time.Time{}
@@ -57,9 +57,9 @@ func (t Term) Deadline() time.Time {
 	return time.Now().Add(left)
 }
 
-// Done returns a channel that is closed when the term has ended as far as this process
-// knows: in the leader before its lease ends, but late by any pause of the whole process.
-// It is nil for the zero Term.
+// Done returns a channel that is closed when the term has ended, as far as this process knows. In
+// the leader, it is closed before the lease ends, unless the whole process is paused. It is nil for
+// the zero Term.
 func (t Term) Done() <-chan struct{} {
 	if t.lease == nil {
 		return nil
@@ -67,7 +67,7 @@ func (t Term) Done() <-chan struct{} {
 	return t.lease.done
 }
 
-// Err returns why the term has ended, or nil while it lasts.
+// Err returns why the term has ended, or nil if it has not.
 func (t Term) Err() error {
 	if t.lease == nil {
 		return nil
@@ -75,10 +75,10 @@ func (t Term) Err() error {
 	return t.lease.err()
 }
 
-// Do runs fn with a context that ends with ctx or with the term, and returns the error of
-// fn. If the term ends, the cause of the context is Err. If the term has already ended, Do
-// returns Err without running fn; if this process does not lead by the term, it returns
-// ErrNotLeader. Resign and Close wait for fn.
+// Do runs fn with a context that ends with ctx or with the term, and returns the error of fn. If
+// the term ends, the cause of the context is Err. If the term has already ended, Do returns Err
+// without running fn; if the term is that of another process, it returns ErrNotLeader. Resign and
+// Close wait for fn.
 func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	if t.lease == nil || !t.lease.own {
 		return t.notLeader()
@@ -91,8 +91,8 @@ func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// notLeader returns the error if this process does not lead by the term. If its own term
-// has ended, the error names no other process to ask.
+// notLeader returns the error for a caller if this process does not lead in the term. If its own
+// term has ended, the error names no process to ask.
 func (t Term) notLeader() error {
 	if t.Leader() == "" || t.isOwn() {
 		return ErrNotLeader
@@ -100,8 +100,8 @@ func (t Term) notLeader() error {
 	return fmt.Errorf("%w; ask %s", ErrNotLeader, t.Leader())
 }
 
-// isLive reports whether there is a term that has not ended.
+// isLive reports whether the term is not zero and has not ended.
 func (t Term) isLive() bool { return t.lease != nil && !t.lease.Ended() }
 
-// isOwn reports whether this process leads by the term.
+// isOwn reports whether this process is the leader of the term.
 func (t Term) isOwn() bool { return t.lease != nil && t.lease.own }

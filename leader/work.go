@@ -11,20 +11,20 @@ import (
 // It returns the cause of ctx, or an error that wraps ErrClosed. Calls of fn never overlap.
 // While WhileLeader or Do runs, another call of either returns ErrRunning.
 //
-// The context of fn ends, with the cause, before another process may act; fn must then
-// return. The strategies Lowest and Static of package election do not promise this.
+// The context of fn ends, with the cause, before another process may act; fn must then return. The
+// strategies Lowest and Static of package election do not guarantee this.
 //
 // If fn returns nil, the work of this term is done: the process keeps leading, and fn runs
 // again in the next term. A later call of WhileLeader in the same term runs its function.
 //
-// If fn returns an error before its context is done, the process gives up leading, after
-// Options.RetryFor, so that others lead first. If none does, fn runs again here after a
-// pause, which grows with consecutive failures from 100 ms by a factor of 1.2 to 10 s, and
-// starts again at 100 ms after a success or a run of more than 10 s. Only the leader of a
-// cluster logs the error: fn should log what it returns. If fn panics, the process gives up
-// leading, and the panic reaches the caller of WhileLeader.
+// If fn returns an error before its context is done, the process retries for Options.RetryFor and
+// then gives up leadership, so that others lead first. If none does, fn runs again here after a
+// pause. With consecutive failures, the pause grows from 100 ms to 10 s by a factor of 1.2; after a
+// success or a run of more than 10 s it starts again at 100 ms. Only the leader of a cluster logs
+// the error: fn should log what it returns. If fn panics, the process gives up leadership, and the
+// panic reaches the caller of WhileLeader.
 //
-// When ctx is done, the process keeps leading: Resign and Close give up.
+// When ctx is done, the process keeps leading; call Resign or Close to give up leadership.
 func (c *Candidate) WhileLeader(
 	ctx context.Context, fn func(ctx context.Context, term Term) error,
 ) error {
@@ -45,10 +45,9 @@ func (c *Candidate) WhileLeader(
 	}
 }
 
-// Do waits until this process leads, runs fn once, gives up leading, and returns the error
-// of fn. If ctx is done, giving up continues after Do has returned. The context of fn is
-// that of WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or
-// ErrRunning.
+// Do waits until this process leads, runs fn once, gives up leadership, and returns the error of
+// fn. If ctx is done, giving up continues after Do has returned. The context of fn is as in
+// WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or ErrRunning.
 func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
 	if err := c.beginWork(); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (c *Candidate) endWork() {
 	c.running.Done()
 }
 
-// awaitOwn blocks until this process leads by a term other than done.
+// awaitOwn blocks until this process leads in a term other than done.
 func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 	for {
 		if err := c.ctxErr(ctx); err != nil {
@@ -102,8 +101,8 @@ func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 	}
 }
 
-// runTerm runs fn until it succeeds, its context ends, or the pauses add up to more than
-// RetryFor; then it gives up. It reports whether the term needs no more work.
+// runTerm runs fn until it succeeds, its context ends, or the pauses add up to more than RetryFor;
+// then it gives up. It reports whether the work of the term is finished.
 func (c *Candidate) runTerm(
 	ctx context.Context, t Term, fn func(context.Context, Term) error, p *pauses,
 ) (done bool) {
@@ -137,11 +136,11 @@ func (c *Candidate) runTerm(
 // result is the outcome of one run of a function.
 type result struct {
 	ran    bool
-	failed bool // it returned an error while its context was not done
+	failed bool // it returned an error before its context was done
 	err    error
 }
 
-// runOnce runs fn once. If fn panics or ends its goroutine, this process gives up leading.
+// runOnce runs fn once. If fn panics or ends its goroutine, this process gives up leadership.
 func (c *Candidate) runOnce(
 	ctx context.Context, t Term, fn func(context.Context, Term) error,
 ) (r result) {
@@ -163,14 +162,15 @@ func (c *Candidate) runOnce(
 	return result{ran: true, failed: err != nil && ctx.Err() == nil, err: err}
 }
 
-// pauseFor blocks for d, or until the term t, if any, ends, ctx is done or the Candidate ends.
+// pauseFor blocks for d, or until the term t (if not zero) ends, ctx is done, or the Candidate
+// ends.
 func (c *Candidate) pauseFor(ctx context.Context, t Term, d time.Duration) {
 	elapsed := make(chan struct{})
 	defer time.AfterFunc(d, func() { close(elapsed) }).Stop()
 	_ = c.wait(ctx, t, elapsed)
 }
 
-// The pauses after failed work are those of Fabric: 100 ms, then 1.2 times the last.
+// The pauses after failed work are those of Fabric: 100 ms, then 1.2 times the previous one.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 10 * time.Second
@@ -179,7 +179,7 @@ const (
 // pauses computes the pauses after consecutive failures.
 type pauses struct{ last time.Duration } // 0 before the first failure
 
-// next returns the pause after a failed run of duration took.
+// next returns the pause after a failed run that took the given time.
 func (p *pauses) next(took time.Duration) time.Duration {
 	if took > longestPause || p.last == 0 {
 		p.last = firstPause

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// each runs a scenario with each strategy in which members compete.
+// each runs a scenario with each strategy in which members compete for leadership.
 func each(t *testing.T, size int, test func(*testing.T, *world, Options)) {
 	t.Helper()
 	for _, o := range []Options{byQuorum(), byLowest()} {
@@ -59,7 +59,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 		if o.Strategy == Quorum {
 			first.ends(t, leader.ErrLeaseEnded)
 			leaderOf(t, all, without(3, i)...)
-		} else { // each part has a leader; once they meet, the higher one ends, perhaps this one
+		} else { // each part has a leader; after the heal, the lower one leads
 			leaderOf(t, all, without(3, i)...)
 			if first.ctx.Err() != nil {
 				t.Errorf("alone, it led no more: %v", context.Cause(first.ctx))
@@ -74,7 +74,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 	})
 }
 
-// Work that is done does not run again in its term, and its member keeps leading.
+// Work that has returned nil does not run again in its term, and its member keeps leading.
 func TestE03ReturnKeepsLeading(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
@@ -117,7 +117,7 @@ func TestE03ErrorGivesUp(t *testing.T) {
 	})
 }
 
-// Work that ends its goroutine gives up leadership too: otherwise the leader would do nothing.
+// Work that ends its goroutine gives up leadership too: otherwise the leader would do no work.
 func TestE03GoexitGivesUp(t *testing.T) {
 	each(t, 2, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
@@ -134,7 +134,7 @@ func TestE03GoexitGivesUp(t *testing.T) {
 	})
 }
 
-// For Quorum, TestGiveUpIsOfOneTerm of package cluster shows the same.
+// For Quorum, TestGiveUpIsOfOneTerm in package cluster checks the same.
 func TestE04ResigningAnOldTermHasNoEffect(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
@@ -194,8 +194,8 @@ func TestE05CloseWhileLeading(t *testing.T) {
 	})
 }
 
-// At any time, even with two concurrent calls, Close returns after the work has ended, and the
-// name is then free.
+// Whenever Close is called, even twice concurrently, it returns after the work has ended, and then
+// the name is free.
 func TestE05CloseAtAnyMoment(t *testing.T) {
 	for _, o := range []Options{byQuorum(), byLowest(), {Strategy: Static}, {Strategy: Standby}} {
 		t.Run(o.Strategy.String(), func(t *testing.T) {
@@ -252,7 +252,7 @@ func (s *spy) Send(_ string, m lowest.Message) {
 	}
 }
 
-// When a message announces that a member no longer leads, its work has already been canceled.
+// Before a message announces that a member no longer leads, its work is canceled.
 func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var working atomic.Pointer[start]
@@ -267,7 +267,7 @@ func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 		}
 		first := work(t, e).next(t)
 		working.Store(&first)
-		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher member without contact
+		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher member that does not see this one
 			deliver("b", lowest.Message{Kind: lowest.Declaration, Member: "b", Run: 1, Seq: seq})
 			pause(t, alive/2)
 		}
@@ -306,7 +306,7 @@ func TestE05NoMessageAfterClose(t *testing.T) {
 	})
 }
 
-// Over supports only Lowest: another strategy would have no timing.
+// Over supports only Lowest, because other strategies have no timing.
 func TestOverWantsLowest(t *testing.T) {
 	for _, s := range []Strategy{0, Quorum, Static, Standby} {
 		if _, _, err := Over(&spy{}, "group", Options{Strategy: s}); err == nil {

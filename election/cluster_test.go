@@ -18,7 +18,7 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-// In the part of two nodes the cluster has no leader, and Lowest has one.
+// In the part with two nodes the cluster has no leader, but Lowest has one.
 func TestG07InACluster(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
@@ -85,7 +85,8 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 	})
 }
 
-// A group that a member opens again takes part immediately, however many messages came before.
+// A member that opens a group again takes part immediately, however many messages it sent or
+// received before.
 func TestE07OpenedAgainIsHeard(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
@@ -137,8 +138,8 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// The tokens of all strategies in one cluster are ordered: a new term of Lowest has a greater
-// token than the state that its member holds.
+// The tokens of all strategies in a cluster are ordered: a new term of Lowest has a greater token
+// than the state that its member holds.
 func TestLowestTokenIsAboveTheState(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var all []*leader.Candidate

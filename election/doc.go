@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package election elects a leader for each of many jobs (OpenJob), or for a group of members by
-// one of several strategies (Groups). All follow the contract of package leader.
+// one of several strategies (Groups). All of them implement the contract of package leader.
 //
 //	rx := receiver.NewMux()
 //	groups := election.NewGroups(rx)
@@ -10,8 +10,8 @@
 //	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
 // The strategy of a group decides how many members can lead at the same time. Quorum has at most
-// one leader, the leader of the cluster, and none without a majority. Lowest has one leader in
-// each part of a partitioned network, and soon one again when the network heals. Static always
+// one leader, the leader of the cluster, and none without a majority. Lowest has one leader in each
+// part of a partitioned network, and soon a single one after the network heals. Static always
 // leads, and Standby never.
 //
 // All members that open a group must use the same strategy, except that Static and Standby may

@@ -31,7 +31,8 @@ func leadJob(
 	return errors.Join(ended, job.Close(ctx))
 }
 
-// move leads a job in one store while it leads the same job in another store, which it replaces.
+// move leads a job in one store and meanwhile the same job in another store, which the first one
+// replaces.
 func move(
 	ctx context.Context, from, to record.Store, name string,
 	work func(context.Context, leader.Term) error,

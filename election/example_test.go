@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// deliver keeps one connection from each part of the network. The Groups of each node were
+// deliver keeps one connection open from each part of the network. The Groups of each node were
 // created with its Mux, before the node started.
 func deliver(
 	ctx context.Context, node *cluster.Node, groups *election.Groups,
@@ -42,7 +42,7 @@ func Example() {
 	node, err := cluster.Start(context.Background(),
 		cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		// In memory, for this example only: omit it.
+		// In memory, for this example only; omit it in a program.
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))

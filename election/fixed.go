@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// fixedSource is the source of Static, which always leads, and of Standby, which never does.
+// fixedSource is the source of Static, which always leads, and of Standby, which never leads.
 type fixedSource struct {
 	self leader.Holder // zero for Standby
 
@@ -38,7 +38,7 @@ func (s *fixedSource) State() (leader.State, <-chan struct{}) {
 	return leader.State{Term: s.lease.Term()}, s.changed
 }
 
-// Resign ends the term and begins another one, since no other member leads instead.
+// Resign ends the term and begins another one, because no other member leads instead.
 func (s *fixedSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.lease
@@ -47,7 +47,7 @@ func (s *fixedSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 		return nil
 	}
 	lease.End(leader.ErrResigned)
-	_ = lease.Wait(context.Background()) // fails only if its context is done
+	_ = lease.Wait(context.Background()) // fails only if its context ends
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lease = leader.NewLease(leader.LeaseConfig{Holder: s.self, Own: true})

@@ -18,15 +18,15 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// ErrGroupInUse means that this member has already opened the group.
+// ErrGroupInUse means that this member has the group open already.
 var ErrGroupInUse = errors.New("election: the group is already open")
 
-// Groups manages the groups that one node has open. Its methods may be called concurrently and
-// do not block.
+// Groups manages the open groups of a node. Its methods may be called concurrently and do not
+// block.
 type Groups struct {
 	mu       sync.Mutex
 	open     map[string]*openGroup
-	openings uint64 // number of calls of Open that succeeded
+	openings uint64 // number of successful calls of Open
 }
 
 // Group is an open group.
@@ -42,7 +42,7 @@ type openGroup struct {
 	source *lowestSource // nil unless the strategy is Lowest
 }
 
-// isOpen reports whether g is a group that is not closed.
+// isOpen reports whether g is not nil and not closed.
 func (g *openGroup) isOpen() bool {
 	if g == nil {
 		return false
@@ -55,7 +55,7 @@ func (g *openGroup) isOpen() bool {
 	}
 }
 
-// groupMessage is a message of a group in encoded form.
+// groupMessage is the encoded form of a message of a group.
 type groupMessage struct {
 	Group  string        `msgpack:"g"`
 	Kind   lowest.Kind   `msgpack:"k"`
@@ -69,8 +69,7 @@ type groupMessage struct {
 const (
 	// maxQueuedMessages is how many messages of one sender may wait; the oldest are dropped.
 	maxQueuedMessages = 64
-	// openingBits leaves room for a million openings per run of a node: incarnations are at
-	// least a millisecond of the clock apart.
+	// openingBits leaves room for a million openings per run of a node.
 	openingBits = 20
 	// maxIDBytes is the maximum length of the id of a member, which is an address.
 	maxIDBytes = 300
@@ -85,12 +84,12 @@ func NewGroups(mux *receiver.Mux) *Groups {
 	return g
 }
 
-// Open opens a group by its name, which must be the same on all members. From then on this
-// member takes part, until it closes the Candidate or its node ends. Open does not block.
+// Open opens a group by its name, which must be the same on all members. From then on this member
+// takes part, until it closes the Candidate or its node stops. Open does not block.
 //
-// The node must use the Mux of NewGroups and be an active member (see WaitActive): a node that
-// does not see the others yet may lead alone by Lowest. Open returns ErrGroupInUse, all faults
-// of the options joined, or an error if the node has ended.
+// The node must use the Mux of NewGroups and be an active member (see WaitActive): with Lowest, a
+// node that does not see the others yet may lead alone. Open returns ErrGroupInUse, all faults of
+// the options joined, or an error if the node has stopped.
 func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candidate, error) {
 	o, err := o.withDefaults(group)
 	if err != nil {
@@ -140,7 +139,7 @@ func heldToken(n *cluster.Node) member.Token {
 	return member.Token{Version: v.Version, Revision: v.Revision}
 }
 
-// heldTerm returns heldToken as a term of Lowest, or 0 if it is too great for one.
+// heldTerm returns heldToken as a term of Lowest, or 0 if it is too large for one.
 func heldTerm(n *cluster.Node) uint64 {
 	term, err := heldToken(n).Int64()
 	if err != nil {
@@ -175,16 +174,17 @@ func (g *Groups) receiveMessage(_ context.Context, from member.Member, l groupMe
 	return nil
 }
 
-// clusterPeers are the members of a cluster as Peers. They include unreachable members, because
-// only a leader knows who is reachable, and a part of the network may have none.
+// clusterPeers implements Peers for the members of a cluster. It includes unreachable members,
+// because only a leader knows which members are reachable, and a part of the network may have no
+// leader.
 type clusterPeers struct {
 	node    *cluster.Node
 	group   string
 	opening uint64 // grows with each Open
 }
 
-// Self implements Peers. The run combines the incarnation of the node and the opening, so that
-// it grows with each.
+// Self implements Peers. The run combines the incarnation of the node and the number of the
+// opening, so that it grows with either.
 func (p clusterPeers) Self() (id string, run uint64) {
 	self := p.node.Self()
 	return self.Address.String(), self.Incarnation<<openingBits + p.opening

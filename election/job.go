@@ -15,28 +15,28 @@ import (
 
 // JobOptions configures a member of a job.
 type JobOptions struct {
-	// Disabled opens the job with this member disabled; see Job.Enable.
+	// Disabled opens the job while this member may not lead it; see Job.Enable.
 	Disabled bool
 	// RetryFor is leader.Options.RetryFor.
 	RetryFor time.Duration
 }
 
-// Job is this member as a candidate for one of many jobs that each need a leader, independently
-// of who leads the cluster. A job has at most one leader at any moment, and the leaders of
-// different jobs are spread over the members.
+// Job is this member as a candidate for one of many jobs that each need a leader, independently of
+// the leader of the cluster. A job has at most one leader at any time, and the leaders of different
+// jobs are spread over the members.
 type Job struct {
 	*leader.Candidate
 	source *jobSource
 }
 
-// OpenJob opens a job by its name, which must be the same on all members. From then on this
-// member leads the job whenever no other does, until Close. OpenJob blocks until it has read the
-// records and, with Disabled, until that is committed.
+// OpenJob opens a job by its name, which must be the same on all members. From then on this member
+// leads the job whenever no other does, until Close. OpenJob blocks until it has read the records
+// and, with Disabled, until the member is disabled.
 //
 // The leader of a job owns a record. If there is no such record, the members try to set it one
-// after another, in an order that differs between jobs and starts behind the last leader, so
-// that the job rotates. A member that sees a leader writes nothing. A new leader must find out
-// by itself what the last one left unfinished.
+// after another. The order differs between jobs and starts after the last leader, so that the job
+// rotates. A member that sees a leader writes nothing. A new leader must find out by itself what
+// the last one left unfinished.
 //
 // Open a job only once in a process: a second Job of the same name is another candidate, and may
 // lead without running a function while WhileLeader of the first one waits.
@@ -59,14 +59,14 @@ func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Jo
 	return j, nil
 }
 
-// Enable sets whether a member may lead the job, and blocks until that is committed. The member
-// is an id as listed by Store.Members: in a cluster its address, not its name. The setting lasts
-// until the next Enable, whether or not the member runs.
+// Enable sets whether a member may lead the job, and blocks until that is committed. The member is
+// an id as listed by Store.Members: in a cluster its address, not its name. The setting lasts until
+// the next Enable, whether or not the member is running.
 //
-// A leader that is disabled loses its record in the same commit, even if it hangs, and its
-// contexts end with leader.ErrDisabled before another member leads. A leader that disables
-// itself ends its term first. Errors are the cause of ctx, with record.ErrNoQuorum or
-// record.ErrUnknownOutcome, or leader.ErrClosed.
+// A leader that is disabled loses its record in the same commit, even if it hangs, and its contexts
+// end with leader.ErrDisabled before another member leads. A leader that disables itself ends its
+// term first. The error is the cause of ctx, with record.ErrNoQuorum or record.ErrUnknownOutcome if
+// that is the reason, or leader.ErrClosed.
 func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	s := j.source
 	if err := s.beginCall(); err != nil {
@@ -118,8 +118,9 @@ func enableMember(
 	}
 }
 
-// toggleOps returns the commit that enables or disables a member. It succeeds only if the
-// records are still as read here, which may be older than the last commit of this member.
+// toggleOps returns the commit that enables or disables a member. It succeeds only if the records
+// have not changed since toggleOps read them, which may be older than the last commit of this
+// member.
 func toggleOps(
 	ctx context.Context, s record.Store, job, key, id string, on bool,
 ) ([]record.Op, error) {

@@ -20,14 +20,14 @@ const (
 	// turnInterval is the time between the attempts of successive members. A commit takes
 	// less, so the first member succeeds and the others see its record.
 	turnInterval = 100 * time.Millisecond
-	// startInterval replaces it until a member has seen a leader of the job: if a thousand
-	// jobs start together, a commit takes longer.
+	// startInterval is used instead until a member has seen a leader of the job: if a thousand jobs
+	// start together, a commit takes longer.
 	startInterval = 500 * time.Millisecond
 )
 
-// runElection takes leadership whenever no member has it.
+// runElection tries to lead whenever no member leads.
 func (j *jobSource) runElection() {
-	var resigned member.Token // of the last term that was given up
+	var resigned member.Token // token of the last term that this member gave up
 	var q jobQueue
 	var former string // the last known leader
 	turn := startInterval
@@ -64,8 +64,8 @@ func (j *jobSource) runElection() {
 	}
 }
 
-// afterTerm returns the state of runElection after a term of this member, or after a failed
-// attempt if led is nil.
+// afterTerm returns the next values of resigned and q for runElection after a term of this member,
+// or after a failed attempt if led is nil.
 func (j *jobSource) afterTerm(
 	led *jobTerm, resigned member.Token, q jobQueue,
 ) (member.Token, jobQueue) {
@@ -79,20 +79,20 @@ func (j *jobSource) afterTerm(
 	}
 }
 
-// gaveUp reports whether this member gave up the ended lease.
+// gaveUp reports whether the lease ended because this member gave it up.
 func gaveUp(l *leader.Lease) bool {
 	err := l.Term().Err()
 	return errors.Is(err, leader.ErrResigned) || errors.Is(err, leader.ErrDisabled)
 }
 
-// jobQueue is the place of a member among those that try to lead.
+// jobQueue determines when a member tries to lead.
 type jobQueue struct {
-	since time.Time // of the first look or attempt without a record; zero before it
+	since time.Time // when the member first found no record, or last failed to set it
 	last  bool      // this member gave up leadership and lets all others try first
 }
 
-// turnDelay returns how long this member waits for the members before it. Each tries at a time
-// of its own, so that later members find the leader if an earlier one succeeded.
+// turnDelay returns how long this member waits for the members before it. Each member tries at a
+// different time, so that later ones see the leader if an earlier one succeeded.
 func (q *jobQueue) turnDelay(line []string, self string, turn time.Duration) time.Duration {
 	if q.since.IsZero() {
 		q.since = time.Now()
@@ -117,16 +117,16 @@ func (j *jobSource) candidateOrder(records []member.Record) []string {
 	return may
 }
 
-// rotateOrder moves the members behind the former leader to the front, so that it comes last.
-// Otherwise two members whose work fails could pass the job to each other, and a third would
+// rotateOrder moves the members after the former leader to the front, so that the former leader is
+// last. Otherwise two members whose work fails could pass the job to each other, and a third would
 // never lead.
 func rotateOrder(line []string, former string) []string {
 	i := slices.Index(line, former) + 1
 	return slices.Concat(line[i:], line[:i])
 }
 
-// acquireRecord sets the record under a condition and leads, if this member is enabled in that
-// same commit. It returns nil if it could not.
+// acquireRecord sets the record under a condition, and under the condition that this member is
+// enabled, and then leads. It returns nil if it could not.
 func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
 	defer stop()
@@ -140,7 +140,7 @@ func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 }
 
 // leadByRecord leads until the lease has ended and its functions have returned, and drops the
-// record if this member gave it up. It returns nil if it cannot lead by that record.
+// record if this member gave it up. It returns nil if it cannot lead with that record.
 func (j *jobSource) leadByRecord(token member.Token) *jobTerm {
 	lease, err := j.session.Hold(j.life, j.slot.Key, token)
 	if err != nil {
@@ -157,7 +157,7 @@ func (j *jobSource) leadByRecord(token member.Token) *jobTerm {
 	case <-j.life.Done():
 		lease.End(context.Cause(j.life))
 	}
-	_ = lease.Wait(context.Background())      // functions return when their contexts end
+	_ = lease.Wait(context.Background())      // ends because functions return when their contexts end
 	if gaveUp(lease) && j.life.Err() == nil { // Close drops the record of a closed job
 		r.err = j.slot.Drop(j.life, token)
 		j.setRefused(r.err)

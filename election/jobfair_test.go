@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// TestJobsGoRound: five members resign from a job in turn, and each of them leads it. Two
-// members whose work fails must not pass it to each other forever.
+// TestJobsGoRound checks that, if five members resign from a job in turn, each of them leads it:
+// two members whose work fails must not pass it to each other forever.
 func TestJobsGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()
@@ -53,8 +53,8 @@ func TestJobsGoRound(t *testing.T) {
 	})
 }
 
-// TestFailedWorkHoldsNoJob: the work of the only member always fails. It does not hold the job
-// during its pauses.
+// TestFailedWorkHoldsNoJob checks that a single member whose work always fails does not hold the
+// job during the pauses.
 func TestFailedWorkHoldsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()

@@ -18,7 +18,7 @@ const JobPrefix = jobrecord.Prefix
 type JobInfo struct {
 	Name     string
 	Leader   leader.Holder // zero if no member leads
-	Disabled []string      // ids of members that may not lead
+	Disabled []string      // ids of the members that may not lead
 	Locks    []HeldLock    // held locks of the job, by name
 }
 
@@ -45,7 +45,8 @@ func Jobs(records []member.Record) (all []JobInfo) {
 	return all
 }
 
-// addRecord adds a record of the job. It ignores revoked records, on which no member may act.
+// addRecord adds a record to the description of the job. It ignores revoked records, because no
+// member may act on them.
 func (i *JobInfo) addRecord(key string, r member.Record) {
 	kind, name, _ := strings.Cut(key, "/")
 	holder := leader.Holder{ID: string(r.Value), Token: r.Token}

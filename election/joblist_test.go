@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestJobs reads jobs from records and ignores other records.
+// TestJobs checks that Jobs reads jobs from records and ignores other records.
 func TestJobs(t *testing.T) {
 	var table member.Records
 	for i, r := range []member.Record{
@@ -48,7 +48,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestJobKeys: Jobs reads these keys, and an invalid name has no key.
+// TestJobKeys checks that Jobs reads the keys that JobKey and LockKey return, and that an invalid
+// name has no key.
 func TestJobKeys(t *testing.T) {
 	var table member.Records
 	for _, job := range []string{"a", "b c"} {

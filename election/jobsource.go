@@ -18,8 +18,8 @@ import (
 // enableInterval is the pause between attempts of Enable.
 const enableInterval = 100 * time.Millisecond
 
-// jobSource is the leader.Source of a job. It decides by the records alone: a commit of unknown
-// outcome shows in them, or is repeated.
+// jobSource is the leader.Source of a job. It decides only by the records: after a commit of
+// unknown outcome, they show the result, or the commit is repeated.
 type jobSource struct {
 	store   record.Store
 	session record.Session
@@ -33,10 +33,10 @@ type jobSource struct {
 
 	mu      sync.Mutex
 	closed  bool
-	records []member.Record // as of the last look
+	records []member.Record // as last read
 	term    *jobTerm        // nil while this member does not lead
-	lease   *leader.Lease   // the newest, of this member or another; nil before the first
-	refused error           // of the last attempt to lead or to give up leadership
+	lease   *leader.Lease   // the newest one, of this member or another; nil before the first
+	refused error           // error of the last attempt to lead or to give up leadership
 	// notBefore is the end of the pause after failed work.
 	notBefore time.Time
 	changed   chan struct{} // closed when one of these fields changes
@@ -46,7 +46,7 @@ type jobSource struct {
 type jobTerm struct {
 	lease *leader.Lease
 	over  chan struct{} // closed once the record was dropped or lost, or err is set
-	err   error         // of dropping the record
+	err   error         // error of dropping the record
 }
 
 func newJobSource(s record.Store, job string) (*jobSource, error) {
@@ -61,8 +61,8 @@ func newJobSource(s record.Store, job string) (*jobSource, error) {
 	return j, nil
 }
 
-// whyLost returns ErrDisabled if the commit by which this member lost leadership disabled it,
-// and else nil.
+// whyLost returns ErrDisabled if this member lost leadership because it was disabled, and nil
+// otherwise.
 func (j *jobSource) whyLost(_ string, now []member.Record) error {
 	if !j.isEnabled(now, j.session.Member()) {
 		return leader.ErrDisabled
@@ -116,15 +116,15 @@ func (j *jobSource) endTerm(why error) {
 	}
 }
 
-// Close implements leader.Source. If there is no majority to drop the record, the record ends
-// with the member.
+// Close implements leader.Source. If there is no majority to drop the record, it ends when the
+// member does.
 func (j *jobSource) Close(ctx context.Context) error {
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 	j.end(leader.ErrClosed)
 	j.endTerm(leader.ErrClosed)
-	j.running.Wait() // the ended life stops its loops
+	j.running.Wait() // the loops stop because life is done
 	if err := j.slot.Close(ctx); err != nil {
 		return fmt.Errorf("election: close job %q: %w", j.name, err)
 	}
@@ -157,7 +157,7 @@ func (j *jobSource) watchRecords() {
 			case <-ctx.Done():
 			}
 			wait.Stop()
-			_ = j.readRecords(ctx) // if it fails, the next look follows soon
+			_ = j.readRecords(ctx) // after an error, the next attempt follows soon
 		}
 		stop()
 		for range changed { // until the watch has stopped
@@ -210,7 +210,7 @@ func (j *jobSource) wakeWaiting() {
 	j.changed = make(chan struct{})
 }
 
-// setTerm publishes that this member leads, or with nil that it no longer does.
+// setTerm publishes that this member leads in r, or that it no longer leads if r is nil.
 func (j *jobSource) setTerm(r *jobTerm) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

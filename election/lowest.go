@@ -13,14 +13,14 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Message is a message between the members of a group by Lowest.
+// Message is a message between the members of a group with the strategy Lowest.
 type Message = lowest.Message
 
 // Peers connects the members of a group for Over. Its methods are called concurrently and must
 // not block.
 type Peers interface {
-	// Self returns the id of this member, under which the others list it in Members, and a
-	// number greater than in every earlier opening of the group by this member.
+	// Self returns the id of this member, as the others list it in Members, and a number that is
+	// greater than in every earlier opening of the group by this member.
 	Self() (id string, run uint64)
 	// Members returns all members whose messages count, reachable or not, in any order.
 	Members() []string
@@ -29,9 +29,9 @@ type Peers interface {
 	Send(to string, m Message)
 }
 
-// Over opens a group by Lowest among peers that are not a cluster. The caller passes each
-// message that arrives to deliver, with the id of its sender. The error joins all faults of the
-// options.
+// Over opens a group with the strategy Lowest among peers that are not a cluster. The caller must
+// pass each incoming message to deliver, with the id of its sender. The error joins all faults of
+// the options.
 func Over(p Peers, group string, o Options) (
 	c *leader.Candidate, deliver func(from string, m Message), err error,
 ) {
@@ -47,23 +47,23 @@ func Over(p Peers, group string, o Options) (
 	return c, s.deliverMessage, nil
 }
 
-// lowestSource runs the state machine of a group by Lowest.
+// lowestSource runs the state machine of a group with the strategy Lowest.
 type lowestSource struct {
 	peers  Peers
 	sample time.Duration
-	floor  func() uint64 // each new term is greater
+	floor  func() uint64 // each new term is greater than floor()
 	moved  chan struct{} // buffered; signals that the deadline may have changed
 	stop   chan struct{} // closed by Close
 	over   chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
 	machine *lowest.Machine
-	lease   *leader.Lease // of the newest term; nil before the first
+	lease   *leader.Lease // lease of the newest term; nil before the first
 	shown   lowestTerm    // the term of lease
 	changed chan struct{}
 }
 
-// lowestTerm is the leader as a machine knows it.
+// lowestTerm is the term of a leader that the machine reports.
 type lowestTerm struct {
 	leader string // "" for none
 	term   uint64
@@ -116,7 +116,8 @@ func (s *lowestSource) Close(context.Context) error {
 	return nil
 }
 
-// runMachine advances the machine, and reads the members once per sample.
+// runMachine advances the machine at its deadlines, and at least once per sample so that it sees
+// the current members.
 func (s *lowestSource) runMachine() {
 	defer close(s.over)
 	t := time.NewTimer(0)
@@ -139,13 +140,13 @@ func (s *lowestSource) runMachine() {
 	}
 }
 
-// deliverMessage passes a message of another member to the machine.
+// deliverMessage passes a message from another member to the machine.
 func (s *lowestSource) deliverMessage(from string, m Message) {
 	s.stepMachine(func(now time.Time) { s.machine.Receive(now, from, m) })
 }
 
-// stepMachine gives one input to the machine. A term ends before any message that announces its
-// end is sent.
+// stepMachine gives one input to the machine. It ends a term before it sends a message that
+// announces the end.
 func (s *lowestSource) stepMachine(input func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +164,8 @@ func (s *lowestSource) stepMachine(input func(now time.Time)) {
 	}
 }
 
-// publishTerm ends an old term and begins the next one. s.mu must be held.
+// publishTerm ends the old term and begins the next one if the leader has changed. s.mu must be
+// held.
 func (s *lowestSource) publishTerm() {
 	id, term := s.machine.Leader()
 	now := lowestTerm{id, term, s.machine.Leads()}
@@ -186,7 +188,8 @@ func (s *lowestSource) publishTerm() {
 	s.changed = make(chan struct{})
 }
 
-// endCauses maps the reasons of the machine to the causes of an ended term of this member.
+// endCauses maps the machine's reasons for the end of this member's term to the causes of its
+// contexts.
 var endCauses = map[lowest.Reason]error{
 	lowest.Superseded: leader.ErrSuperseded,
 	lowest.Yielded:    leader.ErrResigned,

@@ -14,23 +14,23 @@ import (
 // MaxGroupBytes is the maximum length of the name of a group, which must be printable.
 const MaxGroupBytes = 128
 
-// Timing has the durations of Lowest. All members of a group should use the same. The names of
-// Fabric are in parentheses.
+// Timing has the durations of Lowest. All members of a group should use the same values. Fabric's
+// names are in parentheses.
 type Timing struct {
-	// Grace is how long, at most, a new member waits for the set of members that it sees to
-	// become stable (startupGracePeriod).
+	// Grace is the maximum time that a new member waits until the set of members that it sees is
+	// stable (startupGracePeriod).
 	Grace time.Duration
-	// Sample is how long the set must not change to be stable (membershipSampleInterval); at
-	// most Grace.
+	// Sample is how long the set must stay unchanged to count as stable (membershipSampleInterval).
+	// It must not exceed Grace.
 	Sample time.Duration
-	// Alive is how long a declaration of the leader is valid (leaderAliveThreshold). The
-	// leader sends one every Alive/2.
+	// Alive is how long a declaration of a leader is valid (leaderAliveThreshold). The leader sends
+	// one every Alive/2.
 	Alive time.Duration
-	// Campaign is how long, at most, a member that proposes itself waits for other proposals
-	// (leaderElectionDuration). It must exceed the time of a message to all members.
+	// Campaign is the maximum time that a member that proposes itself waits for other proposals
+	// (leaderElectionDuration). It must be longer than a message takes to reach all members.
 	Campaign time.Duration
-	// Hold is how long a member that gave up leadership leaves it to others, unless one of
-	// them leads earlier.
+	// Hold is how long a member that gave up leadership does not lead again, unless another member
+	// leads earlier.
 	Hold time.Duration
 }
 
@@ -40,14 +40,14 @@ func DefaultTiming() Timing { return Timing(lowest.DefaultTiming()) }
 // Options configures a group.
 type Options struct {
 	Strategy Strategy
-	// Timing applies to Lowest only. The zero Timing stands for DefaultTiming.
+	// Timing applies to Lowest only. The zero Timing means DefaultTiming.
 	Timing Timing
-	// RetryFor is leader.Options.RetryFor: how long failed work is retried before the member
-	// gives up leadership. Fabric uses one hour (reconnectTotalTimeThreshold).
+	// RetryFor is how long failed work is retried before the member gives up leadership; see
+	// leader.Options. Fabric uses one hour (reconnectTotalTimeThreshold).
 	RetryFor time.Duration
 }
 
-// withDefaults returns o with defaults for zero fields, or all faults joined.
+// withDefaults returns o with defaults for zero fields, or all faults of o joined.
 func (o Options) withDefaults(group string) (Options, error) {
 	var faults []error
 	fault := func(format string, args ...any) {

@@ -25,8 +25,8 @@ func TestQuorumRetriesIfNoOtherCanLead(t *testing.T) {
 	})
 }
 
-// When the cluster is handed over, the work of the program itself, of a group that gives up, and
-// of another group all end, and begin at the new leader.
+// When the leader of the cluster hands over, the work of the program itself, of a group that gives
+// up, and of another group all ends, and begins on the new leader.
 func TestQuorumBesideOthers(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.openAll("a", byQuorum()), w.openAll("b", byQuorum())
@@ -49,8 +49,8 @@ func TestQuorumBesideOthers(t *testing.T) {
 	})
 }
 
-// Close hands the cluster over if another member can lead; waits five seconds if no active
-// member can; and does not wait without a lease.
+// Close hands over the leadership of the cluster if another member can lead. It waits five seconds
+// if no active member can, and does not wait without a lease.
 func TestQuorumClose(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -9,24 +9,24 @@ type Strategy uint8
 
 // The strategies. Their text forms are "quorum", "gossip", "static-leader" and "standby".
 const (
-	// Quorum makes the leader of the cluster lead. At most one member leads, and none without
-	// a majority. The tokens are those of the leaders of the cluster. Resign and Close hand
-	// over the leadership of the cluster, so that all groups by Quorum have one leader. All
-	// members of the cluster should open the group: while a member that has not leads the
-	// cluster, the group has a leader that runs no work.
+	// Quorum makes the leader of the cluster lead. At most one member leads, and no member leads
+	// without a majority. The tokens are those of the leaders of the cluster. Resign and Close hand
+	// over the leadership of the cluster, because all groups with Quorum have the same leader. All
+	// members of the cluster should open the group: if the leader of the cluster has not opened it,
+	// no work of the group runs.
 	Quorum Strategy = iota + 1
-	// Lowest makes the member with the lowest id lead in each part of a partitioned network,
-	// and soon in the whole network once it heals, as in the gossip of Fabric. A new term has
-	// a greater token than every term that its member knows of, and in a cluster also than
-	// the state that its member holds. But two parts may use the same token at the same time,
-	// and a context ends only when its member learns of another leader, which may have begun
-	// earlier. So the work must tolerate a second leader; the token fences nothing.
+	// Lowest makes the member with the lowest id lead in each part of a partitioned network, and
+	// soon in the whole network once it heals, as in the gossip of Fabric. The token of a new term
+	// is greater than that of every term that its member knows of, and in a cluster also greater
+	// than that of the state that its member holds. But two parts may use the same token at the
+	// same time, and a context ends only when its member learns of another leader, which may have
+	// begun earlier. So the work must tolerate a second leader; the token fences nothing.
 	Lowest
-	// Static makes this member lead, whatever the others do. Its token is that of the state
-	// that the member held when it opened the group, and fences nothing. After Resign it
-	// leads again immediately.
+	// Static makes this member lead, whatever the others do. Its token is that of the state that
+	// the member held when it opened the group, and fences nothing. After Resign the member leads
+	// again immediately.
 	Static
-	// Standby makes this member never lead.
+	// Standby means that this member never leads.
 	Standby
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// world is a cluster within one bubble; node i has port 7001+i.
+// world is a cluster in a synctest bubble; node i has port 7001+i.
 type world struct {
 	t      *testing.T
 	net    *memnet.Network
@@ -113,7 +113,7 @@ func (w *world) openAll(group string, o Options) (all []*leader.Candidate) {
 	return all
 }
 
-// cutBetween cuts all links between two sets of nodes without an error, or restores them.
+// cutBetween silently cuts all links between two sets of nodes, or restores them.
 func (w *world) cutBetween(a, b []int, cut bool) {
 	change := w.net.Heal
 	if cut {
@@ -129,7 +129,7 @@ func (w *world) cutBetween(a, b []int, cut bool) {
 	}
 }
 
-// The timing of the tests, in the proportions of Fabric.
+// The timing of the tests, in the same proportions as in Fabric.
 const (
 	alive    = 2 * time.Second
 	campaign = alive / 2
@@ -151,14 +151,14 @@ type worker struct {
 	stop  context.CancelFunc
 }
 
-// start is the start of one call.
+// start describes the start of one call.
 type start struct {
 	term leader.Term
 	ctx  context.Context
 	at   time.Time
 }
 
-// work runs until its context ends, in every term.
+// work runs a function in every term until its context ends.
 func work(t *testing.T, e *leader.Candidate) *worker {
 	return workWith(t, e, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
@@ -217,7 +217,7 @@ func (s start) ends(t *testing.T, cause error) time.Time {
 	return time.Now()
 }
 
-// leader waits until exactly one candidate leads and the others know it.
+// leaderOf waits until exactly one candidate leads and the others know it.
 func leaderOf(t *testing.T, all []*leader.Candidate, among ...int) int {
 	t.Helper()
 	if len(among) == 0 {
@@ -234,7 +234,7 @@ func leaderOf(t *testing.T, all []*leader.Candidate, among ...int) int {
 	return 0
 }
 
-// agreed returns the leader on which all agree, or -1.
+// agreed returns the index of the leader that all agree on, or -1.
 func agreed(all []*leader.Candidate, among []int) int {
 	var leading []int
 	for _, i := range among {

@@ -36,10 +36,10 @@ func watched(t *testing.T, w *world) (list []*journal) {
 	return list[:2]
 }
 
-// TestASecondProcessOfOneAddressIsWarnedOf checks that, if another process advertises the address
+// TestSecondProcessOfAddressCausesWarning checks that, if another process advertises the address
 // of a member and takes its seat, the member stops, and the leader and every node that the member
 // dials log a warning, at most once a minute.
-func TestASecondProcessOfOneAddressIsWarnedOf(t *testing.T) {
+func TestSecondProcessOfAddressCausesWarning(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		copy bool // copy the store of the running node

@@ -148,10 +148,10 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	})
 }
 
-// TestAnEventThatNobodyHandlesIsWarnedOf checks that the receiving node warns about events without
+// TestUnhandledEventCausesWarning checks that the receiving node warns about events without
 // a handler, once for each name and sender, even if the sender makes up names, and that the sender
 // is not notified.
-func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
+func TestUnhandledEventCausesWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()

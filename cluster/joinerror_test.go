@@ -23,8 +23,8 @@ func addresses(ports ...uint16) []member.Address {
 	return list
 }
 
-// TestJoinErrorSaysWhomAndWhat checks that a JoinError lists the last answer of each other seed.
-func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
+// TestJoinErrorListsAnswers checks that a JoinError lists the last answer of each other seed.
+func TestJoinErrorListsAnswers(t *testing.T) {
 	o := observe.New(observe.Config{
 		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),
 	})

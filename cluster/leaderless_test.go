@@ -61,10 +61,10 @@ func keep(level zerolog.Level) (*journal, Option) {
 
 const complaintText = `"message":"no leader with authority"`
 
-// TestANodeWithoutALeaderSaysWhy checks that a node without a leader logs why: soon, then at
+// TestLeaderlessNodeLogsWhy checks that a node without a leader logs why: soon, then at
 // growing intervals while the reason stays the same, again when it changes, and once when there is
 // a leader again.
-func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
+func TestLeaderlessNodeLogsWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
@@ -135,10 +135,10 @@ func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 	}
 }
 
-// TestTheEndOfAComplaintIsTold checks that after a warning about a missing leader, a node logs the
+// TestEndOfWarningIsLogged checks that after a warning about a missing leader, a node logs the
 // next leader once: in the line of the change of leader, or, if its old leader is back, in a
 // separate line.
-func TestTheEndOfAComplaintIsTold(t *testing.T) {
+func TestEndOfWarningIsLogged(t *testing.T) {
 	const back = "there is a leader with authority"
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -171,9 +171,9 @@ func TestTheEndOfAComplaintIsTold(t *testing.T) {
 	})
 }
 
-// TestAFailoverIsNoReasonToComplain checks that a fail-over causes no warning, since it is over
+// TestFailoverCausesNoWarning checks that a fail-over causes no warning, since it is over
 // before an operator could act.
-func TestAFailoverIsNoReasonToComplain(t *testing.T) {
+func TestFailoverCausesNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
@@ -193,9 +193,9 @@ func TestAFailoverIsNoReasonToComplain(t *testing.T) {
 	})
 }
 
-// TestOtherSecretIsSaidOnBothSides checks that, if two nodes have different secrets, both log that
-// as the reason.
-func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
+// TestOtherSecretIsLoggedOnBothSides checks that, if two nodes have different secrets, both log
+// that as the reason.
+func TestOtherSecretIsLoggedOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
 		warnings, logger := keep(zerolog.WarnLevel)
@@ -263,9 +263,9 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	})
 }
 
-// TestANodeOutsideSaysThatItIsNotIn checks that a node that is not admitted logs that it is not in
+// TestNodeNotAdmittedLogsIt checks that a node that is not admitted logs that it is not in
 // the cluster, which may have a leader.
-func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
+func TestNodeNotAdmittedLogsIt(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		warnings, logger := keep(zerolog.WarnLevel)
 		_, err := Start(w.within(6*time.Second), w.config(3, Config{}), append(w.options(3), logger)...)

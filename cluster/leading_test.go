@@ -265,9 +265,9 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 	})
 }
 
-// TestTheLastNodeThatIsDrainedLeadsOn checks that the last node to be drained keeps leading, and
+// TestLastDrainedNodeKeepsLeading checks that the last node to be drained keeps leading, and
 // that Drain returns why.
-func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
+func TestLastDrainedNodeKeepsLeading(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		last := w.leader()
 		for _, n := range w.others(last) {

@@ -124,9 +124,9 @@ func (b *book) once(text string, fields ...string) {
 	}
 }
 
-// TestMemoryStoreIsWarnedOf checks that a node with a store in memory logs a warning unless the
+// TestMemoryStoreCausesWarning checks that a node with a store in memory logs a warning unless the
 // configuration confirms it or the context has another store.
-func TestMemoryStoreIsWarnedOf(t *testing.T) {
+func TestMemoryStoreCausesWarning(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cfg   Config
@@ -153,9 +153,9 @@ func TestMemoryStoreIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestFactsAreToldOnce checks that each node logs these events once: the founding of a cluster, and
-// a leader that is cut off, hands over, or leaves.
-func TestFactsAreToldOnce(t *testing.T) {
+// TestEventsAreLoggedOnce checks that each node logs these events once: the founding of a cluster,
+// and a leader that is cut off, hands over, or leaves.
+func TestEventsAreLoggedOnce(t *testing.T) {
 	for _, size := range []int{3, 7} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, size)
@@ -201,9 +201,9 @@ func TestFactsAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestAFaultIsToldOnce checks that a failure that stops a node is logged once, with its cause, in
-// the line that reports the end of the node.
-func TestAFaultIsToldOnce(t *testing.T) {
+// TestFailureIsLoggedOnce checks that a failure that stops a node is logged once, with its cause,
+// in the line that reports the end of the node.
+func TestFailureIsLoggedOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
 		w.net.Kill(n.cfg.self)
@@ -216,9 +216,9 @@ func TestAFaultIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestAMessageThatCannotBeSaidIsToldOf checks that a message that cannot be encoded counts as lost
+// TestUnencodableMessageIsLogged checks that a message that cannot be encoded counts as lost
 // and is logged.
-func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
+func TestUnencodableMessageIsLogged(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		odd := message.Greet{Name: "\n"}
 		err := w.nodes[0].runInLoop(t.Context(), func(time.Time) (statemachine.Output, error) {
@@ -234,9 +234,9 @@ func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
 	})
 }
 
-// TestFailuresOfHandlersAreToldOnce checks that a failure of a handler is logged once, as a warning
+// TestHandlerFailuresAreLoggedOnce checks that a failure of a handler is logged once, as a warning
 // if the sender does not get it or the handler panicked.
-func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
+func TestHandlerFailuresAreLoggedOnce(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		for _, from := range w.nodes[1:] {
 			for _, text := range []string{"fail", "panic"} {
@@ -260,9 +260,9 @@ func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
 	})
 }
 
-// TestEventsOfAnotherTypeAreWarnedOfOnce checks that an event of an unexpected type causes one
+// TestMalformedEventsCauseOneWarning checks that an event of an unexpected type causes one
 // warning, and no line for a dropped frame.
-func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
+func TestMalformedEventsCauseOneWarning(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		for range 3 {
 			odd := receiver.Raw{Name: "note", Payload: []byte{0xc3}}

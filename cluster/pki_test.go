@@ -235,9 +235,9 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 	})
 }
 
-// TestCertificateThatNobodyRenews checks that a certificate that is not renewed, or a CA
+// TestCertificateNotRenewed checks that a certificate that is not renewed, or a CA
 // certificate that expires first, causes one warning before it expires and one afterwards.
-func TestCertificateThatNobodyRenews(t *testing.T) {
+func TestCertificateNotRenewed(t *testing.T) {
 	for name, life := range map[string]time.Duration{
 		"certificate": 100 * time.Hour, "authority": 20 * 365 * 24 * time.Hour,
 	} {

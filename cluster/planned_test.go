@@ -33,9 +33,9 @@ func logging(w *world, level zerolog.Level) *journal {
 	return j
 }
 
-// TestWhatIsAskedForIsNoWarning checks that no node logs a warning about a planned operation:
+// TestPlannedOperationsCauseNoWarning checks that no node logs a warning about a planned operation:
 // leave, hand over, drain or close. A node that stops as planned logs no cause.
-func TestWhatIsAskedForIsNoWarning(t *testing.T) {
+func TestPlannedOperationsCauseNoWarning(t *testing.T) {
 	transfer := func(n *Node) error { return n.Transfer(context.Background(), member.Address{}) }
 	drain := func(n *Node) error { return n.Drain(context.Background()) }
 	leave := func(n *Node) error { return n.Leave(context.Background()) }
@@ -78,9 +78,9 @@ func TestWhatIsAskedForIsNoWarning(t *testing.T) {
 	}
 }
 
-// TestAFollowerThatLeavesIsNoWarning checks that a follower that leaves causes no warning on any
+// TestLeavingFollowerCausesNoWarning checks that a follower that leaves causes no warning on any
 // node.
-func TestAFollowerThatLeavesIsNoWarning(t *testing.T) {
+func TestLeavingFollowerCausesNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
@@ -95,9 +95,9 @@ func TestAFollowerThatLeavesIsNoWarning(t *testing.T) {
 	})
 }
 
-// TestWhatNobodyAskedForIsAWarning checks that unplanned events cause a warning: a lost leader, and
+// TestUnplannedEventsCauseWarning checks that unplanned events cause a warning: a lost leader, and
 // a leader that is alone, even if it was drained before and could not hand over.
-func TestWhatNobodyAskedForIsAWarning(t *testing.T) {
+func TestUnplannedEventsCauseWarning(t *testing.T) {
 	for _, drained := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 3)

@@ -179,9 +179,9 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	})
 }
 
-// TestNodeThatClosesTakesItsRequestsBack checks that a node that closes cancels each of its
+// TestClosingNodeCancelsItsRequests checks that a node that closes cancels each of its
 // requests before it closes its connections.
-func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
+func TestClosingNodeCancelsItsRequests(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		const requests = receiver.RequestConcurrency
 		leader := w.leader()
@@ -330,8 +330,8 @@ func TestRequestToARemovedMember(t *testing.T) {
 	})
 }
 
-// TestOutcomesAreTold checks that one outcome is reported for each member that took the event.
-func TestOutcomesAreTold(t *testing.T) {
+// TestOutcomesAreReported checks that one outcome is reported for each member that took the event.
+func TestOutcomesAreReported(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		var box mailbox
 		told := WithOutcome(func(to member.Address, err error) {
@@ -366,9 +366,9 @@ func TestOutcomesAreTold(t *testing.T) {
 	})
 }
 
-// TestEachLostEventIsTold checks that each event to a member that dies has one outcome, and that
-// those with a nil outcome were handled.
-func TestEachLostEventIsTold(t *testing.T) {
+// TestEachLostEventIsReported checks that each event to a member that dies has one outcome, and
+// that those with a nil outcome were handled.
+func TestEachLostEventIsReported(t *testing.T) {
 	handled := map[int]bool{}
 	var mu sync.Mutex
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {

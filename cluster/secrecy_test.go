@@ -91,8 +91,8 @@ func TestLogsHoldNoSecret(t *testing.T) {
 	})
 }
 
-// TestInsecureIsWarnedOf checks that Insecure causes a warning and is shown in the status.
-func TestInsecureIsWarnedOf(t *testing.T) {
+// TestInsecureCausesWarning checks that Insecure causes a warning and is shown in the status.
+func TestInsecureCausesWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		defer w.close()

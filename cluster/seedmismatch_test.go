@@ -16,10 +16,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestOneMistypedListIsSaidByAll checks that, if node 2 has a wrong seed and therefore cannot found
-// a cluster with node 0, both report whose list differs, and that the status still reports it after
-// nodes 0 and 1 have a leader, until the list is corrected.
-func TestOneMistypedListIsSaidByAll(t *testing.T) {
+// TestMistypedSeedIsReportedByAll checks that, if node 2 has a wrong seed and therefore cannot
+// found a cluster with node 0, both report whose list differs, and that the status still reports it
+// after nodes 0 and 1 have a leader, until the list is corrected.
+func TestMistypedSeedIsReportedByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()

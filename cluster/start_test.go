@@ -84,8 +84,9 @@ func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	}
 }
 
-// TestStartSaysWhomItAsked checks that the error of a node that reaches no seed lists the answers.
-func TestStartSaysWhomItAsked(t *testing.T) {
+// TestStartErrorListsAnswers checks that the error of a node that reaches no seed lists the
+// answers.
+func TestStartErrorListsAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
 		cfg := w.config(7, Config{})
@@ -132,9 +133,9 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	}
 }
 
-// TestOneOddSeedIsNoReasonToGiveUp checks that Start does not give up if one seed refuses the node,
-// since the other one may accept it.
-func TestOneOddSeedIsNoReasonToGiveUp(t *testing.T) {
+// TestOneRefusingSeedDoesNotEndStart checks that Start does not give up if one seed refuses the
+// node, since the other one may accept it.
+func TestOneRefusingSeedDoesNotEndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
@@ -336,9 +337,9 @@ func TestStartWaitsForThisRun(t *testing.T) {
 	})
 }
 
-// TestRosterLostIsSaid checks that, if two of three nodes lose their disks, the third one reports
-// that it can never elect a leader.
-func TestRosterLostIsSaid(t *testing.T) {
+// TestRosterLostIsReported checks that, if two of three nodes lose their disks, the third one
+// reports that it can never elect a leader.
+func TestRosterLostIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		before, after := t.TempDir(), t.TempDir()

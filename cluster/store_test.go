@@ -364,10 +364,10 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnusedStoreIsMadeAnew checks that a node that was first started with a wrong name, and
-// refused by the others, can be started with the right one. Its unused store is then initialized
-// again.
-func TestUnusedStoreIsMadeAnew(t *testing.T) {
+// TestUnusedStoreIsInitializedAgain checks that a node that was first started with a wrong name,
+// and refused by the others, can be started with the right one. Its unused store is then
+// initialized again.
+func TestUnusedStoreIsInitializedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()

@@ -47,9 +47,9 @@ func fill(t *testing.T, w *world, from *Node, to member.Address, size int) {
 	}
 }
 
-// TestWhoTakesNothingHoldsUpNoCancels checks that a member that reads nothing does not delay
+// TestStuckMemberDelaysNoCancels checks that a member that reads nothing does not delay
 // cancels of calls to other members.
-func TestWhoTakesNothingHoldsUpNoCancels(t *testing.T) {
+func TestStuckMemberDelaysNoCancels(t *testing.T) {
 	ended := make(chan time.Time, 1)
 	withGate(t, 3, func(i int, mux *receiver.Mux, gate <-chan struct{}) {
 		receiver.Handle(mux, func(context.Context, member.Member, note) error {

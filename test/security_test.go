@@ -46,7 +46,7 @@ var securityRules = []struct {
 		"TestNetwork/BadHeadsResetTheirStream",
 	}},
 	{"Certificates are replaced while running; connections end with them", []string{
-		"TestDamagedFiles", "TestCertificateThatNobodyRenews", "TestANewCertificateEndsNoConnection",
+		"TestDamagedFiles", "TestCertificateNotRenewed", "TestANewCertificateEndsNoConnection",
 		"TestConnectionsEndWithTheCertificate", "TestCertificatesAreRenewed",
 		"TestCertificateIsRenewed", "TestSecretsRotate", "TestWholeStackWithCertificates",
 		"TestMetricsAreDocumented",
@@ -91,7 +91,7 @@ var securityRules = []struct {
 	}},
 	{"Insecure must be stated, on loopback only, and is reported", []string{
 		"TestValidateWantsASecretBeyondLoopback", "TestRunUsage",
-		"TestInsecureNodesRefuseSecureOnes", "TestInsecureIsWarnedOf", "TestMetricsAfterFailover",
+		"TestInsecureNodesRefuseSecureOnes", "TestInsecureCausesWarning", "TestMetricsAfterFailover",
 	}},
 	{"Each module has a reason; releases list their contents", []string{
 		"TestArchitecture", "TestProcessReleaseIsReproducible",

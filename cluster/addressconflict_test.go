@@ -59,7 +59,7 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	defer w.close()
 	warnings := watched(t, w)
 	victim := w.nodes[2]
-	if w.leader() == victim { // the leader must see it lose its seat
+	if w.leader() == victim { // let the leader see that the member loses its seat
 		if err := victim.Transfer(w.within(time.Minute), address(0)); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func several(b *testing.B, size int) []*Node {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // so that the next port differs
+		held = append(held, c) // keeps the port in use, so that the next one differs
 	}
 	nodes := make([]*Node, size)
 	started := make(chan error, size)

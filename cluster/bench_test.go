@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// load is the event and the request of the benchmarks.
+// load is used as event and as request in the benchmarks.
 type load struct{ Data []byte }
 
 type loadRequest struct{ Data []byte }
@@ -57,7 +57,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // so that the second port differs
+		held = append(held, c) // keeps the port in use, so that the second one differs
 	}
 	for _, c := range held {
 		_ = c.Close()

@@ -140,7 +140,7 @@ func (n *Node) logYieldFailed(err error, version uint64) error {
 	return err
 }
 
-// Close hands leadership over if another member can lead.
+// Close hands over leadership if another member can lead.
 func (c candidateSource) Close(ctx context.Context) error {
 	if t := c.node.currentSnapshot().liveTerm(); t == nil || !t.Term().Valid() {
 		return nil

@@ -73,7 +73,7 @@ type Config struct {
 	// port can join and read everything. Default: true if there is neither and all addresses are on
 	// loopback. An insecure node logs a warning.
 	Insecure bool
-	// InsecureAnywhere allows Insecure beyond loopback.
+	// InsecureAnywhere allows Insecure with addresses that are not on loopback.
 	InsecureAnywhere bool
 	// Receiver has the handlers of this node; nil means none. It serves one node at a time.
 	// Handlers may run before Start has returned the node; they get the node from FromContext.

@@ -45,7 +45,7 @@ type Election struct {
 	// leader was elected, the other declared itself), "version" (the later version) or "address"
 	// (the higher address).
 	Rule    string
-	Version uint64 // of the new leader
+	Version uint64 // version of the new leader
 	Leader  member.Address
 	Before  member.Address // the previous leader; zero if this node followed none
 	// Voters are the members that voted for the new leader, as far as this node knows, sorted. The

@@ -19,7 +19,7 @@ import (
 var (
 	// ErrClosed means that the node was closed.
 	ErrClosed = leader.ErrClosed
-	// ErrLeft means that the node has left the cluster by Leave.
+	// ErrLeft means that the node has left the cluster (Node.Leave).
 	ErrLeft = errors.New("cluster: node has left the cluster; start it again to rejoin")
 	// ErrNoQuorum means that there is no quorate leader. Start more members, or find out why they
 	// cannot reach each other.
@@ -70,8 +70,7 @@ var (
 	// call Forget of store.File) on each remaining store. The tokens of the new cluster start at 1
 	// again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
-	// ErrNotElected means that the member that was to take over was not elected, and this node
-	// leads again.
+	// ErrNotElected means that the designated successor was not elected and this node leads again.
 	ErrNotElected = errors.New("cluster: the other member was not elected; this node leads again")
 )
 

@@ -33,7 +33,7 @@ type MemberChanged struct {
 	Member member.Member // its status is Removed if it is no longer in the view
 }
 
-// LeaderChanged reports that the leader, its version, or whether it is quorate changed.
+// LeaderChanged reports a change of the leader, its version, or whether it is quorate.
 type LeaderChanged struct {
 	Leader  member.Member // zero if the node follows no leader
 	Version uint64

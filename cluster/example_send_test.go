@@ -54,8 +54,8 @@ func openShop(name, addr string, network cluster.Option) *shop {
 	return s
 }
 
-// A handler that answers gets its node from FromContext, because an event may arrive before
-// Start returns the node.
+// A handler that replies gets its node from FromContext, because an event may arrive before Start
+// returns the node.
 func ExampleNode_Send() {
 	network := memnet.New() // for the example only: nodes in memory
 	at := func(port uint16) cluster.Option {

@@ -16,7 +16,7 @@ type FieldError struct {
 	Err   error  // what is wrong with the value
 }
 
-// Error names the field and its fault.
+// Error names the field and what is wrong with it.
 func (e *FieldError) Error() string { return e.fault().Error() }
 
 // Unwrap returns Err.
@@ -34,7 +34,7 @@ func (e *FieldError) Mentions() []string { return e.fault().Mentions() }
 
 func (e *FieldError) fault() *fielderr.Error { return (*fielderr.Error)(e) }
 
-// field is the name of another field in the text of a FieldError.
+// field is the name of another field mentioned by a FieldError.
 type field = fielderr.Name
 
 // fieldErrorf returns the description of an invalid field; see fielderr.Errorf.

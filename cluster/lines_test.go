@@ -38,7 +38,7 @@ type bookRow struct {
 	fields []string
 }
 
-// ofEveryLine are the fields that every line may have.
+// ofEveryLine lists the fields that any line may have.
 var ofEveryLine = []string{"level", "message", "node", "left_out"}
 
 var (

@@ -16,7 +16,7 @@ import (
 // loopCall is an operation on the machine that a caller of the API waits for.
 type loopCall struct {
 	verb  func(now time.Time) (statemachine.Output, error)
-	reply chan error // has room for the answer
+	reply chan error // of capacity 1, so that the loop does not block
 }
 
 // runInLoop calls verb in the event loop and returns its error. The output of verb has been applied

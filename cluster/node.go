@@ -44,7 +44,7 @@ type Node struct {
 	machine  *statemachine.Machine // used by the loop only
 	inbox    chan inboxEntry
 	large    chan struct{}           // semaphore: has an entry for each large message in memory
-	refusals chan statemachine.Probe // hosts that refuse the port of a leader
+	refusals chan statemachine.Probe // leaders whose hosts refuse packets to the port
 	calls    chan loopCall
 
 	messages  *messaging.Messenger

@@ -104,7 +104,7 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// begin returns a node, a term of it or of a record, and the step that ends the term.
+		// begin returns a node, a term of its leadership or of a record, and the step that ends it.
 		begin func(t *testing.T, w *world) (*Node, leader.Term, verb)
 	}{
 		{"a leader that hands over", func(t *testing.T, w *world) (*Node, leader.Term, verb) {

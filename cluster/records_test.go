@@ -37,7 +37,7 @@ func setOwned(key string, value []byte) record.Op {
 
 func dropped(key string) record.Op { return record.Op{Kind: record.Drop, Key: key} }
 
-// list returns the records that a running node sees under a prefix.
+// list returns the records with a prefix that a running node sees.
 func list(t *testing.T, n *Node, prefix string) []member.Record {
 	t.Helper()
 	records, err := n.Records().List(t.Context(), prefix)

@@ -259,8 +259,7 @@ func TestRequestLeaderFollows(t *testing.T) {
 			}
 		}
 		asker := w.others(old)[0]
-		// A leader without authority does not answer, although the others know of no new leader
-		// yet.
+		// A leader without authority does not answer, even while the others know of no new leader.
 		w.cut(old)
 		time.Sleep(old.cfg.LeaseTimeout)
 		answered := make(chan error, 1)
@@ -297,7 +296,7 @@ func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		old := w.leader()
 		asker := w.others(old)[0]
-		w.end(old) // without notice to the others
+		w.end(old) // the others are not notified
 		begin := time.Now()
 		if _, err := RequestLeader[total](w.within(time.Minute), asker, sum{}); err != nil {
 			t.Errorf("got %v, want the answer of the next leader", err)

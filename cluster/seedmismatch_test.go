@@ -83,7 +83,7 @@ func TestMistypedSeedIsReportedByAll(t *testing.T) {
 	})
 }
 
-// startEarly starts node i, which may never join.
+// startEarly starts node i without waiting for it to join, which it may never do.
 func (w *world) startEarly(i int, cfg Config, opts ...Option) *Node {
 	var n *Node
 	opts = append(w.options(i), append(opts, WithListening(func(early *Node) { n = early }))...)

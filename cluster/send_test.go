@@ -210,7 +210,7 @@ func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 			}
 		}
 		took := time.Since(begin)
-		// The backlog is bounded: the queue, and the buffers of the connection.
+		// The backlog is bounded by the queue and the buffers of the connection.
 		if took < events*each*3/4 {
 			t.Errorf("the sends took %v: no backpressure", took)
 		}

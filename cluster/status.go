@@ -47,8 +47,8 @@ type Status struct {
 	Leaderless time.Duration
 	// LeaderlessSince is when the quorate leader was lost; zero if there is one.
 	LeaderlessSince time.Time
-	// Silent are the seeds and members from which no message arrived for two RetryIntervals and
-	// a HeartbeatTimeout, sorted. Followers seldom send messages to each other.
+	// Silent are the seeds and members from which no message arrived for two RetryIntervals plus a
+	// HeartbeatTimeout, sorted. Followers seldom send messages to each other.
 	Silent []member.Address
 	Counts Counts
 	Uptime time.Duration
@@ -79,8 +79,8 @@ type Status struct {
 	Receivers []receiver.Stats
 }
 
-// Status returns the current state of the node, which the caller may change. The fields about
-// authority are consistent: View.Quorate, Token, TermSince, LeaseRemaining and NoLeader agree.
+// Status returns the current state of the node, which the caller may change. View.Quorate, Token,
+// TermSince, LeaseRemaining and NoLeader are consistent with each other.
 func (n *Node) Status() Status {
 	current, now := *n.currentSnapshot(), n.clock()
 	view := cloneView(current.view)

@@ -200,7 +200,7 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 		if term.Valid() {
 			t.Error("the old leader has authority beside the new one")
 		}
-		// Each of the two starts twice.
+		// Each of the two nodes starts twice.
 		w.book.wants("waiting for leases granted under the old timeouts to expire", 4)
 	})
 }
@@ -499,7 +499,7 @@ func TestRestartWithMemoryIsNoticed(t *testing.T) {
 		for peer.net.Stats().Dials == dials && time.Since(begin) < time.Minute {
 			time.Sleep(time.Millisecond)
 		}
-		// The third heartbeat and the reset must arrive.
+		// Let the third heartbeat and the reset arrive.
 		if took, most := time.Since(begin), 3*peer.cfg.HeartbeatInterval+2*oneWay; took > most {
 			t.Errorf("a peer dialed the new run after %v, want at most %v", took, most)
 		}

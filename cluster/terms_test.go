@@ -17,7 +17,7 @@ const testGuard = 50 * time.Millisecond
 
 func newTerms() *terms { return &terms{clock: time.Now, guard: testGuard} }
 
-// leading is the view of a leader at port 1.
+// leading returns the view of a leader at port 1.
 func leading(version uint64) member.View {
 	v := viewOf(version, 1, true, at(1, member.Active), at(2, member.Active))
 	v.Self, v.Role = at(1, 0).Identity, member.Leading

@@ -167,7 +167,7 @@ func (w *world) leader() *Node {
 	return nil
 }
 
-// others returns the nodes except for one.
+// others returns all nodes except one.
 func (w *world) others(but *Node) []*Node {
 	return slices.DeleteFunc(slices.Clone(w.nodes), func(n *Node) bool { return n == but })
 }

@@ -6,9 +6,9 @@ import "github.com/athena-go/athena/member"
 
 // Changes describes what one turn changed in the view of a node.
 type Changes struct {
-	// Members are sorted by address; those that were removed follow all others.
+	// Members are sorted by address; removed members come last.
 	Members []MemberChange
-	// Leader reports whether the leader, its version, or its authority changed.
+	// Leader reports whether the leader, its version, or its authority has changed.
 	Leader bool
 	// Cause is why the previous leader was lost; empty if no leader was lost.
 	Cause Cause

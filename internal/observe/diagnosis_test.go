@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// stateCase is a node in some state and the expected explanation.
+// stateCase is a node in a given state and the expected explanation.
 type stateCase struct {
 	name string
 	view member.View

@@ -49,7 +49,7 @@ const (
 	stepCount
 )
 
-// stepNames are documented at cluster.Step.
+// stepNames has the names of the steps; cluster.Step documents them.
 var stepNames = [stepCount]string{
 	"started", "heard", "lost", "asked", "proposed", "promised", "formal", "voted", "elected",
 	"followed",
@@ -58,7 +58,7 @@ var stepNames = [stepCount]string{
 // stepQuorate is the last step of each election.
 const stepQuorate = "quorate"
 
-// mark is when a step last occurred.
+// mark records when a step last occurred.
 type mark struct {
 	at      time.Time
 	version uint64 // of the proposal; 0 for steps before the proposal

@@ -87,7 +87,7 @@ func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected b
 	}
 }
 
-// maxTraceAttrs is the largest number of attributes of a trace.
+// maxTraceAttrs is the maximum number of attributes of a trace.
 const maxTraceAttrs = 8
 
 func (o *Observer) logTrace(t statemachine.Trace) {
@@ -162,7 +162,7 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
 	l := line{slog.LevelWarn, "handler failed"}
 	if f.Told && !panicked {
-		// The error may be intended for the sender.
+		// The handler may have meant the error for the sender.
 		l = line{slog.LevelDebug, "handler failed, and the sender knows"}
 	}
 	if !o.log.Enabled(context.Background(), l.level) {
@@ -181,7 +181,7 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	o.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
 }
 
-// Milliseconds returns a duration in the unit of log fields.
+// Milliseconds returns a duration in milliseconds, the unit of log fields.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // addressText returns an address, which may come from a peer, for a log line.

@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// logged returns what f logs at a level.
+// logged returns the lines that f logs at a level.
 func logged(level zerolog.Level, f func(*Observer)) string {
 	var out bytes.Buffer
 	log := slog.New(zslog.NewHandler(zerolog.New(&out).Level(level)))

@@ -40,7 +40,7 @@ type peerLog struct {
 	gaveUp  bool // hopeless is closed
 }
 
-// peer is the last answer of one node.
+// peer records the last answer of one node.
 type peer struct {
 	address member.Address
 	fault   error         // why there is no connection; nil after a message

@@ -67,7 +67,7 @@ type quota struct {
 
 // usedQuota counts the lines with one text.
 type usedQuota struct {
-	since time.Time // when its interval began
+	since time.Time // start of the interval
 	lines int       // in the interval, including those left out
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// leaderlessWarning decides when a node without a leader logs why: soon, because an operator may
-// be waiting, and then at growing intervals.
+// leaderlessWarning decides when a node without a leader logs the reason: first soon, because an
+// operator may be waiting, and then at growing intervals.
 type leaderlessWarning struct {
 	since  time.Time // when the leader was lost; zero if there is one
 	at     time.Time // when the last line was logged; zero before the first
@@ -21,8 +21,8 @@ type leaderlessWarning struct {
 }
 
 const (
-	// The first line is logged after warnRetries x RetryInterval, and at least minWarnDelay: a
-	// normal start or change of leader takes less.
+	// The first line is logged after warnRetries x RetryInterval, but not before minWarnDelay: a
+	// normal start or change of leader takes less time.
 	warnRetries  = 3
 	minWarnDelay = 3 * time.Second
 	// WarnInterval is the time between two checks whether the reason has changed.

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Memory is a table of records within one process, for tests and for programs without a
-// cluster. Each id that was passed to Store is a member.
+// Memory is a table of records within one process, for tests and for programs without a cluster.
+// Its members are the ids that were passed to Store.
 type Memory struct {
 	mu       sync.Mutex
 	last     member.Token

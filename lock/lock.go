@@ -94,7 +94,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	defer l.running.Done()
 	ctx, stop := jobrecord.WithStop(ctx, l.life)
 	defer stop()
-	select { // because the session is the same for all calls
+	select { // because all calls share one session
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -27,7 +27,7 @@ var (
 	ErrSuperseded = errors.New("athena: leader was lost or replaced")
 	// ErrDisabled is the cause for a term of a member that was disabled.
 	ErrDisabled = errors.New("athena: the member was disabled")
-	// ErrRunning means that WhileLeader or Do of this Candidate is already running.
+	// ErrRunning means that WhileLeader or Do is already running on this Candidate.
 	ErrRunning = errors.New("athena: this candidate already runs a function")
 )
 

@@ -118,7 +118,8 @@ func (l *Lease) Extend(until time.Time) bool {
 	return true
 }
 
-// End ends the term. All contexts have ended when it returns. Only the first cause counts.
+// End ends the term with cause. When it returns, all contexts have ended. Only the first cause
+// counts.
 func (l *Lease) End(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -59,7 +59,7 @@ func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Te
 			return err
 		}
 		if r := c.runOnce(ctx, t, fn); r.ran {
-			_ = c.giveUp(ctx, t, nil, 0) // the work is done even if this fails
+			_ = c.giveUp(ctx, t, nil, 0) // fn has finished even if this fails
 			return r.err
 		}
 	}

@@ -372,7 +372,7 @@ func TestE07StopAndStartAgain(t *testing.T) {
 
 func TestE09GroupsAreIndependent(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
-		// One group on 0, 1 and 2, the other on 1, 2 and 3.
+		// One group is open on nodes 0, 1 and 2, the other on 1, 2 and 3.
 		a, b := make([]*leader.Candidate, 3), make([]*leader.Candidate, 4)
 		for i := range 3 {
 			a[i], b[i+1] = w.open(i, "a", byLowest()), w.open(i+1, "b", byLowest())

@@ -65,7 +65,7 @@ func TestG06InACluster(t *testing.T) {
 	})
 }
 
-// A group ends with its node.
+// A group is closed when its node stops.
 func TestElectionEndsWithItsNode(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)

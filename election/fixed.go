@@ -19,7 +19,7 @@ type fixedSource struct {
 	changed chan struct{}
 }
 
-// newFixedSource returns the source of Static for self, or that of Standby for the zero Holder.
+// newFixedSource returns the source of Static for self, or that of Standby if self is zero.
 func newFixedSource(self leader.Holder) *fixedSource {
 	s := &fixedSource{self: self, changed: make(chan struct{})}
 	if self != (leader.Holder{}) {

@@ -36,7 +36,7 @@ type Group struct {
 	Candidate *leader.Candidate
 }
 
-// openGroup is a Group with the receiver of its messages.
+// openGroup is a Group with the source that receives its messages.
 type openGroup struct {
 	Group
 	source *lowestSource // nil unless the strategy is Lowest
@@ -67,7 +67,8 @@ type groupMessage struct {
 }
 
 const (
-	// maxQueuedMessages is how many messages of one sender may wait; the oldest are dropped.
+	// maxQueuedMessages is how many messages from one sender may wait; beyond that, the oldest are
+	// dropped.
 	maxQueuedMessages = 64
 	// openingBits leaves room for a million openings per run of a node.
 	openingBits = 20

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// JobOptions configures a member of a job.
+// JobOptions configures how a member opens a job.
 type JobOptions struct {
 	// Disabled opens the job while this member may not lead it; see Job.Enable.
 	Disabled bool
@@ -82,7 +82,7 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	})
 }
 
-// EnableJob is like Job.Enable, for a program that has not opened the job.
+// EnableJob is like Job.Enable, for programs that have not opened the job.
 func EnableJob(ctx context.Context, s record.Store, job, member string, on bool) error {
 	return enableMember(ctx, s, s.Session(nil), job, member, on, func() {})
 }

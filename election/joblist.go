@@ -14,7 +14,7 @@ import (
 // JobPrefix is the prefix of the keys of the records of all jobs and locks.
 const JobPrefix = jobrecord.Prefix
 
-// JobInfo describes a job by its records.
+// JobInfo describes a job as its records show it.
 type JobInfo struct {
 	Name     string
 	Leader   leader.Holder // zero if no member leads
@@ -28,8 +28,8 @@ type HeldLock struct {
 	Holder leader.Holder
 }
 
-// Jobs returns the jobs that have records, sorted by name. records are those of a record.Store
-// under JobPrefix, sorted by key; other records are ignored.
+// Jobs returns the jobs that have records, sorted by name. records must contain the records of a
+// record.Store under JobPrefix, sorted by key; others are ignored.
 func Jobs(records []member.Record) (all []JobInfo) {
 	for _, r := range records {
 		rest, ok := strings.CutPrefix(r.Key, JobPrefix)

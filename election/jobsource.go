@@ -24,7 +24,7 @@ type jobSource struct {
 	store   record.Store
 	session record.Session
 	name    string
-	prefix  string // of the keys of the job's records
+	prefix  string // prefix of the keys of the job's records
 	slot    *jobrecord.Slot
 
 	life    context.Context // ends with Close or with the store; its cause is the reason
@@ -160,7 +160,7 @@ func (j *jobSource) watchRecords() {
 			_ = j.readRecords(ctx) // after an error, the next attempt follows soon
 		}
 		stop()
-		for range changed { // until the watch has stopped
+		for range changed { // wait until the watch has stopped
 		}
 		_ = jobrecord.Pause(j.life, nil, jobrecord.LookInterval)
 	}

@@ -22,7 +22,7 @@ type Peers interface {
 	// Self returns the id of this member, as the others list it in Members, and a number that is
 	// greater than in every earlier opening of the group by this member.
 	Self() (id string, run uint64)
-	// Members returns all members whose messages count, reachable or not, in any order.
+	// Members returns all members whose messages count, whether reachable or not, in any order.
 	Members() []string
 	// Send sends a message to one member, or to all others if to is empty. The message may
 	// be lost. Delivery must happen in another goroutine.
@@ -93,7 +93,7 @@ func (s *lowestSource) State() (leader.State, <-chan struct{}) {
 	return leader.State{Term: s.lease.Term()}, s.changed
 }
 
-// Resign implements leader.Source. The member declares itself leader until its work has
+// Resign implements leader.Source. The member keeps declaring itself leader until its work has
 // returned, so that no other member starts work earlier.
 func (s *lowestSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()

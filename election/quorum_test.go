@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// If no other member can lead, failed work runs again after a pause, in the same term.
+// If no other member can lead, failed work runs again in the same term after a pause.
 func TestQuorumRetriesIfNoOtherCanLead(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		failing := workWith(t, w.open(0, "group", byQuorum()), fails)

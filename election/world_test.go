@@ -87,7 +87,7 @@ func (w *world) start(i int) {
 	w.nodes[i] = n
 }
 
-// open opens a group on node i until the end of the test.
+// open opens a group on node i and closes it at the end of the test.
 func (w *world) open(i int, group string, o Options) *leader.Candidate {
 	w.t.Helper()
 	e, err := w.groups[i].Open(w.nodes[i], group, o)
@@ -144,7 +144,7 @@ func byLowest() Options {
 
 func byQuorum() Options { return Options{Strategy: Quorum} }
 
-// worker runs WhileLeader of a candidate.
+// worker runs WhileLeader on a candidate.
 type worker struct {
 	began chan start
 	done  chan error
@@ -181,7 +181,7 @@ func workWith(t *testing.T, e *leader.Candidate, fn func(context.Context) error)
 	return w
 }
 
-// next waits for the next call.
+// next waits for the next call of the function.
 func (w *worker) next(t *testing.T) start {
 	t.Helper()
 	select {

@@ -5,9 +5,9 @@ package clock
 
 import "time"
 
-// New returns the clock of a node. It starts at the wall clock and then counts the time since
-// boot, which includes the time for which the machine is suspended and does not change when the
-// wall clock is set. Leases depend on both (protocol.md section 5).
+// New returns the clock of a node. It starts at the wall clock and then advances with the time
+// since boot, which includes time in suspend and does not change when the wall clock is set. Leases
+// depend on both (protocol.md section 5).
 func New() func() time.Time {
 	start, elapsed := time.Now().Round(0), stopwatch()
 	return func() time.Time { return start.Add(elapsed()) }

@@ -17,7 +17,7 @@ type Error struct {
 	Err   error // what is wrong
 }
 
-// Error names the field and its fault.
+// Error names the field and what is wrong with it.
 func (e *Error) Error() string {
 	subject := e.Field
 	if e.Index >= 0 {
@@ -72,7 +72,7 @@ func (t *text) Error() string { return fmt.Errorf(t.format, t.args...).Error() }
 // Unwrap returns the error formatted by %w, if there is one.
 func (t *text) Unwrap() error { return errors.Unwrap(fmt.Errorf(t.format, t.args...)) }
 
-// render returns the text with other names for fields.
+// render returns the text with the given names for fields.
 func (t *text) render(name func(field string) string) string {
 	args := slices.Clone(t.args)
 	for i, arg := range args {
@@ -93,7 +93,7 @@ func (l *List) Check(ok bool, field, format string, args ...any) {
 	}
 }
 
-// CheckElement is Check for an element of a field.
+// CheckElement is like Check for an element of a field.
 func (l *List) CheckElement(ok bool, field string, index int, format string, args ...any) {
 	if !ok {
 		e := Errorf(field, format, args...)

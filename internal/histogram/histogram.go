@@ -51,7 +51,7 @@ func (h *Histogram) Read() Durations {
 // Durations is the content of a Histogram at one moment. It is exported as receiver.Durations.
 type Durations struct {
 	Sum    time.Duration
-	Counts [buckets + 1]uint64 // by bucket; the last one counts durations above all bounds
+	Counts [buckets + 1]uint64 // number per bucket; the last one is for durations above all bounds
 }
 
 // Count returns how many durations were counted.

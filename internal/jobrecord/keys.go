@@ -36,7 +36,7 @@ func LeaderKey(job string) (string, error) {
 // LockKey returns the key of the record that the holder of a lock of a job owns.
 func LockKey(job, name string) (string, error) { return namedKey(job, "latch/", name) }
 
-// DisabledKey returns the key of the record that exists while a member must not lead a job.
+// DisabledKey returns the key of the record that exists while a member may not lead a job.
 func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id) }
 
 func namedKey(job, kind, name string) (string, error) {

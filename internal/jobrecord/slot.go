@@ -132,7 +132,8 @@ func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return context.Cause(ctx)
 }
 
-// WithStop returns a context that ends with ctx or with other, and a function that releases it.
+// WithStop returns a context that is done when ctx or other is done, and a function that releases
+// it.
 func WithStop(ctx, other context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })

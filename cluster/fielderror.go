@@ -28,8 +28,8 @@ func (e *FieldError) Text(subject string, name func(field string) string) string
 	return e.fault().Text(subject, name)
 }
 
-// Mentions returns the other fields of Config that the text mentions. One of them may be the wrong
-// one.
+// Mentions returns the other fields of Config that the text mentions. The fault may be in one of
+// them.
 func (e *FieldError) Mentions() []string { return e.fault().Mentions() }
 
 func (e *FieldError) fault() *fielderr.Error { return (*fielderr.Error)(e) }
@@ -45,7 +45,7 @@ func fieldErrorf(name, format string, args ...any) *FieldError {
 // faults collects the invalid fields of a configuration.
 type faults struct{ fielderr.List }
 
-// joined returns the faults as FieldErrors, joined, or nil if there are none.
+// joined returns the faults as FieldErrors in one error, or nil if there are none.
 func (f *faults) joined() error { return asFieldErrors(errors.Join(f.List...)) }
 
 // asFieldErrors converts the faults that other packages found to FieldErrors and joins them all.

@@ -12,11 +12,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Transfer hands leadership over to the member to, or to any member that can lead if to is zero. It
-// first ends the work of WhileLeader, then blocks until another leader is quorate or ctx is done.
-// If the member does not answer within a HeartbeatInterval, another one may lead instead: View
-// shows the leader. The error is a *NotLeaderError, ErrNotActive, ErrNotElected, or ErrNoQuorum
-// with the cause of ctx.
+// Transfer hands over leadership to the given member, or to any member that can lead if to is zero.
+// It first ends the work of WhileLeader, then blocks until another leader is quorate or ctx is
+// done. If the member does not answer within a HeartbeatInterval, another one may lead instead:
+// View shows the leader. The error is a *NotLeaderError, ErrNotActive, ErrNotElected, or
+// ErrNoQuorum with the cause of ctx.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	s := n.currentSnapshot()
 	if s.view.Role != member.Leading {

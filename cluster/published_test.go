@@ -80,7 +80,7 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 		if h.Valid() {
 			t.Errorf("the holding of the run before is valid as %v", want)
 		}
-		// The leader drops the record immediately, and another member may set it.
+		// The leader drops the record immediately, so another member may set it.
 		other := acquire(t, session(b), "k")
 		if h.Valid() || !other.Valid() {
 			t.Errorf("held by %v: %t, by %v: %t; want the later one alone (I10)",

@@ -69,9 +69,8 @@ func TestValidReadsTheClock(t *testing.T) {
 	}
 }
 
-// TestLapsedLeaseIsNotExtended checks that a lapsed lease cannot be extended if the process was
-// paused for longer than the lease and the strategy runs before the timer, whether or not a caller
-// has seen the lapse.
+// TestLapsedLeaseIsNotExtended checks that a lapsed lease cannot be extended, whether or not a
+// caller has seen the lapse. The process was paused, and the strategy runs before the timer.
 func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		now := time.Now()
@@ -92,8 +91,8 @@ func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	}
 }
 
-// TestLeaseLapsesWhileItIsExtended tests the case that a caller sees that the lease has lapsed just
-// after the strategy saw that it had not.
+// TestLeaseLapsesWhileItIsExtended checks that Extend fails if a caller sees the lease lapse just
+// after Extend saw that it had not.
 func TestLeaseLapsesWhileItIsExtended(t *testing.T) {
 	begin := time.Now()
 	later := begin.Add(time.Hour)

@@ -77,8 +77,8 @@ func (t Term) Err() error {
 
 // Do runs fn with a context that ends with ctx or with the term, and returns the error of fn. If
 // the term ends, the cause of the context is Err. If the term has already ended, Do returns Err
-// without running fn; if the term is that of another process, it returns ErrNotLeader. Resign and
-// Close wait for fn.
+// without running fn; if this process is not the leader of the term, Do returns ErrNotLeader.
+// Resign and Close wait for fn.
 func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	if t.lease == nil || !t.lease.own {
 		return t.notLeader()

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// broken is a biller that ignores its context: its leader works until its node ends.
+// broken is a biller that ignores its context: once it leads, it works until its node ends.
 type broken struct{ ledger *athenatest.Register }
 
 func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
@@ -36,7 +36,7 @@ func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	})
 }
 
-// scenario returns a scenario of the package by its name.
+// scenario returns the scenario of the package with this name.
 func scenario(t *testing.T, name string) athenatest.Scenario {
 	t.Helper()
 	for _, s := range athenatest.Scenarios() {
@@ -48,8 +48,8 @@ func scenario(t *testing.T, name string) athenatest.Scenario {
 	return athenatest.Scenario{}
 }
 
-// TestBrokenProgramIsCaught: the checks of biller's test after each scenario distinguish a
-// correct program from a broken one.
+// TestBrokenProgramIsCaught checks that the checks after each scenario of biller's test
+// distinguish a correct program from a broken one.
 func TestBrokenProgramIsCaught(t *testing.T) {
 	for _, name := range []string{"split brain", "deaf leader", "leader pause"} {
 		s := scenario(t, name)
@@ -64,7 +64,7 @@ func TestBrokenProgramIsCaught(t *testing.T) {
 	}
 }
 
-// failure records a failure instead of failing.
+// failure is a testing.TB that records failures instead of failing.
 type failure struct {
 	testing.TB
 	mu   sync.Mutex
@@ -82,7 +82,7 @@ func (f *failure) Errorf(format string, args ...any) {
 	f.text += fmt.Sprintf(format, args...)
 }
 
-// of returns the failure of a test that uses a cluster.
+// of returns the failures that do causes in a test with a cluster.
 func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
 	done := make(chan struct{})
 	go func() {
@@ -95,8 +95,9 @@ func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) st
 	return f.text
 }
 
-// The test fails if two nodes lead with authority at one instant, even if it does not look at
-// them then. Here the clocks of a majority jump, which the protocol excludes.
+// A Cluster fails its test if two nodes ever lead with authority at the same instant, even
+// if the test does not look at them then. Here the clocks of a majority jump, which
+// violates an assumption of the protocol.
 func TestSplitBrainIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failure{TB: t}
@@ -123,8 +124,8 @@ func TestSplitBrainIsFound(t *testing.T) {
 	})
 }
 
-// TestScenariosNeedNodes: with too few running nodes a scenario reports how many it needs; with
-// enough, it completes.
+// TestScenariosNeedNodes checks that a scenario reports how many nodes it needs if too few
+// are running, and completes otherwise.
 func TestScenariosNeedNodes(t *testing.T) {
 	for _, s := range athenatest.Scenarios() {
 		for _, size := range []int{3, 4, 5} {
@@ -154,7 +155,7 @@ func TestScenariosNeedNodes(t *testing.T) {
 	}
 }
 
-// TestNoBubble: the failure names the remedy.
+// TestNoBubble checks that the failure outside of a bubble names the remedy.
 func TestNoBubble(t *testing.T) {
 	got := (&failure{TB: t}).of(athenatest.Options{}, func(*athenatest.Cluster) {})
 	if want := "call Run, or New within testing/synctest.Test"; !strings.Contains(got, want) {
@@ -162,7 +163,7 @@ func TestNoBubble(t *testing.T) {
 	}
 }
 
-// TestFailures: a wait that fails reports the state of the nodes.
+// TestFailures checks that a failed wait reports the state of the nodes.
 func TestFailures(t *testing.T) {
 	mute := func(ctx context.Context, _ int, _ cluster.Config, _ ...cluster.Option) error {
 		<-ctx.Done()

@@ -22,12 +22,12 @@ import (
 const (
 	defaultSize  = 3                // of Options.Size
 	defaultDelay = time.Millisecond // of Options.Delay
-	// Spares is how many nodes may run beyond Size, numbered from Size on: for a node that
-	// finds the cluster full, or that replaces another one.
+	// Spares is how many nodes may run in addition to Size, for example to find the cluster
+	// full or to replace another node. They are numbered from Size on.
 	Spares = 2
 )
 
-// Options configures a test. The zero value is three plain nodes.
+// Options configures a test. The zero value means three plain nodes.
 type Options struct {
 	// Size is the number of members. Default: 3.
 	Size int
@@ -38,10 +38,10 @@ type Options struct {
 	// cluster.DefaultConfig and a DataDir that is kept across restarts.
 	Config func(i int, c *cluster.Config)
 	// Main is the program under test. It starts one node with cfg and opts, to which it may
-	// add options, and returns when ctx is done, as at an interrupt or SIGTERM. The test
-	// fails if Main returns earlier, unless its node has ended and it returns nil, and if it
-	// returns an error after a Leave other than context.Canceled. Default: a node that
-	// leaves when ctx is done.
+	// add options, and returns when ctx is done, as it would after an interrupt or SIGTERM.
+	// The test fails if Main returns earlier, unless its node has ended and Main returns
+	// nil. It also fails if Main returns an error other than context.Canceled after Leave.
+	// Default: a node that leaves when ctx is done.
 	Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
 }
 
@@ -54,20 +54,20 @@ type Cluster struct {
 	packets *transporttest.PacketNet
 	dir     string         // of the stores
 	slots   []slot         // by number of the node
-	older   []*process     // left behind by TakeOver
-	ghosts  sync.WaitGroup // ended processes, and the observers of nodes
+	older   []*process     // replaced by TakeOver, but still running
+	ghosts  sync.WaitGroup // processes that are ending, and the observers of nodes
 	leases  leases
-	timings cluster.Config // of the last start, with defaults
+	timings cluster.Config // timings of the last start, with defaults
 }
 
 // slot is the place of one node.
 type slot struct {
-	present *process // nil while none runs
-	store   int      // number of its store; grows with each new store
+	present *process // nil if none runs
+	store   int      // number of its store; increases with each new store
 }
 
-// Run runs f in a bubble of testing/synctest with a cluster in which all nodes run, are active,
-// and follow one leader.
+// Run runs f in a bubble of testing/synctest with a cluster whose nodes all run, are
+// active, and follow the same leader.
 func Run(t *testing.T, opts Options, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func New(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
-// wantBubble fails a test outside of a bubble, before anything waits in real time.
+// wantBubble fails a test outside of a bubble immediately, before it waits in real time.
 func wantBubble(t testing.TB) {
 	t.Helper()
 	defer func() {
@@ -130,7 +130,7 @@ func serveNode(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.O
 	case <-n.Done():
 	}
 	if errors.Is(n.Err(), cluster.ErrLeft) || errors.Is(n.Err(), cluster.ErrClosed) {
-		return nil // on behalf of the test
+		return nil // the test ended the node
 	}
 	return n.Err()
 }
@@ -154,12 +154,12 @@ func (c *Cluster) Size() int { return c.opts.Size }
 // Address returns the address of node i, whether or not it runs.
 func (c *Cluster) Address(i int) member.Address {
 	c.t.Helper()
-	c.slotOf(i) // fails where there is none
+	c.slotOf(i) // fails if there is no node i
 	host := i + 1
 	return member.Address{Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000}
 }
 
-// DataDir returns the directory of the store of node i, for its present or its next run. To
+// DataDir returns the directory of the store of node i, for its current or its next run. To
 // simulate the loss of a disk, remove the directory while the node does not run.
 func (c *Cluster) DataDir(i int) string {
 	return filepath.Join(c.dir, fmt.Sprintf("%d-%d", i, c.slotOf(i).store))
@@ -180,7 +180,7 @@ func (c *Cluster) configOf(i int) cluster.Config {
 	return cfg
 }
 
-// optionsOf returns the options that make a node part of this cluster.
+// optionsOf returns the options that connect a node to this cluster.
 func (c *Cluster) optionsOf(p *process) []cluster.Option {
 	return []cluster.Option{
 		cluster.WithSocket(p.openSocket(c.packets)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package athenatest tests programs that embed a cluster.Node: real nodes on a simulated
-// network, in virtual time, with one call for each fault.
+// network, in virtual time, with a method for each fault.
 //
 //	func TestSurvivesACrash(t *testing.T) {
 //		athenatest.Run(t, athenatest.Options{Size: 3}, func(t *testing.T, c *athenatest.Cluster) {
@@ -13,19 +13,20 @@
 //
 // # What is real
 //
-// The nodes run the production code, with QUIC, TLS and files. Packets and time are simulated:
-// everything runs in a bubble of testing/synctest, whose clock advances when all its goroutines
-// wait. The program under test may use timers and contexts as usual. It must not wait for
-// anything outside of the bubble, such as a real socket or another process, because the clock
-// stands still meanwhile.
+// The nodes run the production code, with QUIC, TLS and files. Packets and time are
+// simulated: everything runs in a bubble of testing/synctest, whose clock advances only
+// when all its goroutines wait. The program under test may use timers and contexts as
+// usual. It must not wait for anything outside of the bubble, such as a real socket or
+// another process, because the clock does not advance meanwhile.
 //
 // At the end of the test all nodes are closed. If a goroutine of the program is still running,
 // the bubble fails the test.
 //
 // # What is reproducible
 //
-// Times are exact: a packet takes Options.Delay, and a lease its configured time. But the Go
-// scheduler decides which of two ready goroutines runs first, and nodes draw new keys, ports and
-// jitter. So a failure may not recur in the next run, and no seed reproduces it: use -count. The
-// protocol itself is simulated with seeds; see docs/simulation.md.
+// Times are exact: a packet takes Options.Delay, and a lease lasts for its configured time.
+// But the Go scheduler decides which of two ready goroutines runs first, and nodes draw new
+// keys, ports and jitter. So a failure may not recur in the next run, and no seed
+// reproduces it; repeat the test with -count. The protocol itself is simulated with seeds;
+// see docs/simulation.md.
 package athenatest

@@ -44,7 +44,7 @@ func (r *readings) receiver() *receiver.Mux {
 	return rx
 }
 
-// send is the code under test: it records the outcome of what it sends.
+// send is the code under test. It records the outcome of each event that it sends.
 func (r *readings) send(ctx context.Context, from *cluster.Node, to member.Address, number int) {
 	err := from.Send(ctx, to, Reading{number}, cluster.WithOutcome(
 		func(_ member.Address, err error) {
@@ -81,12 +81,12 @@ func TestEventsAcrossAPartition(t *testing.T) {
 			c.Advance(200 * time.Millisecond)
 		}
 		sends.Wait()
-		c.Advance(time.Minute) // until every waiting sender has its outcome
+		c.Advance(time.Minute) // until every pending send has its outcome
 		r.check(t, count)
 	})
 }
 
-// check compares what the sender knows about each number with what was handled.
+// check compares the outcomes at the sender with the numbers that the receiver handled.
 func (r *readings) check(t *testing.T, count int) {
 	t.Helper()
 	r.mu.Lock()

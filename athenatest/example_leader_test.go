@@ -39,7 +39,8 @@ func (b biller) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	})
 }
 
-// TestLeaderWork runs every scenario and checks that the work continued, by one leader at a time.
+// TestLeaderWork runs every scenario and checks that the work continued and was done by one
+// leader at a time.
 func TestLeaderWork(t *testing.T) {
 	for _, s := range athenatest.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {

@@ -46,8 +46,9 @@ func (o office) main(ctx context.Context, _ int, cfg cluster.Config, opts ...clu
 	return n.Leave(context.WithoutCancel(ctx))
 }
 
-// TestRequestsThroughFailOver sends orders continuously while the leader crashes. The next
-// leader answers further orders, and each answered order was booked exactly once.
+// TestRequestsThroughFailOver sends orders continuously while the leader crashes. It checks
+// that the next leader answers further orders and that each answered order was booked
+// exactly once.
 func TestRequestsThroughFailOver(t *testing.T) {
 	var book athenatest.Register
 	opts := athenatest.Options{Main: office{&book}.main}

@@ -21,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Ping is an event and a request.
+// Ping is used both as an event and as a request.
 type Ping struct{ Number int }
 
-// answering adds a handler of requests to every node, and counts the pings sent as events, by
-// node.
+// answering adds a handler of requests to every node, and a handler that counts the pings
+// that each node receives as events.
 func answering(got *[5]atomic.Int64) athenatest.Options {
 	return athenatest.Options{Config: func(i int, c *cluster.Config) {
 		c.Receiver = receiver.NewMux()
@@ -81,7 +81,7 @@ func TestPartition(t *testing.T) {
 	athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
 		old := c.Leader()
 		pair := []int{old, (old + 1) % 5}
-		c.Partition([]int{(old + 2) % 5}) // replaced by the next one
+		c.Partition([]int{(old + 2) % 5}) // replaced by the next partition
 		c.Partition(pair)
 		next := c.NextLeader(old)
 		if next == pair[1] {
@@ -103,7 +103,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// A path delays a request by exactly its delay in each direction.
+// A path with a delay adds exactly that delay in each direction of a request.
 func TestSlow(t *testing.T) {
 	var got [5]atomic.Int64
 	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
@@ -114,7 +114,7 @@ func TestSlow(t *testing.T) {
 			}
 			return time.Since(begin)
 		}
-		const delay = time.Millisecond // the default of Options.Delay
+		const delay = time.Millisecond // the default Options.Delay
 		if got, want := ask(), 2*delay; got != want {
 			t.Errorf("a request took %v, want %v", got, want)
 		}
@@ -130,8 +130,8 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A crash keeps the store; removing the store makes a new member. Other nodes get no message
-// from a crash, but do from a leave.
+// A crash keeps the store; removing the store makes a new member. A node that leaves
+// notifies the others; a node that crashes does not.
 func TestCrashAndLeave(t *testing.T) {
 	opts := athenatest.Options{}
 	opts.Config = func(i int, c *cluster.Config) { c.JoinOnly = i == 2 }
@@ -204,7 +204,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A leader whose clock jumps loses its authority.
+// A leader whose clock jumps ahead loses its authority.
 func TestJumpClock(t *testing.T) {
 	athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
 		term, ok := c.Node(c.Leader()).Leader()
@@ -219,8 +219,8 @@ func TestJumpClock(t *testing.T) {
 	})
 }
 
-// Of two processes at one address, the newer one gets the packets, and the older one loses its
-// authority when its lease ends.
+// Of two processes at one address, the newer one gets all packets, and the older one loses
+// its authority when its lease ends.
 func TestTakeOver(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
@@ -240,7 +240,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// New works in a bubble of the test, and starts no node.
+// New can be used in a bubble of the test, and starts no nodes.
 func TestNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := athenatest.New(t, athenatest.Options{Delay: 5 * time.Millisecond})

@@ -14,18 +14,18 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// leases checks all nodes whenever one of them publishes a term, and fails the test if two have
-// authority. That finds every overlap: a lease begins with a term, and once ended never becomes
-// valid again.
+// leases checks all nodes whenever one of them publishes a term, and fails the test if two
+// have authority. That finds every overlap, because a lease begins with a term and never
+// becomes valid again once it has ended.
 type leases struct {
 	t testing.TB
 
 	mu    sync.Mutex
 	nodes []*holder
-	found bool // a failure was reported
+	found bool // whether a failure was reported
 }
 
-// holder is a node and its newest term.
+// holder is a node with its newest term.
 type holder struct {
 	process *process
 	node    *cluster.Node
@@ -56,8 +56,8 @@ func (l *leases) forgetProcess(p *process) {
 	l.nodes = slices.DeleteFunc(l.nodes, func(h *holder) bool { return h.process == p })
 }
 
-// haltProcess pauses or resumes a process while no check runs: the check of a paused process
-// would block.
+// haltProcess pauses or resumes a process while no check runs, because checking a paused
+// process would block.
 func (l *leases) haltProcess(p *process, still bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,10 +9,11 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// Path has the faults of packets from one node to another. The zero Path has none.
+// Path describes the faults of packets from one node to another. The zero Path has no
+// faults.
 type Path struct {
 	// Delay is added to the delay of the network, plus a random part of Jitter for each
-	// packet, so that packets overtake each other.
+	// packet. Jitter lets packets overtake each other.
 	Delay, Jitter time.Duration
 	// Loss and Twice are the probabilities, from 0 to 1, that a packet is lost or arrives
 	// twice.
@@ -21,8 +22,8 @@ type Path struct {
 	LimitBytes int
 }
 
-// Partition divides the nodes into groups that cannot reach each other; all nodes that are in
-// none of the groups form another one. So Partition([]int{1}) isolates node 1. It replaces
+// Partition divides the nodes into groups that cannot reach each other; the nodes in none
+// of the groups form one more group. So Partition([]int{1}) isolates node 1. It replaces
 // earlier cuts and partitions.
 func (c *Cluster) Partition(groups ...[]int) {
 	c.t.Helper()
@@ -43,7 +44,7 @@ func (c *Cluster) Partition(groups ...[]int) {
 	})
 }
 
-// Cut drops all packets from one node to another, but not those in the other direction. Neither
+// Cut drops all packets from one node to another, but not in the other direction. Neither
 // node gets an error.
 func (c *Cluster) Cut(from, to int) {
 	c.t.Helper()

@@ -11,12 +11,13 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// clock is the time and network of a process. While it is stopped, the process cannot read the
-// clock, send or receive; when it resumes, its timers have fired and its packets are waiting.
+// clock controls the time and the network of a process. While it is stopped, the process
+// cannot read the clock, send or receive. When the process resumes, the timers that are due
+// have fired and the packets that arrived are waiting.
 type clock struct {
 	mu    sync.Mutex
 	shut  chan struct{} // closed when the process resumes; nil while it runs
-	ahead time.Duration // of the clock of the bubble
+	ahead time.Duration // added to the clock of the bubble
 }
 
 func (c *clock) isShut() bool {
@@ -82,7 +83,7 @@ func (s socket) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// openSocket returns the function that opens the socket of a process.
+// openSocket returns a function that opens the socket of a process.
 func (p *process) openSocket(
 	packets *transporttest.PacketNet) func(string) (net.PacketConn, error,
 ) {
@@ -95,10 +96,11 @@ func (p *process) openSocket(
 // Pause pauses node i like SIGSTOP, or like a suspended virtual machine: until Resume it sends
 // nothing, receives nothing and sees no time pass.
 //
-// Only the node is paused. The program around it runs on in this process: its timers fire, and
-// its work writes wherever it likes. No context of WhileLeader ends before Resume, so the work
-// of a leader continues into the term of the next one, which only a fencing token can detect.
-// Methods of the node that read its clock, such as Term.Valid and Status, block until Resume.
+// Only the node is paused. The program around it continues in this process: its timers
+// fire, and its work can still write. No context of WhileLeader ends before Resume, so the
+// work of a leader continues into the term of the next leader, which only a fencing token
+// can detect. Methods of the node that read its clock, such as Term.Valid and Status, block
+// until Resume.
 func (c *Cluster) Pause(i int) {
 	c.t.Helper()
 	c.Node(i)
@@ -106,16 +108,16 @@ func (c *Cluster) Pause(i int) {
 	synctest.Wait()
 }
 
-// Resume ends Pause. When it returns, the node has noticed the time.
+// Resume ends Pause. When it returns, the node has noticed how much time has passed.
 func (c *Cluster) Resume(i int) {
 	c.t.Helper()
 	c.leases.haltProcess(c.processOf(i), false)
 	c.lookForFailures()
 }
 
-// JumpClock sets the clock of node i ahead, by which it measures leases and silence, as if its
-// machine had slept. Nodes rely on clocks with the same rate: if the clocks of a majority jump,
-// they may choose a leader while a node whose clock did not jump still has its lease.
+// JumpClock sets ahead the clock by which node i measures leases and silence, as if its
+// machine had slept. Nodes rely on clocks with the same rate: if the clocks of a majority
+// jump, they may choose a leader while a node whose clock did not jump still has its lease.
 func (c *Cluster) JumpClock(i int, ahead time.Duration) {
 	c.t.Helper()
 	c.processOf(i).clock.jumpBy(ahead)

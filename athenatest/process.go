@@ -23,10 +23,10 @@ type process struct {
 	clock clock
 	stop  context.CancelFunc
 	ended chan struct{} // closed when Main has returned
-	err   error         // what it returned; written before ended is closed
+	err   error         // the error that Main returned; written before ended is closed
 
 	mu   sync.Mutex
-	node *cluster.Node // nil until it listens
+	node *cluster.Node // nil until the node listens
 }
 
 func (p *process) setListening(n *cluster.Node) {
@@ -35,7 +35,7 @@ func (p *process) setListening(n *cluster.Node) {
 	p.node = n
 }
 
-// listeningNode returns the node of the process, or nil before it listens.
+// listeningNode returns the node of the process, or nil if it does not listen yet.
 func (p *process) listeningNode() *cluster.Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +93,8 @@ func (c *Cluster) awakeProcess(i int) *process {
 	return p
 }
 
-// Start starts nodes, each with the store of its last run, and does not wait. Without arguments
-// it starts all nodes of the full cluster that do not run.
+// Start starts nodes, each with the store of its last run, without waiting for them.
+// Without arguments it starts all nodes of the full cluster that are not running.
 func (c *Cluster) Start(nodes ...int) {
 	c.t.Helper()
 	if len(nodes) == 0 {
@@ -108,7 +108,7 @@ func (c *Cluster) Start(nodes ...int) {
 		if c.slotOf(i).present != nil {
 			c.t.Fatalf("athenatest: node %d already runs", i)
 		}
-		// It outlives the context of the test, which ends before the nodes.
+		// It must outlive the context of the test, which ends before the nodes do.
 		ctx, stop := context.WithCancel(context.Background())
 		p := &process{host: i, stop: stop, ended: make(chan struct{})}
 		c.slots[i].present = p
@@ -130,10 +130,10 @@ func (c *Cluster) Restart(i int) {
 	})
 }
 
-// Crash ends node i, if it runs, like SIGKILL: no other node receives anything from it, and its
-// store stays as it is at this moment. Because goroutines cannot be killed, the context of Main
-// ends and its node is closed. What Main does until it returns has no effect on the cluster, but
-// may have one on state that it shares with the test.
+// Crash ends node i, if it is running, like SIGKILL: the other nodes receive nothing more
+// from it, and its store stays as it is. Because goroutines cannot be killed, the context
+// of Main ends and its node is closed. Whatever Main still does until it returns does not
+// affect the cluster, but may affect state that it shares with the test.
 func (c *Cluster) Crash(i int) {
 	c.t.Helper()
 	synctest.Wait()
@@ -145,11 +145,12 @@ func (c *Cluster) Crash(i int) {
 	}
 }
 
-// TakeOver starts another process as node i while the present one keeps running, and returns the
-// node of the older one, as if a supervisor replaced a process that it cannot reach. The newer
-// process gets all packets for the address. Its store is empty, or with copied a copy of that of
-// the older one. With copied, the authority of the older process is not checked: in production,
-// the lock of the store prevents two processes with one store.
+// TakeOver starts a second process as node i while the first one keeps running, as if a
+// supervisor replaced a process that it cannot reach. It returns the node of the older
+// process. The newer process gets all packets for the address. Its store is empty or, if
+// copied is set, a copy of the older one's. In that case the authority of the older process
+// is not checked, because in production the lock of the store keeps two processes from
+// using one store.
 func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	c.t.Helper()
 	older = c.Node(i)
@@ -176,12 +177,12 @@ func (c *Cluster) cutOff(i int) *process {
 	return p
 }
 
-// reapProcess ends a process in the background, because that takes time.
+// reapProcess ends a process in the background, because ending it takes time.
 func (c *Cluster) reapProcess(p *process) {
 	c.leases.forgetProcess(p)
 	p.clock.goOn()
 	p.stop()
-	limit := c.waitLimit() // of the present timings
+	limit := c.waitLimit() // of the current timings
 	c.ghosts.Go(func() {
 		if n := p.listeningNode(); n != nil {
 			if err := n.Close(); err != nil {
@@ -209,8 +210,8 @@ func (c *Cluster) Leave(i int) {
 	}
 }
 
-// WaitEnd waits until Main of node i has returned, and returns its error. It is for nodes that
-// must fail to start.
+// WaitEnd waits until Main of node i has returned, and returns its error. Use it for nodes
+// that are expected to fail at start.
 func (c *Cluster) WaitEnd(i int) error {
 	c.t.Helper()
 	p := c.processOf(i)
@@ -229,7 +230,7 @@ func (c *Cluster) copyStore(from, to string) {
 	c.t.Helper()
 	files, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
-		return // there is no store
+		return // there is no store yet
 	}
 	err = errors.Join(err, os.Mkdir(to, 0o700))
 	for _, f := range files {

@@ -15,9 +15,9 @@ import (
 // ErrFenced means that a leader with a greater token has already written.
 var ErrFenced = errors.New("athenatest: fenced off")
 
-// Register stands for external state that leaders change. It stores the greatest token beside
-// the value and refuses smaller tokens, as a database must. The zero Register is empty. Its
-// methods may be called concurrently.
+// Register stands for external state that leaders write. It stores the greatest token
+// beside the value and refuses smaller tokens, as a database must. The zero Register is
+// empty. Its methods may be called concurrently.
 type Register struct {
 	mu      sync.Mutex
 	token   member.Token
@@ -25,7 +25,7 @@ type Register struct {
 	refused []Write
 }
 
-// Write is a value that a leader wrote, or tried to write.
+// Write is a value that a leader wrote or tried to write.
 type Write struct {
 	At    time.Time
 	Token member.Token
@@ -54,9 +54,9 @@ func (r *Register) Written() []Write {
 	return slices.Clone(r.written)
 }
 
-// Refused returns the refused writes, which were those of former leaders. Work that ends with
-// the context of cluster.Node.WhileLeader causes none, unless its node was paused or its clock
-// jumped.
+// Refused returns the refused writes, which came from former leaders. There are none if
+// work ends with the context of cluster.Node.WhileLeader, unless a node was paused or its
+// clock jumped.
 func (r *Register) Refused() []Write {
 	r.mu.Lock()
 	defer r.mu.Unlock()

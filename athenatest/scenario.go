@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Scenario is a series of faults while the program under test works.
+// Scenario is a series of faults that occur while the program under test works.
 type Scenario struct {
 	Name string
-	// Play runs the scenario on a cluster of three or more nodes, while a majority
-	// and one more node run. It returns when the cluster is settled again.
+	// Play runs the scenario on a cluster of three or more nodes, of which a majority and
+	// one more are running. It returns when the cluster has settled again.
 	Play func(c *Cluster)
 }
 
@@ -40,7 +40,7 @@ func crashLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// splitBrain cuts off the leader, with as many followers as still form a minority, until the
+// splitBrain cuts off the leader, with as many followers as a minority allows, until the
 // others have had a leader for some time.
 func splitBrain(c *Cluster) {
 	c.t.Helper()
@@ -68,8 +68,8 @@ func deafenLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// pauseLeader pauses the leader until another one has led for some time. Only a token protects
-// against its work meanwhile.
+// pauseLeader pauses the leader until another one has led for some time. Meanwhile only a
+// token protects against its work.
 func pauseLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -80,7 +80,7 @@ func pauseLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// restartInTurn makes each node leave and restart, one after another, the leader last.
+// restartInTurn makes the nodes leave and restart one after another, the leader last.
 func restartInTurn(c *Cluster) {
 	c.t.Helper()
 	leader := c.beginScenario()
@@ -107,8 +107,8 @@ func delayFollower(c *Cluster) {
 	}
 }
 
-// crashMajority crashes enough followers that no node can lead, and restarts them after some
-// time.
+// crashMajority crashes so many followers that no node can lead, and restarts them after
+// some time.
 func crashMajority(c *Cluster) {
 	c.t.Helper()
 	leader := c.beginScenario()
@@ -126,7 +126,7 @@ func crashMajority(c *Cluster) {
 	c.WaitSettled()
 }
 
-// beginScenario waits until the cluster is settled, and returns its leader.
+// beginScenario waits until the cluster has settled, and returns its leader.
 func (c *Cluster) beginScenario() (leader int) {
 	c.t.Helper()
 	if c.opts.Size < 3 {
@@ -143,7 +143,7 @@ func (c *Cluster) beginScenario() (leader int) {
 // quorumSize returns how many nodes can elect a leader.
 func (c *Cluster) quorumSize() int { return c.opts.Size/2 + 1 }
 
-// listFollowers returns the running nodes except the leader.
+// listFollowers returns all running nodes except the leader.
 func (c *Cluster) listFollowers(leader int) []int {
 	c.t.Helper()
 	return slices.DeleteFunc(c.Running(), func(i int) bool { return i == leader })

@@ -18,9 +18,9 @@ const step = time.Millisecond
 // waitLimit is the timeout of every wait, in virtual time: a minute with the default timings.
 func (c *Cluster) waitLimit() time.Duration { return 6 * c.timings.TTLTimeout }
 
-// lookForFailures runs everything that is ready, and fails the test if a process has ended by
-// itself: with an error, or before its node. Otherwise the remaining nodes would pass for the
-// whole cluster.
+// lookForFailures runs everything that is ready, and fails the test if a process has ended
+// by itself, either with an error or before its node ended. Otherwise the remaining nodes
+// would be taken for the whole cluster.
 func (c *Cluster) lookForFailures() {
 	c.t.Helper()
 	synctest.Wait()
@@ -46,8 +46,9 @@ func (c *Cluster) Advance(d time.Duration) {
 	c.lookForFailures()
 }
 
-// Within lets time pass until cond, which it calls every millisecond, returns true, and returns
-// how long that took. After limit it fails the test; what names the condition.
+// Within lets time pass until cond returns true, and returns how long that took. It calls
+// cond every millisecond. If limit passes first, the test fails with what, which names the
+// condition.
 func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
@@ -60,8 +61,8 @@ func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) tim
 	return time.Since(begin)
 }
 
-// Node returns node i, and waits until it listens. If it is paused, the test fails, because its
-// methods would block.
+// Node returns node i, and waits until it listens. If the node is paused, the test fails,
+// because the methods of the node would block.
 func (c *Cluster) Node(i int) *cluster.Node {
 	c.t.Helper()
 	c.lookForFailures()
@@ -115,7 +116,8 @@ func (c *Cluster) Leader() int {
 	return leader
 }
 
-// NextLeader waits until another node than this one leads with authority, and returns it.
+// NextLeader waits until a node other than the given one leads with authority, and returns
+// it.
 func (c *Cluster) NextLeader(than int) int {
 	c.t.Helper()
 	leader := 0
@@ -144,8 +146,9 @@ func (c *Cluster) WaitActive(count int) {
 	})
 }
 
-// Settled reports whether all running nodes are one cluster: one of them leads with authority,
-// and each shows that leader and exactly the running nodes as active members.
+// Settled reports whether all running nodes form one cluster: one of them leads with
+// authority, and each node shows that leader and exactly the running nodes as active
+// members.
 func (c *Cluster) Settled() bool {
 	c.t.Helper()
 	leader, ok := c.Leading()
@@ -168,7 +171,7 @@ func (c *Cluster) Settled() bool {
 	return true
 }
 
-// WaitSettled waits until Settled, and returns how long that took.
+// WaitSettled waits until Settled returns true, and returns how long that took.
 func (c *Cluster) WaitSettled() time.Duration {
 	c.t.Helper()
 	return c.Within(c.waitLimit(), "one cluster of all running nodes", c.Settled)

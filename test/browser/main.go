@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command browser controls a real browser for the tests of the dashboard. It is a separate
-// module so that users of the library do not download its dependencies.
+// Command browser controls a real browser for the tests of the dashboard. It is a separate module
+// so that users of the library do not download its dependencies.
 //
-// It opens the page of the site given as its argument. Each line of its input is a command,
-// each line of its output the answer. Only package test uses it.
+// It opens the page of the site given as its argument. It reads one command from each line of its
+// input, and answers each with a line of output. Only package test uses it.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 // timeout bounds everything that a browser does in one test.
 const timeout = 2 * time.Minute
 
-// maxLineBytes bounds a command. One of them loads the accessibility rules.
+// maxLineBytes bounds the length of a command, one of which loads the accessibility rules.
 const maxLineBytes = 16 << 20
 
 // command is a line of the input.
@@ -46,10 +46,10 @@ type answer struct {
 	Error string `json:",omitempty"`
 }
 
-// page is a page in a browser, and the faults that it had.
+// page is a page in a browser, with the faults that it had.
 type page struct {
 	ctx  context.Context
-	site string // the only address that it may request
+	site string // the only address to which it may send requests
 
 	mu     sync.Mutex
 	faults []string
@@ -70,7 +70,7 @@ func main() {
 
 // serve opens the page and runs commands until the input ends.
 func serve(ctx context.Context, path, site string) error {
-	home, err := os.MkdirTemp("", "athena-browser-") // Chromium writes there until it exits
+	home, err := os.MkdirTemp("", "athena-browser-") // Chromium writes to it until it exits
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func serve(ctx context.Context, path, site string) error {
 	defer end()
 	tab, leave := chromedp.NewContext(allocator)
 	defer leave()
-	defer func() { _ = chromedp.Cancel(tab) }() // if it does not close, end kills it
+	defer func() { _ = chromedp.Cancel(tab) }() // if it does not close, end kills the browser
 	p := &page{ctx: tab, site: site}
 	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(answerTo(nil, p.open())); err != nil {
@@ -131,8 +131,8 @@ func (p *page) open() error {
 			if err != nil {
 				return
 			}
-			// The browser reports each error response. Those of the API are expected: a node
-			// is down, or the page has no token.
+			// The browser reports each error response. Those of the API are expected, since a node may be
+			// down or the page may have no token.
 			if m.Source != "network" || !strings.Contains(m.URL, "/v1/") {
 				p.addFault("console: " + m.String())
 			}

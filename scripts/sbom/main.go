@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sbom writes the modules of a Go program as a CycloneDX SBOM. The output has the data of
-// `go version -m`, and no time or random id, so that it is reproducible.
+// Command sbom writes the modules of a Go program as a CycloneDX SBOM. The output contains the data
+// of `go version -m`. It is reproducible, because it has no time and no random id.
 package main
 
 import (

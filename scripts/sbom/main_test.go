@@ -12,7 +12,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestModulesOfAProgram: the SBOM of this test has cyclonedx-go.
+// TestModulesOfAProgram checks that the SBOM of this test lists cyclonedx-go.
 func TestModulesOfAProgram(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

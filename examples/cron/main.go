@@ -5,10 +5,10 @@
 //
 //	go run -C examples/cron .
 //
-// Three members run in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One crashes and
-// its shards move; it restarts and takes over some shards, each once the other member has
-// stopped it; then the leader of the job crashes, and the next leader takes over the plan. The
-// code to copy is in worker.go.
+// Three members run in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One crashes, and
+// its shards move. It restarts and takes over some shards, each after the other member has stopped
+// it. Then the leader of the job crashes, and the next leader takes over the plan. The code to copy
+// is in worker.go.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The seeds; all members are seeds.
+// addresses has the addresses of the members, all of which are seeds.
 var addresses = []string{"127.0.0.1:7201", "127.0.0.1:7202", "127.0.0.1:7203"}
 
 // every is the interval between two runs of a shard.
@@ -52,14 +52,14 @@ func main() {
 	}
 }
 
-// config differs between members only in the address and the directory.
+// config returns the configuration of a member. Members differ only in address and directory.
 func config(dir, addr string) cluster.Config {
 	return cluster.Config{
 		Addr: addr, Seeds: addresses, Size: len(addresses), DataDir: filepath.Join(dir, addr),
 	}
 }
 
-// stage has the members and their output.
+// stage holds the members and their output.
 type stage struct {
 	out     io.Writer
 	start   func(ctx context.Context, addr string) (*cluster.Node, error)
@@ -114,7 +114,7 @@ func (s *stage) play(ctx context.Context) error {
 	return s.shown(ctx, 2, leader)
 }
 
-// begin starts a member, which works until its node ends.
+// begin starts a member, which works until its node stops.
 func (s *stage) begin(ctx context.Context, addr string) error {
 	node, err := s.start(ctx, addr)
 	if err != nil {
@@ -152,7 +152,8 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 	return nil
 }
 
-// shown waits until the shards run on that many members, lets them run, and prints where.
+// shown waits until exactly that many members run all shards, lets them run, and prints who runs
+// which.
 func (s *stage) shown(ctx context.Context, members int, gone string) error {
 	for !s.table.runBy(members, gone) {
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
@@ -182,7 +183,7 @@ func (s *stage) crash(addr, which string) {
 
 func (s *stage) end(ctx context.Context) {
 	for _, n := range s.nodes {
-		_ = n.Leave(context.WithoutCancel(ctx)) // fails for a crashed member
+		_ = n.Leave(context.WithoutCancel(ctx)) // Leave fails on a crashed member
 	}
 	s.running.Wait()
 }

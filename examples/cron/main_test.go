@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// inBubble runs a test in virtual time, with a network in memory.
+// inBubble runs a test in virtual time, with an in-memory network.
 func inBubble(t *testing.T, test func(*testing.T, *stage, *memnet.Network)) (said string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -94,8 +94,8 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestCutOff cuts off a running member: it stops its shards before another member runs them, and
-// takes over some again once the network heals.
+// TestCutOff cuts off a running member. It must stop its shards before another member runs them,
+// and take over some again once the network heals.
 func TestCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stage, net *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -123,7 +123,7 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// TestFormerLeader: nothing is committed with a stale token.
+// TestFormerLeader checks that nothing is committed with a stale token.
 func TestFormerLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stage, _ *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// table stands for the database that the shards work on. Like a database should, it refuses
-// tokens smaller than one it has seen. It counts overlaps: two members that run one shard at the
-// same time, which must never happen.
+// table stands for the database that the shards work on. As a database should, it refuses any token
+// smaller than one that it has seen. It counts overlaps, in which two members run the same shard
+// simultaneously. These must never happen.
 type table struct {
 	mu       sync.Mutex
 	rows     [shards]row
@@ -64,7 +64,7 @@ func (t *table) add(shard string, token member.Token) error {
 	return nil
 }
 
-// runBy reports whether every shard is running, on that many members, and none on gone.
+// runBy reports whether every shard is running, on the given number of members and none on gone.
 func (t *table) runBy(members int, gone string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *table) runBy(members int, gone string) bool {
 	return len(runners) == members && !runners[""] && !runners[gone]
 }
 
-// String returns where each shard runs, and how often it has run.
+// String returns which member runs each shard, and how often the shard has run.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,25 +22,24 @@ import (
 const (
 	jobName = "cleanup"
 	shards  = 6
-	// plan is the prefix of the records of the plan: one per shard, with its member.
+	// plan is the prefix of the records of the plan. Each assigns one shard to a member.
 	plan = "cron/" + jobName + "/"
 	// lookInterval is how often the leader compares the plan with the active members.
 	lookInterval = 200 * time.Millisecond
 )
 
-// worker is one member of the job. The plan assigns the shards, but a member may see a change
-// late. So each shard also has a lock, which has at most one holder: no two members run a shard
-// at the same time, whatever happens to the plan.
+// worker is one member of the job. The plan assigns the shards, but members may see changes of it
+// late. So each shard also has a lock with at most one holder: whatever happens to the plan, no two
+// members run a shard at the same time.
 type worker struct {
 	node *cluster.Node
 	self string
-	// run works on a shard until ctx ends, and must return then. It must pass the token with
-	// every write.
+	// run works on a shard and must return when ctx ends. It must pass the token with every write.
 	run func(ctx context.Context, shard string, token member.Token) error
 	say func(format string, args ...any)
 }
 
-// work takes part in the job until ctx or the node ends.
+// work takes part in the job until ctx is done or the node stops.
 func work(
 	ctx context.Context, node *cluster.Node,
 	run func(ctx context.Context, shard string, token member.Token) error,
@@ -58,8 +57,8 @@ func work(
 	return closeInTime(ctx, job.Close)
 }
 
-// lead runs on one member at a time. It compares the plan with the members from the start and
-// again and again: the previous leader may have crashed at any point, and no event reports that.
+// lead runs on one member at a time. It compares the plan with the members at the start and then
+// periodically, because the previous leader may have crashed at any point, which no event reports.
 func (w *worker) lead(ctx context.Context, term leader.Term) error {
 	token := term.Token()
 	w.say("leads the job with token %v", token)
@@ -146,8 +145,8 @@ func (w *worker) follow(ctx context.Context) {
 	}
 }
 
-// hold runs a shard until ctx ends, while this member holds its lock: the previous member has
-// then stopped, or is known to have lost the lock because it is dead or cut off.
+// hold runs a shard while this member holds its lock, until ctx ends. The previous member has then
+// stopped, or has lost the lock because it was dead or cut off.
 func (w *worker) hold(ctx context.Context, shard string) {
 	l, err := lock.New(w.node.Records(), jobName+"/"+shard)
 	if err != nil {
@@ -165,7 +164,7 @@ func (w *worker) hold(ctx context.Context, shard string) {
 	}
 }
 
-// closeInTime closes a lock or a job. Without a majority that could take forever; the records
+// closeInTime closes a lock or a job. Without a majority, Close could block forever; the records
 // then end with the node.
 func closeInTime(ctx context.Context, closeOne func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command delivery is the delivery service of Hyperledger Fabric: one member of a network is
-// connected to the ordering service, and sends the blocks to the others. If the network is
-// partitioned, each part has a connection of its own. Run it with
+// Command delivery shows the delivery service of Hyperledger Fabric: one member of a network
+// connects to the ordering service and sends the blocks to the others. If the network is
+// partitioned, each part has its own connection. Run it with
 //
 //	go run -C examples/delivery .
 //
-// The ordering service listens on a TCP port; the five members are on a network in memory, which
-// can be cut. The connected member crashes; then the others are partitioned into two pairs,
-// neither of which is a majority; then the network heals, and the first member restarts. The
-// code to copy is in peer.go.
+// The ordering service listens on a TCP port. The five members use an in-memory network, which can
+// be cut. The connected member crashes. Then the others are partitioned into two pairs, neither of
+// which is a majority. Finally the network heals, and the first member restarts. The code to copy
+// is in peer.go.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// stage has the members, their network and their output.
+// stage holds the members, their network and their output.
 type stage struct {
 	dial    func(context.Context) (net.Conn, error)
 	began   time.Time
@@ -81,7 +81,7 @@ func (s *stage) play(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	s.say("n1 crashes")
-	_ = s.peers[0].node.Close() // without any message, like a kill
+	_ = s.peers[0].node.Close() // without any message, as if killed
 	if err := s.shown(ctx, "n2"); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *stage) join(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// config sets no DataDir, because no token protects anything here.
+// config sets no DataDir, because nothing depends on the tokens here.
 func config(i int) cluster.Config {
 	cfg := cluster.Config{
 		Addr: address(i).String(), Name: fmt.Sprint("n", i+1), Size: size, Memory: true,
@@ -140,7 +140,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7301 + i)}
 }
 
-// between changes all links between the two pairs.
+// between changes all links between the two pairs of members.
 func (s *stage) between(change func(from, to member.Address)) {
 	for _, i := range []int{1, 2} {
 		for _, j := range []int{3, 4} {
@@ -150,8 +150,8 @@ func (s *stage) between(change func(from, to member.Address)) {
 	}
 }
 
-// shown waits until exactly these members are connected and all running members have the blocks,
-// lets them run, and prints how far each is.
+// shown waits until exactly these members are connected and all running members have the blocks. It
+// then lets them run, and prints the progress of each.
 func (s *stage) shown(ctx context.Context, connected ...string) error {
 	for !slices.Equal(s.orderer.connected(), connected) || s.behind() {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {

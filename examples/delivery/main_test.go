@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener within the process, whose waiting lets virtual time pass.
+// pipes is a listener within the process, so that virtual time passes while it waits.
 type pipes struct {
 	dialed chan net.Conn
 	closed context.Context
@@ -107,7 +107,7 @@ func sameChains(t *testing.T, s *stage) {
 	}
 }
 
-// TestCatchUp lets a member miss blocks: it asks for them when the next one arrives.
+// TestCatchUp checks that a member that has missed blocks requests them when the next one arrives.
 func TestCatchUp(t *testing.T) {
 	var p peer
 	for _, c := range []struct {

@@ -17,8 +17,8 @@ import (
 // blockInterval is the time between two blocks.
 const blockInterval = 200 * time.Millisecond
 
-// orderer stands for the ordering service: it makes a block every blockInterval, and sends the
-// blocks from a given number on to each client that connects.
+// orderer stands for the ordering service. It makes a block every blockInterval, and sends each
+// client the blocks from the number that the client asks for.
 type orderer struct {
 	say   func(format string, args ...any)
 	began time.Time
@@ -27,7 +27,7 @@ type orderer struct {
 	open map[string]bool // connected members by name
 }
 
-// serve accepts connections until ctx ends, and waits for their end.
+// serve accepts connections until ctx ends, and waits until they have ended.
 func (o *orderer) serve(ctx context.Context, l net.Listener) {
 	var conns sync.WaitGroup
 	defer conns.Wait()

@@ -27,16 +27,16 @@ type Block struct {
 // Hello is the first message to the ordering service.
 type Hello struct {
 	Name string
-	From int // number of the first missing block
+	From int // the first missing block
 }
 
-// Missing asks a member for the blocks from a number on.
+// Missing requests the blocks from a number on.
 type Missing struct{ From int }
 
-// maxAnswer is the maximum number of blocks in answer to one Missing.
+// maxAnswer is the maximum number of blocks sent in response to one Missing.
 const maxAnswer = 32
 
-// timing is a tenth of Fabric's, so that the program can be watched.
+// timing is ten times faster than Fabric's, so that the program can be watched.
 func timing() election.Timing {
 	return election.Timing{
 		Grace: 1500 * time.Millisecond, Sample: 100 * time.Millisecond,
@@ -74,15 +74,15 @@ func join(
 	if err != nil {
 		return nil, errors.Join(err, p.node.Close())
 	}
-	// The error is only that the member has ended.
+	// An error only means that the member has stopped.
 	go func() { _ = p.group.WhileLeader(ctx, p.deliver) }()
 	return p, nil
 }
 
 // deliver keeps the connection to the ordering service while this member leads its part of the
-// network. If it fails, it is called again after a pause; if it fails for long, another member
-// leads. The token protects nothing here, and need not: two members that fetch the same blocks
-// only waste a connection.
+// network. If it fails, it is called again after a pause; if it keeps failing, another member
+// leads. It does not need the token: if two members fetch the same blocks, they only waste a
+// connection.
 func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
 	conn, err := p.dial(ctx)
 	if err != nil {
@@ -109,14 +109,14 @@ func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
 	}
 }
 
-// send sends an event to a member that may be unreachable; it will ask again for what it missed.
-// BestEffort is needed because other sends reach active members only, and in a part of the
-// network without a majority no member knows who is active.
+// send sends an event to a member that may be unreachable and requests what it has missed later. It
+// needs BestEffort, because other sends only reach active members, and in a part of the network
+// without a majority no member knows which members are active.
 func send(ctx context.Context, node *cluster.Node, to member.Address, event any) {
 	_ = node.Send(ctx, to, event, cluster.BestEffort())
 }
 
-// onBlock adds the next block, and asks for the missing ones before a later block.
+// onBlock adds the next block. If earlier blocks are missing, it requests them instead.
 func (p *peer) onBlock(ctx context.Context, from member.Member, b Block) error {
 	if !p.add(b) {
 		send(ctx, cluster.FromContext(ctx), from.Address, Missing{p.height()})
@@ -124,7 +124,7 @@ func (p *peer) onBlock(ctx context.Context, from member.Member, b Block) error {
 	return nil
 }
 
-// onMissing sends missing blocks, each as an event.
+// onMissing sends the missing blocks, one event each.
 func (p *peer) onMissing(ctx context.Context, from member.Member, m Missing) error {
 	for _, b := range p.after(m.From, maxAnswer) {
 		send(ctx, cluster.FromContext(ctx), from.Address, b)
@@ -142,7 +142,7 @@ func (p *peer) add(b Block) bool {
 	return b.Number < len(p.chain)
 }
 
-// after returns a copy of at most that many blocks from a number on.
+// after returns a copy of the blocks from a number on, up to the given count.
 func (p *peer) after(from, most int) []Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Hello is an event. It is sent under its name, with its exported fields.
+// Hello is an event. It is sent as "Hello", with its exported fields.
 type Hello struct{ Text string }
 
 func main() {

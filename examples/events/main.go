@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command events is a chat between the members of a cluster of three: typed
-// events to one and to all, and changes of members and leaders as events too.
+// Command events is a chat between the members of a cluster of three. It sends typed events to one
+// member and to all, and prints changes of members and leaders.
 //
 //	go run ./examples/events 127.0.0.1:7001 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003
 //
-// The first address is that of the process, the others are the seeds; start two more processes
-// with the other addresses. A line goes to all members; a line that begins with an address goes
-// to that member only:
+// The first address is that of the process, the others are the seeds. Start two more processes with
+// the other addresses. A line is sent to all members, or only to one if the line begins with its
+// address:
 //
 //	hello
 //	127.0.0.1:7002 hello to you
@@ -33,7 +33,7 @@ import (
 // Roar is for all members. It is sent as "Roar", with its exported fields.
 type Roar struct{ Text string }
 
-// Whisper is for one member.
+// Whisper is for a single member.
 type Whisper struct{ Text string }
 
 func main() {
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// chat runs one member until ctx or in ends.
+// chat runs one member until ctx is done or in ends.
 func chat(
 	ctx context.Context, cfg cluster.Config, in io.Reader, out io.Writer, opts ...cluster.Option,
 ) error {
@@ -82,8 +82,9 @@ func chat(
 	return node.Leave(context.WithoutCancel(ctx))
 }
 
-// handlers prints what arrives. Events of one type are handled in the order sent, those of
-// different types concurrently. A handler that replies gets its node from cluster.FromContext.
+// handlers prints the events that arrive. Events of one type are handled in the order in which they
+// were sent, and those of different types concurrently. A handler that replies gets its node from
+// cluster.FromContext.
 func handlers(out io.Writer) *receiver.Mux {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, m Roar) error {
@@ -94,7 +95,7 @@ func handlers(out io.Writer) *receiver.Mux {
 		_, err := fmt.Fprintf(out, "%s to you: %s\n", from.Name, m.Text)
 		return err
 	})
-	// Events of the local node arrive the same way; no other member can send them.
+	// Local events arrive in the same way. No other member can send them.
 	receiver.Handle(rx, func(_ context.Context, _ member.Member, e cluster.MemberChanged) error {
 		_, err := fmt.Fprintln(out, "*", e)
 		return err

@@ -34,7 +34,7 @@ func (s *screen) lines() []string {
 	return strings.Split(s.out.String(), "\n")
 }
 
-// TestChat: two of three members talk.
+// TestChat checks that two of three members can talk.
 func TestChat(t *testing.T) {
 	var screens [3]screen
 	var keyboards [3]io.WriteCloser
@@ -82,7 +82,7 @@ func count(lines []string, want string) int {
 	return n
 }
 
-// TestChatEndsWithItsContext, even if its input stays open.
+// TestChatEndsWithItsContext checks that chat ends with its context even if its input stays open.
 func TestChatEndsWithItsContext(t *testing.T) {
 	var keyboard io.Closer
 	run := func(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command guide is the program of docs/guide.md: a service of three processes. One of
-// them counts, each of three shards has one worker, and any process can ask for the count.
+// Command guide is the program of docs/guide.md: a service of three processes. One of them counts,
+// each of three shards has one worker, and any process can ask for the count.
 //
 //	go run ./cmd/athena secret new secret
 //	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
@@ -9,8 +9,8 @@
 //	go run ./examples/guide 127.0.0.1:7002 secret data2 $seeds &
 //	go run ./examples/guide 127.0.0.1:7003 secret data3 $seeds
 //
-// The first address is that of the process. If you kill the leader, another process
-// counts from 0: here the counter is in the memory of each process.
+// The first address is that of the process. If you kill the leader, another process counts from 0,
+// because each process has its own counter in memory.
 package main
 
 import (

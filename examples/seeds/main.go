@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command seeds shows how nodes find each other: three nodes in one process, one of which is the
-// seed. Run it with
+// Command seeds shows how nodes find each other. It runs three nodes in one process, one of which
+// is the seed. Run it with
 //
 //	go run ./examples/seeds
 //
-// The two others start first and wait for the seed. Then the seed crashes, the two elect a
-// leader without it, and the seed restarts and finds them, because its store has the members of
-// the cluster.
+// The other two start first and wait for the seed. When the seed crashes, they elect a leader
+// without it. The seed restarts and finds them, because its store has the members of the cluster.
 package main
 
 import (
@@ -45,7 +44,7 @@ func main() {
 	}
 }
 
-// config differs between nodes only in the address and the directory.
+// config returns the configuration of a node. Nodes differ only in address and directory.
 func config(dir, addr string) cluster.Config {
 	return cluster.Config{
 		Addr:    addr,
@@ -57,7 +56,7 @@ func config(dir, addr string) cluster.Config {
 
 type starter func(ctx context.Context, addr string) (*cluster.Node, error)
 
-// joined is the result of a start.
+// joined is the result of starting a node.
 type joined struct {
 	node *cluster.Node
 	err  error
@@ -68,7 +67,7 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 	for _, addr := range addresses[1:] {
 		go func() {
 			fmt.Fprintln(out, addr, "looks for the seed")
-			node, err := start(ctx, addr) // blocks until it has joined
+			node, err := start(ctx, addr) // blocks until the node has joined
 			others <- joined{node, err}
 		}()
 	}
@@ -112,7 +111,7 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 	return again.WaitActive(ctx, len(addresses))
 }
 
-// without waits for a term with another leader than gone.
+// without waits for a term of a leader other than gone.
 func without(
 	ctx context.Context, node *cluster.Node, gone string,
 ) (leader.Term, error) {

@@ -3,16 +3,16 @@
 //go:build unix
 
 // Command singlewriter lets one of three processes write to a database that refuses every former
-// leader. It shows a danger that no election can remove, and the remedy. Run it with
+// leader. It shows a danger that no election can prevent, and the remedy. Run it with
 //
 //	go run -C examples/singlewriter .
 //	go run -C examples/singlewriter . postgres://USER:PASSWORD@HOST/EMPTY-DATABASE
 //
-// The first form uses an SQLite file. The leader is paused (SIGSTOP) between checking its lease
-// and writing; another process leads and writes; then the first process is resumed, and its
-// write arrives late. A table without a guard accepts the write, a table with a guard refuses
+// The first form uses an SQLite file. The leader is paused with SIGSTOP after it has checked its
+// lease and before it writes. Another process leads and writes. Then the first process resumes, and
+// its write arrives late. A table without a guard accepts the write; a table with a guard refuses
 // it. The code to copy is in writer.go and in the schema of your database. The example is a
-// module of its own because of the drivers.
+// separate module because of the drivers.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// member is one process: member NAME ADDRESS DATA-DIR DATABASE SEED...
+// member runs one process. Its arguments are member NAME ADDRESS DATA-DIR DATABASE SEED...
 func member(ctx context.Context, args []string, out io.Writer) error {
 	name, addr, dir, url, seeds := args[1], args[2], args[3], args[4], args[5:]
 	db, _, err := open(url)
@@ -67,10 +67,10 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 	return node.Leave(context.WithoutCancel(ctx))
 }
 
-// thinkTime is the time of a writer between checking its lease and writing.
+// thinkTime is the time that a writer takes between checking its lease and writing.
 const thinkTime = 500 * time.Millisecond
 
-// lead writes one number after another while this process leads.
+// lead writes consecutive numbers while this process leads.
 func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io.Writer) error {
 	token, err := term.Token().Int64()
 	if err != nil {
@@ -83,11 +83,10 @@ func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io
 	fmt.Fprintf(out, "leads with token %d, and continues after %d\n", token, last)
 	for number := last + 1; ctx.Err() == nil && term.Valid(); number++ {
 		fmt.Fprintln(out, "has the lease, and is about to write", number)
-		// A program may compute, collect garbage or wait for a disk here, and its machine may
-		// be paused.
+		// Here a program may compute, collect garbage or wait for a disk, and its machine may be paused.
 		time.Sleep(thinkTime)
-		// A program should pass ctx, which ends with the lease. This one does not, so that its
-		// write arrives late, like a request that was already sent.
+		// A program should pass ctx, which ends with the lease. This one does not, so that its write
+		// arrives late, like a request that had already been sent.
 		late := context.WithoutCancel(ctx)
 		if err := write(late, db, "unguarded", number, name, token); err != nil {
 			return err
@@ -137,7 +136,8 @@ func play(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// pauseLeader is the point of the example.
+// pauseLeader pauses the leader just before a write, and resumes it after the next leader has
+// written.
 func (p *processes) pauseLeader() error {
 	first, err := p.await("", "wrote 3")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// TestMain lets the processes of a test run this program.
+// TestMain lets a test start this program as a process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "member" {
 		main()
@@ -53,7 +53,7 @@ func testPlay(t *testing.T, args ...string) {
 	if n := len(refused.FindAllString(said, -1)); n != 1 {
 		t.Errorf("%d writes are refused by their token, want 1", n)
 	}
-	// falls counts the tokens that are lower than the previous one in a table.
+	// falls counts the tokens in a table that are lower than the previous one.
 	falls := func(table string) (n int) {
 		_, line, found := strings.Cut(said, "\n"+table+" ")
 		line, _, _ = strings.Cut(line, "\n")
@@ -117,7 +117,7 @@ func testSchema(t *testing.T, url string) {
 	if err := write(ctx, db, "guarded", 3, "n2", 4); err == nil {
 		t.Error("a write with token 4 after begin with 5 was taken")
 	}
-	// A transaction is refused as a whole.
+	// If one write of a transaction is refused, the whole transaction is.
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func testSchema(t *testing.T, url string) {
 	}
 }
 
-// startPostgreSQL starts a server on a socket in a directory, with two empty databases, and
-// returns the URL of one without its name.
+// startPostgreSQL starts a server that listens on a socket in a directory and has two empty
+// databases. It returns the URL of a database without its name.
 func startPostgreSQL(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the path on Debian
@@ -144,7 +144,7 @@ func startPostgreSQL(t *testing.T) string {
 	if len(found) == 0 {
 		t.Skip("PostgreSQL is not tested: initdb is not installed")
 	}
-	dir, err := os.MkdirTemp("", "pg") // short, since the path of a socket is limited
+	dir, err := os.MkdirTemp("", "pg") // short, since the path of a socket has a maximum length
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,8 +74,8 @@ func (p *processes) start(name string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// await prints the output of the processes until a line of the named process, or of any if name
-// is empty, begins with text. It returns the name of that process.
+// await prints the output of the processes until a line begins with text. The line must be from the
+// named process, or from any if name is empty. It returns the name of that process.
 func (p *processes) await(name, text string) (string, error) {
 	for {
 		select {
@@ -100,7 +100,6 @@ func (p *processes) say(name, text string) {
 }
 
 // end ends all processes, including a paused one, and prints their remaining output.
-// end ends them all, also one that is stopped, and shows what they still say.
 func (p *processes) end() {
 	for _, cmd := range p.byName {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
@@ -118,7 +117,7 @@ func (p *processes) end() {
 	}
 }
 
-// freeAddresses returns that many unused addresses.
+// freeAddresses returns count unused addresses.
 func freeAddresses(count int) (addrs []string, err error) {
 	for range count {
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")

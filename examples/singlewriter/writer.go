@@ -21,13 +21,13 @@ var sqliteSchema string
 //go:embed postgres.sql
 var postgresSchema string
 
-// open opens a database: PostgreSQL for a URL, otherwise an SQLite file.
+// open opens a database. If it is a URL, the database is PostgreSQL, otherwise an SQLite file.
 func open(url string) (db *sql.DB, schema string, err error) {
 	if strings.HasPrefix(url, "postgres://") {
 		db, err = sql.Open("pgx", url)
 		return db, postgresSchema, err
 	}
-	// A transaction takes the write lock first, and waits for it.
+	// A transaction takes the write lock first, and waits for it if necessary.
 	db, err = sql.Open("sqlite", "file:"+url+
 		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)")
 	return db, sqliteSchema, err
@@ -49,7 +49,8 @@ func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
 	return last, err
 }
 
-// write adds a row to a table. The guarded table refuses it if a greater token was shown.
+// write adds a row to a table. The guarded table refuses the row if the database has seen a greater
+// token.
 func write(
 	ctx context.Context, db *sql.DB, table string, number int, writer string, token int64,
 ) error {

@@ -23,20 +23,20 @@ const (
 
 // Config configures a Node.
 type Config struct {
-	// Name is the id of this member. Of members that propose themselves together, the one
-	// with the lowest name leads. 1 to MaxNameBytes printable characters, unique.
+	// Name is the id of this member. If several members propose themselves together, the one with the
+	// lowest name leads. A Name is unique and has 1 to MaxNameBytes printable characters.
 	Name string
-	// Addr is the address to listen on, with UDP and TCP: an IP address and a port; 0 is any
-	// port.
+	// Addr is the address to listen on with UDP and TCP, an IP address and a port. Port 0 selects any
+	// free port.
 	Addr string
-	// Advertise is the address for others, an IP address and a port. The default is Addr,
-	// or if that is 0.0.0.0, a private address of this machine. [::] requires one.
+	// Advertise is the address for other members, an IP address and a port. The default is Addr, or a
+	// private address of this machine if the IP of Addr is 0.0.0.0. It is required if that IP is [::].
 	Advertise string
-	// Seeds are members, as host and port, that are joined at the start and whenever they
-	// are not members. A host may have many addresses.
+	// Seeds are members to join, as host and port, at the start and whenever they are not members. A
+	// host may have several addresses.
 	Seeds []string
-	// Secret is shared by all members and has 16, 24 or 32 bytes, for AES-GCM. Without one,
-	// Addr must be on loopback.
+	// Secret is shared by all members and has 16, 24 or 32 bytes, for AES-GCM. Without a Secret, Addr
+	// must be a loopback address.
 	Secret []byte
 	// RejoinInterval is how often a few members of each part of a partitioned network try to
 	// reach a lost member or a seed. The default is DefaultRejoinInterval.
@@ -45,11 +45,11 @@ type Config struct {
 	// transport. It gets DefaultLANConfig with the values of this Config. Changes of Name,
 	// Delegate, Events and Alive have no effect.
 	Tune func(*memberlist.Config)
-	// Logger gets the log of memberlist and of this package. The default is slog.Default.
+	// Logger gets the log of memberlist and of this package. The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// withDefaults returns c with defaults for empty fields, or all faults joined.
+// withDefaults returns c with defaults for empty fields, or an error that joins all faults.
 func (c Config) withDefaults() (Config, error) {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -94,8 +94,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// memberlist returns the configuration of memberlist, without its delegates. c must be valid;
-// the only faults left are those of Tune.
+// memberlist returns the configuration of memberlist, without its delegates. c must be valid; an
+// error means that Tune made the configuration invalid.
 func (c Config) memberlist() (*memberlist.Config, error) {
 	addr := netip.MustParseAddrPort(c.Addr)
 	m := memberlist.DefaultLANConfig()

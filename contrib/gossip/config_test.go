@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// The error joins all faults, each with the name of its field.
+// The error joins all faults, each of which names its field.
 func TestConfigFaults(t *testing.T) {
 	_, err := Start(t.Context(), Config{
 		Name: "a\nb", Addr: "host:1", Advertise: "127.0.0.1:0", Seeds: []string{"seed"},
@@ -72,7 +72,7 @@ func TestConfigOfMemberlist(t *testing.T) {
 	}
 }
 
-// A line of memberlist keeps its level and is short and single.
+// A line of memberlist keeps its level, is shortened, and stays a single line.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	drop := func(_ []string, a slog.Attr) slog.Attr {
@@ -105,7 +105,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// All addresses of a seed are tried; a seed without an address is skipped.
+// All addresses of a seed are tried. A seed without an address is skipped.
 func TestSeeds(t *testing.T) {
 	g := lone()
 	n := g.node
@@ -115,7 +115,7 @@ func TestSeeds(t *testing.T) {
 	if len(got) != 2 || got[0].String() != "127.0.0.1:7001" || got[1].String() != "[::1]:7002" {
 		t.Errorf("seeds are %v", got)
 	}
-	// Members are not missing.
+	// Seeds that are members are not missing.
 	n.seedNames = n.seedNames[:1]
 	if a := n.findMissing(t.Context()); a != got[0] {
 		t.Errorf("missing is %v, want the seed", a)

@@ -17,12 +17,12 @@ import (
 const (
 	// maxGone bounds the former members that are remembered, beyond the number of members.
 	maxGone = 64
-	// moreSent multiplies the number of transmissions of memberlist: half of the members
-	// may have just been cut off, or not have the group open.
+	// moreSent multiplies the number of transmissions of memberlist, because half of the members may
+	// just have been cut off, or may not have opened the group.
 	moreSent = 2
 )
 
-// group is an open group. It implements election.Peers. The lock of the node guards the fields
+// group is an open group. It implements election.Peers. The mutex of the node guards the fields
 // that change.
 type group struct {
 	node      *Node
@@ -54,8 +54,8 @@ func (g *group) Self() (id string, run uint64) { return g.node.name, g.run }
 // Members implements election.Peers.
 func (g *group) Members() []string { return g.node.Members() }
 
-// Send implements election.Peers. A declaration goes to all members even if it answers one,
-// because proposals of others may have been lost.
+// Send implements election.Peers. It sends a declaration to all members even if it answers a
+// proposal, because proposals of others may have been lost.
 func (g *group) Send(to string, m lowest.Message) {
 	n := g.node
 	l := groupMessage{group: g.name, relayed: m.Member != n.name, Message: m}
@@ -83,9 +83,9 @@ func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	}
 }
 
-// acceptMessage returns the member from which a message is to be processed, or "" to drop it. A
-// new message is processed as of its own member and forwarded; a relayed one as of the sender. A
-// message that is too old to matter waited in the queue of a member that was cut off.
+// acceptMessage returns the member to which a message is attributed, or "" to drop the message. A
+// new message is attributed to its own member and forwarded, a relayed one to its sender. A message
+// that is too old to matter has waited in the queue of a member that was cut off.
 func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (from string) {
 	self, members := g.node.name, g.node.members
 	if l.Age >= g.timing.Alive || l.Member == self || sender == self {
@@ -100,7 +100,7 @@ func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (fro
 		g.queueMessage(now, l)
 		return l.Member
 	}
-	// A leader that is not a member here, by mistake or not yet, is known by relays.
+	// If the leader is not a member here, by mistake or not yet, relays make it known.
 	if _, known := members[sender]; known && l.Kind == lowest.Declaration &&
 		sender != l.Member && !last.isAfter(m) {
 		return sender
@@ -108,8 +108,8 @@ func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (fro
 	return ""
 }
 
-// forgetFormer drops the marks of former members once there are many. Until then, a member that
-// resigned and left is not taken for the leader because of delayed relays.
+// forgetFormer drops the marks of former members once there are many. Until then, the marks prevent
+// that delayed relays make a member that has resigned and left appear as the leader.
 func (g *group) forgetFormer() {
 	if len(g.heard) < 2*len(g.node.members)+maxGone {
 		return
@@ -121,13 +121,14 @@ func (g *group) forgetFormer() {
 	}
 }
 
-// queueMessage queues a message of a member, in place of an older one of that member. It is sent
-// to a few members, and reaches all because each of them forwards it.
+// queueMessage queues a message of a member and replaces an older one of that member. It is sent to
+// a few members, and reaches all because each of them forwards it.
 //
-// All proposals share one place, which a lower one keeps for a Sample: no member waits for a
-// higher one, and if all propose together, their messages would crowd each other out. A leader
-// answers the lowest proposal by a declaration to all. A member that proposes within a Sample of
-// it has had the group open before, and so receives the answer.
+// All proposals share one place in the queue, and for a Sample a higher proposal does not replace a
+// lower one: no member waits for a higher one, and if all members propose together, their messages
+// would displace each other. A leader answers the lowest proposal with a declaration to all. A
+// member that proposes within a Sample of that proposal has opened the group earlier, so it
+// receives the answer.
 func (g *group) queueMessage(now time.Time, l groupMessage) {
 	said, name := now.Add(-l.Age), g.name+"\n"+l.Member
 	if l.Kind == lowest.Proposal {
@@ -141,9 +142,9 @@ func (g *group) queueMessage(now time.Time, l groupMessage) {
 	g.node.queue.add(name, l.bytes(), said)
 }
 
-// sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It uses packets of
-// its own: memberlist would send these messages after its own, which are most numerous when the
-// network is partitioned and leaders are needed.
+// sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It sends its own
+// packets, because memberlist would send these messages after its own ones, which are most numerous
+// when the network is partitioned and leaders are needed.
 func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	defer n.running.Done()
 	t := time.NewTicker(n.interval)
@@ -170,7 +171,7 @@ func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	}
 }
 
-// pickMembers returns up to count other members at random.
+// pickMembers returns up to count other members, chosen at random.
 func (n *Node) pickMembers(count int) (drawn []memberlist.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

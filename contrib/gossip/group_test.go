@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/internal/lowest"
 )
 
-// lone returns a group of a node m that knows others, without a network.
+// lone returns a group of node m, which knows others but has no network.
 func lone(others ...string) *group {
 	n := &Node{
 		name: "m", members: map[string]memberlist.Node{}, lost: map[string]lost{},
@@ -50,8 +50,8 @@ func (g *group) queued(t *testing.T) (all []string) {
 	return all
 }
 
-// A new message is processed once and forwarded. Messages that are old, of unknown members, of
-// this member, or delayed for long are dropped.
+// A new message is processed once and forwarded. Messages that are old, delayed for long, or from
+// this member or an unknown one are dropped.
 func TestWhatIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone("a", "b")
@@ -62,7 +62,7 @@ func TestWhatIsAdmitted(t *testing.T) {
 			what    string
 			sender  string
 			message groupMessage
-			want    string // the member from which it is processed
+			want    string // the member to which it is attributed
 		}{
 			{"new", "b", says(lowest.Declaration, "a", 2), "a"},
 			{"the same again", "a", says(lowest.Declaration, "a", 2), ""},
@@ -123,7 +123,7 @@ func TestLowestProposalIsPassedOn(t *testing.T) {
 	})
 }
 
-// A declaration of this member goes to all; a relayed one goes to one member.
+// A declaration of this member is sent to all members, a relayed one to only one.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone()
@@ -139,7 +139,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Memory is bounded by the number of members, whatever arrives.
+// The number of members bounds the memory, whatever messages arrive.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone()
@@ -193,7 +193,7 @@ func TestMembersAreRefused(t *testing.T) {
 	}
 }
 
-// Messages of a group that is not open, and invalid packets, are dropped.
+// Messages to a group that is not open, and invalid packets, are dropped.
 func TestForeignLetters(t *testing.T) {
 	g := lone("a")
 	var got []lowest.Message

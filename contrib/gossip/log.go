@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxLineBytes is the maximum length of a log line, since lines contain names of others.
+// maxLineBytes is the maximum length of a log line. Lines contain names chosen by other members.
 const maxLineBytes = 1024
 
 // lines writes the log of memberlist to a slog.Logger.

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/election"
 )
 
-// split is a transport whose network can be cut in two.
+// split is a transport on a network that can be split in two.
 type split struct {
 	memberlist.NodeAwareTransport
 	high  bool
@@ -55,8 +55,8 @@ func (s *split) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.C
 	return s.NodeAwareTransport.DialAddressTimeout(a, d)
 }
 
-// patience is the timeout of every wait. On a busy machine memberlist takes members without CPU
-// time for dead, so the times are only printed here. TestPartition checks the bounds in virtual
+// patience is the timeout of every wait. On a busy machine memberlist declares members dead that
+// get no CPU time, so the times are only printed here. TestPartition checks the bounds in virtual
 // time.
 const patience = 2 * time.Minute
 
@@ -66,7 +66,7 @@ type loopback struct {
 	parts  *parts
 	seeds  []string
 	timing election.Timing
-	shrink time.Duration // divisor of the default timing
+	shrink time.Duration // the default timing is divided by it
 }
 
 func (l *loopback) start(t *testing.T, i int) {
@@ -89,7 +89,7 @@ func (l *loopback) start(t *testing.T, i int) {
 		Tune: func(c *memberlist.Config) {
 			c.Transport = s
 			c.GossipInterval /= l.shrink
-			c.PushPullInterval /= 5 * l.shrink // makes up for losses at the start
+			c.PushPullInterval /= 5 * l.shrink // compensates for losses at the start
 		},
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *loopback) until(t *testing.T, holds func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// most returns the largest number of members that a node knows.
+// most returns the largest number of members that any node knows.
 func (l *loopback) most() (count int) {
 	for _, n := range l.nodes {
 		count = max(count, len(n.Members()))
@@ -130,15 +130,15 @@ func (l *loopback) most() (count int) {
 	return count
 }
 
-// one waits until these nodes follow one leader.
+// one waits until these nodes follow the same leader.
 func (l *loopback) one(t *testing.T, some []int) (leader int, after time.Duration) {
 	t.Helper()
 	after = l.until(t, func() bool { leader = l.leads(some); return leader >= 0 })
 	return leader, after
 }
 
-// On real sockets: one leader, one in each half of a partitioned network, another one when a
-// leader is killed, and one again when the network heals.
+// On real sockets, there is one leader, another one after it is killed, one in each half of a
+// partitioned network, and a single one after the network heals.
 func TestLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -146,7 +146,7 @@ func TestLoopback(t *testing.T) {
 	const size = 100
 	l := &loopback{
 		fleet: newFleet(size), parts: &parts{high: map[string]bool{}},
-		timing: election.DefaultTiming(), shrink: 2, // as fast as two busy cores allow
+		timing: election.DefaultTiming(), shrink: 2, // the fastest for two busy cores
 	}
 	for _, d := range []*time.Duration{
 		&l.timing.Grace, &l.timing.Sample, &l.timing.Alive, &l.timing.Campaign, &l.timing.Hold,

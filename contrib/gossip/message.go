@@ -22,7 +22,7 @@ const (
 	format = 1
 	// headBytes is the length of a message before its names: kind, age in ms, run, seq, term.
 	headBytes = 1 + 4 + 3*8
-	// relayed is a flag beside the kind, for a relayed message.
+	// relayed is a flag in the byte of the kind. It marks a relayed message.
 	relayed = 1 << 7
 	// ageAt is the offset of the age.
 	ageAt = 1
@@ -36,7 +36,7 @@ var errPacket = errors.New("gossip: not a packet of this format")
 // groupMessage is a message of a group. Its Age includes the time in queues.
 type groupMessage struct {
 	group   string
-	relayed bool // relayed by a member to one other; otherwise forwarded to all
+	relayed bool // sent by a relay to one other member; other messages are forwarded to all
 	lowest.Message
 }
 
@@ -55,7 +55,7 @@ func (l groupMessage) bytes() []byte {
 	return appendName(appendName(b, l.group), l.Member)
 }
 
-// parseMessage decodes the message at the start of b, which it does not retain.
+// parseMessage decodes the message at the start of b. It does not retain b.
 func parseMessage(b []byte) (l groupMessage, rest []byte, err error) {
 	if len(b) < headBytes {
 		return groupMessage{}, nil, errPacket
@@ -124,7 +124,7 @@ func isName(s string, most int) bool {
 	return s != "" && len(s) <= most && member.IsPrintable(s)
 }
 
-// encodeAge returns the encoded age, rounded up so that a message never becomes younger.
+// encodeAge encodes an age, rounded up so that a message never becomes younger.
 func encodeAge(d time.Duration) uint32 {
 	ms := (max(0, d) + time.Millisecond - 1) / time.Millisecond
 	return uint32(min(ms, math.MaxUint32))

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/internal/lowest"
 )
 
-// golden are encoded messages: any change is another format.
+// golden are encoded messages. If an encoding changes, format must change too.
 var golden = []struct {
 	message groupMessage
 	hex     string
@@ -114,7 +114,7 @@ func TestLongestLetter(t *testing.T) {
 	}
 }
 
-// FuzzPacket: an accepted packet is valid and encodes to the same bytes.
+// FuzzPacket checks that an accepted packet is valid and encodes to the same bytes.
 func FuzzPacket(f *testing.F) {
 	for _, g := range golden {
 		f.Add(packMessages("me", g.message.bytes()))

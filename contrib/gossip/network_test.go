@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// network connects nodes within one bubble by packets and streams.
+// network connects nodes within one bubble, with packets and streams.
 type network struct {
 	delay time.Duration // maximum delay of a packet
 	mu    sync.Mutex
@@ -21,7 +21,7 @@ type network struct {
 	cuts  func(from, to *end) bool // nil cuts nothing
 }
 
-// end is the connection of one node. It is its memberlist.Transport.
+// end is the connection of one node to the network. It is the memberlist.Transport of the node.
 type end struct {
 	net     *network
 	index   int
@@ -36,7 +36,7 @@ var _ memberlist.NodeAwareTransport = (*end)(nil)
 
 var errRefused = errors.New("refused")
 
-// connect connects node i, also again after a restart.
+// connect connects node i, or reconnects it after a restart.
 func (n *network) connect(i int, addr netip.AddrPort) *end {
 	e := &end{
 		net: n, index: i, addr: addr, down: make(chan struct{}),
@@ -48,7 +48,7 @@ func (n *network) connect(i int, addr netip.AddrPort) *end {
 	return e
 }
 
-// cut sets which links are cut.
+// cut replaces the set of links that are cut.
 func (n *network) cut(cuts func(from, to *end) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +78,7 @@ func (e *end) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) 
 			p.Timestamp = time.Now()
 			select {
 			case to.packets <- p:
-			default: // dropped, as by a full socket
+			default: // dropped, as by a full socket buffer
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func (e *end) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (n
 	case streams <- far:
 		return near, nil
 	case <-to.down:
-	case <-wait.C: // closing the own transport does not cancel a dial
+	case <-wait.C: // closing its own transport does not cancel a dial
 	}
 	return nil, errRefused
 }

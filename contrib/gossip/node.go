@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// MaxMembers is the maximum number of members; more are refused.
+	// MaxMembers is the maximum number of members. A node refuses more.
 	MaxMembers = 16384
-	// leaveTimeout is how long, at most, Leave announces that the member leaves.
+	// leaveTimeout bounds how long Leave announces that the member leaves.
 	leaveTimeout = 5 * time.Second
 )
 
-// errFull is what memberlist logs if a member is refused.
+// errFull is the error that memberlist logs if a member is refused.
 var errFull = errors.New("gossip: the member has no valid name and address, or there are too many")
 
 // Node is one member. Its methods may be called concurrently.
@@ -37,19 +37,20 @@ type Node struct {
 	stop      context.CancelFunc
 	running   sync.WaitGroup // gossip and rejoin
 
-	opening sync.Mutex // held while a group is opened
+	opening sync.Mutex // held while a group is being opened
 	run     uint64     // of the group opened last
 	mu      sync.Mutex
 	closed  bool
 	members map[string]memberlist.Node // including this one
-	names   []string                   // of members, sorted; never changed in place
+	names   []string                   // names of the members, sorted; never changed in place
 	lost    map[string]lost
 	groups  map[string]*group
 	queue   queue
 }
 
-// Start listens and joins the first seed that answers within a RejoinInterval. If none does, the
-// node starts alone; it keeps looking for seeds and lost members. ctx applies to the start only.
+// Start listens and joins the first seed that answers within a RejoinInterval. If no seed answers,
+// the node starts alone. It keeps looking for seeds and lost members. ctx only applies to the
+// start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -84,7 +85,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 // Name returns the id of this member.
 func (n *Node) Name() string { return n.name }
 
-// Addr returns the address for others.
+// Addr returns the address that this member advertises.
 func (n *Node) Addr() string { return n.list.LocalNode().Address() }
 
 // Members returns the sorted names of all known members, including this one. The caller must not
@@ -95,16 +96,16 @@ func (n *Node) Members() []string {
 	return n.names
 }
 
-// Open opens a group by its name; from then on this member takes part. It does not block. The
-// Strategy must be election.Lowest. The Candidate ends with its node.
+// Open opens a group by its name, so that this member takes part in its elections. It does not
+// block. The Strategy must be election.Lowest. The Candidate ends with its node.
 //
-// The messages of a group travel through the members that have it open: if these are few of all
-// members, give them a gossip of their own. Open returns election.ErrGroupInUse if the group is
-// open, leader.ErrClosed if the node is closed, or the faults of the options.
+// Only the members that have opened a group forward its messages. If these are a small part of all
+// members, start separate Nodes for them. Open returns election.ErrGroupInUse if the group is
+// already open, leader.ErrClosed if the node is closed, or an error that describes the invalid
+// options.
 //
-// The run of a member is the time of its clock. If the clock was set back and the group is
-// opened again, the others ignore this member until its clock has caught up or they have
-// forgotten it.
+// The time of opening identifies the run of a member. If its clock is set back and it opens the
+// group again, the others ignore it until its clock has caught up or they have forgotten it.
 func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -159,7 +160,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	return errors.Join(append(faults, n.stopNetwork())...)
 }
 
-// drainQueue waits until all messages were sent, or ctx ends.
+// drainQueue waits until all messages have been sent or ctx is done.
 func (n *Node) drainQueue(ctx context.Context) {
 	t := time.NewTicker(n.interval)
 	defer t.Stop()
@@ -171,7 +172,7 @@ func (n *Node) drainQueue(ctx context.Context) {
 	}
 }
 
-// hasMessages reports whether there is a message to send and another member.
+// hasMessages reports whether there are messages to send and another member to receive them.
 func (n *Node) hasMessages() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -187,14 +188,14 @@ func (n *Node) Close() error {
 		err = n.stopNetwork()
 	}
 	for _, e := range elections {
-		_ = e.Close(context.Background()) // fails only if its context is done
+		_ = e.Close(context.Background()) // only fails if its context is done
 	}
 	n.running.Wait()
 	return err
 }
 
-// beginClose refuses further groups, and returns the open Candidates and whether this is the
-// first call.
+// beginClose makes the node refuse further groups. It returns the open Candidates and whether this
+// is the first call.
 func (n *Node) beginClose() (open []*leader.Candidate, first bool) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -208,7 +209,7 @@ func (n *Node) beginClose() (open []*leader.Candidate, first bool) {
 	return open, first
 }
 
-// stopNetwork stops all use of the network.
+// stopNetwork ends all use of the network.
 func (n *Node) stopNetwork() error {
 	n.stop()
 	err := n.list.Shutdown()
@@ -219,7 +220,7 @@ func (n *Node) stopNetwork() error {
 	return nil
 }
 
-// events receives the changes of members from memberlist, which holds its lock.
+// events receives member changes from memberlist, which holds its lock during the calls.
 type events struct{ *Node }
 
 var (
@@ -253,7 +254,8 @@ func (e events) NotifyUpdate(m *memberlist.Node) {
 	}
 }
 
-// NotifyLeave implements memberlist.EventDelegate, for members that left and for lost ones.
+// NotifyLeave implements memberlist.EventDelegate. It is called for members that have left and for
+// lost ones.
 func (e events) NotifyLeave(m *memberlist.Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

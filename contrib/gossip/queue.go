@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// maxQueued is the maximum number of waiting messages. Those that were sent most often are
-// dropped first.
+// maxQueued is the maximum number of waiting messages. The queue drops those first that were sent
+// most often.
 const maxQueued = 4096
 
-// queue has the messages that wait to be sent, by name: a later one replaces an earlier one. The
-// zero queue is empty. The lock of the node guards it.
+// queue holds the messages that wait to be sent. A message replaces an earlier one with the same
+// name. The zero queue is empty. The mutex of the node guards it.
 //
-// The queue of memberlist is not used: it mistakes two messages of the same length for one, and
-// loses the first, if it was empty in between.
+// The queue of memberlist has a bug: if it is empty before each of two messages of the same length
+// is added, it takes them for the same message and loses the first one.
 type queue struct {
 	waiting map[string]*broadcast
 	put     uint64 // number of messages so far, which orders them
@@ -28,12 +28,12 @@ type queue struct {
 // broadcast is a waiting message.
 type broadcast struct {
 	message []byte
-	said    time.Time // when its member made it, by the clock of this node
+	said    time.Time // the time when its member made it, by the clock of this node
 	number  uint64
 	sent    int
 }
 
-// add queues a message that was made at said.
+// add queues a message. said is the time when its member made it.
 func (q *queue) add(name string, message []byte, said time.Time) {
 	if q.waiting == nil {
 		q.waiting = map[string]*broadcast{}
@@ -45,8 +45,8 @@ func (q *queue) add(name string, message []byte, said time.Time) {
 	}
 }
 
-// take returns messages that fit into room bytes, with their ages: those that were sent least
-// often, and of these the latest. A message that was taken times times is removed.
+// take returns messages that fit into room bytes, with their ages. It prefers those that were sent
+// least often, and of these the latest. It removes a message that was taken times times.
 func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	for _, name := range slices.SortedFunc(maps.Keys(q.waiting), q.compare) {
 		b := q.waiting[name]
@@ -64,13 +64,13 @@ func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	return messages
 }
 
-// compare orders waiting messages by name: the one to be sent first comes first.
+// compare orders the names of waiting messages: the first one to be sent comes first.
 func (q *queue) compare(a, b string) int {
 	x, y := q.waiting[a], q.waiting[b]
 	return cmp.Or(cmp.Compare(x.sent, y.sent), cmp.Compare(y.number, x.number))
 }
 
-// transmissions is how often each member sends a message. mult is RetransmitMult of memberlist.
+// transmissions is how often each member sends a message. mult is memberlist's RetransmitMult.
 func transmissions(mult, members int) int {
 	return moreSent * mult * int(math.Ceil(math.Log10(float64(members+1))))
 }

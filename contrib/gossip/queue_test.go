@@ -29,8 +29,8 @@ func TestLettersAgeInTheQueue(t *testing.T) {
 	}
 }
 
-// Messages that were sent least often come first, the latest of them before others, as far as
-// they fit; and each is sent the right number of times.
+// Messages that were sent least often come first, later ones before earlier ones, as far as they
+// fit. Each message is sent the right number of times.
 func TestQueueOrder(t *testing.T) {
 	var q queue
 	takes := func(want string, room, times int) {
@@ -73,7 +73,7 @@ func TestNoLetterTakesAnothersPlace(t *testing.T) {
 	}
 }
 
-// A full queue drops what was sent most often, not what was just added.
+// A full queue drops a message that was sent most often, not the one just added.
 func TestQueueIsBounded(t *testing.T) {
 	var q queue
 	q.add("often", golden[0].message.bytes(), time.Now())

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// joiners is how many members of a part, on average, try to reach others in each
-	// interval. One is enough; each exchanges the state of all members.
+	// joiners is how many members of a part, on average, try to reach others in each interval. One is
+	// enough, because each exchanges the state of all members.
 	joiners = 3
-	// maxLost is the maximum number of lost members; the oldest are forgotten.
+	// maxLost is the maximum number of lost members. The oldest ones are forgotten first.
 	maxLost = 4096
-	// forget is how long a lost member is looked for.
+	// forget is how long the node looks for a lost member.
 	forget = 24 * time.Hour
 )
 
-// lost is the address of a lost member, and when it was lost.
+// lost is the address of a lost member and the time when it was lost.
 type lost struct {
 	addr  netip.AddrPort
 	since time.Time
@@ -42,7 +42,7 @@ func (n *Node) addLost(now time.Time, name string, addr netip.AddrPort) {
 	}
 }
 
-// rejoinLost looks for members that were lost, until ctx ends.
+// rejoinLost looks for lost members until ctx ends.
 func (n *Node) rejoinLost(ctx context.Context, interval time.Duration) {
 	defer n.running.Done()
 	for {
@@ -61,8 +61,8 @@ func (n *Node) rejoinLost(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// joinSeed tries the seeds in turn, each up to a timeout, until there is another member: a seed
-// may be this node under another address.
+// joinSeed tries the seeds in turn, each with a timeout, until there is another member. A seed
+// alone proves nothing, since it may be this node under another address.
 func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
 	here := n.memberAddresses()
 	for _, a := range n.resolveSeeds(ctx) {
@@ -77,9 +77,8 @@ func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
 	}
 }
 
-// joinNode exchanges the state of all members with the node at addr. It blocks until then, or until
-// ctx ends; the dial, which cannot be canceled, then continues for at most TCPTimeout of
-// memberlist.
+// joinNode exchanges the state of all members with the node at addr. It returns when this is done
+// or ctx ends. The dial cannot be canceled, so it may continue for memberlist's TCPTimeout.
 func (n *Node) joinNode(ctx context.Context, addr netip.AddrPort) {
 	over := make(chan struct{})
 	go func() {
@@ -94,8 +93,8 @@ func (n *Node) joinNode(ctx context.Context, addr netip.AddrPort) {
 	}
 }
 
-// findMissing returns an address at which a member may be found, alternating between lost members
-// and seeds, or the zero address.
+// findMissing returns an address at which there may be a missing member, or the zero address. It
+// chooses lost members or seeds at random.
 func (n *Node) findMissing(ctx context.Context) netip.AddrPort {
 	here := n.memberAddresses()
 	var gone []netip.AddrPort
@@ -123,7 +122,7 @@ func (n *Node) findMissing(ctx context.Context) netip.AddrPort {
 	return gone[rand.IntN(len(gone))]
 }
 
-// resolveSeeds returns the addresses of the seeds whose names can be resolved now.
+// resolveSeeds returns the addresses of those seeds whose names can be resolved now.
 func (n *Node) resolveSeeds(ctx context.Context) (all []netip.AddrPort) {
 	for _, s := range n.seedNames {
 		host, service, err := net.SplitHostPort(s)

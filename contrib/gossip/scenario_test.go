@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// The timing of all scenarios: the default, which is that of Fabric.
+// All scenarios use the default timing, which is that of Fabric.
 const (
 	alive    = 10 * time.Second
 	campaign = 5 * time.Second
@@ -24,12 +24,12 @@ const (
 
 var members = flag.Int("members", 100, "how many fall apart and heal: 300 take minutes")
 
-// delivery is how long a message takes to reach all members with LAN timing: less than ten
-// intervals of 200 ms.
+// delivery is the time for a message to reach all members with LAN timing: less than ten intervals
+// of 200 ms.
 const delivery = 2 * time.Second
 
-// Many members have one leader, one in each half of a partitioned network, and one again when it
-// heals: the lower one, which led without interruption.
+// Many members have one leader. If the network is partitioned, each half has one. After the heal
+// only the lower of the two leads, and it has led without interruption.
 func TestPartition(t *testing.T) {
 	size := *members
 	half := size / 2
@@ -45,13 +45,13 @@ func TestPartition(t *testing.T) {
 		w.net.cut(func(from, to *end) bool { return from.index < half != (to.index < half) })
 		second, after := w.one(other, alive+campaign+delivery)
 		t.Logf("cut in two: %s leads the other half after %v", name(second), after)
-		w.stays(first, mine, 3*time.Minute) // until memberlist stops trying
+		w.stays(first, mine, 3*time.Minute) // until memberlist stops retrying
 		w.until(w.see(all, half), time.Minute)
 
 		w.net.cut(nil)
 		met := w.until(func() bool { return len(w.nodes[0].Members()) > half }, time.Minute)
 		after = w.until(func() bool { return w.leaders() == 1 }, alive/2+2*delivery)
-		stays, known := w.one(all, alive+campaign) // others ask, and are relayed by a relay
+		stays, known := w.one(all, alive+campaign) // the others ask, and a relay answers
 		t.Logf("whole again: they meet after %v, %s leads alone after %v more, and all know after %v "+
 			"more", met, name(stays), after, known)
 		if stays != min(first, second) {
@@ -63,8 +63,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// A member that was cut off alone returns, although all other members and itself have forgotten
-// each other.
+// A single member that was cut off returns, although it and all others have forgotten each other.
 func TestOneIsCutOff(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -84,7 +83,7 @@ func TestOneIsCutOff(t *testing.T) {
 	})
 }
 
-// The leader crashes: another leads within T + D.
+// If the leader crashes, another one leads within T + D.
 func TestLeaderIsKilled(t *testing.T) {
 	inWorld(t, 40, func(t *testing.T, w *world) {
 		all := between(0, 40)
@@ -94,13 +93,13 @@ func TestLeaderIsKilled(t *testing.T) {
 		t.Logf("%s leads %v after the death of %s", name(next), after, name(first))
 		w.stays(next, without(all, first), time.Minute)
 
-		w.start(first) // with a later run, although it is lower
+		w.start(first) // it has a later run, so it does not lead although it is lower
 		w.until(w.see(all, 40), 2*time.Minute)
 		w.stays(next, all, time.Minute)
 	})
 }
 
-// The leader leaves: the others need not wait for its silence.
+// If the leader leaves, the others need not wait until it has been silent for long.
 func TestLeaderLeaves(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -115,7 +114,7 @@ func TestLeaderLeaves(t *testing.T) {
 	})
 }
 
-// The work of a leader fails: another member leads within D.
+// If the work of a leader fails, another member leads within D.
 func TestLeaderYields(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -136,8 +135,8 @@ func TestLeaderYields(t *testing.T) {
 	})
 }
 
-// The link between the leader and the next lowest member fails in one direction: messages take
-// another way, and nothing changes.
+// If the link from the leader to the next lowest member fails in one direction, messages take
+// another path and nothing changes.
 func TestOneWayOfALinkFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -148,8 +147,8 @@ func TestOneWayOfALinkFails(t *testing.T) {
 	})
 }
 
-// Half of the members receive nothing from the others, which still receive from them: there are
-// one or two leaders, and soon after the end of the fault one.
+// Half of the members receive nothing from the others, which still receive from them. There are one
+// or two leaders, and only one soon after the fault ends.
 func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -171,7 +170,7 @@ func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	})
 }
 
-// Many members start together while another one leads: it keeps leading, and each of them learns
+// If many members start together while another one leads, it keeps leading, and each of them learns
 // of it.
 func TestManyComeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -198,7 +197,7 @@ func TestManyComeAtOnce(t *testing.T) {
 	})
 }
 
-// The leader of a group is a member that has it open, and closing the group affects no other
+// The leader of a group is a member that has opened it, and closing the group affects no other
 // group.
 func TestGroupsAreIndependent(t *testing.T) {
 	inWorld(t, 12, func(t *testing.T, w *world) {

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// A Start whose context ends leaves nothing behind, and does not wait for a silent seed.
+// If the context of Start ends, Start leaves nothing behind and does not wait for a silent seed.
 func TestStartIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -37,7 +37,7 @@ func TestStartIsGivenUp(t *testing.T) {
 	})
 }
 
-// Silent seeds delay a start only briefly each, and the node finds them later.
+// Each silent seed delays a start only briefly, and the node finds the seeds later.
 func TestAllSeedsAreDownAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
@@ -54,7 +54,7 @@ func TestAllSeedsAreDownAtStart(t *testing.T) {
 	})
 }
 
-// A seed that is the node itself under another address does not end the search.
+// If a seed is the node itself under another address, the node keeps searching.
 func TestSeedIsTheNodeItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// world has many nodes in one bubble.
+// world runs many nodes in one bubble.
 type world struct {
 	fleet
 	t     *testing.T
@@ -26,7 +26,7 @@ type world struct {
 	seeds []int
 }
 
-// fleet has nodes and their Candidates of one group; both are nil for a node that does not run.
+// fleet holds nodes and their Candidates of one group. Both are nil for a node that is not running.
 type fleet struct {
 	nodes []*Node
 	all   []*leader.Candidate
@@ -38,7 +38,7 @@ func newFleet(size int) fleet {
 
 func byLowest() election.Options { return election.Options{Strategy: election.Lowest} }
 
-// inWorld runs a test with nodes that have a group open, all started together.
+// inWorld runs a test with nodes that start together and have opened the same group.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func (w *world) until(holds func() bool, most time.Duration) time.Duration {
 // pause lets d pass.
 func (w *world) pause(d time.Duration) { <-time.After(d) }
 
-// see returns a condition: each of these nodes knows that many members.
+// see returns the condition that each of these nodes knows exactly count members.
 func (f *fleet) see(some []int, count int) func() bool {
 	return func() bool {
 		for _, i := range some {
@@ -171,7 +171,7 @@ func (f *fleet) leaders() (count int) {
 	return count
 }
 
-// stays checks that one node leads, and no other of these, for d.
+// stays checks that node i leads, and none of the others, for d.
 func (w *world) stays(leader int, some []int, d time.Duration) {
 	w.t.Helper()
 	for began := time.Now(); time.Since(began) < d; w.pause(50 * time.Millisecond) {
@@ -184,7 +184,7 @@ func (w *world) stays(leader int, some []int, d time.Duration) {
 	}
 }
 
-// leads returns the one node of these that leads and that all of them follow, or -1.
+// leads returns the only leader of these nodes if all of them follow it, or -1.
 func (f *fleet) leads(some []int) int {
 	leader := -1
 	for _, i := range some {
@@ -206,7 +206,7 @@ func (f *fleet) leads(some []int) int {
 	return leader
 }
 
-// one waits until these nodes follow one leader.
+// one waits until these nodes follow the same leader.
 func (w *world) one(some []int, most time.Duration) (leader int, after time.Duration) {
 	w.t.Helper()
 	after = w.until(func() bool { leader = w.leads(some); return leader >= 0 }, most)
@@ -236,7 +236,7 @@ func without(some []int, i int) []int {
 	return slices.DeleteFunc(slices.Clone(some), func(j int) bool { return i == j })
 }
 
-// between returns the numbers from from to to, exclusive.
+// between returns the numbers from from up to but not including to.
 func between(from, to int) (is []int) {
 	for i := from; i < to; i++ {
 		is = append(is, i)

@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/internal/leasestore"
 )
 
-// NewBackend returns the backend of a Store under an existing root.
+// NewBackend returns the backend of a Store whose root exists.
 func NewBackend(conn *zk.Conn, root string) leasestore.Backend {
 	return newBackend(conn, root, zk.WorldACL(zk.PermAll))
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // Follow watches the folders and each node in them. If the connection is lost, the client renews
-// its watches, and ZooKeeper reports what has changed; if the session is lost, so are the
-// watches. Folders that were deleted are created again.
+// its watches, and ZooKeeper reports what has changed. If the session is lost, so are the watches.
+// Follow recreates deleted folders.
 func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := follower{backend: b, events: make(chan zk.Event), names: map[string]bool{}}
@@ -52,12 +52,12 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)
 	}
 }
 
-// follower is one Follow.
+// follower is one call of Follow.
 type follower struct {
 	*backend
 	running sync.WaitGroup
 	events  chan zk.Event   // of all watches
-	names   map[string]bool // of the watched entries
+	names   map[string]bool // names of the watched entries
 }
 
 // watch is a one-time watch of the client on a node. It cannot be removed, so the next follower
@@ -67,7 +67,7 @@ type watch struct {
 	by    *follower
 }
 
-// dropWatches removes the watches with an unread event.
+// dropWatches removes the watches that have an unread event.
 func (b *backend) dropWatches() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *backend) isWatched(path string) bool {
 	return b.watches[path] != nil
 }
 
-// addWatch stores a new watch of the client; a nil event adds no watch.
+// addWatch stores a new watch of the client. It does nothing if event is nil.
 func (b *backend) addWatch(path string, event <-chan zk.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *backend) addWatch(path string, event <-chan zk.Event) {
 	}
 }
 
-// readEvent reads the node of an event.
+// readEvent reads the node that an event is about.
 func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Entry, error) {
 	if ev.Type == zk.EventNotWatching {
 		return nil, errors.Join(errors.New("the watches are lost"), ev.Err)
@@ -107,8 +107,8 @@ func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Ent
 	if err != nil || folder == "leases" {
 		return []leasestore.Entry{e}, err
 	}
-	// What was created in the same transaction must be shown with the change, and before it
-	// if the node itself was deleted and created again.
+	// Entries that were created in the same transaction, or before it if the node was deleted and
+	// recreated, must be shown together with this change.
 	children, err := callClient(ctx, func() ([]string, error) {
 		children, _, err := f.conn.Children(path.Join(f.root, folder))
 		return children, err
@@ -120,7 +120,7 @@ func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Ent
 	return append([]leasestore.Entry{e}, others...), err
 }
 
-// listFolder reads the new entries of a folder, and returns the deleted ones too.
+// listFolder reads the new entries of a folder. It also returns the deleted ones.
 func (f *follower) listFolder(ctx context.Context, folder string) ([]leasestore.Entry, error) {
 	at := path.Join(f.root, folder)
 	children, err := callClient(ctx, func() ([]string, error) {
@@ -139,7 +139,7 @@ func (f *follower) listFolder(ctx context.Context, folder string) ([]leasestore.
 	return f.compareFolder(ctx, folder, children)
 }
 
-// compareFolder is listFolder for a folder with these children.
+// compareFolder does the same as listFolder for a folder with the given children.
 func (f *follower) compareFolder(
 	ctx context.Context, folder string, children []string,
 ) (changed []leasestore.Entry, err error) {
@@ -169,7 +169,7 @@ func (f *follower) compareFolder(
 	return changed, nil
 }
 
-// watchEntry reads an entry, and watches it while it exists.
+// watchEntry reads an entry and, if it exists, watches it.
 func (f *follower) watchEntry(ctx context.Context, name string) (leasestore.Entry, error) {
 	at := f.nodePath(name)
 	e, err := callClient(ctx, func() (leasestore.Entry, error) {
@@ -193,7 +193,7 @@ func (f *follower) watchEntry(ctx context.Context, name string) (leasestore.Entr
 	return e, nil
 }
 
-// awaitEvent forwards the event of the watch of a node, if there is one.
+// awaitEvent forwards the event of a node's watch, if it has one.
 func (f *follower) awaitEvent(ctx context.Context, path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// A node that was created by hand is a record and can be dropped, whatever its data.
+// A node that was created by hand is a record. It can be dropped, whatever its data.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -61,7 +61,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// Deleted folders are created again.
+// Deleted folders are recreated.
 func TestRootIsDeleted(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -90,7 +90,7 @@ func TestRootIsDeleted(t *testing.T) {
 	}
 }
 
-// remove deletes a node and everything under it.
+// remove deletes a node and all its descendants.
 func remove(c *zk.Conn, node string) error {
 	children, _, err := c.Children(node)
 	for _, child := range children {
@@ -132,7 +132,7 @@ func TestConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// A new Follow, as happens from time to time, reuses the existing watches and misses nothing.
+// A second Follow reuses the existing watches and misses nothing.
 func TestFollowAnew(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
@@ -190,13 +190,13 @@ func TestFollowAnew(t *testing.T) {
 	})
 }
 
-// watching is a connection that counts the requests with a watch.
+// watching is a connection that counts the requests that set a watch.
 type watching struct {
 	net.Conn
 	set *atomic.Int64
 }
 
-// Write gets one request: its length, number, kind, path and, last, whether to watch.
+// Write gets one request: its length, number, kind and path, and at the end whether to watch.
 func (w watching) Write(p []byte) (int, error) {
 	const getData, getChildren = 4, 12
 	if len(p) > 12 && p[len(p)-1] == 1 && (p[11] == getData || p[11] == getChildren) {

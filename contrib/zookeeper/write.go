@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Write makes one transaction.
+// Write applies changes in one transaction.
 func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
 	var ops []any
 	for _, c := range changes {
@@ -33,7 +33,7 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 		}
 		ops = append(ops, b.opsOf(c, n)...)
 	}
-	if s := b.conn.State(); s != zk.StateHasSession { // nothing would be sent
+	if s := b.conn.State(); s != zk.StateHasSession { // the client would send nothing
 		why := record.ErrNoQuorum
 		if b.isClosed(ctx) {
 			why = leader.ErrClosed
@@ -53,9 +53,9 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 	return revision, nil
 }
 
-// isClosed reports whether the connection was closed for good. The client does not report that,
-// but it stays in this state and refuses requests immediately. A lost connection passes through
-// this state and lets requests wait.
+// isClosed reports whether the connection was closed permanently. The client does not report this,
+// but it stays in StateDisconnected and refuses requests immediately. A lost connection is in that
+// state only briefly, and requests wait.
 func (b *backend) isClosed(ctx context.Context) bool {
 	if b.conn.State() != zk.StateDisconnected {
 		return false
@@ -64,8 +64,8 @@ func (b *backend) isClosed(ctx context.Context) bool {
 	return errors.Is(err, zk.ErrConnectionClosed) && b.conn.State() == zk.StateDisconnected
 }
 
-// deleteChildren returns the operations that delete the children of a node that another program has
-// written, possibly over a node of ours.
+// deleteChildren returns the operations that delete the children of a node. Another program may
+// have replaced our node by its own.
 func (b *backend) deleteChildren(ctx context.Context, name string) (ops []any, err error) {
 	at := b.nodePath(name)
 	children, err := callClient(ctx, func() ([]string, error) {
@@ -78,7 +78,7 @@ func (b *backend) deleteChildren(ctx context.Context, name string) (ops []any, e
 	return ops, convertErr(err, record.ErrNoQuorum)
 }
 
-// nodeFor returns what the transaction compares: the node with the revision of the change.
+// nodeFor returns the node that the transaction compares, at the revision of the change.
 func (b *backend) nodeFor(ctx context.Context, c leasestore.Change) (node, error) {
 	if c.Revision == 0 || c.Kind == leasestore.Exists {
 		return node{}, nil

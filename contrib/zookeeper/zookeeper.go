@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zookeeper keeps the records of jobs (package election of Athena) and locks (package
-// lock) in ZooKeeper, without a cluster of Athena nodes.
+// Package zookeeper keeps the records of jobs (package election of Athena) and locks (package lock)
+// in ZooKeeper, without a cluster of Athena nodes.
 //
 //	conn, _, err := zk.Connect(servers, 4*time.Second)
 //	store, err := zookeeper.Open(ctx, conn, "/billing", nil, zookeeper.Config{Member: "host-1"})
 //	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 //
-// See package internal/leasestore for how it works and what it guarantees. Of ZooKeeper it uses
-// only transactions and watches, not ephemeral nodes, because a client that is connected to a
+// Package internal/leasestore documents how it works and what it guarantees. It uses transactions
+// and watches of ZooKeeper, but no ephemeral nodes, because a client that is connected to a
 // follower cannot know how long its session lives.
 //
 // # Nodes
 //
-// An entry is a node ROOT/leases/NAME or ROOT/records/NAME, with NAME escaped; its revision is
-// the mzxid of the node. A transaction can compare only versions, which start again when a node
-// is deleted and recreated. So each node has one child with a random name, which exists as long
-// as that very node. The data of the node is the name of the child, a newline, and the value.
+// An entry is a node ROOT/leases/NAME or ROOT/records/NAME, with NAME escaped; its revision is the
+// mzxid of the node. A transaction can compare only versions, which restart from 0 when a node is
+// deleted and recreated. So each node has one child with a random name, which exists until the node
+// is deleted. The data of the node is the name of the child, a newline, and the value.
 package zookeeper
 
 import (
@@ -42,17 +42,18 @@ type Config = leasestore.Config
 // Store is the table of records as one member sees it. It has a Close method.
 type Store = leasestore.Store
 
-// retryInterval is the pause before ZooKeeper is asked again.
+// retryInterval is the pause before a request to ZooKeeper is retried.
 const retryInterval = 200 * time.Millisecond
 
-// folders are the first parts of the names of entries.
+// folders are the first components of the names of entries.
 var folders = []string{"records", "leases"}
 
-// Open makes this process a member of those that use the nodes under root, and creates these if
-// they are missing, with acl, or open to everyone if acl is nil. It blocks until the other
-// members see this one, or until ctx is done. The connection must outlive the Store, and keeps
-// its watches: do not open many Stores in turn on one connection. Its session timeout determines
-// how soon it leaves a silent server; a third of the LeaseTimeout is a good value.
+// Open makes this process a member of those that use the nodes under root. It creates these nodes
+// if they are missing, with acl, or open to everyone if acl is nil. It blocks until the other
+// members see this one, or until ctx is done. The connection must outlive the Store and keeps the
+// watches of the Store, so do not open many Stores in turn on one connection. The session timeout
+// of the connection determines how soon it leaves a silent server; a third of the LeaseTimeout is a
+// good value.
 func Open(
 	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg Config,
 ) (*Store, error) {
@@ -73,8 +74,8 @@ type backend struct {
 	acl  []zk.ACL
 
 	mu      sync.Mutex
-	nodes   map[string]node   // as last read, by the names of their entries
-	watches map[string]*watch // not fired yet, by the paths of their nodes
+	nodes   map[string]node   // as last read, by entry name
+	watches map[string]*watch // watches that have not fired, by node path
 }
 
 func newBackend(conn *zk.Conn, root string, acl []zk.ACL) *backend {
@@ -84,7 +85,7 @@ func newBackend(conn *zk.Conn, root string, acl []zk.ACL) *backend {
 	}
 }
 
-// node is what a transaction compares.
+// node is a node as a transaction compares it.
 type node struct {
 	revision uint64 // mzxid
 	version  int32
@@ -157,7 +158,7 @@ func (b *backend) readEntry(ctx context.Context, name string) (leasestore.Entry,
 	})
 }
 
-// storeNode returns the entry of a node after a read.
+// storeNode stores a node that was read, and returns its entry.
 func (b *backend) storeNode(
 	name string, data []byte, stat *zk.Stat, err error,
 ) (leasestore.Entry, error) {
@@ -179,7 +180,7 @@ func (b *backend) storeNode(
 	return leasestore.Entry{Name: name, Value: value, Revision: n.revision}, nil
 }
 
-// isChild reports whether rand.Text can have returned name.
+// isChild reports whether rand.Text could have returned name.
 func isChild(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
@@ -190,8 +191,8 @@ func (b *backend) forgetNode(name string) {
 	delete(b.nodes, name)
 }
 
-// callClient runs a call of the client, which has no context. If ctx is done first, the result
-// of the call is discarded.
+// callClient makes a call of the client, which takes no context. If ctx is done first, it discards
+// the result of the call.
 func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -211,8 +212,8 @@ func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	}
 }
 
-// convertErr converts an error of the client. otherwise is the meaning of errors after which the
-// request may have been sent.
+// convertErr converts an error of the client. The argument otherwise is the meaning of errors after
+// which the request may have been sent.
 func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

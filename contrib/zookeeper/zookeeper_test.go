@@ -22,8 +22,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that makes this program a member instead of a test: the address of
-// its ZooKeeper, and its id.
+// memberOf is the variable that turns this program from a test into a member. It has the address of
+// the member's ZooKeeper, and the member's id.
 const memberOf = "ATHENA_TEST_MEMBER_OF"
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func leadFor(address, id string) error {
 	return storetest.Lead(context.Background(), s)
 }
 
-// leaseTimeout is the lease of the tests, long enough for a busy machine.
+// leaseTimeout is the lease timeout in the tests, long enough for a busy machine.
 const leaseTimeout = 3 * time.Second
 
 // start starts a ZooKeeper and returns its client address.
@@ -87,7 +87,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// connect returns a connection until the end of the test.
+// connect returns a connection that is closed when the test ends.
 func connect(t testing.TB, address string) *zk.Conn {
 	t.Helper()
 	c, events, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
@@ -102,7 +102,7 @@ func connect(t testing.TB, address string) *zk.Conn {
 	return c
 }
 
-// open opens a member with its own connection until the end of the test.
+// open opens a member with its own connection, and closes it when the test ends.
 func open(t *testing.T, address, id string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, address)
@@ -156,6 +156,6 @@ func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
 	r := storetest.NewRelay(t, address)
-	// Meanwhile its session expires, and its watches with it.
+	// During the pause its session expires, and its watches with it.
 	storetest.CutOff(t, r, open(t, r.Address(), "a"), open(t, address, "b"), func() {})
 }

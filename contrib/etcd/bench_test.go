@@ -15,15 +15,15 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// clients is the number of concurrent clients, each with a connection, like the nodes of
-// BenchmarkRecords of package cluster.
+// clients is the number of concurrent clients, which share connections like the nodes of
+// BenchmarkRecords in package cluster.
 const clients, connections = 200, 5
 
 // lock acquires and releases a lock.
 type lock func(context.Context) error
 
-// BenchmarkLocks acquires and releases locks, one per client, at one etcd that syncs to disk. An
-// operation is both steps. It corresponds to BenchmarkRecords.
+// BenchmarkLocks acquires and releases locks, one per client, on a single etcd that syncs to disk.
+// One operation does both. It corresponds to BenchmarkRecords.
 func BenchmarkLocks(b *testing.B) {
 	b.Run("etcd's own", func(b *testing.B) {
 		benchmark(b, func(b *testing.B, c *clientv3.Client) func(key string) lock {
@@ -67,7 +67,8 @@ func BenchmarkLocks(b *testing.B) {
 	})
 }
 
-// benchmark makes the locks before it starts the timer: connected makes those of one connection.
+// benchmark creates the locks before it starts the timer. connected returns a function that creates
+// locks on one connection.
 func benchmark(b *testing.B, connected func(*testing.B, *clientv3.Client) func(key string) lock) {
 	_, addresses := start(b, 1)
 	var locks []lock

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd keeps the records of jobs (package election of Athena) and locks (package lock)
-// in etcd, without a cluster of Athena nodes.
+// Package etcd keeps the records of jobs (package election of Athena) and locks (package lock) in
+// etcd, without a cluster of Athena nodes.
 //
 //	store, err := etcd.Open(ctx, client, "billing/", etcd.Config{Member: "host-1"})
 //	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 //
-// See package internal/leasestore for how it works and what it guarantees. Of etcd it uses only
-// transactions and watches, not leases, because no member can be sure when they end.
+// Package internal/leasestore documents how it works and what it guarantees. It uses transactions
+// and watches of etcd, but no leases, because no member can be sure when they end.
 package etcd
 
 import (
@@ -37,9 +37,9 @@ type Store = leasestore.Store
 
 var errEnded = errors.New("the watch has ended")
 
-// Open makes this process a member of those that use the keys with this prefix, which must not
-// be used for anything else. It blocks until the other members see this one, or until ctx is
-// done. The client must outlive the Store.
+// Open makes this process a member of those that use the keys with this prefix. Nothing else may
+// use these keys. It blocks until the other members see this one, or until ctx is done. The client
+// must outlive the Store.
 func Open(
 	ctx context.Context, client *clientv3.Client, prefix string, cfg Config,
 ) (*Store, error) {
@@ -100,8 +100,8 @@ func (b backend) Write(ctx context.Context, changes ...leasestore.Change) (uint6
 	return uint64(r.Header.Revision), nil
 }
 
-// checkConnected returns an error if the client is not connected, so that a write would not be
-// sent. It also starts the next attempt to connect.
+// checkConnected returns an error if the client is not connected and so would not send a write. It
+// also starts the next attempt to connect.
 func (b backend) checkConnected() error {
 	conn := b.client.ActiveConnection()
 	state := conn.GetState()
@@ -152,8 +152,8 @@ func (b backend) entryOf(kv *mvccpb.KeyValue) leasestore.Entry {
 	}
 }
 
-// convertErr converts an error of the client. otherwise is the meaning of errors after which the
-// request may have been sent.
+// convertErr converts an error of the client. The argument otherwise is the meaning of errors after
+// which the request may have been sent.
 func (b backend) convertErr(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:
@@ -168,7 +168,7 @@ func (b backend) convertErr(err, otherwise error) error {
 	return fmt.Errorf("etcd: %w: %w", otherwise, err)
 }
 
-// isRefusal reports whether a retry cannot succeed before an operator intervenes.
+// isRefusal reports whether retries fail until an operator intervenes.
 func isRefusal(err error) bool {
 	code := status.Code(err)
 	var e rpctypes.EtcdError

@@ -24,8 +24,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that makes this program a member instead of a test: the address of
-// its etcd, and its id.
+// memberOf is the variable that turns this program from a test into a member. It has the address of
+// the member's etcd, and the member's id.
 const memberOf = "ATHENA_TEST_MEMBER_OF"
 
 func TestMain(m *testing.M) {
@@ -49,10 +49,10 @@ func leadFor(address, id string) error {
 	return storetest.Lead(context.Background(), s)
 }
 
-// leaseTimeout is the lease of the tests, long enough for a busy machine.
+// leaseTimeout is the lease timeout in the tests, long enough for a busy machine.
 const leaseTimeout = 3 * time.Second
 
-// start starts a cluster of etcd and returns its client addresses.
+// start starts an etcd cluster and returns its client addresses.
 func start(t testing.TB, size int) (servers []*storetest.Server, clients []string) {
 	t.Helper()
 	if _, err := exec.LookPath("etcd"); err != nil {
@@ -92,7 +92,7 @@ func settings(addresses ...string) clientv3.Config {
 	}
 }
 
-// connect returns a client until the end of the test.
+// connect returns a client that is closed when the test ends.
 func connect(t testing.TB, addresses ...string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(settings(addresses...))
@@ -103,7 +103,7 @@ func connect(t testing.TB, addresses ...string) *clientv3.Client {
 	return c
 }
 
-// open opens a member with its own client until the end of the test.
+// open opens a member with its own client, and closes it when the test ends.
 func open(t *testing.T, id string, addresses ...string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, addresses...)
@@ -190,7 +190,7 @@ func TestCutOff(t *testing.T) {
 	_, clients := start(t, 1)
 	r := storetest.NewRelay(t, clients[0])
 	a, b := open(t, "a", r.Address()), open(t, "b", clients...)
-	storetest.CutOff(t, r, a, b, func() { // meanwhile, the history that its watch needs is compacted
+	storetest.CutOff(t, r, a, b, func() { // etcd compacts what the watch needs
 		c := connect(t, clients...)
 		now, err := c.Put(t.Context(), "other", "")
 		if err == nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// beats makes two nodes send each other heartbeats until stop is called, which checks that
-// none is late or missing.
+// beats makes two nodes send each other heartbeats until stop is called. stop checks that
+// none was late or missing.
 func beats(t *testing.T, a, b *node) (stop func()) {
 	t.Helper()
 	const interval, late = 100 * time.Millisecond, 300 * time.Millisecond
@@ -113,10 +113,10 @@ func (s *mute) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-// TestHalfOpenHandshakes begins 10,000 handshakes from a hundred forged addresses, which
-// never answer. Connected nodes are not disturbed, a member can still connect, and few
-// handshakes are kept. The time is virtual, so the test does not show the processor time of
-// the flood.
+// TestHalfOpenHandshakes starts 10,000 handshakes from a hundred forged addresses, which
+// never answer. It checks that connected nodes are not disturbed, that a member can still
+// connect, and that few handshakes are kept. Time is virtual, so the test does not measure
+// the processor time of the flood.
 func TestHalfOpenHandshakes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -151,7 +151,7 @@ func TestHalfOpenHandshakes(t *testing.T) {
 	})
 }
 
-// flood begins handshakes with a node from many addresses, one address after the other, and
+// flood starts handshakes with a node from many addresses, one address after another, and
 // never answers.
 func (w *world) flood(
 	t *testing.T, at member.Address, hosts, each int, retries, answers *atomic.Int64,
@@ -160,7 +160,7 @@ func (w *world) flood(
 	client := &tls.Config{
 		InsecureSkipVerify: true,
 		NextProtos:         []string{alpn},
-		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that the first flight is one packet
+		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that the first flight fits into one packet
 	}
 	var dialers []*quic.Transport
 	for i := range hosts {
@@ -190,8 +190,8 @@ func (w *world) flood(
 	work.Wait()
 }
 
-// TestNoise sends packets that are not QUIC, or only resemble it. No node is disturbed, and
-// the answers are smaller than the noise.
+// TestNoise sends packets that are not QUIC or only resemble it. It checks that no node is
+// disturbed, and that the answers are smaller than the noise.
 func TestNoise(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -236,7 +236,7 @@ func TestNoise(t *testing.T) {
 	})
 }
 
-// noise returns a packet of random bytes, whose first bytes have one of several shapes.
+// noise returns a packet of random bytes that starts like one of several kinds of packets.
 func noise(r *rand.Rand, shape int) []byte {
 	p := make([]byte, 1+r.IntN(1400))
 	if shape >= 2 {
@@ -246,17 +246,17 @@ func noise(r *rand.Rand, shape int) []byte {
 		p[i] = byte(r.Uint32())
 	}
 	switch shape {
-	case 1: // a packet of a connection
+	case 1: // a packet of an existing connection
 		p[0] = p[0]&0x3f | 0x40
-	case 2: // of an unknown version
+	case 2: // a packet of an unknown version
 		p[0] |= 0xc0
-	case 3: // a first packet of QUIC 1
+	case 3: // an Initial packet of QUIC 1
 		p[0] = 0xc0
 		binary.BigEndian.PutUint32(p[1:], 1)
 		p[5], p[14] = 8, 8 // lengths of the connection IDs
 		p[23] = 0          // no token
 		binary.BigEndian.PutUint16(p[24:], 0x4000|uint16(len(p)-26))
-	case 4: // one with a token
+	case 4: // an Initial packet with a token
 		p[0] = 0xc0
 		binary.BigEndian.PutUint32(p[1:], 1)
 		p[5], p[14], p[23] = 8, 8, 40
@@ -264,7 +264,7 @@ func noise(r *rand.Rand, shape int) []byte {
 	return p
 }
 
-// cache keeps the session tickets of a server.
+// cache stores the session tickets of a server.
 type cache struct {
 	tls.ClientSessionCache
 	kept atomic.Int64
@@ -275,8 +275,8 @@ func (c *cache) Put(key string, s *tls.ClientSessionState) {
 	c.ClientSessionCache.Put(key, s)
 }
 
-// TestNothingIsResumed connects twice as a member that would resume its session: each time
-// the certificates are verified.
+// TestNothingIsResumed connects twice as a member that tries to resume its session, and
+// checks that the certificates are verified each time.
 func TestNothingIsResumed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.join(t, addrA, 1, nil)
@@ -353,7 +353,7 @@ func (s *recorder) WriteTo(b []byte, to net.Addr) (int, error) {
 }
 
 // TestReplayedPackets replays all packets of a connection to the same run and to the next
-// one, from the address of their sender and from another.
+// one, from the address of the original sender and from a different one.
 func TestReplayedPackets(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, from := range []member.Address{addrA, {Host: "10.0.0.9", Port: 7000}} {
@@ -404,8 +404,8 @@ func testReplayedPackets(t *testing.T, from member.Address, restart bool) {
 	}
 }
 
-// TestReplayedGreet greets as a member with the recorded bytes of another, connected one.
-// The certificate does not match.
+// TestReplayedGreet sends the recorded greet of a connected member from another host, whose
+// certificate does not match.
 func TestReplayedGreet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -420,7 +420,7 @@ func TestReplayedGreet(t *testing.T) {
 			t.Cleanup(func() { _ = n.Close() })
 			return n
 		}
-		// This network is at the address of b while a dials, and records a's greet.
+		// This network takes the address of b and records the greet that a sends.
 		first := open(addrB)
 		a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 		a.Notify(addrB, []byte("hello"))
@@ -438,7 +438,7 @@ func TestReplayedGreet(t *testing.T) {
 		_ = first.Close()
 
 		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
-		// One frame may be lost with the connection that has just ended.
+		// One frame may be lost with the connection that was just closed.
 		for tries := 0; len(b.frames[transport.System]) == 0 && tries < 100; tries++ {
 			a.Notify(addrB, []byte("hello"))
 			time.Sleep(50 * time.Millisecond)

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// BenchmarkConnect measures from the first Notify to the arrival of the frame: TLS, both
-// greets, and the frame.
+// BenchmarkConnect measures the time from the first Notify to the arrival of the frame:
+// TLS, both greets, and the frame.
 func BenchmarkConnect(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -30,8 +30,8 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// BenchmarkForm measures from the simultaneous start of five nodes until each pair has a
-// connection.
+// BenchmarkForm measures how long five nodes that start simultaneously take until each pair
+// has a connection.
 func BenchmarkForm(b *testing.B) {
 	const size = 5
 	for b.Loop() {
@@ -85,8 +85,8 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle measures the processor time and the goroutines of a pair of nodes, each of
-// which sends ten heartbeats a second, for two seconds a round.
+// BenchmarkIdle measures the processor time and the goroutines of a pair of nodes that each
+// send ten heartbeats a second. One round takes two seconds.
 func BenchmarkIdle(b *testing.B) {
 	before := runtime.NumGoroutine()
 	x, y := listen(b, secured(b)), listen(b, secured(b))

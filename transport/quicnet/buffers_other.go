@@ -6,5 +6,5 @@ package quicnet
 
 import "net"
 
-// checkBuffers returns nil: only on Linux there is advice to give.
+// checkBuffers returns nil: there is advice only for Linux.
 func checkBuffers(net.PacketConn) error { return nil }

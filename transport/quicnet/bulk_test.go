@@ -16,8 +16,8 @@ import (
 )
 
 // TestFullWindowsStopNobody fills the windows of all bulk streams, grown to their limit, at
-// a node that has stopped reading them. The node still receives system and custom frames,
-// many times the rest of the connection's window.
+// a node that has stopped reading them. It checks that the node still receives system and
+// custom frames, in total many times the rest of the connection's window.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -32,7 +32,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 			}
 		}
 		quit, full := make(chan struct{}), make(chan struct{}, 1)
-		t.Cleanup(func() { close(quit) }) // before the nodes are closed
+		t.Cleanup(func() { close(quit) }) // runs before the nodes are closed
 		read := func(s mesh.BulkStream) {
 			fillGrown(s, &unread)
 			full <- struct{}{}
@@ -54,7 +54,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 			}
 			go use(s)
 			next(t, full, "full window")
-			// One more packet may wait at the writer.
+			// The writer may hold one more packet.
 			got := unread.Load() - before
 			if got < maxStreamWindow*9/10 || got > maxStreamWindow+packetBytes {
 				t.Errorf("%d bytes of stream %d wait for a reader, want about %d", got, i, maxStreamWindow)
@@ -75,9 +75,9 @@ func TestFullWindowsStopNobody(t *testing.T) {
 
 // fillGrown reads until the window of a stream has grown, and stops when it is full. QUIC
 // lets the writer continue only after a quarter of the window was read, so a reader that
-// stops anywhere leaves up to a quarter empty: fillGrown reads on in small steps until that
-// moment has just passed. unread counts the bytes of all streams that were written and not
-// read.
+// stops at any other point leaves up to a quarter empty. fillGrown therefore reads on in
+// small steps until the writer has just continued. unread counts the unread bytes of all
+// streams.
 func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	const (
 		growBytes = 1 << 20
@@ -102,7 +102,7 @@ func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 }
 
 // TestDatagramsLeaveRoom floods a lossy path, on which QUIC sends less than it is given,
-// with datagrams that fill a packet in pairs. QUIC puts datagrams in first.
+// with datagrams of which two fill a packet. QUIC puts datagrams into packets first.
 func TestDatagramsLeaveRoom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)

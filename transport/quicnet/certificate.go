@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// Credentials are the certificate of a node and the authorities that it trusts.
+// Credentials holds the certificate of a node and the authorities that it trusts.
 type Credentials struct {
-	// Certificate has its private key and, after itself, the authorities between it and
-	// one of Authorities, so that peers need not have those.
+	// Certificate contains the private key, and the chain of intermediates up to one of
+	// Authorities, so that peers need not have the intermediates.
 	Certificate *tls.Certificate
 	Authorities *x509.CertPool
 }
 
-// CertificateTLS returns the TLS of a node whose cluster has its own PKI. It calls current
-// at each handshake, which may return other credentials each time. It accepts a peer whose
-// certificate is from one of Authorities and for both sides of a handshake. The identity in
-// the certificate is checked when the peer greets: Config.Named must be set.
+// CertificateTLS returns the TLS configuration of a node whose cluster has its own PKI. It
+// calls current at each handshake, which may return different credentials each time. It
+// accepts a peer whose certificate was issued by one of Authorities and allows both sides
+// of a handshake. The identity in the certificate is checked when the peer greets, so
+// Config.Named must be set.
 func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Config {
 	config := newTLS(now, func() (*tls.Certificate, error) { return current().Certificate, nil })
-	// The verification of crypto/tls needs fixed authorities, and a name that is known in
-	// advance. VerifyConnection replaces it, on both sides.
+	// The verification of crypto/tls needs fixed authorities and a name known in advance,
+	// so VerifyConnection replaces it on both sides.
 	config.InsecureSkipVerify = true
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {
@@ -35,7 +36,8 @@ func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Confi
 	return config
 }
 
-// newTLS returns the TLS of a node that shows a certificate on both sides of a handshake.
+// newTLS returns the TLS configuration of a node that presents a certificate on both sides
+// of a handshake.
 func newTLS(now func() time.Time, certificate func() (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
@@ -47,15 +49,15 @@ func newTLS(now func() time.Time, certificate func() (*tls.Certificate, error)) 
 	}
 }
 
-// nodeUsages are what a certificate must be for: each node dials and is dialed.
+// nodeUsages are the usages that a certificate must allow: each node dials and is dialed.
 var nodeUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
 var errUsage = errors.New("the certificate is not for both sides of a handshake: " +
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
-// Verify checks a chain, which starts with the certificate of the node: it must be from one
-// of Authorities, valid at a time, and for both sides of a handshake. until is when it, or
-// an authority above it, expires.
+// Verify checks a chain, which starts with the certificate of the node: it must lead to one
+// of Authorities, be valid at the given time, and allow both sides of a handshake. until is
+// when the certificate, or an authority above it, expires.
 func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
 		return until, errors.New("there is no certificate")
@@ -74,7 +76,7 @@ func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time
 		if err != nil {
 			return until, err
 		}
-		// For Certificate.Verify a certificate without any usage is for all of them.
+		// Certificate.Verify accepts a certificate that lists no usage.
 		if !slices.Contains(chain[0].ExtKeyUsage, usage) {
 			return until, errUsage
 		}
@@ -83,8 +85,8 @@ func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time
 	return until, nil
 }
 
-// latestExpiry returns when the last of the chains expires. A chain expires with the first
-// of its certificates.
+// latestExpiry returns when the last of the chains expires. A chain expires when one of its
+// certificates does.
 func latestExpiry(chains [][]*x509.Certificate) (latest time.Time) {
 	for _, chain := range chains {
 		end := chain[0].NotAfter

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// named makes a node of a world use a certificate, with an authority.
+// named gives a node a certificate and an authority that it trusts.
 func named(a *transporttest.Authority, certificate *tls.Certificate) func(*Config) {
 	return func(c *Config) {
 		have := Credentials{Certificate: certificate, Authorities: a.Pool()}
@@ -41,8 +41,8 @@ func TestNodesWithCertificatesConnect(t *testing.T) {
 	}
 }
 
-// TestCertificatesThatNobodyAccepts checks certificates that every node refuses, in both
-// directions.
+// TestCertificatesThatNobodyAccepts checks certificates that every node refuses, whoever
+// dials.
 func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }
@@ -51,7 +51,7 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 		name string
 		edit func(*x509.Certificate)
 		from bool   // another authority
-		want string // reason, at the node that refuses
+		want string // reason reported by the node that refuses
 	}{
 		{name: "another authority", from: true, want: "is from another authority"},
 		{name: "expired",
@@ -87,8 +87,8 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// TestInvalidIsTheSameEachTime checks a text that goes into logs, which drop repeated
-// lines.
+// TestInvalidIsTheSameEachTime checks that the text stays the same, because logs drop
+// repeated lines.
 func TestInvalidIsTheSameEachTime(t *testing.T) {
 	c := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(60, 0)}
 	for _, p := range []struct {
@@ -135,8 +135,8 @@ func checkApart(t *testing.T, a, b *node) {
 	}
 }
 
-// TestNoCertificate dials without a certificate. The dialer may consider itself connected
-// for a moment.
+// TestNoCertificate dials without a certificate. The dialer may briefly consider itself
+// connected.
 func TestNoCertificate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -154,8 +154,8 @@ func TestNoCertificate(t *testing.T) {
 	})
 }
 
-// TestCertificateOfAnotherMember greets from an address that the certificate is not for. In
-// either direction the connection is refused, and both nodes report and count it.
+// TestCertificateOfAnotherMember greets from an address that the certificate does not name.
+// Whichever node dials, the connection is refused, and both nodes report and count it.
 func TestCertificateOfAnotherMember(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"10.0.0.9", "it is for 10.0.0.9, not for 10.0.0.2:7000"},
@@ -194,7 +194,8 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 	}
 }
 
-// TestANewCertificateEndsNoConnection checks that only the next handshake uses it.
+// TestANewCertificateEndsNoConnection checks that a new certificate is used only from the
+// next handshake on.
 func TestANewCertificateEndsNoConnection(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -205,7 +206,7 @@ func TestANewCertificateEndsNoConnection(t *testing.T) {
 		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
 		a.Notify(addrB, []byte("hello"))
 		next(t, b.frames[transport.System], "frame")
-		have.Certificate = pki.Issue("10.0.0.9", nil) // of another node: the next handshake would fail
+		have.Certificate = pki.Issue("10.0.0.9", nil) // of another node, so the next handshake would fail
 		for i := range 10 {
 			a.Notify(addrB, []byte(fmt.Sprint(i)))
 			next(t, b.frames[transport.System], "frame")

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// urgent is the priority of system frames; lower is sent first. Custom frames and bulk
-// streams share the default of QUIC, 3, and take turns.
+// urgent is the priority of system frames; lower numbers are sent first. Custom frames and
+// bulk streams have QUIC's default priority, 3, and take turns.
 const urgent = 0
 
 // streamClosed is the only code with which a bulk stream is closed.
@@ -31,8 +31,8 @@ type conn struct {
 	named   bool // see Config.Named
 	streams [transport.Kinds]stream
 
-	// accepting is held while a stream, that of the kind next, is accepted. It is a
-	// channel instead of a mutex, because that may take forever.
+	// accepting is held while the stream of kind next is accepted. It is a channel rather
+	// than a mutex, because accepting may block indefinitely.
 	accepting chan struct{}
 	next      transport.Kind
 	accepted  [transport.Kinds]chan *quic.ReceiveStream // buffered
@@ -100,11 +100,12 @@ func (c *conn) Certificate() *x509.Certificate {
 	if !c.named {
 		return nil
 	}
-	return c.quic.ConnectionState().TLS.PeerCertificates[0] // the handshake has verified it
+	return c.quic.ConnectionState().TLS.PeerCertificates[0] // verified by the handshake
 }
 
-// acceptKind returns the peer's stream of a kind. QUIC returns streams to any caller, in the
-// order in which the peer opened them. accept returns when the connection is closed.
+// acceptKind returns the peer's stream of a kind. QUIC returns the streams in the order in
+// which the peer opened them, regardless of which goroutine asks. When the connection is
+// closed, acceptKind returns an error.
 func (c *conn) acceptKind(k transport.Kind) (*quic.ReceiveStream, error) {
 	for {
 		select {
@@ -120,7 +121,7 @@ func (c *conn) acceptKind(k transport.Kind) (*quic.ReceiveStream, error) {
 	}
 }
 
-// acceptNext accepts one stream, unless that of kind k was accepted before.
+// acceptNext accepts one stream, unless the stream of kind k has already been accepted.
 func (c *conn) acceptNext(k transport.Kind) error {
 	if len(c.accepted[k]) > 0 {
 		return nil
@@ -134,7 +135,7 @@ func (c *conn) acceptNext(k transport.Kind) error {
 	return nil
 }
 
-// stream has a stream of this node to write and one of the peer to read.
+// stream pairs a stream that this node writes with one that the peer writes.
 type stream struct {
 	conn    *conn
 	kind    transport.Kind

@@ -16,10 +16,10 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestAllPairsCross starts three nodes simultaneously that dial each other, with every
-// choice of a short or a long delay for each of the six directions, and with each of them
-// starting a moment late. All send from the beginning. No frame is lost, duplicated or out
-// of order, and one connection a pair is left.
+// TestAllPairsCross starts three nodes simultaneously that dial each other. It tries every
+// combination of a short or a long delay for the six directions, with one of the nodes
+// starting slightly late. All nodes send from the beginning. The test checks that no frame
+// is lost, duplicated or out of order, and that each pair keeps one connection.
 func TestAllPairsCross(t *testing.T) {
 	const directions = 6
 	var duplicates uint64
@@ -35,7 +35,7 @@ func TestAllPairsCross(t *testing.T) {
 	t.Logf("%d connections crossed", duplicates)
 }
 
-// longer exceeds the time that the node with the greater address yields before it dials.
+// longer exceeds the time for which the node with the greater address yields.
 const longer = 7 * time.Millisecond
 
 func crossAll(t *testing.T, long, late int) (duplicates uint64) {
@@ -108,8 +108,8 @@ func (n *node) talk(to member.Address, frames int) error {
 	return nil
 }
 
-// lacks describes what is wrong with the frames of one kind at a node: each must have
-// arrived once and in order. It returns "" if nothing is wrong.
+// lacks describes what is wrong with the frames of one kind at a node. Each must have
+// arrived once and in order; if so, lacks returns "".
 func (n *node) lacks(k transport.Kind, from []member.Address, frames int) string {
 	got := make(map[string][]string)
 	for range len(n.frames[k]) {

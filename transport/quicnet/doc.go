@@ -5,13 +5,13 @@
 // derives them from a shared secret, and CertificateTLS takes them from a PKI, where they
 // name the members.
 //
-// QUIC does not decide whether a node is alive: its idle timeout is long, and the
-// heartbeats of the protocol decide. A restart of a process on the same address is
-// detected by its stateless reset, for which the process needs the same ResetKey as before
-// and a packet of more than 42 bytes.
+// The heartbeats of the protocol decide whether a node is alive; QUIC does not, because its
+// idle timeout is long. A restart of a process on the same address is detected by its
+// stateless reset, for which the process needs the same ResetKey as before and a packet of
+// more than 42 bytes.
 //
-// If the kernel gives small buffers, New warns once, with advice. quic-go prints the same
-// on standard error. A program that does not want that sets
+// If the kernel provides only small buffers, New warns once, with advice. quic-go prints
+// the same on standard error. To suppress that, a program sets
 // QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING to true in its environment, as athena does; a
-// library must not.
+// library must not do so.
 package quicnet

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// noCommonALPN is the alert no_application_protocol of TLS, as QUIC numbers alerts.
+// noCommonALPN is the TLS alert no_application_protocol as a QUIC error code.
 const noCommonALPN = 0x100 + 120
 
 // translateError turns an error of QUIC into one of package transport.
@@ -43,7 +43,7 @@ func translateError(err error) error {
 	case ok && fault.ErrorCode.IsCryptoError():
 		return &transport.CertificateError{Why: describeRefusal(fault)}
 	}
-	// These are the deadlines of QUIC, of the handshake and of the connection.
+	// These are timeouts of QUIC, for the handshake and for the connection.
 	_, handshake := errors.AsType[*quic.HandshakeTimeoutError](err)
 	if _, idle := errors.AsType[*quic.IdleTimeoutError](err); idle || handshake {
 		return fmt.Errorf("%w: %w", transport.ErrNoAnswer, err)
@@ -66,8 +66,8 @@ func describeRefusal(fault *quic.TransportError) string {
 	return safetext.PeerText(fault.Error())
 }
 
-// describeInvalid returns what is wrong with a certificate. Unlike the text of crypto/x509
-// it does not contain the present time, so that it stays the same.
+// describeInvalid returns what is wrong with a certificate. Unlike the text of crypto/x509,
+// its result does not contain the current time, so it does not change.
 func describeInvalid(wrong x509.CertificateInvalidError) string {
 	subject := "the certificate of the other node"
 	if wrong.Cert.IsCA {

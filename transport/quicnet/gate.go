@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// A node refuses handshakes begun by others above handshakesPerMember*Size +
-	// extraHandshakes at a time: above half of that from one address, and above five
-	// eighths from one IPv6 prefix. Above unprovenPerMember*Size + extraUnproven a dialer
-	// must first prove that its address is its own. So an attacker that forges addresses,
-	// and has a host as well, leaves a quarter of the handshakes to the members, or an
-	// eighth if its host has many addresses.
+	// A node bounds the handshakes that others have started at the same time:
+	// handshakesPerMember*Size + extraHandshakes in total, half of that for one address,
+	// and five eighths for one IPv6 prefix. If more than unprovenPerMember*Size +
+	// extraUnproven are pending, a dialer must first prove its address. So if an attacker
+	// both forges addresses and has a host, at least a quarter of the handshakes is left to
+	// the members, or an eighth if its host has many addresses.
 	handshakesPerMember, extraHandshakes = 4, 32
 	unprovenPerMember, extraUnproven     = 1, 8
 )
 
-// gate bounds the handshakes that others have begun, in all and from one host, so that a
-// host that never completes its handshakes leaves room for the others. A host is an
-// address, and also all addresses of one IPv6 prefix, since a host there has as many as it
-// likes. The limit of a prefix is higher, for the neighbors of such a host.
+// gate bounds the handshakes that others have started, in total and per host, so that a
+// host that never completes its handshakes leaves room for the others. Each address counts
+// as a host, and so does each IPv6 prefix, because a host can use any number of its
+// addresses. The limit of a prefix is higher, to leave room for the neighbors of such a
+// host.
 type gate struct {
 	limit, unproven int
-	failed          func(from net.Addr, err error) // gets each handshake that failed
+	failed          func(from net.Addr, err error) // called for each failed handshake
 
 	mu      sync.Mutex
 	pending int // handshakes
@@ -40,7 +41,7 @@ func newGate(limit, unproven int, failed func(from net.Addr, err error)) *gate {
 	return &gate{limit: limit, unproven: unproven, failed: failed, hosts: map[netip.Prefix]int{}}
 }
 
-// gateKey is the context key of a function that ends the count of a handshake.
+// gateKey is the context key of the function that stops counting a handshake.
 type gateKey struct{}
 
 var errTooManyHandshakes = errors.New("quicnet: too many pending handshakes")
@@ -52,7 +53,7 @@ func (g *gate) needsProof(net.Addr) bool {
 	return g.pending >= g.unproven
 }
 
-// enter counts a handshake until endHandshake, or until its connection has ended.
+// enter counts a handshake until endHandshake is called or its connection ends.
 func (g *gate) enter(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	hosts := hostsOf(from.RemoteAddr)
 	if !g.add(hosts) {
@@ -69,7 +70,7 @@ func (g *gate) enter(ctx context.Context, from *quic.ClientInfo) (context.Contex
 	}), nil
 }
 
-// add counts one handshake more. It returns false at a limit.
+// add counts one more handshake. It returns false if a limit is reached.
 func (g *gate) add(hosts []netip.Prefix) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,8 +103,8 @@ func (g *gate) remove(hosts []netip.Prefix) {
 	}
 }
 
-// hostsOf returns what counts as the host of an address: the address, and for IPv6 its
-// prefix too.
+// hostsOf returns the hosts that an address counts for: the address and, for IPv6, its
+// prefix.
 func hostsOf(a net.Addr) []netip.Prefix {
 	u, ok := a.(*net.UDPAddr)
 	if !ok {
@@ -117,7 +118,7 @@ func hostsOf(a net.Addr) []netip.Prefix {
 	return hosts
 }
 
-// endHandshake ends the count of a handshake, given the context of its connection.
+// endHandshake stops counting a handshake. ctx is the context of its connection.
 func endHandshake(ctx context.Context) {
 	if end, ok := ctx.Value(gateKey{}).(func()); ok {
 		end()

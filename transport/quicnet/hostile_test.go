@@ -22,8 +22,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// stuckNode is a node whose handlers do not return. It needs the six members and seeds that
-// a cluster of three can have.
+// stuckNode is a node whose handlers do not return. Its Needs accepts the six members and
+// seeds that a cluster of three can have.
 type stuckNode struct {
 	*node
 	quit chan struct{}
@@ -53,7 +53,7 @@ func joinStuck(t *testing.T, w *world, at member.Address) *stuckNode {
 		s.node = n
 		return s
 	})
-	t.Cleanup(func() { close(s.quit) }) // before the node is closed, which waits for handlers
+	t.Cleanup(func() { close(s.quit) }) // runs before the node is closed, which waits for handlers
 	return s
 }
 
@@ -65,11 +65,11 @@ func heapBytes() int {
 	return int(m.HeapAlloc)
 }
 
-// hostile is a process that has the secret, and sends as much as a node accepts.
+// hostile is a process that knows the secret and sends as much as a node accepts.
 type hostile struct {
 	t      *testing.T
 	victim *node
-	hosts  []*network // several, because the handshakes of one host are bounded
+	hosts  []*network // several, because the number of handshakes per host is bounded
 }
 
 func newHostile(t *testing.T, w *world, victim *node) *hostile {
@@ -85,7 +85,7 @@ func newHostile(t *testing.T, w *world, victim *node) *hostile {
 	return h
 }
 
-// greet greets as the member at an address. id numbers the member's connections.
+// greet sends a greet as the member at an address. id numbers the member's connections.
 func (h *hostile) greet(c transport.Conn, at member.Address, id uint64) error {
 	greet := h.victim.Greet()
 	greet.To = h.victim.self.Address
@@ -110,16 +110,16 @@ func lengthed(b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// What a hostile process writes: a frame without its last byte, two frames, and a bulk
-// stream.
+// The bytes that a hostile process writes: a frame without its last byte, two frames, and a
+// bulk stream.
 var (
 	partOfFrame = lengthed(make([]byte, 1<<20))[:4+1<<20-1]
 	twoFrames   = append(lengthed(make([]byte, 1<<20)), lengthed(make([]byte, 1<<20))...)
 	bulkBytes   = append([]byte{0, 0, 0, 0}, make([]byte, 1<<20)...)
 )
 
-// fill opens connections and greets on each as one of several members, whose addresses
-// start with prefix. It writes on all streams until the node accepts no more.
+// fill opens connections, each as one of several members whose hosts start with prefix, and
+// greets unless id is 0. It writes on all streams until the node accepts no more.
 func (h *hostile) fill(prefix string, members int, id uint64) {
 	var dialed sync.WaitGroup
 	for i := range members {
@@ -154,11 +154,11 @@ func (h *hostile) fill(prefix string, members int, id uint64) {
 	time.Sleep(300 * time.Millisecond)
 }
 
-// TestHostilePeersTakeBoundedMemory lets a process with the secret open all connections
-// that a node of a cluster of three allows, and fill each: those of members and seeds,
-// those of others, two more of each that the node is leaving, and those that have not
-// greeted. The limit is the figure of docs/security.md. It includes both ends of the
-// connections.
+// TestHostilePeersTakeBoundedMemory lets a process that knows the secret open all
+// connections that a node of a cluster of three allows, and fill each of them: those of
+// members and seeds, those of others, two more of each that the node is leaving, and those
+// without a greet. The limit is the figure in docs/security.md. It includes both ends of
+// the connections.
 func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	limit := documentedBytes(t)
 	synctest.Test(t, func(t *testing.T) {

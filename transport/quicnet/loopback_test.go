@@ -21,7 +21,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// node is a node on a real socket, and its handler.
+// node is a node on a real socket, with its handler.
 type node struct {
 	*mesh.Mesh
 	self    member.Identity
@@ -62,7 +62,7 @@ func start(t testing.TB, socket net.PacketConn, tls *tls.Config, incarnation uin
 	return startWith(t, cfg, at, incarnation)
 }
 
-// startWith sets what all nodes of these tests have in common, and starts one.
+// startWith starts a node with the settings that all nodes of these tests share.
 func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) *node {
 	t.Helper()
 	return startHandler(t, cfg, at, incarnation, func(n *node) mesh.Handler { return n })
@@ -208,7 +208,7 @@ func TestOtherSecretIsRefused(t *testing.T) {
 		a := listen(t, tls)
 		a.Notify(b.self.Address, []byte("let me in"))
 		a.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
-		if name != "no secret" { // such a node accepts every peer, but has no certificate to show
+		if name != "no secret" { // it accepts every peer, but has no certificate
 			b.Notify(a.self.Address, []byte("come in"))
 			b.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
 		}
@@ -221,8 +221,8 @@ func TestOtherSecretIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheDialedTellsOfOtherSecrets checks that the dialed node reports a dialer with
-// another secret, and its address.
+// TestTheDialedTellsOfOtherSecrets checks that the dialed node reports the address of a
+// dialer with a different secret.
 func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 	other, err := SecretTLS([][]byte{[]byte(otherSecret)}, "test", time.Now)
 	if err != nil {
@@ -252,7 +252,7 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 	}
 }
 
-// TestWhyACertificateDoesNotFit checks the reported reasons: the secret, the clock, or a
+// TestWhyACertificateDoesNotFit checks the reported reason: the secret, the clock, or a
 // refusal by the other node.
 func TestWhyACertificateDoesNotFit(t *testing.T) {
 	lastWeek := func() time.Time { return time.Now().Add(-7 * 24 * time.Hour) }
@@ -322,8 +322,8 @@ func TestListenErrors(t *testing.T) {
 	}
 }
 
-// TestRestartIsNoticedByReset kills a node and immediately starts it again: it answers the
-// packets of its peer's old connection with a reset.
+// TestRestartIsNoticedByReset kills a node and restarts it immediately. The new run answers
+// packets of the old connection with a reset.
 func TestRestartIsNoticedByReset(t *testing.T) {
 	a, b := listen(t, secured(t)), listen(t, secured(t))
 	a.Notify(b.self.Address, []byte("hello"))
@@ -370,12 +370,12 @@ func (s *measuredSocket) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// QUIC uses it to forbid the kernel to fragment packets.
+// QUIC uses SyscallConn to keep the kernel from fragmenting packets.
 func (s *measuredSocket) SyscallConn() (syscall.RawConn, error) { return s.udp.SyscallConn() }
 func (s *measuredSocket) SetReadBuffer(n int) error             { return s.udp.SetReadBuffer(n) }
 func (s *measuredSocket) SetWriteBuffer(n int) error            { return s.udp.SetWriteBuffer(n) }
 
-// TestPacketsFitEveryPath checks that packets do not grow, even if the path would carry
+// TestPacketsFitEveryPath checks that packets do not grow, even if the path could carry
 // larger ones.
 func TestPacketsFitEveryPath(t *testing.T) {
 	udp, err := Listen("127.0.0.1:0")

@@ -23,56 +23,57 @@ import (
 const alpn = "athena/1"
 
 const (
-	// handshakeTimeout bounds the silence during a handshake, and twice of it the
-	// handshake.
+	// handshakeTimeout bounds the silence during a handshake. The whole handshake may take
+	// twice as long.
 	handshakeTimeout = 3 * time.Second
-	// idleTimeout ends a connection on which nothing arrives; keepAlivePeriod keeps an
-	// idle one open. A connection survives a pause or a partition shorter than
-	// idleTimeout without another handshake.
+	// idleTimeout ends a connection on which nothing arrives; keepAlivePeriod keeps an idle
+	// one open. A connection survives any pause or partition shorter than idleTimeout.
 	idleTimeout     = 30 * time.Second
 	keepAlivePeriod = 10 * time.Second
-	// The window of a stream bounds what a peer may send before it is read. For a fast
-	// reader it grows to what a round trip of 10 ms takes at 25 MB/s. It starts small,
-	// because an unread stream keeps its first window, and that is most of the memory
-	// that hostile peers can make a node hold (docs/security.md). A peer may fill the
-	// windows of the frame streams and of all bulk streams, its own and ours:
-	// streamsWindow, 9 MiB if all have grown, and 0.6 MiB before the peer is admitted.
-	// The window of the connection holds all of it, so that unread bulk streams and custom
-	// frames do not stop system frames. It must be larger by at least a third: quic-go
-	// lets the peer send more only after a quarter of the window was read.
+	// The window of a stream bounds the unread bytes that a peer may send. For a fast
+	// reader it grows to what 25 MB/s need at a round-trip time of 10 ms. It starts small,
+	// because an unread stream keeps its first window, which accounts for most of the
+	// memory that hostile peers can make a node hold (docs/security.md). A peer may fill
+	// the windows of the frame streams and of all bulk streams, its own and ours:
+	// streamsWindow, which is 9 MiB if all have grown, and 0.6 MiB before the peer is
+	// admitted. The window of the connection exceeds this total, so that unread bulk
+	// streams and custom frames do not stop system frames. It must be larger by at least a
+	// third: quic-go lets the peer send more only after a quarter of the window was read.
 	streamWindow     = 32 << 10
 	maxStreamWindow  = 256 << 10
 	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow
 	connectionWindow = streamsWindow * 3 / 2
-	// connectionIDBytes makes it unlikely that a packet of an earlier run is taken for
-	// one of this run.
+	// connectionIDBytes is long enough that a packet of an earlier run is unlikely to be
+	// taken for one of this run.
 	connectionIDBytes = 8
-	// packetBytes is the packet size that every path of QUIC carries. If a path carried
-	// larger packets for a while and then stopped, quic-go would not notice and send them
-	// forever, and lose the heartbeats that share a packet with an event.
+	// packetBytes is the packet size that every QUIC path must carry. If a path carried
+	// larger packets for a while and then stopped, quic-go would not notice: it would keep
+	// sending them, and lose the heartbeats that share a packet with an event.
 	packetBytes = 1200
 )
 
-// Config is what New needs.
+// Config configures New.
 type Config struct {
 	transport.Config
-	// Conn sends and receives the packets. It is closed with the network, and by New if
-	// New fails.
+	// Conn sends and receives the packets. The network closes it, and so does New if it
+	// fails.
 	Conn net.PacketConn
-	// Kernel declares that the packets of Conn use a UDP socket of this host, so that
-	// hosts can be asked whether they refuse a port. It is implied for a *net.UDPConn.
+	// Kernel declares that Conn sends its packets through a UDP socket of this host, so
+	// that the network can ask hosts whether they refuse a port. It is implied for a
+	// *net.UDPConn.
 	Kernel bool
-	// TLS is used to dial and to listen; see SecretTLS, CertificateTLS and InsecureTLS.
-	// New sets version, ALPN and sessions.
+	// TLS is used for dialing and listening; see SecretTLS, CertificateTLS and InsecureTLS.
+	// New sets the version and ALPN and disables sessions.
 	TLS *tls.Config
-	// Named declares that a certificate names its member, as with CertificateTLS: the
-	// holder cannot be another member.
+	// Named declares that a certificate names its member, as with CertificateTLS, so its
+	// holder cannot pose as another member.
 	Named bool
-	// ResetKey makes the stateless resets and must stay secret. If a node keeps it over
-	// restarts, its peers detect a restart sooner. If it is zero, a random key is used.
+	// ResetKey generates the stateless resets and must stay secret. If a node keeps it
+	// across restarts, its peers detect a restart sooner. If it is zero, a random key is
+	// used.
 	ResetKey [32]byte
-	// Resolve looks up a host name at each dial. If it is nil, the resolver of the system
-	// is used. IP addresses are not looked up.
+	// Resolve looks up a host name, at each dial. If it is nil, the system resolver is
+	// used. IP addresses are not looked up.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
@@ -116,7 +117,7 @@ type network struct {
 	named    bool // see Config.Named
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
-	dials    atomic.Uint32                        // rotates over the addresses of a name
+	dials    atomic.Uint32                        // rotates through the addresses of a name
 	failed   func(from member.Address, err error) // Config.HandshakeFailed
 }
 
@@ -165,7 +166,7 @@ func newNetwork(cfg Config) (*network, error) {
 	}
 	n.tls.MinVersion = tls.VersionTLS13
 	n.tls.NextProtos = []string{alpn}
-	// Every connection verifies its certificates, so there are no sessions to resume.
+	// Each connection must verify the certificates, so disable resumption.
 	n.tls.SessionTicketsDisabled = true
 	n.tls.ClientSessionCache = nil
 	listener, err := n.quic.Listen(n.tls, n.config)
@@ -190,7 +191,7 @@ func quicConfig() *quic.Config {
 		MaxConnectionReceiveWindow:     connectionWindow,
 		MaxIncomingStreams:             transport.MaxStreams,
 		MaxIncomingUniStreams:          int64(transport.Kinds),
-		RequireStreamCreditRelease:     true, // a stream counts until its handler has returned
+		RequireStreamCreditRelease:     true, // a stream counts until its handler returns
 		EnableDatagrams:                true,
 	}
 }
@@ -207,7 +208,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	return n.newConn(q)
 }
 
-// lookUp returns an address of a host to which the socket can send.
+// lookUp returns an address of a host that the socket can send to.
 func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, error) {
 	ip, err := netip.ParseAddr(to.Host)
 	if err != nil {
@@ -226,8 +227,8 @@ func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, 
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), to.Port)), nil
 }
 
-// resolveError returns why a name was not resolved, the same text each time: errors of the
-// resolver contain the port that it happened to use.
+// resolveError returns why a name was not resolved. The text does not change, although
+// errors of the resolver contain the port that it happened to use.
 func resolveError(err error) string {
 	if fault, ok := errors.AsType[*net.DNSError](err); ok {
 		return fault.Err
@@ -235,7 +236,7 @@ func resolveError(err error) string {
 	return err.Error()
 }
 
-// sendableAddrs returns the addresses of the family that the socket supports.
+// sendableAddrs returns the addresses whose family the socket supports.
 func sendableAddrs(local *net.UDPAddr, ips []netip.Addr) []netip.Addr {
 	if local == nil || local.IP.Equal(net.IPv6unspecified) {
 		return ips
@@ -264,7 +265,7 @@ func (n *network) Accept() (transport.Conn, error) {
 	}
 }
 
-// reportFailed reports a handshake that another host began.
+// reportFailed reports a failed handshake that another host started.
 func (n *network) reportFailed(from net.Addr, err error) {
 	addr, parseErr := member.ParseAddress(from.String())
 	if parseErr == nil && n.failed != nil {

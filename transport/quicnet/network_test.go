@@ -26,7 +26,7 @@ var (
 	addrB = member.Address{Host: "10.0.0.2", Port: 7000}
 )
 
-// inWorld runs a test on a simulated network, in a bubble.
+// inWorld runs a test in a bubble, on a simulated network.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
 }
@@ -42,8 +42,8 @@ func (w *world) join(
 	return startWith(t, cfg, at, incarnation)
 }
 
-// TestSilentConnectionIsReplaced restarts a peer that sends no resets for its old
-// connections and does not dial. The node dials it again long before QUIC gives up the old
+// TestSilentConnectionIsReplaced restarts a peer that does not dial and sends no resets for
+// its old connections. The node must dial it again long before QUIC gives up the old
 // connection.
 func TestSilentConnectionIsReplaced(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -66,8 +66,8 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// TestRestartIsNoticedAtOnce restarts a peer that keeps its key and sends nothing on its
-// own. The next heartbeat is answered with a reset, and the one after it arrives.
+// TestRestartIsNoticedAtOnce restarts a peer that keeps its key and does not dial. The next
+// heartbeat is answered with a reset, and the one after it arrives.
 func TestRestartIsNoticedAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -85,7 +85,8 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		start = time.Now()
 		a.Notify(addrB, []byte("again"))
 		next(t, b.frames[transport.System], "frame")
-		// One round trip each for the handshake and the greets, and the way there.
+		// The handshake and the greets take one round trip each; then the frame takes one
+		// delay.
 		if took := time.Since(start); took != 5*delay {
 			t.Errorf("the next frame arrived after %v, want %v", took, 5*delay)
 		}
@@ -109,7 +110,7 @@ func TestQuietConnectionLasts(t *testing.T) {
 }
 
 // TestSendErrorsAreSurvived makes the socket fail to send for a while, like a firewall or
-// an interface that is down. QUIC ends the connection immediately.
+// an interface that is down. QUIC then ends the connection immediately.
 func TestSendErrorsAreSurvived(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}
@@ -140,9 +141,9 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 	})
 }
 
-// TestLostByOneSide breaks the end of the node with the greater address. Its peer dialed
-// the connection, still has it, would keep it in a crossing, and sends nothing that a reset
-// could answer.
+// TestLostByOneSide breaks the connection only at the end of the node with the greater
+// address. Its peer dialed the connection, still has it, would keep it in a crossing, and
+// sends nothing that could be answered with a reset.
 func TestLostByOneSide(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}
@@ -176,11 +177,11 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 					t.Errorf("resolved %q", host)
 				}
 				if lookups.Add(1) < 3 {
-					// An error of the resolver, with another port each time.
+					// This is how the resolver fails, with a different port each time.
 					return nil, &net.DNSError{Err: "no such host", Server: "10.0.0.9:53", Name: host}
 				}
 				return []netip.Addr{
-					netip.MustParseAddr("fd00::2"), // of another family than the socket
+					netip.MustParseAddr("fd00::2"), // not of the socket's family
 					netip.MustParseAddr(addrB.Host),
 				}, nil
 			}
@@ -211,7 +212,7 @@ func TestSendable(t *testing.T) {
 	}
 }
 
-// TestHandshakesAreBounded calls the gate like quic.Transport.
+// TestHandshakesAreBounded calls the gate in the way quic.Transport does.
 func TestHandshakesAreBounded(t *testing.T) {
 	synctest.Test(t, testHandshakesAreBounded)
 }
@@ -222,7 +223,7 @@ func testHandshakesAreBounded(t *testing.T) {
 	var ends []context.CancelFunc
 	enter := func() error {
 		ctx, cancel := context.WithCancel(t.Context())
-		// Each is from a different host.
+		// Each handshake is from a different host.
 		host := net.IPv4(10, 0, 0, byte(len(ends)))
 		ctx, err := g.enter(ctx, &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: host}})
 		contexts, ends = append(contexts, ctx), append(ends, cancel)
@@ -259,7 +260,7 @@ func testHandshakesAreBounded(t *testing.T) {
 }
 
 // TestOneHostLeavesRoomForOthers checks that a host with many addresses leaves room for
-// other prefixes, and that one address leaves room for its neighbors too.
+// other prefixes, and that a single address also leaves room for its neighbors.
 func TestOneHostLeavesRoomForOthers(t *testing.T) {
 	for _, c := range []struct {
 		host  func(i int) string
@@ -291,8 +292,8 @@ func TestOneHostLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestSpoofedAndOneHostLeaveRoom checks that an attacker with forged addresses and a host
-// of its own does not keep members out.
+// TestSpoofedAndOneHostLeaveRoom checks that an attacker with forged addresses and one host
+// cannot keep members out.
 func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 	const size = 3
 	for name, own := range map[string]func(i byte) net.IP{

@@ -13,11 +13,12 @@ import (
 // probeTimeout bounds the wait for a refusal.
 const probeTimeout = time.Second
 
-// probe is the packet that is sent. QUIC drops it without an answer.
+// probe is the packet to send. QUIC drops it without an answer.
 var probe = []byte{0}
 
-// PortRefused implements transport.Conn. It sends a packet to the address from which the
-// peer's packets come, on a socket of its own: only a connected socket gets the refusal.
+// PortRefused implements transport.Conn. It sends a packet to the address that the peer's
+// packets come from. It uses a separate socket, because only a connected socket is notified
+// of the refusal.
 func (c *conn) PortRefused(ctx context.Context) bool {
 	at, ok := c.quic.RemoteAddr().(*net.UDPAddr)
 	if !ok || !c.kernel {
@@ -38,7 +39,7 @@ func (c *conn) PortRefused(ctx context.Context) bool {
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Now()) })()
 	_, err = socket.Write(probe)
 	for err == nil {
-		// A packet proves nothing: any host could have sent it.
+		// A received packet proves nothing: any host could have sent it.
 		_, err = socket.Read(make([]byte, 1))
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestTheHostOfAGoneProcessRefuses checks that the kernel refuses the port of a process
-// that is gone, and only that, and that only the connected run is probed.
+// TestTheHostOfAGoneProcessRefuses checks that the kernel refuses the port only of a
+// process that is gone, and that only the connected run is probed.
 func TestTheHostOfAGoneProcessRefuses(t *testing.T) {
 	a, b := listen(t, secured(t)), listen(t, secured(t))
 	a.Notify(b.self.Address, []byte("frame"))

@@ -22,32 +22,34 @@ import (
 )
 
 const (
-	// MinSecretBytes is the least number of random bytes in a secret.
+	// MinSecretBytes is the minimum number of random bytes in a secret.
 	MinSecretBytes = 32
-	// minDifferentBytes is the least number of different values among them. Of 32 random
-	// bytes 30 are different on average, and fewer than 16 less than once in 10^12 times.
+	// minDifferentBytes is the minimum number of different values among them. 32 random
+	// bytes have 30 different values on average, and fewer than 16 with a probability below
+	// 10^-12.
 	minDifferentBytes = MinSecretBytes / 2
 
-	// serverName is in every certificate: a holder of the secret may be any node, and its
-	// greet declares which.
+	// serverName is the name in every certificate: a holder of the secret may be any node,
+	// and its greet declares which one.
 	serverName = "node.athena.internal"
-	// The contexts of the derivations. Another context gives another authority or key.
+	// The contexts of the derivations. A different context gives a different authority or
+	// key.
 	authorityInfo = "athena certificate authority 1\x00"
 	resetInfo     = "athena reset key 1\x00"
 
-	// A certificate is valid from certificateSkew before it was made, for peers whose
-	// clocks are behind, and is renewed after certificateAge.
+	// A certificate is renewed after certificateAge. Its validity starts certificateSkew
+	// before it is made, for peers whose clocks are behind.
 	certificateAge  = 24 * time.Hour
 	certificateSkew = 24 * time.Hour
 	serialBits      = 127
 )
 
-// SecretTLS returns the TLS of a node whose cluster shares a secret. Every node derives the
-// key of the cluster's authority from the secret and the cluster name, and signs its own
-// certificate with it, which it keeps in memory and renews each day. It accepts only peers
-// that could do the same. Clocks may differ by a day. To change the secret, give each node
-// first (old, new), then (new, old), then (new): the first signs, all verify. Each secret
-// must pass CheckSecret.
+// SecretTLS returns the TLS configuration of a node whose cluster shares a secret. Every
+// node derives the key of the cluster's authority from the secret and the cluster name, and
+// signs its own certificate with it, which it keeps in memory and renews each day. It
+// accepts only peers that know the secret and the name. Clocks may differ by a day. To
+// change the secret, give each node first (old, new), then (new, old), then (new): the
+// first signs, all verify. Each secret must pass CheckSecret.
 func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Config, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("quicnet: no secret given")
@@ -80,9 +82,9 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 
 // CheckSecret returns an error unless a secret can have been made at random by a program:
 // at least MinSecretBytes random bytes, as they are or in base64. It refuses other text,
-// and bytes that repeat a few values: a node shows everyone that connects the certificate
-// made from its secret, and an attacker can try passwords on it elsewhere, unnoticed and
-// at full speed.
+// and bytes that repeat a few values: a node shows everyone who connects the certificate
+// made from its secret, and an attacker could try passwords against it offline, unnoticed
+// and at full speed.
 func CheckSecret(secret []byte) error {
 	key := secret
 	if isText(secret) {
@@ -106,15 +108,15 @@ func CheckSecret(secret []byte) error {
 	return nil
 }
 
-// isText reports whether a person can have typed a secret. MinSecretBytes random bytes look
-// like that less than once in 10^10 times.
+// isText reports whether a person may have typed a secret. The probability that
+// MinSecretBytes random bytes look like text is below 10^-10.
 func isText(secret []byte) bool {
 	typed := func(r rune) bool { return unicode.IsPrint(r) || unicode.IsSpace(r) }
 	return utf8.Valid(secret) && !bytes.ContainsFunc(secret, func(r rune) bool { return !typed(r) })
 }
 
-// InsecureTLS returns the TLS of a node that trusts every peer. QUIC encrypts, but does not
-// authenticate. It is for tests on one machine.
+// InsecureTLS returns the TLS configuration of a node that trusts every peer. QUIC then
+// encrypts, but does not authenticate. It is for tests on one machine.
 func InsecureTLS(now func() time.Time) (*tls.Config, error) {
 	secret := make([]byte, MinSecretBytes)
 	_, _ = rand.Read(secret) // never fails
@@ -133,8 +135,8 @@ func randomKey() (key [32]byte) {
 }
 
 // DeriveResetKey derives the Config.ResetKey of a node that cannot store one, from the
-// secret of its cluster, which may be empty, and its address. A holder of the secret can
-// end the connections of the nodes with it, as any member can.
+// secret of its cluster, which may be empty, and its address. Anyone who knows the secret
+// can end the nodes' connections with it, but can do so as a member anyway.
 func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	b, err := hkdf.Key(sha256.New, secret, nil, resetInfo+addr, len(key))
 	if err != nil {
@@ -143,8 +145,9 @@ func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// authority is a certificate authority that every holder of a secret derives: the same key,
-// and a certificate that is the same for verification.
+// authority is a certificate authority that every node with the secret derives: its key is
+// the same on each node, and so is everything in its certificate that verification
+// compares.
 type authority struct {
 	key         ed25519.PrivateKey
 	certificate *x509.Certificate
@@ -202,8 +205,8 @@ func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }
 
-// issuer keeps the certificate of this node. It is used only in handshakes, so a renewal
-// affects no connection.
+// issuer holds the certificate of this node. It is used only in handshakes, so a renewal
+// does not affect connections.
 type issuer struct {
 	authority *authority
 	now       func() time.Time
@@ -213,11 +216,11 @@ type issuer struct {
 	made time.Time
 }
 
-// certificate returns a certificate that is valid now, even after the clock was set.
+// certificate returns a certificate that is valid now, even after the clock was changed.
 func (i *issuer) certificate() (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now := i.now().Round(0) // without the monotonic clock, which ignores a change of time
+	now := i.now().Round(0) // strip the monotonic reading, which does not follow changes of the clock
 	if i.leaf != nil && now.Sub(i.made).Abs() < certificateAge {
 		return i.leaf, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// handshake makes a handshake between two nodes and returns the error of each.
+// handshake performs a handshake between two nodes and returns the error of each.
 func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,8 @@ func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr e
 	}
 	c := tls.Client(dialed, client)
 	if clientErr = c.Handshake(); clientErr == nil {
-		// The server's verdict about the client's certificate arrives after the handshake.
+		// The client learns only after the handshake whether the server accepts its
+		// certificate.
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			clientErr = err
 		}
@@ -47,7 +48,7 @@ func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr e
 	return clientErr, <-done
 }
 
-// fit reports whether two nodes accept each other in both directions.
+// fit reports whether two nodes accept each other, whichever of them dials.
 func fit(t *testing.T, x, y *tls.Config) bool {
 	t.Helper()
 	_, forth := handshake(t, x, y)
@@ -130,8 +131,8 @@ func TestSecretsAreChecked(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreRefused checks secrets that people choose, and the output of programs
-// that do not generate secrets. One handshake would reveal them.
+// TestPasswordsAreRefused checks secrets that people choose, and output of programs that do
+// not generate secrets. An attacker could find them from one handshake.
 func TestPasswordsAreRefused(t *testing.T) {
 	for _, weak := range []string{
 		"passwordpassword", "password", strings.Repeat("password", 8), strings.Repeat("s", 44),
@@ -147,7 +148,7 @@ func TestPasswordsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRandomSecretsAreAccepted checks the formats of generators of secrets.
+// TestRandomSecretsAreAccepted checks the output formats of programs that generate secrets.
 func TestRandomSecretsAreAccepted(t *testing.T) {
 	for range 10_000 {
 		key := randomKey()

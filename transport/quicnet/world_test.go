@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Secrets in the format of athena secret new.
+// Secrets in the format of "athena secret new".
 const (
 	secret      = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 	otherSecret = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
@@ -28,9 +28,9 @@ func TestNetwork(t *testing.T) {
 	transporttest.Run(t, func(t testing.TB) transporttest.World { return newWorld(t) })
 }
 
-const delay = time.Millisecond // from one node to another
+const delay = time.Millisecond // delay from one node to another
 
-// world is a simulated network of packets for one test.
+// world is a simulated packet network for one test.
 type world struct {
 	*transporttest.PacketNet
 	testing.TB
@@ -66,7 +66,7 @@ func (w *world) config(at member.Address) Config {
 	if err != nil {
 		w.Fatalf("SecretTLS: %v", err)
 	}
-	// The key stays the same over restarts.
+	// The key stays the same across restarts.
 	key := [32]byte{1, 2, 3}
 	copy(key[3:], at.String())
 	return Config{

@@ -10,16 +10,16 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// bulks has the bulk streams of a connection, for both of its ends, 0 and 1.
+// bulks holds the bulk streams of a connection, for both of its ends, 0 and 1.
 type bulks struct {
 	mu     sync.Mutex
 	open   []*bulkPipes
-	opened [2]int  // by an end, and not yet released by the other one
-	held   [2]bool // the bytes that an end writes do not arrive
+	opened [2]int  // streams opened by an end and not yet released by the other
+	held   [2]bool // the bytes that an end writes are held back
 	err    [2]error
 }
 
-// bulkPipes is a bulk stream: a pipe out of each end.
+// bulkPipes is a bulk stream: one pipe from each end.
 type bulkPipes struct {
 	out    [2]*pipe
 	opener int
@@ -49,7 +49,7 @@ func (b *bulks) add(side int, heard [2]*atomic.Uint64) (*bulkPipes, error) {
 	return p, nil
 }
 
-// release ends the use of a stream by one end.
+// release marks a stream as released by one end.
 func (b *bulks) release(side int, p *bulkPipes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,8 @@ func (b *bulks) release(side int, p *bulkPipes) {
 	}
 }
 
-// cancel ends a stream. If its connection has ended, the peer gets that error instead.
+// cancel ends a stream. If the connection has ended, it does nothing: the peer gets the
+// error of the connection instead.
 func (b *bulks) cancel(end *bulk) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +89,7 @@ func (b *bulks) fail(side int, err error) {
 	}
 }
 
-// hold stops or resumes the bytes that one end writes.
+// hold holds back the bytes that one end writes, or releases them.
 func (b *bulks) hold(side int, cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +113,7 @@ func (c *conn) newBulk(p *bulkPipes) *bulk {
 func (b *bulk) Cancel() {
 	b.conn.bulks.cancel(b)
 	if b.pair.opener == b.conn.side {
-		b.Release() // an opener does not call it
+		b.Release() // the opener itself does not call it
 	}
 }
 
@@ -155,7 +156,7 @@ func (c *conn) ReceiveDatagram() ([]byte, error) {
 // maxDatagrams bounds the datagrams in flight in one direction.
 const maxDatagrams = 32
 
-// arrivals has the streams and datagrams from one end that the other end has not accepted
+// arrivals holds the streams and datagrams from one end that the other end has not accepted
 // yet.
 type arrivals struct {
 	mu        sync.Mutex
@@ -172,7 +173,7 @@ func newArrivals() *arrivals {
 	return a
 }
 
-// update changes the arrivals and wakes those that wait for them.
+// update changes the arrivals and wakes the waiting goroutines.
 func (a *arrivals) update(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,10 +181,10 @@ func (a *arrivals) update(change func()) {
 	a.changed.Broadcast()
 }
 
-// addStream needs no limit: an end has at most MaxStreams open.
+// addStream needs no limit, because an end has at most MaxStreams streams open.
 func (a *arrivals) addStream(p *bulkPipes) { a.update(func() { a.streams = append(a.streams, p) }) }
 
-// addDatagram drops the datagram if the link is cut or maxDatagrams wait.
+// addDatagram drops the datagram if the link is cut or maxDatagrams datagrams are waiting.
 func (a *arrivals) addDatagram(b []byte) {
 	a.update(func() {
 		if !a.held && a.err == nil && len(a.datagrams) < maxDatagrams {
@@ -210,7 +211,8 @@ func (a *arrivals) nextDatagram() ([]byte, error) {
 	return nextOf(a, &a.datagrams, func() bool { return false })
 }
 
-// nextOf waits for an element of a queue and removes it. Nothing arrives while held.
+// nextOf waits for an element of a queue and removes it. It returns no element while held
+// returns true.
 func nextOf[T any](a *arrivals, queue *[]T, held func() bool) (next T, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

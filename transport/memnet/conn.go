@@ -17,15 +17,15 @@ type conn struct {
 	node  *endpoint
 	peer  member.Address
 	other *conn
-	// parting is the error that the peer gets once it can be reached. It is guarded by
-	// the network's mutex.
+	// parting is the error to pass to the peer once the link is healed. The network's mutex
+	// guards it.
 	parting error
-	// heard counts what came from the peer and what the peer has taken, which a real
-	// network acknowledges.
+	// heard counts what arrived from the peer, and also what the peer has read, because a
+	// real network acknowledges that.
 	heard   atomic.Uint64
 	streams [transport.Kinds]stream
 	bulks   *bulks
-	side    int // of this end in bulks
+	side    int // index of this end in bulks
 	// in and out carry new streams and datagrams between the ends.
 	in, out *arrivals
 }
@@ -55,13 +55,13 @@ func (c *conn) Close(code transport.Code, reason string) {
 		&transport.CloseError{Code: code, Reason: reason, Remote: true})
 }
 
-// RTT implements transport.Conn. It is not known.
+// RTT implements transport.Conn. The round-trip time is not known.
 func (c *conn) RTT() time.Duration { return 0 }
 
 func (c *conn) Heard() uint64 { return c.heard.Load() }
 
-// PortRefused implements transport.Conn. The peer of a killed node needs no answer: its
-// connection is reset.
+// PortRefused implements transport.Conn. It is not needed: when a node is killed, its
+// connections are reset.
 func (c *conn) PortRefused(context.Context) bool { return false }
 
 func (c *conn) Certificate() *x509.Certificate { return nil }
@@ -78,7 +78,7 @@ func (c *conn) fail(err error) {
 	c.bulks.fail(c.side, err)
 }
 
-// hold stops or resumes what is written at this end.
+// hold holds back everything written at this end, or releases it.
 func (c *conn) hold(cut bool) {
 	for k := range c.streams {
 		c.streams[k].out.hold(cut)

@@ -19,10 +19,10 @@ import (
 )
 
 // TestOrdersOfCrossing makes two nodes dial each other simultaneously, and releases the
-// four directions of the two connections one by one: each first for what is in flight, and
-// later for good. Both nodes send all the time. No frame is lost, duplicated or out of
-// order, and the connection of the smaller address stays. Of the 2,520 orders the test
-// takes every twelfth.
+// four directions of the two connections in every order. Each direction is released twice:
+// first for the bytes in flight, and later permanently. Both nodes send all the time. No
+// frame is lost, duplicated or out of order, and the connection of the smaller address
+// stays. The test runs every twelfth of the 2,520 orders.
 func TestOrdersOfCrossing(t *testing.T) {
 	const stride = 12
 	count := 0
@@ -38,7 +38,7 @@ func TestOrdersOfCrossing(t *testing.T) {
 	}
 }
 
-// permute calls do with each order of values; value i occurs left[i] times.
+// permute calls do for each order of values, in which value i occurs left[i] times.
 func permute(left []int, do func([]int), chosen ...int) {
 	done := true
 	for i := range left {
@@ -55,13 +55,13 @@ func permute(left []int, do func([]int), chosen ...int) {
 	}
 }
 
-// cross makes two nodes that have dialed each other and have received nothing yet.
+// cross returns two nodes that have dialed each other and have not received anything yet.
 func cross(t *testing.T) (network *Network, a, b *node) {
 	network = New()
 	a, b = meet(t, network, "a"), meet(t, network, "b")
 	a.talk(t, b)
 	b.talk(t, a)
-	time.Sleep(50 * time.Millisecond) // until both have dialed
+	time.Sleep(50 * time.Millisecond) // until both nodes have dialed
 	synctest.Wait()
 	return network, a, b
 }
@@ -105,8 +105,8 @@ func crossInOrder(t *testing.T, order []int) {
 }
 
 // TestDeadConnectionHoldsUpForAWhile never answers the greet of the node with the greater
-// address. On the connection that stays, its frames wait for those that might be on the
-// other one, but not for long.
+// address. On the connection that stays, the frames of that node wait for those that might
+// be on the other connection, but only for a limited time.
 func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := cross(t)
@@ -126,7 +126,7 @@ func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	})
 }
 
-// node is a Mesh whose first connection is held in both directions.
+// node is a Mesh whose first dialed connection is held in both directions.
 type node struct {
 	*mesh.Mesh
 	*endpoint
@@ -164,7 +164,7 @@ func meet(t *testing.T, network *Network, host string) *node {
 	return n
 }
 
-// held is the node's network, whose first connection is held.
+// held is the network of a node. It holds the first connection that the node dials.
 type held struct {
 	*endpoint
 	node *node

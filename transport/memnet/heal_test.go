@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// repeating dials like QUIC: its first packet is lost during a cut, repeated after a while,
-// and finally given up.
+// repeating dials like QUIC, which repeats the first packet with growing pauses during a
+// cut and finally gives up.
 type repeating struct{ *endpoint }
 
 func (r repeating) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
@@ -53,8 +53,8 @@ func begin(t *testing.T, network *Network, port int) *node {
 	return n
 }
 
-// TestHealOfMany checks that a node that was cut off from many finds them about as soon as
-// one.
+// TestHealOfMany checks that a node that was cut off from many others reconnects about as
+// fast as if it was cut off from one.
 func TestHealOfMany(t *testing.T) {
 	const interval, limit = 100 * time.Millisecond, 1200 * time.Millisecond
 	for _, count := range []int{1, 120} {

@@ -14,10 +14,10 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// maxWaiting bounds the connections that one node has not accepted yet.
+// maxWaiting bounds the connections to a node that it has not accepted yet.
 const maxWaiting = 64
 
-// errReset ends a connection whose other end was killed.
+// errReset is the error of a connection whose other end was killed.
 var errReset = errors.New("memnet: connection reset")
 
 // Network is a set of nodes that can reach each other. Its methods may be called
@@ -25,16 +25,16 @@ var errReset = errors.New("memnet: connection reset")
 type Network struct {
 	mu    sync.Mutex
 	nodes map[member.Address]*endpoint
-	conns map[*conn]struct{} // ends whose close has not reached the peer
+	conns map[*conn]struct{} // ends whose close has not yet reached the peer
 	cut   map[link]struct{}
 	// healed is closed and replaced when a link is healed.
 	healed chan struct{}
 }
 
-// link is one direction between two nodes.
+// link is the direction from one node to another.
 type link struct{ from, to member.Address }
 
-// New makes a network without nodes.
+// New returns a network without nodes.
 func New() *Network {
 	return &Network{
 		nodes:  make(map[member.Address]*endpoint),
@@ -70,9 +70,9 @@ func (n *Network) listen(at member.Address) (*endpoint, error) {
 	return e, nil
 }
 
-// Cut stops everything from one node to another, without an error. Bytes sent on a
-// connection, and the close of a connection, arrive when the link is healed, as with
-// retransmitted packets.
+// Cut drops everything that one node sends to another, without an error. Bytes sent on a
+// connection, and the close of a connection, arrive when the link is healed, as if they
+// were retransmitted.
 func (n *Network) Cut(from, to member.Address) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,14 +103,14 @@ func (n *Network) Heal(from, to member.Address) {
 	n.healed = make(chan struct{})
 }
 
-// disconnect breaks a connection. One end gets ours immediately, the other one gets theirs
-// once it can be reached.
+// disconnect breaks a connection. This end gets the error ours immediately; the other end
+// gets theirs once it can be reached.
 func (n *Network) disconnect(c *conn, ours, theirs error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.fail(ours)
 	if _, ok := n.conns[c]; !ok || c.parting != nil {
-		return // an earlier call has broken it
+		return // already broken by an earlier call
 	}
 	if _, cut := n.cut[c.link()]; cut {
 		c.parting = theirs
@@ -120,8 +120,8 @@ func (n *Network) disconnect(c *conn, ours, theirs error) {
 	c.other.fail(theirs)
 }
 
-// Kill ends a node as if its process were killed: its address is free, and its peers find
-// their connections reset.
+// Kill ends a node as if its process were killed: its address becomes free, and the
+// connections of its peers are reset.
 func (n *Network) Kill(at member.Address) {
 	n.mu.Lock()
 	e, ok := n.nodes[at]
@@ -131,7 +131,7 @@ func (n *Network) Kill(at member.Address) {
 	}
 }
 
-// dial connects two nodes. It waits until both directions between them work.
+// dial connects two nodes. It waits while a direction between them is cut.
 func (n *Network) dial(ctx context.Context, from *endpoint, to member.Address) (*conn, error) {
 	for {
 		ours, healed, err := n.tryDial(from, to)
@@ -225,5 +225,5 @@ func (e *endpoint) shut(err error) {
 			e.net.disconnect(c, net.ErrClosed, err)
 		}
 	}
-	close(e.closed) // last: when Accept fails, the node sends nothing more
+	close(e.closed) // must be last: once Accept has failed, the node sends nothing more
 }

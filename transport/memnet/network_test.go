@@ -20,7 +20,7 @@ func TestNetwork(t *testing.T) {
 	transporttest.Run(t, func(testing.TB) transporttest.World { return world{New()} })
 }
 
-// world is a Network as the suite's World.
+// world implements transporttest.World with a Network.
 type world struct{ *Network }
 
 func (w world) Listen(t testing.TB, at member.Address) transport.Network {
@@ -53,8 +53,8 @@ func TestListenTwice(t *testing.T) {
 	}
 }
 
-// TestKillBreaksConnectionsFirst checks that a killed node cannot end a stream in order
-// after its Accept has failed: the peer must get the reset of the connection.
+// TestKillBreaksConnectionsFirst checks that a killed node cannot end a stream gracefully
+// after its Accept has failed: the peer must see a reset connection.
 func TestKillBreaksConnectionsFirst(t *testing.T) {
 	for round := range 100 {
 		n := New()

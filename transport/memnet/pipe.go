@@ -11,22 +11,22 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// pipeBytes bounds the bytes in one direction of a stream that are written and not read
-// yet. The writer waits at the bound.
+// pipeBytes bounds the unread bytes in one direction of a stream. Writers block at the
+// bound.
 const pipeBytes = 64 << 10
 
 // pipe is one direction of a stream.
 type pipe struct {
-	// A read counts for both ends: the reader has heard the bytes, and the writer the
+	// A read counts for both ends: the reader has received bytes, and the writer an
 	// acknowledgement.
 	writerHeard, readerHeard *atomic.Uint64
 
 	mu       sync.Mutex
 	changed  sync.Cond
 	data     []byte
-	held     bool // the link is cut: nothing arrives
+	held     bool // the link is cut, so nothing arrives
 	ended    bool // by closeWrite
-	reset    bool // by cancelWrite; the reader learns it when the link is not cut
+	reset    bool // by cancelWrite; the reader sees it unless the link is cut
 	writeErr error
 	readErr  error
 }
@@ -67,7 +67,7 @@ func (p *pipe) tryWrite(b []byte) (bool, error) {
 	return true, nil
 }
 
-// writeFault returns why nothing can be written. p.mu must be held.
+// writeFault returns why writing is not possible, or nil. p.mu must be held.
 func (p *pipe) writeFault() error {
 	if p.writeErr == nil && p.ended {
 		return transport.ErrStreamClosed
@@ -114,8 +114,8 @@ func (p *pipe) closeWrite() (err error) {
 
 func (p *pipe) hold(cut bool) { p.update(func() { p.held = cut }) }
 
-// cancelWrite ends the pipe for its writer. The reader gets a reset unless closeWrite was
-// called before.
+// cancelWrite ends the pipe for its writer. The reader sees a reset unless closeWrite was
+// called first.
 func (p *pipe) cancelWrite() {
 	p.update(func() {
 		p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamClosed)
@@ -125,7 +125,7 @@ func (p *pipe) cancelWrite() {
 	})
 }
 
-// cancelRead ends the pipe for both ends. Unlike over a real network the writer learns it
+// cancelRead ends the pipe for both ends. Unlike on a real network, the writer sees it
 // immediately.
 func (p *pipe) cancelRead() {
 	p.update(func() {
@@ -137,8 +137,8 @@ func (p *pipe) cancelRead() {
 	})
 }
 
-// failRead ends the pipe for its reader, unless it has ended before.
+// failRead ends the pipe for its reader with err, unless it has already ended.
 func (p *pipe) failRead(err error) { p.update(func() { p.readErr = cmp.Or(p.readErr, err) }) }
 
-// failWrite ends the pipe for its writer, unless it has ended before.
+// failWrite ends the pipe for its writer with err, unless it has already ended.
 func (p *pipe) failWrite(err error) { p.update(func() { p.writeErr = cmp.Or(p.writeErr, err) }) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package transport defines the network of a node. Package quicnet implements it over QUIC,
-// and package memnet within one process; cluster.WithTransport takes any other Network.
+// and package memnet within one process. cluster.WithTransport accepts any other Network.
 //
 // A connection between two nodes carries three streams of frames in each direction, one for
 // each Kind, so that events never delay a heartbeat; bulk streams, each with its own flow

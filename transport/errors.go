@@ -17,15 +17,14 @@ var (
 	ErrNoAnswer = errors.New("transport: no answer")
 	// ErrUnknownHost reports that the host name of a peer could not be resolved.
 	ErrUnknownHost = errors.New("transport: unknown host")
-	// ErrCertificate reports that one of two nodes does not accept the certificate
-	// of the other.
+	// ErrCertificate reports that one of two nodes does not accept the other's certificate.
 	ErrCertificate = errors.New("transport: certificate not accepted: " +
 		"give every node the same secret and the same cluster name, " +
 		"or certificates of one authority, and check its clock")
-	// ErrNotNode reports that another program than an Athena node answers.
+	// ErrNotNode reports that the program at the address is not an Athena node.
 	ErrNotNode = errors.New("transport: another program than an Athena node answers")
 
-	// ErrTooManyStreams reports that MaxStreams streams to the peer are open already.
+	// ErrTooManyStreams reports that MaxStreams streams to the peer are already open.
 	ErrTooManyStreams = errors.New("transport: too many streams to the peer: close one, or try later")
 	// ErrStreamClosed reports that this node has closed the stream, or this direction.
 	ErrStreamClosed = errors.New("transport: stream closed")
@@ -33,15 +32,15 @@ var (
 	ErrStreamReset = errors.New("transport: the peer closed the stream")
 )
 
-// Code is why a connection was closed. The numbers are part of the protocol.
+// Code is the reason why a connection was closed. The numbers are part of the protocol.
 type Code uint64
 
 // The codes.
 const (
-	CodeClosed     Code = iota // the node shuts down or no longer needs the connection
-	CodeRefused                // the greet was not accepted; the reason gives the cause
+	CodeClosed     Code = iota // the node is shutting down or no longer needs the connection
+	CodeRefused                // the greet was refused; the reason says why
 	CodeDuplicate              // another connection of the pair stays
-	CodeReplaced               // a later connection of the peer took its place
+	CodeReplaced               // a later connection of the peer replaced it
 	CodeEarlierRun             // a later run of the node has a connection
 	CodeBusy                   // too many peers or pending greets
 	CodeGarbage                // the peer sent bytes that are not a frame
@@ -55,17 +54,17 @@ var codeNames = [codes]string{
 	"left",
 }
 
-// String returns the name of the code as logs write it.
+// String returns the name of the code in logs.
 func (c Code) String() string { return nameOf(codeNames[:], c) }
 
-// CloseError reports that a connection was closed, and by which end.
+// CloseError reports that a connection was closed, and which end closed it.
 type CloseError struct {
 	Code   Code
-	Reason string // one line for people
+	Reason string // one line of text for people
 	Remote bool   // the peer closed it
 }
 
-// Error makes the reason printable: a peer may send any bytes.
+// Error replaces unprintable characters of the reason, because a peer may send any bytes.
 func (e *CloseError) Error() string {
 	who := "connection closed"
 	if e.Remote {
@@ -74,29 +73,29 @@ func (e *CloseError) Error() string {
 	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, safetext.PeerText(e.Reason))
 }
 
-// CertificateError reports why one of two nodes does not accept the certificate of the
-// other. It wraps ErrCertificate. The text is the same at every attempt, so that logs do
-// not repeat it.
+// CertificateError reports why one of two nodes does not accept the other's certificate. It
+// wraps ErrCertificate. The text is the same at each attempt, so that logs do not repeat
+// it.
 type CertificateError struct{ Why string }
 
-// Error gives the reason and the advice of ErrCertificate.
+// Error returns the text of ErrCertificate, which contains advice, and the reason.
 func (e *CertificateError) Error() string { return fmt.Sprintf("%v (%s)", ErrCertificate, e.Why) }
 
 // Unwrap returns ErrCertificate.
 func (e *CertificateError) Unwrap() error { return ErrCertificate }
 
-// ConfigMismatchError reports a difference of configuration that keeps two nodes from being
-// in one cluster.
+// ConfigMismatchError reports a difference in configuration because of which two nodes
+// cannot be in one cluster.
 type ConfigMismatchError struct {
-	Field  string // as in the configuration, or Protocol
+	Field  string // name of the field in the configuration, or Protocol
 	Ours   string
 	Theirs string
 }
 
-// Error names both values, and the remedy.
+// Error names both values and the remedy.
 func (e *ConfigMismatchError) Error() string { return "transport: " + e.Text(e.Field) }
 
-// Text is Error with another name for Field.
+// Text returns the text of Error, with field in place of Field.
 func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {

@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Stats has the counters of a node's connections since its start.
+// Stats contains the counters of a node's connections since the node started.
 type Stats struct {
 	Connections int // in use now
 	Sent        [Kinds]Traffic
@@ -18,7 +18,7 @@ type Stats struct {
 	Handshakes map[string]uint64
 	// Duplicates counts connections that ended because another one stays.
 	Duplicates uint64
-	// Dials counts attempts to connect, Redials those after a first one failed.
+	// Dials counts attempts to connect. Redials counts those that followed a failure.
 	Dials   uint64
 	Redials uint64
 	// Dropped counts frames that were not sent or not delivered, by reason. Every reason
@@ -38,12 +38,12 @@ type Traffic struct {
 	Bytes    uint64 // of the frames, without the headers that carry them
 }
 
-// PeerState describes one peer and the connection to it.
+// PeerState describes a peer and the connection to it.
 type PeerState struct {
 	Address   member.Address
 	Connected bool
-	// Garbage counts the frames and stream heads from this address that were malformed,
-	// while the node remembers the peer. Each closed its connection or its bulk stream.
+	// Garbage counts malformed frames and stream heads from this address, as long as the
+	// node remembers the peer. Each of them closed its connection or its bulk stream.
 	Garbage uint64
 	// The fields below describe the connection. They are zero without one.
 	Identity member.Identity

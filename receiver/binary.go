@@ -17,11 +17,11 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// binaryHeadBytes is the length of the msgpack head before a binary event, which the decoder of
-// msgpack reads as well.
+// binaryHeadBytes is the length of the msgpack head that precedes a binary event. The
+// msgpack decoder can read it too.
 const binaryHeadBytes = 5
 
-// isBinary reports whether a payload has the form of appendBinary.
+// isBinary reports whether a payload was written by appendBinary.
 func isBinary(payload []byte) bool {
 	return len(payload) >= binaryHeadBytes && payload[0] == msgpcode.Bin32 &&
 		uint64(binary.BigEndian.Uint32(payload[1:])) == uint64(len(payload)-binaryHeadBytes)
@@ -44,9 +44,9 @@ func appendBinary(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
 	return b, nil
 }
 
-// encodesItself reports whether values of a type are sent by AppendBinary and UnmarshalBinary:
-// the type has both, and no method that msgpack would prefer. The error describes a fault of
-// these methods.
+// encodesItself reports whether values of a type are sent by AppendBinary and
+// UnmarshalBinary: the type must have both, and no method that msgpack would prefer. An
+// error describes a fault of these methods.
 func encodesItself(t reflect.Type) (bool, error) {
 	var (
 		appends  = reflect.TypeFor[encoding.BinaryAppender]()
@@ -60,7 +60,7 @@ func encodesItself(t reflect.Type) (bool, error) {
 		slices.ContainsFunc(msgpackTypes, pointer.Implements):
 		return false, nil
 	case isStruct && embedsMethods(t, appends) && pointer.Implements(marshals):
-		return false, nil // AppendBinary may belong to the embedded type alone
+		return false, nil // AppendBinary may belong only to the embedded type
 	case t.Implements(appends) && pointer.Implements(reads) && !(isStruct && t.Implements(reads)):
 		return true, nil
 	case pointer.Implements(marshals):
@@ -71,7 +71,8 @@ func encodesItself(t reflect.Type) (bool, error) {
 	}
 }
 
-// msgpackTypes are the interfaces that msgpack tries first, fallbackTypes those it tries last.
+// msgpackTypes are the interfaces that msgpack tries first, and fallbackTypes those that it
+// tries last.
 var (
 	msgpackTypes = []reflect.Type{
 		reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.CustomDecoder](),
@@ -93,7 +94,7 @@ func embedsMethods(t, methods reflect.Type) bool {
 	return false
 }
 
-// checkType returns an error if the type shows that its events would not arrive as sent.
+// checkType returns an error if events of the type could not arrive as sent.
 func (m *Mux) checkType(t reflect.Type) error {
 	if m.ownCodec || t.Kind() == reflect.Interface {
 		return nil
@@ -105,7 +106,7 @@ func (m *Mux) checkType(t reflect.Type) error {
 	return err
 }
 
-// hidesAllFields reports whether a type is a struct with only unexported fields and without an
+// hidesAllFields reports whether a type is a struct with only unexported fields and no
 // encoding of its own.
 func hidesAllFields(t reflect.Type) (hidden bool) {
 	pointer := reflect.PointerTo(t)

@@ -48,7 +48,7 @@ func (c *callTable) openCall(ctx context.Context, d Delivery) (context.Context, 
 	return ctx, nil
 }
 
-// cancelCall ends the context of a pending request, which is still answered.
+// cancelCall cancels the context of a pending request, which is still answered.
 func (c *callTable) cancelCall(key callKey, cause error) {
 	c.mu.Lock()
 	cancel := c.pending[key]
@@ -58,7 +58,7 @@ func (c *callTable) cancelCall(key callKey, cause error) {
 	}
 }
 
-// endCall ends the context of a request and removes it.
+// endCall cancels the context of a request and removes the request.
 func (c *callTable) endCall(key callKey, cause error) {
 	c.cancelCall(key, cause)
 	c.mu.Lock()
@@ -66,8 +66,8 @@ func (c *callTable) endCall(key callKey, cause error) {
 	delete(c.pending, key)
 }
 
-// Cancel ends the context of a request that its sender cancels. It does nothing if the request
-// is unknown: it may have been answered.
+// Cancel cancels the context of a request on behalf of its sender. It does nothing if the
+// request is unknown, for example because it was already answered.
 func (m *Mux) Cancel(from member.Address, id uint64) {
 	if run := m.live.Load(); run != nil {
 		run.calls.cancelCall(callKey{from, id}, ErrCanceled)
@@ -85,7 +85,8 @@ func (m *Mux) IsQuiet() bool {
 	return len(run.calls.pending) == 0
 }
 
-// CancelAll ends the contexts of all requests of a member that can no longer receive answers.
+// CancelAll cancels the contexts of all requests of a member that can no longer receive
+// answers.
 func (m *Mux) CancelAll(from member.Address, cause error) {
 	run := m.live.Load()
 	if run == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// slow returns a mux whose handler of requests takes one second per byte of the text, and
-// returns the cause if its context ends.
+// slow returns a mux whose request handler takes one second per byte of the text. If its
+// context is done first, the handler returns the cause.
 func slow(opts ...Option) *Mux {
 	mux := NewMux()
 	HandleRequest(mux, func(ctx context.Context, _ member.Member, m order) (int, error) {
@@ -58,7 +58,7 @@ func TestRequestsRunSideBySide(t *testing.T) {
 	})
 }
 
-// TestRequestEnds covers every way in which a request ends.
+// TestRequestEnds checks every way in which a request can end.
 func TestRequestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -113,7 +113,7 @@ func TestRequestEnds(t *testing.T) {
 	}
 }
 
-// TestRequestThatWaitedTooLong never runs its handler.
+// TestRequestThatWaitedTooLong checks that the handler does not run.
 func TestRequestThatWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := slow(Concurrency(1))
@@ -137,7 +137,7 @@ func TestRequestThatWaitedTooLong(t *testing.T) {
 	})
 }
 
-// TestCloseAnswersWhatWaits: Close answers every pending request.
+// TestCloseAnswersWhatWaits checks that Close answers every pending request.
 func TestCloseAnswersWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := slow(Concurrency(1))
@@ -155,7 +155,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 		for i := range got {
 			var value any
 			if i == 0 {
-				value = 0 // returned beside the error of the handler
+				value = 0 // returned in addition to the error of the handler
 			}
 			got[i].want(t, value, i == 0, ErrClosed)
 		}
@@ -186,7 +186,7 @@ func TestRequestsAreRefused(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 			}
 		}
-		// Sent as an event, it runs and its answer is dropped.
+		// If it is sent as an event, the handler runs and the answer is dropped.
 		if err := mux.Deliver(t.Context(), orderFor("x", nil)); err != nil {
 			t.Errorf("an event for a handler of requests: got %v, want nil", err)
 		}
@@ -203,7 +203,8 @@ type nameless struct{ text string }
 
 func (e *nameless) Error() string { return e.text }
 
-// TestErrorWithoutTextIsAPanic: if Error panics, the handler counts as panicked.
+// TestErrorWithoutTextIsAPanic checks that a panic in Error counts as a panic of the
+// handler.
 func TestErrorWithoutTextIsAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

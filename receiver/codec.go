@@ -11,9 +11,9 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// Codec encodes the events and answers of an application. All nodes of a cluster must use the
-// same codec. Nothing checks that: a node with another one reports most events as malformed, and
-// decodes some into wrong values. Both methods may be called concurrently.
+// Codec encodes the events and answers of an application. All nodes of a cluster must use
+// the same codec. This is not checked: a node with a different codec reports most events as
+// malformed, and decodes some into wrong values. Both methods may be called concurrently.
 //
 // Unmarshal reads bytes that any member may have sent: it must bound its allocations and its
 // recursion, and must not retain payload. A panic in it counts as an error.
@@ -23,7 +23,7 @@ type Codec interface {
 }
 
 // WithCodec replaces msgpack by another codec, such as JSON or Protocol Buffers.
-// cluster.MaxEventValues then has no effect: the codec must set limits of its own.
+// cluster.MaxEventValues then has no effect, so the codec must set its own limits.
 func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.ownCodec = c, true } }
 
 // ErrUnsendable means that a value cannot be sent: its type has no name, is reserved for events
@@ -88,7 +88,7 @@ func (m *Mux) EncodeAnswer(dst []byte, answer any) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	// Fail here rather than at the receiver.
+	// Check here, so that the sender of the answer gets the error, not its receiver.
 	if err := m.checkPayload(payload[len(dst):]); err != nil {
 		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, answer, err)
 	}
@@ -112,8 +112,8 @@ func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
 	return nil
 }
 
-// marshalPayload turns a panic into an error: answers are encoded outside of any function of the
-// application.
+// marshalPayload turns a panic into an error, because answers are encoded outside of
+// application code.
 func (m *Mux) marshalPayload(dst []byte, event any) (payload []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -144,8 +144,8 @@ func (m *Mux) checkPayload(payload []byte) error {
 	}
 }
 
-// sentType returns the type under which a value of type t is sent: that of its target if it is a
-// pointer.
+// sentType returns the type under which a value of type t is sent: its element type if t is
+// a pointer.
 func sentType(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()

@@ -9,22 +9,23 @@
 //		return nil
 //	})
 //
-// An event is sent under the name of its type. All handlers of a type get each of its events,
-// one handler after the other. A handler of Raw gets the events that have no other handler. A
-// panic in a handler is recovered and reported.
+// An event is sent under the name of its type. The handlers of a type each get all of its
+// events, one handler after the other. A handler of Raw gets the events that have no other
+// handler. A panic in a handler is recovered and reported.
 //
 // # Order and backpressure
 //
 // Each type has one queue, a lane, per sender. Events of one sender and type are handled in the
 // order in which they were sent; events of different senders or types are handled concurrently.
 //
-// Lanes are bounded. While a lane is full, Deliver blocks and the node reads no further events
-// and requests from that sender, so that in the end its Send blocks: a slow handler slows down
-// only the members that send to it. Queue and Policy change this for a type.
+// Lanes are bounded. While a lane is full, Deliver blocks and the node reads no further
+// events and requests from that sender, so that its Send finally blocks: a slow handler
+// slows down only the members that send to it. Queue and Policy change this for a type.
 //
 // # Streams
 //
-// Data that is too large for an event, or endless, is sent as a stream of bytes. HandleStream
-// registers a handler for a name. Each stream has a goroutine of its own, without order or
-// queue; if too many streams of a name are open, the next open fails with ErrBusy.
+// Data that is too large for an event, or unbounded, is sent as a stream of bytes.
+// HandleStream registers a handler for a name. Each stream is handled in its own goroutine,
+// without order or queue; if too many streams of a name are open, the next open fails with
+// ErrBusy.
 package receiver

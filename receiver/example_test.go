@@ -18,11 +18,11 @@ type Placed struct {
 	Cost int `msgpack:"cost"`
 }
 
-// Position is outdated as soon as the next one arrives.
+// Position reports a position, which only matters until the next one arrives.
 type Position struct{ X, Y float64 }
 
-// All handlers that match an event run. Only the newest Position waits, and events without a
-// handler go to the handler of Raw.
+// All handlers that match an event run. Only the newest Position is queued, and events
+// without a handler are passed to the handler of Raw.
 func ExampleHandleMatch() {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, p Placed) error {

@@ -28,7 +28,7 @@ var (
 
 // Delivery is an event from another member.
 type Delivery struct {
-	From *member.Member // must not change afterwards
+	From *member.Member // must not be changed afterwards
 	// Payload may be reused once Deliver has returned.
 	Raw
 	Metadata map[string]string // nil for none; belongs to the handlers
@@ -39,13 +39,14 @@ type Delivery struct {
 type Call struct {
 	// ID identifies the call among those of its sender; see Cancel.
 	ID uint64
-	// Request is set if the sender wants an answer, which only HandleRequest gives.
+	// Request is set if the sender wants an answer, which only a handler of HandleRequest
+	// returns.
 	Request bool
-	// Timeout is how long the sender keeps waiting; 0 means without limit.
+	// Timeout is how much longer the sender waits; 0 means no limit.
 	Timeout time.Duration
-	// Answer is called once, unless Deliver returned an error. It gets the answer of the
-	// handler, whether any handler ran, and the error of the handler or the reason that
-	// none ran. It may block.
+	// Answer is called once, unless Deliver returned an error. Its arguments are the answer
+	// of the handler, whether any handler ran, and the error of the handler or the reason
+	// why none ran. It may block.
 	Answer func(answer any, ran bool, err error)
 }
 
@@ -78,7 +79,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	return err
 }
 
-// findRoute returns the route of an event: that of its name, or else that of Raw.
+// findRoute returns the route of an event: the route of its name, or else the route of Raw.
 func (m *Mux) findRoute(run *muxRun, name string, call *Call) (*route, error) {
 	r := run.names[name]
 	if r == nil || len(r.handlers) == 0 {
@@ -101,8 +102,8 @@ func unknownErr(name string) error {
 	return fmt.Errorf("%w for events named %s", ErrUnknown, safetext.QuotePeerText(name))
 }
 
-// decodeEvent decodes a payload. Libraries may panic over hostile bytes, such as msgpack over a
-// map whose keys cannot be hashed; that must not end the process.
+// decodeEvent decodes a payload. It recovers panics, because hostile bytes can make a
+// library panic: msgpack does so for a map whose keys cannot be hashed.
 func (m *Mux) decodeEvent(run *muxRun, r *route, raw Raw) (event any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -140,8 +141,8 @@ func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 
 type metadataKey struct{}
 
-// Metadata returns the metadata of the event or stream whose handler has ctx, or nil. The
-// handlers of an event share the map and must not change it.
+// Metadata returns the metadata of the event or stream that the handler with ctx is
+// handling, or nil. The handlers of an event share the map and must not change it.
 func Metadata(ctx context.Context) map[string]string {
 	m, _ := ctx.Value(metadataKey{}).(map[string]string)
 	return m

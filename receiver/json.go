@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// JSON is an event whose sender knows its name and fields but not its Go type: a person or a
-// script that uses the admin API. It is sent in the encoding of the cluster, so that handlers of
-// the type of that name get it like any other event.
+// JSON is an event whose sender knows its name and fields but not its Go type: a person or
+// a script that uses the admin API. It is sent in the encoding of the cluster, so the
+// handlers of the type with that name get it like any other event.
 //
-// Under msgpack, an object becomes a map, a number without '.' and 'e' an integer, and any other
-// number a 64-bit float. A []byte takes the bytes of a string, a time.Duration nanoseconds. A
-// time.Time, and a type with AppendBinary, have binary forms that JSON cannot express: such an
-// event is malformed at its receiver.
+// Under msgpack, an object becomes a map, a number without '.' and 'e' an integer, and any
+// other number a 64-bit float. A []byte is written as a string, and a time.Duration as
+// nanoseconds. A time.Time, and a type with AppendBinary, have binary forms that JSON
+// cannot express: such an event is malformed at its receiver.
 type JSON struct {
 	Name string
 	Text []byte // one JSON value
 }
 
-// decode returns the value of the text, made of maps, slices, strings, numbers, bools and nil.
+// decode decodes the text into maps, slices, strings, numbers, bools and nil.
 func (j JSON) decode() (any, error) {
 	if !validName(j.Name) {
 		return nil, fmt.Errorf("name %q must have 1 to %d printable characters", j.Name, maxNameBytes)
 	}
 	d := json.NewDecoder(strings.NewReader(string(j.Text)))
-	d.UseNumber() // a 64-bit id does not fit into a float
+	d.UseNumber() // a float cannot represent every 64-bit id
 	var v any
 	if err := d.Decode(&v); err != nil {
 		return nil, fmt.Errorf("not a JSON value: %w", err)

@@ -29,7 +29,8 @@ type ware struct {
 	Short  int `msgpack:"s"`
 }
 
-// TestJSONDecodesIntoTypes: an event written by a person arrives like one sent by a program.
+// TestJSONDecodesIntoTypes checks that an event written by a person arrives like one sent
+// by a program.
 func TestJSONDecodesIntoTypes(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -65,7 +66,8 @@ type textCodec struct{}
 func (textCodec) Marshal(event any) ([]byte, error)      { return json.Marshal(event) }
 func (textCodec) Unmarshal(text []byte, event any) error { return json.Unmarshal(text, event) }
 
-// TestJSONTravelsInTheOwnCodec: with WithCodec, a JSON is sent by that codec, not in msgpack.
+// TestJSONTravelsInTheOwnCodec checks that a JSON is sent by the codec of WithCodec, not in
+// msgpack.
 func TestJSONTravelsInTheOwnCodec(t *testing.T) {
 	mux := NewMux(WithCodec(textCodec{}))
 	started(t, mux, Setup{})

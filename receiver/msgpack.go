@@ -17,12 +17,12 @@ type msgpackCodec struct {
 	binary *sync.Map // results of encodesItself by type
 }
 
-// encodesItself caches the function of the same name.
+// encodesItself caches the results of the function encodesItself.
 func (p msgpackCodec) encodesItself(t reflect.Type) bool {
 	if own, ok := p.binary.Load(t); ok {
 		return own.(bool)
 	}
-	own, _ := encodesItself(t) // the sender of the type gets the error
+	own, _ := encodesItself(t) // the error is reported to senders of the type
 	p.binary.Store(t, own)
 	return own
 }
@@ -37,7 +37,7 @@ type decoder struct {
 	in  bytes.Reader
 }
 
-// maxKeptBytes is the largest buffer that is kept for reuse.
+// maxKeptBytes bounds the buffers that are reused.
 const maxKeptBytes = 64 << 10
 
 var (

@@ -34,14 +34,15 @@ func (p *price) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// offer has a field of a type that encodes itself, for which msgpack uses MarshalBinary.
+// offer has a field whose type encodes itself. msgpack uses MarshalBinary for it.
 type offer struct{ Price marshaled }
 
 type marshaled struct{ price }
 
 func (m marshaled) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
 
-// TestOwnEncodingTravels as a value and as a pointer, as an event, an answer and a field.
+// TestOwnEncodingTravels sends a type that encodes itself: as a value and as a pointer, as
+// an event, an answer and a field.
 func TestOwnEncodingTravels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -81,8 +82,8 @@ func TestOwnEncodingTravels(t *testing.T) {
 	})
 }
 
-// TestOwnEncodingOfMsgpack: the output of MarshalBinary by msgpack is also decoded, and damaged
-// bytes are malformed.
+// TestOwnEncodingOfMsgpack checks that the output of MarshalBinary by msgpack is also
+// decoded, and that damaged bytes are malformed.
 func TestOwnEncodingOfMsgpack(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -190,7 +191,7 @@ func (s *stamped) UnmarshalBinary(b []byte) error {
 
 func (h half) AppendBinary(b []byte) ([]byte, error) { return append(b, byte(h.A), byte(h.B)), nil }
 
-// trip returns what arrives of an answer.
+// trip encodes an answer and returns the result of decoding it.
 func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
 	t.Helper()
 	b, err := mux.EncodeAnswer(nil, answer)
@@ -203,7 +204,8 @@ func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
 	return got
 }
 
-// TestMsgpackKeepsItsOwn: types that msgpack encodes in another way are sent by msgpack.
+// TestMsgpackKeepsItsOwn checks that types for which msgpack has another encoding are sent
+// by msgpack.
 func TestMsgpackKeepsItsOwn(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})

@@ -26,8 +26,8 @@ type Mux struct {
 
 	mu     sync.Mutex
 	types  map[reflect.Type]*route
-	faults []error // of registration, reported by Start
-	// streams are the handlers of streams by name.
+	faults []error // errors of registration, which Start returns
+	// streams holds the handlers of streams by name.
 	streams map[string]*streamRoute
 
 	live    atomic.Pointer[muxRun] // nil while no node uses the Mux
@@ -39,12 +39,12 @@ type Mux struct {
 type muxRun struct {
 	setup Setup
 	types map[reflect.Type]*route
-	names map[string]*route // of events that other members may send
+	names map[string]*route // routes of events that other members may send
 	sent  sync.Map          // names of the types that were sent
-	// streams are the handlers of streams by name.
+	// streams holds the handlers of streams by name.
 	streams map[string]*streamRoute
-	// raw is the route of names without handlers; nil if Raw has no handler. Its watches
-	// match among all events, its fallbacks get the events that no handler took.
+	// raw is the route of names without handlers, or nil if Raw has no handler. All events
+	// are matched against watches; fallbacks get the events that no handler took.
 	raw                *route
 	watches, fallbacks []handler
 
@@ -68,27 +68,29 @@ func NewMux(opts ...MuxOption) *Mux {
 	return m
 }
 
-// Setup is what a node passes to its Mux.
+// Setup holds the parameters that a node passes to its Mux.
 type Setup struct {
-	// Scan checks a msgpack payload before it is decoded or sent. It is required: the decoder
-	// allocates what a length promises, and recurses as deep as the bytes request.
+	// Scan checks a msgpack payload before it is decoded or sent. It is required, because
+	// the decoder allocates whatever a length declares and recurses as deep as the values
+	// nest.
 	Scan func(payload []byte) error
-	// Local lists types that only the local node emits; other members cannot send them.
+	// Local lists types that only the local node emits. Other members cannot send them.
 	Local []reflect.Type
-	// Report gets each failure of a handler, and each event that no handler took
-	// (ErrUnknown). Goroutines of handlers call it concurrently; it must not block.
+	// Report is called for each failure of a handler, and for each event that no handler
+	// took (ErrUnknown). Goroutines of handlers call it concurrently; it must not block.
 	Report func(Failure)
-	// Context is the parent of the contexts of all handlers; nil is context.Background().
+	// Context is the parent of the contexts of all handlers; nil means
+	// context.Background().
 	Context context.Context
 }
 
 // Failure is an error of a handler. Err is a *PanicError if the handler panicked.
 type Failure struct {
 	Event  string // name of the type, or of the stream
-	Stream bool   // it was a handler of streams
+	Stream bool   // the handler was that of a stream
 	From   member.Member
 	Err    error
-	Told   bool // the sender waits for the outcome and gets the error
+	Told   bool // the sender is waiting for the outcome and gets the error
 }
 
 // PanicError is a panic of a handler.
@@ -103,10 +105,11 @@ func (e *PanicError) Error() string {
 }
 
 // HandlerError means that the handler of the addressed member, which may be the local one,
-// returned an error or panicked. Requests, and sends with cluster.WithOutcome, return it.
+// returned an error or panicked. It is returned by requests, and by sends with
+// cluster.WithOutcome.
 type HandlerError struct {
 	Member member.Address // the member whose handler failed
-	Text   string         // of the handler's error; the member may send any text
+	Text   string         // of the handler's error; may be any text
 }
 
 // Error returns one short line. Text has the whole text.
@@ -114,10 +117,10 @@ func (e *HandlerError) Error() string {
 	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, safetext.PeerText(e.Text))
 }
 
-// ErrClosed means that no node uses the Mux: its node has not started yet or has closed.
+// ErrClosed means that no node uses the Mux: its node has not started yet or was closed.
 var ErrClosed = errors.New("receiver: closed")
 
-// Validate returns all mistakes of registration, joined. local is Setup.Local.
+// Validate returns all registration mistakes, joined. local is Setup.Local.
 func (m *Mux) Validate(local []reflect.Type) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +128,7 @@ func (m *Mux) Validate(local []reflect.Type) error {
 	return err
 }
 
-// compileRoutes returns the routes by the names that other members may send.
+// compileRoutes returns the routes, by the names that other members may send.
 func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
 	faults := slices.Clone(m.faults)
 	if m.live.Load() != nil {
@@ -185,9 +188,9 @@ func (m *Mux) Start(setup Setup) error {
 	return nil
 }
 
-// Close ends the contexts of all handlers, drops queued events, and blocks until no handler
-// runs; then another node may start with the Mux. If ctx is done first, the error names the
-// handlers that still run, and the Mux must not be used again.
+// Close cancels the contexts of all handlers, drops queued events, and blocks until no
+// handler is running; then another node may start with the Mux. If ctx is done first, the
+// error names the handlers that are still running, and the Mux must not be used again.
 func (m *Mux) Close(ctx context.Context) error {
 	run := m.live.Load()
 	if run == nil {
@@ -209,7 +212,7 @@ func (m *Mux) Close(ctx context.Context) error {
 // endRun stops the queues.
 func (run *muxRun) endRun(cause error) {
 	for _, r := range run.types {
-		r.mu.Lock() // so that a concurrent enqueue has finished and has its worker
+		r.mu.Lock() // so that every concurrent enqueue has finished and has its worker
 		defer r.mu.Unlock()
 	}
 	for _, r := range run.streams {
@@ -221,7 +224,7 @@ func (run *muxRun) endRun(cause error) {
 
 func (run *muxRun) isEnded() bool { return run.ctx.Err() != nil }
 
-// runningNames returns the names of types and streams whose handlers run.
+// runningNames returns the names of types and streams whose handlers are running.
 func (m *Mux) runningNames() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,7 +38,8 @@ type marker struct{ _ struct{} }
 
 func ignore[T any](context.Context, member.Member, T) error { return nil }
 
-// TestRegistrationMistakesAreToldAtOnce: one error of Validate contains every mistake.
+// TestRegistrationMistakesAreToldAtOnce checks that one error of Validate contains every
+// mistake.
 func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	mux := NewMux()
 	Handle[order](mux, nil)
@@ -88,7 +89,7 @@ func TestValidateAcceptsWhatIsRight(t *testing.T) {
 	Handle(mux, ignore[order])
 	Handle(mux, ignore[other], Named("shop.other"))
 	Handle(mux, ignore[Raw])
-	// A local type may have the name of a type that is sent.
+	// A local type may have the same name as a type that is sent.
 	type local struct{}
 	Handle(mux, ignore[local], Named("order"))
 	if err := mux.Validate([]reflect.Type{reflect.TypeFor[local]()}); err != nil {
@@ -166,7 +167,8 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 
 type unsendable chan int
 
-// unhashable is an event whose decoding panics, because a key of its map may be a map.
+// unhashable is an event whose decoding panics, because a map key in it may itself be a
+// map.
 type unhashable struct{ M map[any]int }
 
 func TestDecodingThatPanicsIsMalformed(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestMatchChoosesHandlers: all handlers that match run, and the default one if none does.
+// TestMatchChoosesHandlers checks that all handlers that match run, and that the default
+// handler runs if none does.
 func TestMatchChoosesHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -54,8 +55,8 @@ func TestMatchChoosesHandlers(t *testing.T) {
 	})
 }
 
-// TestDefaultTakesWhatNobodyTook: the default handler also gets unmatched events of types with
-// handlers.
+// TestDefaultTakesWhatNobodyTook checks that the default handler also gets unmatched events
+// of types with handlers.
 func TestDefaultTakesWhatNobodyTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -85,7 +86,8 @@ func TestDefaultTakesWhatNobodyTook(t *testing.T) {
 	})
 }
 
-// TestEventThatNobodyMatches is counted and reported, and its sender gets the error.
+// TestEventThatNobodyMatches checks that such an event is counted and reported, and that
+// its sender gets the error.
 func TestEventThatNobodyMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -107,7 +109,7 @@ func TestEventThatNobodyMatches(t *testing.T) {
 	})
 }
 
-// outcome records what Call.Answer got.
+// outcome records the arguments of Call.Answer.
 type outcome struct {
 	mu    sync.Mutex
 	times int
@@ -140,7 +142,7 @@ func (o *outcome) want(t *testing.T, value any, ran bool, err error) {
 	}
 }
 
-// orderFor is the delivery of an order whose sender waits for the outcome.
+// orderFor returns the delivery of an order whose sender waits for the outcome.
 func orderFor(text string, c *Call) Delivery {
 	payload, err := msgpackCodec{&sync.Map{}}.Marshal(order{text})
 	if err != nil {
@@ -154,8 +156,8 @@ func TestQueuePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
 		want   []string
-		err    error // of the first event without room
-		old    error // of the oldest waiting event
+		err    error // for the first event without room
+		old    error // for the oldest waiting event
 	}{
 		{Drop, []string{"0", "2", "3"}, nil, ErrBusy},
 		{Reject, []string{"0", "1", "2"}, ErrBusy, nil},
@@ -194,7 +196,7 @@ func TestQueuePolicies(t *testing.T) {
 	}
 }
 
-// TestQueueBytesBoundAQueue: an event larger than the limit waits alone.
+// TestQueueBytesBoundAQueue checks that an event larger than the limit waits alone.
 func TestQueueBytesBoundAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -223,7 +225,8 @@ func TestQueueBytesBoundAQueue(t *testing.T) {
 	})
 }
 
-// TestConcurrencyIsOverAllSenders: events of one sender still stay in order.
+// TestConcurrencyIsOverAllSenders checks that the limit covers all senders and that events
+// of one sender stay in order.
 func TestConcurrencyIsOverAllSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -279,7 +282,7 @@ type jsons struct{}
 func (jsons) Marshal(event any) ([]byte, error)     { return json.Marshal(event) }
 func (jsons) Unmarshal(payload []byte, e any) error { return json.Unmarshal(payload, e) }
 
-// TestCodecIsReplaced: neither msgpack nor its scan is used.
+// TestCodecIsReplaced checks that neither msgpack nor its scan is used.
 func TestCodecIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(WithCodec(jsons{})), &journal{}
@@ -338,7 +341,8 @@ func TestMetadataReachesHandlers(t *testing.T) {
 	})
 }
 
-// TestDropKeepsWithinQueueBytes: a large event drops as many small ones as it needs room.
+// TestDropKeepsWithinQueueBytes checks that as many small events are dropped as a large one
+// needs room.
 func TestDropKeepsWithinQueueBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

@@ -17,28 +17,29 @@ type item struct {
 	raw      *Raw // nil if there is no handler of Raw
 	metadata map[string]string
 	call     *Call
-	ctx      context.Context // of a request whose sender waits, else nil
+	ctx      context.Context // set for a request whose sender waits, otherwise nil
 	bytes    int64           // of the payload
 }
 
-// answer reports the outcome to a sender that waits for it.
+// answer reports the outcome to a sender that is waiting for it.
 func (it *item) answer(value any, ran bool, err error) {
 	if it.call != nil {
 		it.call.Answer(value, ran, err)
 	}
 }
 
-// lane holds the events of one sender to one type. It exists, and has a goroutine, while events
-// wait or are being handled. The lock of the route guards the fields that are not atomic.
+// lane holds the events that one sender sent to one type. It exists, and has a goroutine,
+// while events are waiting or being handled. The lock of the route guards the fields that
+// are not atomic.
 type lane struct {
 	items   []item // oldest first
 	spare   []item // memory for the next items
 	workers int
-	// waiting and bytes count the events that wait, with those that a worker has already
+	// waiting and bytes count the waiting events, including those that a worker has already
 	// taken out of items.
 	waiting, bytes atomic.Int64
-	blocked        atomic.Bool   // a sender waits for room
-	space          chan struct{} // closed when there may be room; nil if no sender waits
+	blocked        atomic.Bool   // a sender is waiting for room
+	space          chan struct{} // closed when there may be room; nil if no sender is waiting
 }
 
 // enqueueItem adds an event to the lane of its sender, and blocks until there is room.
@@ -61,7 +62,8 @@ func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) 
 	}
 }
 
-// tryEnqueue adds the event, or returns a channel to wait for. old are the dropped events.
+// tryEnqueue adds the event, or returns a channel to wait for. old holds the dropped
+// events.
 func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	space <-chan struct{}, old []item, err error,
 ) {
@@ -80,7 +82,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 		case r.policy == Drop:
 			old = r.dropOldest(l, it.bytes)
 		case r.policy == Block:
-			// Checked again: a worker may have made room before it could see blocked.
+			// Check again: a worker may have made room before blocked was set.
 			if l.blocked.Store(true); !r.hasRoom(l, it.bytes) {
 				if l.space == nil {
 					l.space = make(chan struct{})
@@ -126,13 +128,14 @@ func (r *route) retireLane(sender member.Address, l *lane) {
 	}
 }
 
-// hasRoom reports whether an event of that many bytes may wait. r.mu must be held.
+// hasRoom reports whether an event of the given size may be queued. r.mu must be held.
 func (r *route) hasRoom(l *lane, bytes int64) bool {
 	n := l.waiting.Load()
 	return n == 0 || n < int64(r.queue) && l.bytes.Load()+bytes <= QueueBytes
 }
 
-// dropOldest removes the oldest events until a new one has room. r.mu must be held.
+// dropOldest removes the oldest events until there is room for a new one. r.mu must be
+// held.
 func (r *route) dropOldest(l *lane, bytes int64) []item {
 	n := 0
 	for n < len(l.items) && !r.hasRoom(l, bytes) {
@@ -146,8 +149,8 @@ func (r *route) dropOldest(l *lane, bytes int64) []item {
 	return old
 }
 
-// maxWorkers is the number of workers of a lane: one, except that requests of one sender are
-// handled concurrently.
+// maxWorkers returns the number of workers of a lane. It is one, except that requests of
+// one sender are handled concurrently.
 func (r *route) maxWorkers() int {
 	if r.answers {
 		return cap(r.slots)
@@ -155,7 +158,7 @@ func (r *route) maxWorkers() int {
 	return 1
 }
 
-// discardItem reports an event that no handler got.
+// discardItem reports an event that reached no handler.
 func (m *Mux) discardItem(run *muxRun, it *item, cause error) {
 	if it.ctx != nil {
 		run.calls.endCall(callKey{it.from.Address, it.call.ID}, cause)

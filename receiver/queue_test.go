@@ -31,8 +31,8 @@ func sender(port uint16) member.Member {
 
 func ptr[T any](v T) *T { return &v }
 
-// started runs mux until the test ends. The scan rejects payloads that begin with 0xc1, which
-// begins no msgpack value.
+// started runs mux until the test ends. Its scan rejects payloads that begin with 0xc1,
+// which is not used in msgpack.
 func started(t *testing.T, mux *Mux, setup Setup) {
 	t.Helper()
 	setup.Scan = func(payload []byte) error {
@@ -160,8 +160,8 @@ func TestAllHandlersOfATypeRun(t *testing.T) {
 	})
 }
 
-// TestFullLaneHoldsItsSenderAndNobodyElse: the first event is being handled, QueueLength events
-// wait, and the next one blocks its Deliver.
+// TestFullLaneHoldsItsSenderAndNobodyElse fills a lane: the first event is being handled,
+// QueueLength events are waiting, and the next one blocks its Deliver.
 func TestFullLaneHoldsItsSenderAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -271,7 +271,8 @@ func TestRefusedEventsAreCounted(t *testing.T) {
 	}
 }
 
-// TestLocalEventsCannotBeSent: other members cannot send an event by the name of a local type.
+// TestLocalEventsCannotBeSent checks that other members cannot send an event with the name
+// of a local type.
 func TestLocalEventsCannotBeSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -349,11 +350,11 @@ func TestCloseNamesHandlersThatGoOn(t *testing.T) {
 		if err := mux.Close(ctx); err == nil || !strings.Contains(err.Error(), "order") {
 			t.Errorf("Close: got %v, want an error that names order", err)
 		}
-		// Close also ends a Deliver that waits for room.
+		// Close also unblocks a Deliver that is waiting for room.
 		if err := <-blocked; !errors.Is(err, ErrClosed) {
 			t.Errorf("blocked Deliver: got %v, want ErrClosed", err)
 		}
-		time.Sleep(time.Hour) // the handler ends, and with it the last goroutine
+		time.Sleep(time.Hour) // the handler returns, and the last goroutine ends with it
 	})
 }
 

@@ -16,14 +16,13 @@ import (
 const (
 	// maxNameBytes is the maximum length of the name of an event or a stream.
 	maxNameBytes = 128
-	// QueueLength is the default maximum of waiting events of one sender and type; see
-	// Queue.
+	// QueueLength is the default limit of waiting events per sender and type; see Queue.
 	QueueLength = 128
-	// QueueBytes is the maximum size of the encoded payloads of these events together. A
-	// larger event may wait alone.
+	// QueueBytes limits the total size of the encoded payloads of these events. A larger
+	// event may wait if it is the only one.
 	QueueBytes = 1 << 20
-	// RequestConcurrency is the default maximum of requests of one type that are handled
-	// concurrently; see Concurrency.
+	// RequestConcurrency is the default limit of concurrently handled requests of one type;
+	// see Concurrency.
 	RequestConcurrency = 64
 )
 
@@ -43,8 +42,8 @@ type route struct {
 	answers  bool // the only handler is that of HandleRequest
 
 	policy      Policy
-	queue       int // maximum of waiting events of one sender
-	concurrency int // maximum of running handlers; 0 is one per sender
+	queue       int // limit of waiting events per sender
+	concurrency int // limit of running handlers; 0 means one per sender
 	slots       chan struct{}
 
 	mu    sync.Mutex
@@ -53,13 +52,13 @@ type route struct {
 	count counters
 }
 
-// handler is a function of the application. It gets a pointer to the event.
+// handler is a function of the application. Its argument is a pointer to the event.
 type handler struct {
-	match func(from member.Member, event any) bool // nil to match every event
+	match func(from member.Member, event any) bool // nil matches every event
 	run   func(ctx context.Context, from member.Member, event any) (answer any, err error)
 }
 
-// counters are the counts of Stats.
+// counters holds the counters of Stats.
 type counters struct {
 	handled, failed, panicked, malformed, dropped, rejected atomic.Uint64
 	took                                                    histogram.Histogram
@@ -68,8 +67,8 @@ type counters struct {
 // Option configures an event type. It applies to all handlers of the type.
 type Option func(*Mux, *route)
 
-// Named sets the name under which the type is sent, in place of the name of the Go type, so that
-// a type may be renamed while members with the old name still run.
+// Named sets the name under which the type is sent, instead of the name of the Go type.
+// With it, a type can be renamed while members with the old name are running.
 func Named(name string) Option {
 	return func(m *Mux, r *route) {
 		if r.named && r.name != name {
@@ -79,27 +78,27 @@ func Named(name string) Option {
 	}
 }
 
-// Policy is how an event is treated whose queue is full.
+// Policy is how an event is treated if its queue is full.
 type Policy uint8
 
 // The policies.
 const (
-	// Block holds up the sender: the node reads no further events and requests of this
-	// sender, so that in the end its Send blocks. No event is lost; answers, streams and
-	// heartbeats still pass. Prefer another policy for types that may pile up in front of
-	// requests.
+	// Block blocks the sender: the node reads no further events and requests of this
+	// sender, so that its Send finally blocks. No event is lost; answers, streams and
+	// heartbeats still pass. Prefer another policy for types whose events may pile up in
+	// front of requests.
 	Block Policy = iota
-	// Drop drops the oldest waiting events, for types whose newest event matters alone. A
-	// sender that waits for the outcome of a dropped event gets ErrBusy. Like Reject, it
-	// is counted in Stats and not logged.
+	// Drop drops the oldest waiting events. It is for types of which only the newest event
+	// matters. A sender that waits for the outcome of a dropped event gets ErrBusy. Dropped
+	// events are counted in Stats, like those of Reject, and not logged.
 	Drop
 	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.
 	Reject
 )
 
-// Queue sets how many events or requests of the type may wait per sender, at least 1, and what
-// happens to more. The default is QueueLength and Block. QueueBytes applies as well. If the
-// option is given repeatedly, the last one counts.
+// Queue sets how many events or requests of the type may wait per sender, at least 1, and
+// what happens when there are more. The default is QueueLength and Block. The limit
+// QueueBytes always applies. If the option is given repeatedly, the last one counts.
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
@@ -124,31 +123,31 @@ func Concurrency(handlers int) Option {
 	}
 }
 
-// Handle adds fn as a handler of events of type T, which must be a named type. All handlers of a
-// type run for each of its events, in the order in which they were added. A handler of Raw gets
-// only the events that no other handler takes.
+// Handle adds fn as a handler of events of type T, which must be a named type. All handlers
+// of a type run for each of its events, in the order in which they were added. A handler of
+// Raw gets only events that no other handler takes.
 //
-// The exported fields of T are sent in msgpack, unless WithCodec replaces it, under their names
-// or the tag `msgpack:"name"`. Unknown fields are ignored and missing fields are zero. Under
-// msgpack, a T with AppendBinary on the value and UnmarshalBinary on the pointer
-// (encoding.BinaryAppender, encoding.BinaryUnmarshaler) is sent by these methods, which saves
-// reflection. The name of T does not include its package: if two programs of a cluster have
-// different types of one name, rename one by Named.
+// The exported fields of T are sent in msgpack, unless WithCodec replaces it, under their
+// names or the tag `msgpack:"name"`. Unknown fields are ignored and missing fields are
+// zero. Under msgpack, a T with AppendBinary on the value and UnmarshalBinary on the
+// pointer (encoding.BinaryAppender, encoding.BinaryUnmarshaler) is sent by these methods,
+// which saves reflection. The name of T does not include its package: if two programs of a
+// cluster have different types with the same name, rename one with Named.
 //
-// The context ends when the node closes; Close waits for fn. fn may run before the Start of its
-// node has returned. cluster.FromContext returns the node, for example to reply to from.Address;
-// Metadata returns the metadata of the event. All handlers of an event share it: they must not
-// change what it points to.
+// The context is canceled when the node closes; Close waits for fn. fn may run before the
+// Start of its node has returned. cluster.FromContext returns the node, for example to
+// reply to from.Address; Metadata returns the metadata of the event. All handlers of an
+// event share it: they must not change what it points to.
 //
-// An error of fn is counted. It goes to the sender if that waits for the outcome, and otherwise
-// to the log of the node. An event that has no handler, or cannot be decoded into T, is dropped
-// and counted; a sender that waits gets an error, and the node logs one warning for each name
-// and sender.
+// An error of fn is counted. It is returned to a sender that waits for the outcome;
+// otherwise the node logs it. An event that has no handler, or cannot be decoded into T, is
+// dropped and counted; a sender that waits gets an error, and the node logs one warning for
+// each name and sender.
 //
-// Decoding may allocate in proportion to T: each byte of an event can become an element of a
-// slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to 256
-// bytes, and more in proportion for larger ones. If T decodes itself, its methods must set
-// limits of their own.
+// Decoding may allocate in proportion to T: each byte of an event can become an element of
+// a slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to
+// 256 bytes, and more in proportion for larger ones. If T decodes itself, its methods must
+// set their own limits.
 //
 // The Start of the node reports mistakes, such as two types of one name. Handle panics while a
 // node uses the Mux.
@@ -160,9 +159,9 @@ func Handle[T any](
 	addHandler(mux, nil, fn, opts)
 }
 
-// HandleMatch is like Handle, but only for the events for which match returns true. match runs
-// with the handlers and must not block. If T is Raw, match is called for every event, also of
-// types with handlers, so that one handler can see all events of several names.
+// HandleMatch is like Handle, but only for the events for which match returns true. match
+// runs with the handlers and must not block. If T is Raw, match is called for every event,
+// even if its type has handlers, so that one handler can get all events of several names.
 func HandleMatch[T any](
 	mux *Mux, match func(from member.Member, event T) bool,
 	fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
@@ -199,9 +198,10 @@ func addHandler[T any](
 // HandleRequest makes fn the handler of requests of type Req, which must have no other handler.
 // Requests are handled concurrently and in no particular order; see Concurrency.
 //
-// The context ends when the timeout of the sender expires, when the sender cancels the request
-// or its connection is lost, and when the node closes. After a timeout its error is
-// context.DeadlineExceeded, or context.Canceled if the clock of the sender was faster.
+// The context is canceled when the timeout of the sender expires, when the sender cancels
+// the request or its connection is lost, and when the node closes. After a timeout its
+// error is context.DeadlineExceeded, or context.Canceled if the clock of the sender was
+// faster.
 //
 // The text of an error of fn is sent back. If a Req is sent as an event rather than a request,
 // fn runs and its answer is dropped.
@@ -226,7 +226,7 @@ func HandleRequest[Req, Resp any](
 	}
 }
 
-// Register sets the options of a type that this node sends and does not handle.
+// Register sets the options of a type that this node sends but does not handle.
 func Register[T any](mux *Mux, opts ...Option) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
@@ -265,7 +265,7 @@ func registerType[T any](mux *Mux, opts []Option) *route {
 	return r
 }
 
-// decodeAs decodes a payload that was checked.
+// decodeAs decodes a payload that has already been checked.
 func decodeAs[T any](codec Codec, raw Raw) (any, error) {
 	event := new(T)
 	if r, ok := any(event).(*Raw); ok {

@@ -10,37 +10,38 @@ import (
 	"github.com/athena-go/athena/internal/histogram"
 )
 
-// Stats are the counts of the events of one type or of the streams of one name. Event is empty
-// for events and streams that had no handler.
+// Stats holds the counters of the events of one type or of the streams of one name. Event
+// is empty for events and streams that had no handler.
 type Stats struct {
 	Event     string // name of the type or of the streams
-	Stream    bool   // the counts are of streams
-	Queued    int    // events that wait now
-	Running   int    // streams that are being handled now
+	Stream    bool   // these counters are for streams
+	Queued    int    // events waiting now
+	Running   int    // streams being handled now
 	Handled   uint64 // taken by handlers
 	Failed    uint64 // handlers that returned an error
 	Panicked  uint64 // handlers that panicked
 	Malformed uint64 // payloads that could not be decoded
-	Dropped   uint64 // without a handler, or dropped by Drop or Close while they waited
+	Dropped   uint64 // events without a handler, or dropped by Drop or Close while they waited
 	Rejected  uint64 // events rejected by Reject, and streams above the limit
-	// Took is how long handlers took, sampled from one event of 16; not counted for streams.
+	// Took is how long handlers took, sampled from one event in 16. Streams are not
+	// included.
 	Took Durations
 }
 
 // Durations is a histogram of durations with fixed buckets.
 type Durations struct {
 	Sum time.Duration
-	// Counts are per bucket; the last one is of durations above all bounds.
+	// Counts has one count per bucket; the last one is for durations above all bounds.
 	Counts [17]uint64
 }
 
 // Count returns the number of durations.
 func (d Durations) Count() uint64 { return histogram.Durations(d).Count() }
 
-// Buckets returns, for each upper bound in seconds, the number of durations up to it.
+// Buckets returns the number of durations up to each upper bound, by the bound in seconds.
 func (d Durations) Buckets() map[float64]uint64 { return histogram.Durations(d).Buckets() }
 
-// Stats returns the counts of all registered types and streams, sorted by name; the entry
+// Stats returns the counters of all registered types and streams, sorted by name. The entry
 // without a name comes first.
 func (m *Mux) Stats() []Stats {
 	m.mu.Lock()
@@ -63,7 +64,7 @@ func (m *Mux) Stats() []Stats {
 		r.mu.Unlock()
 		all = append(all, s)
 	}
-	// Stable, so that a type precedes the streams of the same name.
+	// The sort is stable, so a type precedes the streams of the same name.
 	slices.SortStableFunc(all, func(a, b Stats) int { return strings.Compare(a.Event, b.Event) })
 	return all
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// streamConcurrency is the default maximum of streams of one name that are handled concurrently.
+// streamConcurrency is the default limit of concurrently handled streams of one name.
 const streamConcurrency = 64
 
 // Stream is a stream of bytes in both directions between two members. Its methods may be called
 // concurrently. They return the errors ErrClosed, ErrStreamClosed, ErrStreamReset and
 // ErrStreamCut of package cluster.
 type Stream interface {
-	// Read returns io.EOF once the peer has closed its direction and all it wrote was read,
-	// and never in the middle.
+	// Read returns io.EOF only after the peer has closed its direction and everything it
+	// wrote was read.
 	io.Reader
 	// Write blocks while the peer does not read. A nil error does not mean that the peer has
 	// read the bytes.
 	io.Writer
-	// CloseWrite closes this direction: the peer reads io.EOF after all that was written. It
+	// CloseWrite closes this direction: the peer reads io.EOF after everything written. It
 	// waits for a concurrent Write.
 	CloseWrite() error
-	// Close ends both directions: the peer's Read and Write fail, except that it still
-	// receives what was written before CloseWrite. Later calls do nothing.
+	// Close ends both directions: the peer's Read and Write fail, except that the peer
+	// still receives everything written before CloseWrite. Later calls do nothing.
 	Close() error
 }
 
@@ -42,19 +42,20 @@ type streamRoute struct {
 	running int // guarded by the lock
 }
 
-// HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters. Names
-// of streams and of events are independent. fn runs in a goroutine of its own for each stream,
-// with at most 64 at a time; Concurrency, the only option that applies, sets another limit.
-// Above it, the opener gets cluster.ErrBusy.
+// HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters.
+// Names of streams and of events are independent. fn runs in a separate goroutine for each
+// stream. At most 64 of them run at a time, unless Concurrency, the only option that
+// applies, sets another limit. Beyond the limit, the opener gets cluster.ErrBusy.
 //
-// The stream ends when fn returns, and nothing else may use it afterwards. If fn returns nil,
-// the peer reads io.EOF after all that was written. So, unless fn calls CloseWrite earlier,
-// io.EOF means to the opener that fn has succeeded. If fn returns an error or panics, that is
-// counted and reported, and the peer gets cluster.ErrStreamReset without the text: to refuse
-// with a reason, write the reason and return nil.
+// The stream ends when fn returns, and nothing else may use it afterwards. If fn returns
+// nil, the peer reads io.EOF after everything written. So unless fn calls CloseWrite
+// earlier, io.EOF tells the opener that fn has succeeded. If fn returns an error or panics,
+// the failure is counted and reported, and the peer gets cluster.ErrStreamReset without the
+// text. To refuse a stream with a reason, write the reason and return nil.
 //
-// The context ends when the node closes, and the stream with it. It does not end if the peer or
-// the connection is lost: then Read and Write fail. Metadata returns the metadata of the opener.
+// When the node closes, the context is canceled and the stream ends. If the peer or the
+// connection is lost, the context is not canceled, but Read and Write fail. Metadata
+// returns the metadata of the opener.
 func HandleStream(
 	mux *Mux, name string, fn func(ctx context.Context, from member.Member, s Stream) error,
 	opts ...Option,
@@ -83,7 +84,7 @@ func HandleStream(
 	}
 }
 
-// AcceptStream returns a function that handles a stream which a member opens. The caller must
+// AcceptStream returns a function that handles a stream opened by a member. The caller must
 // call it once: it runs the handler, closes the stream, and returns when the handler has
 // returned; Close waits for it. Errors wrap ErrUnknown, ErrBusy or ErrClosed.
 func (m *Mux) AcceptStream(name string) (
@@ -128,7 +129,7 @@ func (m *Mux) serveStream(
 	run *muxRun, r *streamRoute, from member.Member, metadata map[string]string, s Stream,
 ) {
 	ctx := run.ctx
-	// A blocked Read or Write does not watch the context.
+	// A blocked Read or Write does not notice that the context is done.
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	err := errExited
 	defer func() {
@@ -136,7 +137,7 @@ func (m *Mux) serveStream(
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 		if err == nil {
-			_ = s.CloseWrite() // if it fails, the peer notices too
+			_ = s.CloseWrite() // if this fails, the peer notices too
 		} else {
 			r.reportFailure(run, from, err)
 		}
@@ -149,8 +150,8 @@ func (m *Mux) serveStream(
 	err = checkErrorText(r.serve(ctx, from, s))
 }
 
-// reportFailure counts and reports the error of a handler. An error after the end of the node is
-// expected and not reported.
+// reportFailure counts and reports the error of a handler. An error after the node has
+// closed is expected, and not reported.
 func (r *streamRoute) reportFailure(run *muxRun, from member.Member, err error) {
 	panicked := r.countFailure(err)
 	if run.setup.Report != nil && (panicked || !run.isEnded()) {

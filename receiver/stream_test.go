@@ -66,7 +66,7 @@ func opened(
 	return s, nil
 }
 
-// streamStats returns the entry of a name of streams.
+// streamStats returns the Stats entry of the streams of a name.
 func streamStats(t *testing.T, mux *Mux, name string) Stats {
 	t.Helper()
 	for _, s := range mux.Stats() {
@@ -78,13 +78,13 @@ func streamStats(t *testing.T, mux *Mux, name string) Stats {
 	return Stats{}
 }
 
-// TestStreamHandlerEnds covers every way in which a handler of streams ends.
+// TestStreamHandlerEnds checks every way in which a handler of streams can end.
 func TestStreamHandlerEnds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		run    func(ctx context.Context, s Stream) error
 		calls  []string
-		report error // nil for no report
+		report error // nil if nothing is reported
 		stats  Stats
 	}{
 		{"in order", func(context.Context, Stream) error { return nil },
@@ -148,8 +148,8 @@ func TestStreamHandlerEnds(t *testing.T) {
 	}
 }
 
-// TestStreamsAreRefused without a handler, above the limit, and after Close; a stream cannot be
-// opened by the name of an event.
+// TestStreamsAreRefused checks that streams are refused without a handler, above the limit,
+// after Close, and under the name of an event.
 func TestStreamsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -172,7 +172,7 @@ func TestStreamsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second one is above the limit
+		for range 2 { // the second stream exceeds the limit
 			_, err = opened(mux, sender(2), "two", nil)
 		}
 		if !errors.Is(err, ErrBusy) {
@@ -201,7 +201,8 @@ func TestStreamsAreRefused(t *testing.T) {
 	})
 }
 
-// TestCloseNamesStreamsThatGoOn and refuses further streams.
+// TestCloseNamesStreamsThatGoOn checks that Close names the streams that are still open,
+// and refuses further ones.
 func TestCloseNamesStreamsThatGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -228,7 +229,7 @@ func TestCloseNamesStreamsThatGoOn(t *testing.T) {
 	})
 }
 
-// TestStreamMistakesAreTold: one error of Validate contains every mistake.
+// TestStreamMistakesAreTold checks that one error of Validate contains every mistake.
 func TestStreamMistakesAreTold(t *testing.T) {
 	fine := func(context.Context, member.Member, Stream) error { return nil }
 	mux := NewMux()

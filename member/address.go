@@ -45,7 +45,7 @@ func ParseAddress(s string) (Address, error) {
 	return Address{Host: host, Port: uint16(n)}, nil
 }
 
-// IsValid reports whether ParseAddress could return a.
+// IsValid reports whether a is an address that ParseAddress accepts.
 func (a Address) IsValid() bool { return validHost(a.Host) && a.Port != 0 }
 
 func validHost(host string) bool {
@@ -55,7 +55,8 @@ func validHost(host string) bool {
 	return host != "" && len(host) <= MaxHostBytes && !strings.ContainsFunc(host, bad)
 }
 
-// String returns HOST:PORT as ParseAddress reads it, and "-" for the zero Address.
+// String returns HOST:PORT in the form that ParseAddress accepts, or "-" for the zero
+// Address.
 func (a Address) String() string {
 	if a.IsZero() {
 		return "-"
@@ -71,7 +72,7 @@ func (a Address) Compare(b Address) int {
 	return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port))
 }
 
-// MarshalText returns the form of String, but no text for the zero Address.
+// MarshalText returns the text of String, or no text for the zero Address.
 func (a Address) MarshalText() ([]byte, error) {
 	if a.IsZero() {
 		return nil, nil
@@ -79,7 +80,7 @@ func (a Address) MarshalText() ([]byte, error) {
 	return []byte(a.String()), nil
 }
 
-// UnmarshalText parses the form of MarshalText. Errors wrap ErrAddress.
+// UnmarshalText parses the text of MarshalText. Errors wrap ErrAddress.
 func (a *Address) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*a = Address{}

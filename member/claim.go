@@ -9,7 +9,7 @@ import (
 
 // Claim names the leader that a node follows. The zero Claim names none.
 type Claim struct {
-	Chosen  bool // by M votes; otherwise provisional, without authority
+	Chosen  bool // chosen by M votes; otherwise provisional, without authority
 	Version uint64
 	Leader  Address
 }
@@ -28,7 +28,7 @@ func (c Claim) compare(o Claim) int {
 	)
 }
 
-// BetterThan reports whether a node that knows c and o follows the leader of c.
+// BetterThan reports whether c wins over o: a node that knows both follows the leader of c.
 func (c Claim) BetterThan(o Claim) bool { return c.compare(o) > 0 }
 
 // String returns a short form for logs.

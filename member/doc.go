@@ -3,7 +3,7 @@
 // Package member defines the nouns of the protocol: a member and its status, the claim of a
 // leader, the state that a leader replicates, and fencing tokens.
 //
-// The package imports nothing else of this module and has no goroutines, clock or I/O.
+// The package imports no other package of this module and uses no goroutines, clock or I/O.
 // Treat every value as immutable once it is shared.
 //
 // # Glossary
@@ -33,7 +33,7 @@
 //	Active, Unreachable, Removed   statuses of a member             alive, suspect, dead (SWIM)
 //	keep-alive, ack, TTL           messages and limits of liveness  heartbeat, lease
 //
-// Leader is a role and candidate a proposed member. A state is the replicated State, never
-// a Status. A node is the running process, a member an entry of a view. Applications see
-// events; nodes exchange messages.
+// "Leader" is a role, and a "candidate" is a proposed member. "State" means the replicated
+// State, never a Status. A node is the running process; a member is an entry of a view.
+// Applications see events; nodes exchange messages.
 package member

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// FuzzParse checks that each type with a text form rejects a text, or formats it so that it
-// parses to the same value.
+// FuzzParse checks that each type with a text form either rejects a text, or formats the
+// parsed value so that it parses to the same value again.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "-", "10.0.0.1:7000", "db-1.local:65535", "[::1]:7000", "[fe80::1%eth0]:1", "a:0", "a:65536",

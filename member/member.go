@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// StoreID identifies the store of a node. It is drawn at random when the store is created
-// and kept in it; a memory store gets a new one at every start. Address and store id
+// StoreID identifies the store of a node. It is drawn at random when the store is created,
+// and saved in it; a memory store gets a new one at each start. Address and store id
 // together identify a voter.
 type StoreID [16]byte
 
@@ -21,7 +21,7 @@ func (s StoreID) String() string { return hex.EncodeToString(s[:]) }
 // IsZero reports whether s is the zero StoreID.
 func (s StoreID) IsZero() bool { return s == StoreID{} }
 
-// MarshalText returns the form of String.
+// MarshalText returns the text of String.
 func (s StoreID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText parses 32 hexadecimal digits.
@@ -45,12 +45,12 @@ type Identity struct {
 	Incarnation uint64
 }
 
-// String returns a short form for logs, with the first three bytes of the store id.
+// String returns a short text for logs, with the first three bytes of the store id.
 func (i Identity) String() string {
 	return fmt.Sprintf("%s/%x#%d", i.Address, i.StoreID[:3], i.Incarnation)
 }
 
-// Voter identifies a voter. It is the same for every run on one store.
+// Voter identifies a voter. It is the same for all runs on one store.
 type Voter struct {
 	Address Address
 	StoreID StoreID
@@ -64,18 +64,20 @@ type Member struct {
 	Identity
 	Name string // for display only; at most MaxNameBytes
 	Seed bool   // listed as a seed
-	// Status is as the leader set it last. A roster never holds Removed: the seat of a
-	// removed member stays Leaving, with Gone set (protocol.md section 3).
+	// Status is the status that the leader set last. A roster never contains Removed: a
+	// removed member that still occupies a seat stays Leaving, with Gone set (protocol.md
+	// section 3).
 	Status Status
-	// Gone is set on a leaving entry once M voters hold its leaving, and cleared when the
-	// member is active again. Until then the entry keeps its vote; see Shown.
+	// Gone is set on a leaving entry once M voters hold a state in which it is leaving, and
+	// cleared when the member is active again. While it is set, the entry keeps its vote;
+	// see Shown.
 	Gone bool
 	// Resigned is set on a leaving entry if the member left on purpose. Only a later
-	// incarnation may rejoin, so that a delayed message of this one does not.
+	// incarnation may then rejoin: a delayed message of this one must not bring it back.
 	Resigned bool
 }
 
-// String returns a short form for people.
+// String returns a short text for people.
 func (m Member) String() string { return fmt.Sprintf("%s at %s, %s", m.Name, m.Address, m.Status) }
 
 const (
@@ -85,16 +87,16 @@ const (
 	MaxClusterBytes = 255
 )
 
-// IsPrintable reports whether s is valid UTF-8 without line ends, control and other
-// invisible characters, so that logs and terminals can show it. Every name must be, whether
-// configured or received.
+// IsPrintable reports whether s is valid UTF-8 without line ends, control characters and
+// other invisible characters, so that logs and terminals can show it. Every name must be
+// printable, whether it is configured or received.
 func IsPrintable(s string) bool {
 	plain := true
 	for i := range len(s) {
 		plain = plain && ' ' <= s[i] && s[i] <= '~'
 	}
 	if plain {
-		return true // fast path: every event carries a name
+		return true // fast path, because every event carries a name
 	}
 	bad := func(r rune) bool { return !unicode.IsPrint(r) }
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, bad)
@@ -105,8 +107,8 @@ func (m Member) IsVoter() bool {
 	return m.Status == Active || m.Status == Unreachable || m.Status == Leaving
 }
 
-// Shown returns the status as a View shows it: Removed for a seat that is only kept,
-// Joining while its former member rejoins.
+// Shown returns the status that a View shows: Removed for a removed member that still
+// occupies a seat, and Joining while such a member rejoins.
 func (m Member) Shown() Status {
 	switch {
 	case m.Gone && m.Status == Active:

@@ -13,7 +13,7 @@ func TestIsPrintable(t *testing.T) {
 		"": true, "n1": true, "Größe 3, 東京": true, "a b": true, "\"quoted\"": true,
 		"a\nb": false, "a\rb": false, "a\tb": false, "\x00": false, "a\x1b[2J": false, "\x7f": false,
 		"\u0085":       false, // next line
-		"\u009b2J":     false, // ESC [ as one character
+		"\u009b2J":     false, // ESC [ as a single character
 		"a\u2028b":     false, // line separator
 		"a\u202eb":     false, // right-to-left override
 		"a\u200bb":     false, // zero-width space

@@ -21,19 +21,19 @@ const (
 )
 
 // Record is an entry of the replicated table: a value under a key. A record with an owner
-// ends with the run that owns it.
+// ends when the run that owns it ends.
 type Record struct {
 	Key   string
-	Value []byte // never changed in place
-	// Owner is zero for a record that stays until it is deleted.
+	Value []byte // never modified in place
+	// Owner is zero for a record that is kept until it is deleted.
 	Owner Identity
 	// Session distinguishes the records of one owner; the protocol does not use it.
 	Session uint64
-	// Token is the version and revision that set the record. It is greater than the token
-	// of every earlier record of the key.
+	// Token holds the version and revision that set the record. It is greater than the
+	// tokens of all earlier records of the key.
 	Token Token
 	// Revoked is set when the owner must no longer rely on the record. The record is
-	// deleted once the owner is known not to.
+	// deleted once it is known that the owner no longer relies on it.
 	Revoked bool
 }
 
@@ -45,10 +45,10 @@ func IsKey(key string) bool {
 // IsOwned reports whether the record has an owner.
 func (r Record) IsOwned() bool { return !r.Owner.Address.IsZero() }
 
-// recordBytes bounds the encoded size of a record beside its key, value and host.
+// recordBytes bounds the encoded size of a record without its key, value and host.
 const recordBytes = 80
 
-// Bytes returns an upper bound of the encoded size.
+// Bytes returns an upper bound of the encoded size of the record.
 func (r Record) Bytes() int {
 	return len(r.Key) + len(r.Value) + len(r.Owner.Address.Host) + recordBytes
 }

@@ -10,42 +10,42 @@ import (
 	"strings"
 )
 
-// Records is the table of records of a cluster, sorted by key, one entry a key. It is a value:
-// Put and Drop return another table, which shares with the old one what they have in common.
-// So a change costs the same in a table of one record and of MaxRecords. The zero Records is
+// Records is the table of records of a cluster, sorted by key, with one record per key. It
+// is a value: Put and Drop return a new table, which shares its unchanged parts with the
+// old one. So a change costs about the same for any number of records. The zero Records is
 // empty.
 type Records struct{ t *table }
 
-// table is what Records points to. It is never changed after it is made.
+// table is the content of a Records. It is immutable.
 type table struct {
 	chunks []*chunk // none is empty
 	count  int
 	bytes  int
-	sum    uint64 // of the digests of the records
+	sum    uint64 // sum of the digests of the records
 }
 
-// chunk is a part of a table: the unit that is copied. It is never changed after it is made.
+// chunk is a part of a table, and the unit of copying. It is immutable.
 type chunk struct {
 	records []Record
 	bytes   int
 	sum     uint64
-	owners  []recordOwner // in the order of their first records
+	owners  []recordOwner // ordered by their first records
 }
 
-// recordOwner is a run that owns records of a chunk.
+// recordOwner is a run that owns records in a chunk.
 type recordOwner struct {
 	id      Identity
-	revoked bool // one of them is revoked
+	revoked bool // at least one of the records is revoked
 }
 
-// maxChunk bounds the records of a chunk. At 32 a change of a full table copies about 4 KiB of
-// records and 64 pointers.
+// maxChunk bounds the number of records in a chunk. With 32, a change of a full table
+// copies about 4 KiB of records and 64 pointers.
 const maxChunk = 32
 
 var errUnsorted = errors.New("member: records that are not sorted by key, or two with one key")
 
-// NewRecords makes a table of a list, which must be in strict order of the keys. It keeps the
-// list: the caller must not change it.
+// NewRecords returns a table of the records in list, whose keys must be strictly ascending.
+// It keeps list, so the caller must not change it.
 func NewRecords(list []Record) (Records, error) {
 	for i := 1; i < len(list); i++ {
 		if list[i-1].Key >= list[i].Key {
@@ -84,7 +84,7 @@ func (c *chunk) findOwners() {
 	}
 }
 
-// add appends a chunk while the table is made.
+// add appends a chunk to a table that is still being built.
 func (t *table) add(c *chunk) {
 	t.chunks = append(t.chunks, c)
 	t.count += len(c.records)
@@ -107,7 +107,8 @@ func (r Records) Len() int {
 	return r.t.count
 }
 
-// Bytes returns about how many bytes the table takes encoded, and never less.
+// Bytes returns an upper bound of the encoded size of the table, which is close to the
+// size.
 func (r Records) Bytes() int {
 	if r.t == nil {
 		return 0
@@ -115,8 +116,9 @@ func (r Records) Bytes() int {
 	return r.t.bytes
 }
 
-// Digest returns the sum of the digests of the records. Tables that differ have, with a
-// probability of about 1 - 2^-64, different digests; it does not protect against an adversary.
+// Digest returns the sum of the digests of the records. Different tables have different
+// digests with a probability of about 1 - 2^-64. The digest does not protect against an
+// adversary.
 func (r Records) Digest() uint64 {
 	if r.t == nil {
 		return 0
@@ -124,10 +126,10 @@ func (r Records) Digest() uint64 {
 	return r.t.sum
 }
 
-// All returns the records in the order of their keys.
+// All returns the records, sorted by key.
 func (r Records) All() iter.Seq[Record] { return r.Under("") }
 
-// Under returns the records whose keys begin with prefix, in the order of their keys.
+// Under returns the records whose keys begin with prefix, sorted by key.
 func (r Records) Under(prefix string) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		if r.t == nil {
@@ -145,8 +147,9 @@ func (r Records) Under(prefix string) iter.Seq[Record] {
 	}
 }
 
-// Owners returns the runs that own records, in the order of their first records, and whether
-// one of these is revoked. A run may come several times, with different records.
+// Owners returns the runs that own records, ordered by their first records. The second
+// value reports whether one of those records is revoked. A run may occur several times, for
+// different records.
 func (r Records) Owners() iter.Seq2[Identity, bool] {
 	return func(yield func(Identity, bool) bool) {
 		for _, c := range r.chunks() {
@@ -159,8 +162,8 @@ func (r Records) Owners() iter.Seq2[Identity, bool] {
 	}
 }
 
-// find returns the place of a key: the chunk that has it, or into which it belongs, and the
-// index there.
+// find returns the position of a key: the index of the chunk that contains it or would
+// contain it, and the index in that chunk.
 func (r Records) find(key string) (at, i int, ok bool) {
 	chunks := r.t.chunks
 	at, _ = slices.BinarySearchFunc(chunks, key, func(c *chunk, key string) int {
@@ -187,7 +190,7 @@ func (r Records) Find(key string) (Record, bool) {
 	return r.t.chunks[at].records[i], true
 }
 
-// Put returns the table with e under its key.
+// Put returns a table in which e is the record under its key.
 func (r Records) Put(e Record) Records {
 	if r.t == nil {
 		t := &table{}
@@ -214,7 +217,7 @@ func (r Records) Put(e Record) Records {
 	return r.t.with(at, 1, newChunk(c.records[:half:half]), newChunk(c.records[half:]))
 }
 
-// Drop returns the table without the record under key.
+// Drop returns a table without the record under key.
 func (r Records) Drop(key string) Records {
 	if r.t == nil {
 		return r
@@ -231,7 +234,7 @@ func (r Records) Drop(key string) Records {
 	c.bytes = old.bytes - old.records[i].Bytes()
 	c.sum = old.sum - old.records[i].digest()
 	c.findOwners()
-	// A chunk and the next one become one when half a chunk holds both.
+	// Merge the chunk with the next one if half a chunk can hold both.
 	if at+1 < len(r.t.chunks) {
 		next := r.t.chunks[at+1]
 		if len(c.records)+len(next.records) <= maxChunk/2 {
@@ -241,7 +244,7 @@ func (r Records) Drop(key string) Records {
 	return r.t.with(at, 1, c)
 }
 
-// with returns the table with other chunks instead of n chunks from at on.
+// with returns a table in which the n chunks starting at index at are replaced.
 func (t *table) with(at, n int, by ...*chunk) Records {
 	out := &table{chunks: make([]*chunk, 0, len(t.chunks)+len(by)-n)}
 	out.count, out.bytes, out.sum = t.count, t.bytes, t.sum
@@ -258,7 +261,7 @@ func (t *table) with(at, n int, by ...*chunk) Records {
 	return out.value()
 }
 
-// Equal reports whether both tables hold the same records.
+// Equal reports whether both tables contain the same records.
 func (r Records) Equal(o Records) bool {
 	if r.Len() != o.Len() || r.Digest() != o.Digest() {
 		return false
@@ -269,9 +272,9 @@ func (r Records) Equal(o Records) bool {
 	return true
 }
 
-// Changes returns the differences from an older table to r, in the order of the keys: the
-// record before and after. One of them is zero if the record was added or deleted. The parts
-// that the tables share cost nothing.
+// Changes returns the differences from older to r, sorted by key, each as the record before
+// and after. One of the two is zero if the record was added or deleted. Parts that the
+// tables share take no time.
 func (r Records) Changes(older Records) iter.Seq2[Record, Record] {
 	return func(yield func(before, after Record) bool) {
 		a, b := cursor{chunks: older.chunks()}, cursor{chunks: r.chunks()}
@@ -308,13 +311,13 @@ func (r Records) chunks() []*chunk {
 	return r.t.chunks
 }
 
-// cursor walks over the records of a table.
+// cursor iterates over the records of a table.
 type cursor struct {
-	chunks []*chunk // those that are left
-	i      int      // in the first of them
+	chunks []*chunk // the chunks that are left
+	i      int      // index in the first of them
 }
 
-// peek returns the next record, nil at the end.
+// peek returns the next record, or nil at the end.
 func (c *cursor) peek() *Record {
 	if len(c.chunks) == 0 {
 		return nil
@@ -328,7 +331,7 @@ func (c *cursor) next() {
 	}
 }
 
-// skipShared moves both cursors behind a chunk if they stand at the beginning of the same one.
+// skipShared skips a chunk if both cursors are at the beginning of the same one.
 func (c *cursor) skipShared(o *cursor) bool {
 	if len(c.chunks) == 0 || len(o.chunks) == 0 || c.chunks[0] != o.chunks[0] || c.i+o.i > 0 {
 		return false
@@ -337,10 +340,10 @@ func (c *cursor) skipShared(o *cursor) bool {
 	return true
 }
 
-// In returns the records as they are once roster holds (protocol.md section 10). It deletes
-// the records of an owner that is leaving or has restarted, since that run no longer relies
-// on them. Another owner that has lost its seat may not have noticed yet: its records are
-// revoked.
+// In returns the records that remain valid when roster takes effect (protocol.md section
+// 10). It deletes the records of an owner that is leaving or has restarted, because that
+// run no longer relies on them. Any other owner without a seat may not have noticed yet, so
+// its records are revoked.
 func (r Records) In(roster Roster) Records {
 	out := r
 	for e := range r.All() {

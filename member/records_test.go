@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestRecordsAreAMap changes tables at random and compares each with a map, and each with all
-// that were made before.
+// TestRecordsAreAMap changes tables at random. It compares each with a map, and checks that
+// all earlier tables are unchanged.
 func TestRecordsAreAMap(t *testing.T) {
 	owners := []member.Identity{
 		{}, {Address: member.Address{Host: "a", Port: 1}}, {Address: member.Address{Host: "b", Port: 1}},
@@ -138,7 +138,7 @@ func TestUnder(t *testing.T) {
 	}
 }
 
-// BenchmarkPut changes one record of a table, and hashes the table.
+// BenchmarkPut changes one record of a table and computes the digest of the table.
 func BenchmarkPut(b *testing.B) {
 	for _, n := range []int{1, 250, member.MaxRecords} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

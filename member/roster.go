@@ -5,13 +5,13 @@ package member
 import "slices"
 
 // Roster is the list of members that a leader replicates, sorted by address, with one entry
-// per address. It is never changed in place: With and Without return a new Roster.
+// per address. It is never modified in place: With and Without return a new Roster.
 type Roster []Member
 
-// MaxMembers is the maximum size of a cluster, so that a State fits into one frame.
+// MaxMembers is the maximum size of a cluster. It ensures that a State fits into one frame.
 const MaxMembers = 255
 
-// Quorum returns M, the votes needed in a cluster of size members: size/2 + 1.
+// Quorum returns M, the number of votes needed in a cluster of the given size: size/2 + 1.
 func Quorum(size int) int { return size/2 + 1 }
 
 // Find returns the entry of addr, and false if there is none.
@@ -44,7 +44,7 @@ func (r Roster) IsVoter(v Voter) bool {
 	return ok && m.StoreID == v.StoreID && m.IsVoter()
 }
 
-// Has reports whether the entry of the node is this run of it.
+// Has reports whether the roster contains this run of the node.
 func (r Roster) Has(id Identity) bool {
 	m, ok := r.Find(id.Address)
 	return ok && m.Identity == id
@@ -72,7 +72,7 @@ func (r Roster) Count(s Status) int {
 	return n
 }
 
-// With returns the roster with m added, or in place of the entry of the same address.
+// With returns a roster in which m is added, or replaces the entry of the same address.
 func (r Roster) With(m Member) Roster {
 	i, ok := r.index(m.Address)
 	if ok {
@@ -83,7 +83,7 @@ func (r Roster) With(m Member) Roster {
 	return slices.Concat(r[:i], Roster{m}, r[i:])
 }
 
-// Without returns the roster without the entry of addr.
+// Without returns a roster without the entry of addr.
 func (r Roster) Without(addr Address) Roster {
 	i, ok := r.index(addr)
 	if !ok {
@@ -92,7 +92,8 @@ func (r Roster) Without(addr Address) Roster {
 	return slices.Concat(r[:i], r[i+1:])
 }
 
-// Shown returns the roster with each status as a View shows it, or r itself if nothing differs.
+// Shown returns a roster in which each entry has the status that a View shows, or r itself
+// if no status differs.
 func (r Roster) Shown() Roster {
 	out := r
 	for i := range r {

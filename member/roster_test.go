@@ -23,8 +23,8 @@ func entry(port uint16, store byte, s member.Status) member.Member {
 	}
 }
 
-// A roster stays sorted, with one entry per address, under any changes, and a change of one
-// roster does not show in another.
+// A roster stays sorted, with one entry per address, whatever changes are made, and
+// changing one roster does not affect another.
 func TestRosterIsASortedMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r member.Roster
@@ -85,7 +85,7 @@ func compare(t *rapid.T, r member.Roster, model map[uint16]member.Member) {
 	}
 }
 
-// Shown keeps the order of the entries and never changes the roster itself.
+// Shown keeps the order of the entries and does not modify the roster itself.
 func TestShownRosterSharesWhatIsTheSame(t *testing.T) {
 	r := member.Roster{
 		entry(1, 1, member.Active), entry(2, 2, member.Leaving), entry(3, 3, member.Leaving),
@@ -144,8 +144,8 @@ func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
 }
 
 // protocol.md section 1: M = N/2+1; section 3: "any two sets of M voters from neighbouring
-// rosters intersect". Every two sets, for every N up to 7: the next roster has the same
-// voters or one less, and in reverse one more.
+// rosters intersect". The test checks all pairs of sets for every N up to 7. The next
+// roster has the same voters or one fewer; in the opposite direction it has one more.
 func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		m := member.Quorum(n)

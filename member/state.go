@@ -9,10 +9,10 @@ import (
 )
 
 // MaxCount is the maximum of versions, revisions, rounds and incarnations. No cluster
-// reaches it; greater numbers are garbage, and sums below it cannot overflow.
+// reaches it. Greater numbers are garbage, and sums of smaller ones cannot overflow.
 const MaxCount = 1 << 62
 
-// Number orders states by version, then by revision. It is zero on a node that holds no state.
+// Number orders states by version, then by revision. It is zero if a node holds no state.
 type Number struct {
 	Version  uint64
 	Revision uint64
@@ -34,7 +34,7 @@ func (n Number) String() string { return fmt.Sprintf("%d.%d", n.Version, n.Revis
 
 // ClusterID identifies one founding of a cluster. Every later state carries it, so that
 // nodes of two clusters reject each other's states even if they are configured alike. It is
-// zero on a node that holds no state.
+// zero if a node holds no state.
 type ClusterID [16]byte
 
 // String returns the id in lower-case hexadecimal.
@@ -43,14 +43,14 @@ func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
 // IsZero reports whether c is the zero ClusterID.
 func (c ClusterID) IsZero() bool { return c == ClusterID{} }
 
-// MarshalText returns the form of String.
+// MarshalText returns the text of String.
 func (c ClusterID) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText parses 32 hexadecimal digits.
 func (c *ClusterID) UnmarshalText(b []byte) error { return decodeID(c[:], b, "cluster") }
 
 // State is what a leader replicates: itself, the roster and the records. Version and
-// revision identify a state within a cluster. A State is never changed in place.
+// revision identify a state within a cluster. A State is never modified in place.
 type State struct {
 	Number
 	Leader  Address
@@ -61,19 +61,20 @@ type State struct {
 	Cluster ClusterID
 }
 
-// LeaderIdentity returns the run that leads the state. No other run may lead its version
-// (protocol.md section 5).
+// LeaderIdentity returns the run that leads in the state. No other run may lead in its
+// version (protocol.md section 5).
 func (s State) LeaderIdentity() Identity {
 	m, _ := s.Roster.Find(s.Leader)
 	return m.Identity
 }
 
-// Claim returns the claim of the state's leader as a chosen one.
+// Claim returns the claim of the state's leader, as a chosen leader.
 func (s State) Claim() Claim {
 	return Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
 }
 
-// Next returns the state one revision later, with the roster r and the records that r leaves.
+// Next returns the state with the next revision, the roster r, and the records that remain
+// valid with r.
 func (s State) Next(r Roster) State {
 	s.Revision++
 	s.Roster = r
@@ -114,8 +115,8 @@ func (r Record) digest() uint64 {
 	return h.sum()
 }
 
-// hasher computes an FNV-1a hash. Numbers and lengths have a fixed size, so two different lists
-// of parts are different bytes.
+// hasher computes an FNV-1a hash. Numbers and lengths have a fixed size, so different lists
+// of values are hashed as different bytes.
 type hasher uint64
 
 const (
@@ -151,8 +152,8 @@ func (h *hasher) run(i Identity) {
 	h.number(i.Incarnation)
 }
 
-// sum returns the hash, mixed (the finalizer of MurmurHash3) so that the sums of the hashes of
-// similar records differ in all bits.
+// sum returns the hash after a final mixing step, the finalizer of MurmurHash3. It makes
+// the sums of the hashes of similar records differ in all bits.
 func (h *hasher) sum() uint64 {
 	v := uint64(*h)
 	v = (v ^ v>>33) * 0xff51afd7ed558ccd

@@ -4,22 +4,23 @@ package member
 
 import "fmt"
 
-// Status is the status of a member. The leader changes it along the table of protocol.md
-// section 3.
+// Status is the status of a member. The leader changes it according to the table in
+// protocol.md section 3.
 type Status uint8
 
 const (
 	// None is the status of an address without an entry.
 	None Status = iota
-	// Joining members are admitted and do not vote yet.
+	// Joining members are admitted, but do not vote yet.
 	Joining
-	// Active members answer the leader and take part in everything.
+	// Active members answer the leader and take part in all decisions.
 	Active
 	// Unreachable members have been silent for HeartbeatTimeout.
 	Unreachable
-	// Leaving members have been silent for TTLTimeout, or leave on purpose.
+	// Leaving members have been silent for TTLTimeout, or are leaving on purpose.
 	Leaving
-	// Removed members have left, and M voters hold that. Only a View shows it.
+	// Removed members have left, and M voters hold a state that records it. Only a View
+	// shows this status.
 	Removed
 )
 
@@ -33,10 +34,10 @@ func (s Status) String() string {
 	return fmt.Sprintf("status(%d)", uint8(s))
 }
 
-// MarshalText returns the form of String.
+// MarshalText returns the text of String.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText parses the form of String.
+// UnmarshalText parses the text of String.
 func (s *Status) UnmarshalText(b []byte) error {
 	for i, name := range statusNames {
 		if name == string(b) {
@@ -47,13 +48,13 @@ func (s *Status) UnmarshalText(b []byte) error {
 	return fmt.Errorf("member: unknown status %q", b)
 }
 
-// moves is the table of protocol.md section 3. Removed is what a View shows of a seat that
-// is only kept, so its member may rejoin. An address with another store id starts again at
-// Joining.
+// moves is the table of protocol.md section 3. A View shows Removed for a member that may
+// still occupy a seat, so such a member may rejoin. An address with a different store id
+// starts again at Joining.
 var moves = map[[2]Status]bool{
 	{None, Joining}:        true,
 	{Joining, Active}:      true,
-	{Joining, None}:        true, // it left or fell silent before it could vote
+	{Joining, None}:        true, // it left or became silent before it could vote
 	{Active, Unreachable}:  true,
 	{Unreachable, Active}:  true,
 	{Unreachable, Leaving}: true,
@@ -61,11 +62,11 @@ var moves = map[[2]Status]bool{
 	{Leaving, Active}:      true,
 	{Leaving, Removed}:     true,
 	{Removed, Joining}:     true,
-	{Joining, Removed}:     true, // its seat was kept, and it left or fell silent again
+	{Joining, Removed}:     true, // it had kept its seat, and left or became silent again
 	{Removed, None}:        true, // its seat was given to another member
 	{Leaving, None}:        true,
 }
 
-// CanMove reports whether a member on one store may change from one status to another
-// within a version (protocol.md section 3).
+// CanMove reports whether a member with an unchanged store may change from one status to
+// another within a version (protocol.md section 3).
 func CanMove(from, to Status) bool { return from == to || moves[[2]Status{from, to}] }

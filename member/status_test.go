@@ -12,7 +12,8 @@ var statuses = []member.Status{
 	member.None, member.Joining, member.Active, member.Unreachable, member.Leaving, member.Removed,
 }
 
-// The table of protocol.md section 3, with a row for each status and a column for the next one.
+// The table of protocol.md section 3, with a row for the current status and a column for
+// the next one.
 func TestStatusesMoveAlongTheTable(t *testing.T) {
 	table := map[member.Status]string{
 		//                    N J A U L R
@@ -84,7 +85,7 @@ func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 		{member.Member{Status: member.Leaving, Gone: true}, member.Removed},
 		{member.Member{Status: member.Active, Gone: true}, member.Joining},
 		{member.Member{Status: member.Unreachable, Gone: true}, member.Removed},
-		// A View has them already.
+		// These are already the statuses of a View.
 		{member.Member{Status: member.Removed, Gone: true}, member.Removed},
 		{member.Member{Status: member.Joining, Gone: true}, member.Joining},
 	} {

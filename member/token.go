@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// revisionsOfVersion is the factor of Token.Int64, a power of ten so that both parts can be
-// read in decimal. At 1,000 commits per second a leader reaches it after 31 years.
+// revisionsOfVersion is the factor in Token.Int64. It is a power of ten, so that both parts
+// can be read in decimal. With 1,000 commits per second a leader reaches it after 31 years.
 const revisionsOfVersion = 1_000_000_000_000
 
 // Token is the fencing token of a leader or of the owner of a record: storage that has seen
@@ -35,9 +35,9 @@ func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 func (t Token) IsZero() bool { return t == Token{} }
 
 // Int64 returns the token as VERSION x 10^12 + REVISION, which fits a BIGINT column and
-// keeps the order: 4.17 is 4000000000017. The commands of athena lock and athena elect get
-// this form in ATHENA_TOKEN. It returns an error if the revision is 10^12 or more, or the
-// version above about nine million.
+// keeps the order: 4.17 is 4000000000017. Commands run by athena lock and athena elect get
+// this number in ATHENA_TOKEN. Int64 returns an error if the revision is 10^12 or more, or
+// if the version exceeds about nine million.
 func (t Token) Int64() (int64, error) {
 	if t.Revision >= revisionsOfVersion || t.Version > math.MaxInt64/revisionsOfVersion-1 {
 		return 0, fmt.Errorf("member: token %v does not fit into one integer: "+
@@ -57,10 +57,10 @@ func TokenOf(n int64) Token {
 // String returns "VERSION.REVISION".
 func (t Token) String() string { return fmt.Sprintf("%d.%d", t.Version, t.Revision) }
 
-// MarshalText returns the form of String.
+// MarshalText returns the text of String.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText parses the form of String. Leading zeros and signs are errors.
+// UnmarshalText parses the text of String. Leading zeros and signs are errors.
 func (t *Token) UnmarshalText(b []byte) error {
 	version, revision, _ := strings.Cut(string(b), ".")
 	v, verr := strconv.ParseUint(version, 10, 64)

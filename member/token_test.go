@@ -31,7 +31,8 @@ func TestTokenOrder(t *testing.T) {
 	}
 }
 
-// TestTokenText parses what it formats, in JSON too, and rejects anything else.
+// TestTokenText checks that a token can be formatted and parsed, also in JSON, and that
+// other texts are rejected.
 func TestTokenText(t *testing.T) {
 	b, err := json.Marshal(map[string]member.Token{"token": {Version: 4, Revision: 17}})
 	if got, want := string(b), `{"token":"4.17"}`; err != nil || got != want {
@@ -63,7 +64,7 @@ func TestTokenText(t *testing.T) {
 	}
 }
 
-// TestTokenInt64 returns an integer that keeps the order of tokens, or an error.
+// TestTokenInt64 checks that Int64 keeps the order of tokens or returns an error.
 func TestTokenInt64(t *testing.T) {
 	const most = 9_223_371
 	sorted := []member.Token{

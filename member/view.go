@@ -6,11 +6,11 @@ package member
 type Role uint8
 
 const (
-	// Seeking nodes follow no leader: they join, ask for one, or propose.
+	// Seeking nodes follow no leader: they join, search for a leader, or propose one.
 	Seeking Role = iota
 	// Following nodes follow the leader of the view.
 	Following
-	// Provisional leaders declared themselves and have no authority.
+	// Provisional leaders have declared themselves and have no authority.
 	Provisional
 	// Leading nodes were chosen. They have authority only while Quorate.
 	Leading
@@ -18,11 +18,11 @@ const (
 
 var roleNames = [...]string{"joining", "follower", "provisional", "leader"}
 
-// String returns the name that the admin API uses.
+// String returns the name in the admin API.
 func (r Role) String() string { return roleNames[r] }
 
-// View is a snapshot of what one node knows. It is a copy, is never stored, and may be out
-// of date.
+// View is a snapshot of what one node knows. It is a copy that is never stored, and it may
+// be out of date.
 type View struct {
 	Self    Identity
 	Role    Role
@@ -31,11 +31,13 @@ type View struct {
 	Revision uint64
 	Leader   Address // zero if the node follows no leader
 	// Quorate reports whether the leader was chosen and has its lease, as far as this node
-	// knows: a leader counts its acks, a follower looks for an ack within LeaderTimeout.
+	// knows: a leader counts its acks, and a follower checks for an ack within
+	// LeaderTimeout.
 	Quorate bool
-	// Members of every status, Removed included, sorted by address.
+	// Members has the members of every status, including Removed, sorted by address.
 	Members Roster
 }
 
-// Member returns the entry of addr, with its status as shown, and false if there is none.
+// Member returns the entry of addr, with the status that the View shows, and false if there
+// is none.
 func (v View) Member(addr Address) (Member, bool) { return v.Members.Find(addr) }

@@ -11,35 +11,35 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Origin is what a store was created for. Its content is valid for one cluster, of one size,
-// under one address.
+// Origin is what a store was created for. The content is valid only for one cluster, of one
+// size, and under one address.
 type Origin struct {
 	Cluster string // name of the cluster
-	Size    int    // of the full cluster
+	Size    int    // size of the full cluster
 	Address member.Address
 }
 
-// Content is everything that a store keeps. It is saved and loaded as a whole, so that the disk
-// never holds an origin without the promises or the promises without their origin.
+// Content is everything that a store keeps. It is saved and loaded as a whole, so that the
+// disk never contains the origin without the promises, or the promises without the origin.
 type Content struct {
 	Origin Origin
-	// LeaseTimeout is that of the run that saved: for that long after the end of the run, the
-	// node may still owe its support to a leader. In nanoseconds on disk.
+	// LeaseTimeout is the timeout of the run that saved. For that long after the run has
+	// ended, the node may still owe its support to a leader. On disk it is in nanoseconds.
 	LeaseTimeout time.Duration
-	// HoldTimeout is that of the run that saved: for that long after an ack of this node, an
-	// owner may still rely on its records.
+	// HoldTimeout is the timeout of the run that saved. For that long after an ack of this
+	// node, an owner may still rely on its records.
 	HoldTimeout time.Duration `json:",omitempty"`
 	paxos.Durable
 }
 
-// IsUnused reports whether the store never promised, voted or held anything, so that nothing is
-// lost with it. Another node's founding may still have made it a voter: at its own address it
-// keeps its id.
+// IsUnused reports whether the store never promised, voted or held anything, so that
+// nothing is lost without it. Another node may still have founded the cluster with this
+// node as a voter, so a node keeps its store id at its own address.
 func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }
 
-// checkOrigin returns every fault of an origin, each with the name of its field.
+// checkOrigin returns every fault of an origin, each with the name of the field.
 func (o Origin) checkOrigin() error {
 	var faults []error
 	if o.Cluster == "" || len(o.Cluster) > member.MaxClusterBytes || !member.IsPrintable(o.Cluster) {

@@ -4,14 +4,14 @@ package store
 
 import "context"
 
-// Store keeps what a node must remember across restarts. File and Memory implement it; tests
-// wrap one of them.
+// Store keeps what a node must remember across restarts. File and Memory implement it, and
+// tests wrap one of them.
 type Store interface {
-	// Load returns the content that was saved last, and false if there is none.
+	// Load returns the content saved last, and false if there is none.
 	Load() (Content, bool, error)
 	// Save returns once c is durable. After an error the node stops.
 	Save(c Content) error
-	// ResetKey returns the same key at every start, so that a restarted node can reset the
+	// ResetKey returns the same key at each start. With it, a restarted node can reset the
 	// connections of its earlier run.
 	ResetKey() ([32]byte, error)
 	// Close releases the store.
@@ -20,14 +20,14 @@ type Store interface {
 
 type contextKey struct{}
 
-// NewContext returns a context with which cluster.Start uses s instead of the store of its
-// configuration. s counts as durable. The node closes it, even if Start fails. Tests use it to
-// keep a Memory across restarts, or to inject failures.
+// NewContext returns a context that makes cluster.Start use s instead of the store of its
+// configuration. s is treated as durable. The node closes it, even if Start fails. Tests
+// use it to keep a Memory across restarts or to inject failures.
 func NewContext(ctx context.Context, s Store) context.Context {
 	return context.WithValue(ctx, contextKey{}, s)
 }
 
-// FromContext returns the store of NewContext, or nil.
+// FromContext returns the store passed to NewContext, or nil.
 func FromContext(ctx context.Context) Store {
 	s, _ := ctx.Value(contextKey{}).(Store)
 	return s

@@ -15,19 +15,20 @@ import (
 	"syscall"
 )
 
-// directory is the directory of a store. Files in it are opened relative to its descriptor,
-// without following links, and checked by their own descriptors. So a user who may write to the
-// directory, or to one above it, cannot redirect a process of root to a file elsewhere.
+// directory is the directory of a store. Its files are opened relative to its descriptor,
+// without following links, and are checked through their own descriptors. So a user who may
+// write to the directory, or to one above it, cannot redirect a process that runs as root
+// to a file elsewhere.
 type directory struct {
 	path string      // for messages
 	file *os.File    // opened once; also used to sync, list and lock the directory
 	info fs.FileInfo // of file
-	// spare is closed by createFile if the process may open no more files.
+	// spare is closed by createFile if the process has reached its limit of open files.
 	spare *os.File
 }
 
-// openStoreDir opens a directory. It refuses the directory of another user, unless the process
-// runs as root, and one that others may write to.
+// openStoreDir opens a directory. It refuses a directory that belongs to another user,
+// unless the process runs as root, and one that other users may write to.
 func openStoreDir(path string) (*directory, error) {
 	file, err := openDirectory(path)
 	if err != nil {
@@ -45,8 +46,8 @@ func openStoreDir(path string) (*directory, error) {
 	return d, nil
 }
 
-// restrictMode removes the permissions of other users on a directory of this user: a user who may
-// read it could lock it and keep the node from starting.
+// restrictMode removes the permissions of other users on a directory of this user. A user
+// who may read it could lock it and so keep the node from starting.
 func (d *directory) restrictMode() error {
 	mode := d.info.Mode().Perm()
 	if mode&0o077 == 0 || !ownedByUser(d.info) {
@@ -55,7 +56,7 @@ func (d *directory) restrictMode() error {
 	return d.file.Chmod(mode &^ 0o077)
 }
 
-// holdSpare opens the spare descriptor if it is missing. If that fails now, a later call may
+// holdSpare opens the spare descriptor if it is missing. If it cannot, a later call may
 // succeed.
 func (d *directory) holdSpare() {
 	if d.spare == nil {
@@ -71,11 +72,11 @@ func (d *directory) close() error {
 	return errors.Join(spare, d.file.Close())
 }
 
-// pathOf returns the path of a file for messages.
+// pathOf returns the path of a file, for messages.
 func (d *directory) pathOf(name string) string { return filepath.Join(d.path, name) }
 
-// openFile opens an existing file. It refuses anything but a regular file with a single name, of
-// the owner of the directory, and without the permissions in forbidden.
+// openFile opens an existing file. It must be a regular file with a single name, belong to
+// the owner of the directory, and have none of the permissions in forbidden.
 func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
 	f, err := openAt(d.file, name, flag)
 	if err != nil {
@@ -105,8 +106,9 @@ func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (*os.
 	return f, nil
 }
 
-// createFile creates a file for the owner of the directory. If the process may open no more
-// files, it closes the spare descriptor first: a node that cannot save must stop.
+// createFile creates a file for the owner of the directory. If the process has reached its
+// limit of open files, it first closes the spare descriptor: a node that cannot save must
+// stop.
 func (d *directory) createFile(name string) (*os.File, error) {
 	flag := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := openAt(d.file, name, flag)
@@ -128,7 +130,7 @@ func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// readFile reads a file. A file longer than limit is corrupt.
+// readFile reads a file. It returns ErrCorrupt if the file is longer than limit.
 func (d *directory) readFile(name string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 	f, err := d.openFile(name, os.O_RDONLY, forbidden)
 	if err != nil {
@@ -140,7 +142,7 @@ func (d *directory) readFile(name string, limit int64, forbidden fs.FileMode) ([
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	var content bytes.Buffer
-	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // so that one read suffices
+	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // large enough for a single read
 	if _, err := content.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -150,8 +152,9 @@ func (d *directory) readFile(name string, limit int64, forbidden fs.FileMode) ([
 	return content.Bytes(), nil
 }
 
-// replaceFile replaces a file so that a crash leaves the old or the new one: it writes and syncs
-// a new file, renames it and syncs the directory. It returns the new file, open.
+// replaceFile replaces a file so that after a crash either the old or the new file exists:
+// it writes and syncs a new file, renames it and syncs the directory. It returns the new
+// file, still open.
 func (d *directory) replaceFile(name string, content []byte) (*os.File, error) {
 	f, err := d.writeAndRename(name, content)
 	if err != nil {
@@ -181,8 +184,8 @@ func (d *directory) writeAndRename(name string, content []byte) (*os.File, error
 	return f, nil
 }
 
-// leftover matches the temporary files of writeAndRename, which a crash may leave: the name of
-// the state file, of a copy by Forget or of the key, with a dot before it and digits after it.
+// leftover matches the temporary files that a crash in writeAndRename may leave: a dot, the
+// name of the state file, of a copy by Forget or of the key, and digits.
 var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
 
 func (d *directory) removeLeftovers() error {
@@ -201,8 +204,8 @@ func (d *directory) removeLeftovers() error {
 	return nil
 }
 
-// CheckDirectory returns why this process cannot create files in dir, or create dir and its
-// missing parents. It creates nothing, so a full disk is not detected.
+// CheckDirectory returns why this process cannot create files in dir, or cannot create dir
+// and its missing parents. It creates nothing, so it does not detect a full disk.
 func CheckDirectory(dir string) error {
 	dir = filepath.Clean(dir)
 	info, err := os.Stat(dir)

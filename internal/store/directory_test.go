@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// serviceUser is the user that owns the directories of these tests, which run as root.
+// serviceUser is the owner of the directories of these tests, which run as root.
 const serviceUser = 65534
 
 // giveDir gives a directory and its files to the user of a service. It reports whether the test
@@ -48,8 +48,8 @@ func useAll(dir string) error {
 	return errors.Join(peeked, loaded, key, forgotten, s.Close())
 }
 
-// TestPlantedLinksAreRefused: the target of a link in the directory keeps its content and its
-// owner.
+// TestPlantedLinksAreRefused checks that the target of a link in the directory keeps its
+// content and its owner.
 func TestPlantedLinksAreRefused(t *testing.T) {
 	for how, link := range map[string]func(target, name string) error{
 		"symbolic link": os.Symlink, "hard link": os.Link,
@@ -94,8 +94,8 @@ func TestPlantedLinksAreRefused(t *testing.T) {
 	}
 }
 
-// TestForeignFilesAreRefused: in the directory of another user, root neither uses the file of a
-// third user nor changes its owner.
+// TestForeignFilesAreRefused checks that root, in the directory of another user, neither
+// uses a file of a third user nor changes its owner.
 func TestForeignFilesAreRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of other users: run this test as root too")
@@ -125,7 +125,8 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestRootLeavesAllFilesToTheOwner of the directory.
+// TestRootLeavesAllFilesToTheOwner checks that all files that root writes belong to the
+// owner of the directory.
 func TestRootLeavesAllFilesToTheOwner(t *testing.T) {
 	dir := t.TempDir()
 	if !giveDir(t, dir) {
@@ -152,7 +153,8 @@ func TestRootLeavesAllFilesToTheOwner(t *testing.T) {
 	}
 }
 
-// TestReplacedDirectory: a store keeps using the directory that it opened, whatever has its name.
+// TestReplacedDirectory checks that a store keeps using the directory that it opened, even
+// if another one takes its name.
 func TestReplacedDirectory(t *testing.T) {
 	dir := saved(t, typical())
 	s := open(t, dir)
@@ -175,8 +177,8 @@ func TestReplacedDirectory(t *testing.T) {
 	checkHolds(t, moved, fresh2())
 }
 
-// TestDeletedLockKeepsOthersOut: deleting the lock file of a running node does not admit a
-// second process.
+// TestDeletedLockKeepsOthersOut checks that deleting the lock file of a running node does
+// not admit a second process.
 func TestDeletedLockKeepsOthersOut(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
@@ -202,7 +204,8 @@ func TestDeletedLockKeepsOthersOut(t *testing.T) {
 	checkHolds(t, dir, typical())
 }
 
-// TestLockOfAnEarlierVersion: a process that locks only the file excludes others too.
+// TestLockOfAnEarlierVersion checks that a process that locks only the file also excludes
+// others.
 func TestLockOfAnEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
@@ -222,8 +225,8 @@ func TestLockOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsClosedToOthers: the first process that opens a directory removes the
-// permissions of other users.
+// TestDirectoryIsClosedToOthers checks that the first process that opens a directory
+// removes the permissions of other users.
 func TestDirectoryIsClosedToOthers(t *testing.T) {
 	for _, mode := range []os.FileMode{0o755, 0o750, 0o711, 0o700} {
 		dir := t.TempDir()
@@ -241,8 +244,8 @@ func TestDirectoryIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestLockOfAnotherUser: a user who may read the directory may lock it, and the error contains
-// the remedy.
+// TestLockOfAnotherUser checks the error if another user, who may read the directory, has
+// locked it: it contains the remedy.
 func TestLockOfAnotherUser(t *testing.T) {
 	for mode, advised := range map[os.FileMode]bool{
 		0o755: true, 0o750: true, 0o711: false, 0o700: false,
@@ -269,8 +272,8 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestPipeIsNoDirectory: a pipe in place of the directory is refused without waiting for its
-// other end.
+// TestPipeIsNoDirectory checks that a pipe in place of the directory is refused without
+// waiting for its other end.
 func TestPipeIsNoDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -290,10 +293,10 @@ func TestPipeIsNoDirectory(t *testing.T) {
 	}
 }
 
-// starvedSaves is how often the child saves: enough to fill several files.
+// starvedSaves is how often the child saves: often enough to fill several files.
 const starvedSaves = 600
 
-// saveStarved saves while the process may open no more files.
+// saveStarved saves repeatedly while the process has no free descriptors.
 func saveStarved(s *File) error {
 	if _, _, err := s.Load(); err != nil {
 		return err
@@ -319,7 +322,7 @@ func saveStarved(s *File) error {
 		if err := s.Save(c); err != nil {
 			return fmt.Errorf("save %d: %w", n, err)
 		}
-		if f, err := os.Open(os.DevNull); err == nil { // like a client of the admin API
+		if f, err := os.Open(os.DevNull); err == nil { // behaves like a client of the admin API
 			all = append(all, f)
 		}
 	}
@@ -329,8 +332,8 @@ func saveStarved(s *File) error {
 	return nil
 }
 
-// TestSaveWithoutFreeDescriptors: a process that may open no more files still saves, into the
-// present file and into new ones.
+// TestSaveWithoutFreeDescriptors checks that a process without free descriptors can still
+// save, both into the current file and into new ones.
 func TestSaveWithoutFreeDescriptors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if out, err := child(t, dir, "starved").CombinedOutput(); err != nil {
@@ -344,7 +347,8 @@ func TestSaveWithoutFreeDescriptors(t *testing.T) {
 	}
 }
 
-// TestWhatIsOpenIsClosed: neither an error nor Close leaks a descriptor.
+// TestWhatIsOpenIsClosed checks that no descriptor is leaked, neither by errors nor by
+// Close.
 func TestWhatIsOpenIsClosed(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/dev/fd")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps what a node must remember across a crash: its Content, and the key by
-// which a restarted node resets the connections of its earlier run. File keeps it in a
+// Package store keeps what a node must remember across a crash: its Content, and the key
+// with which a restarted node resets the connections of its earlier run. File keeps it in a
 // directory, Memory until the process ends. Both implement Store.
 //
 // # The directory of a File
@@ -10,11 +10,11 @@
 //	athena.lock    locked while a process uses the store; holds its process id
 //	reset.key      64 hexadecimal digits; secret, mode 0600
 //
-// Each must be a regular file with one name, owned by the owner of the directory. A process uses
-// the store while it holds the lock of the directory (flock), so deleting athena.lock does not
-// admit a second one. The mode of the directory becomes 0700, because a user who may read it
-// could also lock it. Only root may use the directory of another user, for athena recover; the
-// files it writes are owned by that user.
+// Each must be a regular file with one name and the same owner as the directory. A process
+// uses the store while it holds the lock of the directory (flock), so deleting athena.lock
+// does not admit a second one. The mode of the directory becomes 0700, because a user who
+// may read it could also lock it. Only root may use the directory of another user, for
+// athena recover; the files it writes are owned by that user.
 //
 // The state file is text: a header, entries, and free room for further entries.
 //
@@ -23,37 +23,38 @@
 //	         a newline. It ends at the end of a 512-byte sector.
 //	room     sectors of dots and a newline
 //
-// The JSON is a Content without its records, and the changes of the records since the previous
-// entry. The last entry holds. People may read the file, and must never edit it. Every change of
-// the format increases the number in the header.
+// The JSON is a Content without its records, and the changes of the records since the
+// previous entry. The last entry is the current content. People may read the file, but must
+// never edit it. Every change to the format increases the number in the header.
 //
 // # What a Save promises
 //
-// If Save returns nil, the new content survives the end of the process and of the machine. If it
-// returns an error, or the machine stops halfway, the file holds either the old content or the
-// new one, never a mixture.
+// If Save returns nil, the new content survives the end of the process and of the machine.
+// If it returns an error, or the machine stops in the middle, the file holds either the old
+// content or the new one, never a mixture.
 //
-// Save writes an entry into the room behind the last one and syncs the file. The cost does not
-// depend on the number of records, and is a third of writing a new file (measured: 2 instead of
-// 26 ms with 1,000 records, 0.7 instead of 1.5 ms without). If there is no room, and at the
-// first Save after Load, the content becomes the first entry of a new file, which is written,
-// synced and renamed over the old one; then the directory is synced. The state file stays open,
-// and a spare descriptor is reserved for the next file, so that Save works even if the process
-// may open no more files.
+// Save writes an entry into the room behind the last one and syncs the file. The cost does
+// not depend on the number of records and is much less than that of writing a new file
+// (measured: 2 instead of 26 ms with 1,000 records, 0.7 instead of 1.5 ms without). If
+// there is no room, and at the first Save after Load, the content becomes the first entry
+// of a new file, which is written, synced and renamed over the old one; then the directory
+// is synced. The state file stays open, and a spare descriptor is reserved for the next
+// file, so that Save works even if the process has reached its limit of open files.
 //
-// A crash may leave some sectors of an unfinished entry unwritten. These still contain room, by
-// which the entry is recognized and ignored. Anything else that differs is damage. The digest of
-// an entry covers its position and the digest of the first entry, which covers the header; so a
-// changed byte, a truncated file and an empty sector are all detected. The room is preallocated
-// because in a file that grows, a truncation would look like a crash; appending would be no
-// faster.
+// A crash may leave some sectors of an unfinished entry unwritten. They still contain room,
+// so the entry can be recognized and ignored. Any other difference is damage. The digest of
+// an entry covers its position and the digest of the first entry, which covers the header;
+// so a changed byte, a truncated file and an empty sector are all detected. The room is
+// preallocated because in a file that grows, a truncation would look like a crash;
+// appending would be no faster.
 //
 // # The origin
 //
-// The Origin is the cluster, size and address for which the content is valid. A node compares it
-// at its start: if two of three nodes were restarted with size 1, each would lead a cluster of
-// its own, with the tokens of the third. It is part of the state file, so that a crash cannot
-// separate the two, and not part of paxos.Durable, because no rule of the protocol reads it.
+// The Origin is the cluster, size and address for which the content is valid. A node
+// compares it at its start: if two of three nodes were restarted with size 1, each would
+// lead its own cluster and issue the same tokens as the third. It is part of the state
+// file, so that a crash cannot separate the two, and not part of paxos.Durable, because no
+// rule of the protocol reads it.
 //
 // # A store that cannot be read
 //

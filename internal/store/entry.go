@@ -12,12 +12,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// entry is a Content as written to the file: complete, except that the tables of records are
-// replaced by their changes.
+// entry is a Content as written to the file: it is complete, except that it has changes in
+// place of the tables of records.
 type entry struct {
 	Content
-	// HeldRecords are the changes since the held table of the previous entry, AcceptedRecords
-	// those from the held to the accepted table of this entry. Nil means an empty table.
+	// HeldRecords holds the changes from the held table of the previous entry to that of
+	// this one. AcceptedRecords holds those from the held to the accepted table of this
+	// entry. Nil means an empty table.
 	HeldRecords, AcceptedRecords *changes `json:",omitempty"`
 }
 
@@ -27,7 +28,7 @@ type changes struct {
 	Dropped []string     `json:",omitempty"` // keys
 }
 
-// savedRecords is a table in the format of the file, which writes a token as two numbers.
+// savedRecords is a table in the format of the file, in which a token is two numbers.
 type savedRecords []member.Record
 
 // savedRecord has the fields of member.Record in their order on disk.
@@ -65,7 +66,7 @@ func (s *savedRecords) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encodeEntry returns the payload of the entry for c after that of before.
+// encodeEntry returns the payload of the entry for c, which follows the entry of before.
 func encodeEntry(before, c Content) ([]byte, error) {
 	e := entry{
 		Content:         c,
@@ -79,7 +80,8 @@ func encodeEntry(before, c Content) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// nextContent returns the Content of the entry with this payload after the entry of c.
+// nextContent returns the Content of the entry with the given payload, which follows the
+// entry of c.
 func (c Content) nextContent(payload []byte) (Content, error) {
 	var e entry
 	if err := decodeStrict(payload, &e); err != nil {
@@ -94,7 +96,7 @@ func (c Content) nextContent(payload []byte) (Content, error) {
 	return e.Content, err
 }
 
-// changesSince returns the changes that turn from into to.
+// changesSince returns the changes from the table from to the table to.
 func changesSince(from, to member.Records) *changes {
 	if to.Len() == 0 {
 		return nil
@@ -110,7 +112,7 @@ func changesSince(from, to member.Records) *changes {
 	return c
 }
 
-// setRecords returns the records to set; c may be nil.
+// setRecords returns the records that c sets. c may be nil.
 func (c *changes) setRecords() []member.Record {
 	if c == nil {
 		return nil
@@ -144,8 +146,8 @@ func decodeStrict(payload []byte, v any) error {
 	return nil
 }
 
-// checkContent returns every fault of c, each with the name of its field. It checks only the
-// given held and accepted records one by one: the others were checked before.
+// checkContent returns every fault of c, each with the name of the field. Of the records it
+// checks only those given as held and accepted; the others have already been checked.
 func checkContent(c Content, held, accepted []member.Record) error {
 	var faults []error
 	fault := func(where string, err error) {
@@ -223,9 +225,9 @@ func checkRecord(r member.Record) error {
 	return nil
 }
 
-// checkTable checks the table as a whole.
+// checkTable checks properties of the whole table.
 func checkTable(records member.Records) error {
-	if r, ok := records.Find(""); ok { // Records.Changes takes it for none
+	if r, ok := records.Find(""); ok { // Records.Changes treats a zero record as none
 		return checkRecord(r)
 	}
 	if records.Len() > member.MaxRecords {
@@ -237,7 +239,8 @@ func checkTable(records member.Records) error {
 	return nil
 }
 
-// checkAddress accepts the zero address and every address that its text form preserves.
+// checkAddress accepts the zero address and every address that survives formatting and
+// parsing.
 func checkAddress(a member.Address) error {
 	if a.IsZero() || a.IsValid() {
 		return nil

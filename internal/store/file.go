@@ -24,8 +24,9 @@ const (
 
 	maxKeyBytes = 128 // of the key file; a valid one has 65
 
-	// Permissions that group and others must not have: to write any file that the store
-	// relies on, and to read a secret. A user who may read a directory may lock it.
+	// Permissions that group and others must not have: othersWrite on any file that the
+	// store relies on, othersRead on its directory, because a user who may read it may lock
+	// it, and othersAll on a secret.
 	othersWrite fs.FileMode = 0o022
 	othersRead  fs.FileMode = 0o044
 	othersAll   fs.FileMode = 0o077
@@ -34,8 +35,8 @@ const (
 var (
 	// ErrCorrupt means that a file of the store is damaged. The file is left unchanged.
 	ErrCorrupt = errors.New("store: corrupt file")
-	// ErrVersion means that the state file has a format unknown to this program. The file is
-	// left unchanged.
+	// ErrVersion means that this program does not know the format of the state file. The
+	// file is left unchanged.
 	ErrVersion = errors.New("store: unknown format version")
 	// ErrLocked means that another process, or another File of this one, uses the store.
 	ErrLocked = errors.New("store: directory is in use")
@@ -46,25 +47,26 @@ var (
 	ErrClosed = errors.New("store: closed")
 )
 
-// File is a store in a directory of its own. Its methods may be called concurrently; they block
+// File is a store in its own directory. Its methods may be called concurrently; they block
 // for the duration of the disk operation.
 type File struct {
 	mu   sync.Mutex
 	dir  *directory
 	lock *os.File // nil once closed
-	// loaded is set once Load has understood the state file or found none. Until then Save
-	// must not replace it.
+	// loaded is set once Load has understood the state file or found that there is none.
+	// Until then Save must not replace the file.
 	loaded bool
-	// wrote describes the state file as this File wrote it last; it is zero after a failed
-	// write. state is that file, nil without one. It stays open, so that a process that may
-	// open no more files can still save.
+	// wrote describes the state file that this File wrote last; it is zero after a failed
+	// write. state is that file, or nil. It stays open, so that a process that has reached
+	// its limit of open files can still save.
 	wrote image
 	state *os.File
 }
 
-// OpenFile opens the store in dir and locks it until Close. If dir does not exist, it is created
-// with mode 0700. This process must be the owner of dir or root, which leaves all files to the
-// owner. Errors wrap ErrLocked, ErrInsecure or the error of the file system.
+// OpenFile opens the store in dir and locks it until Close. If dir does not exist, it is
+// created with mode 0700. This process must run as the owner of dir or as root. If it runs
+// as root, all files it creates belong to the owner. Errors wrap ErrLocked, ErrInsecure or
+// the error of the file system.
 func OpenFile(dir string) (*File, error) {
 	if err := checkStoreDir(dir); err != nil {
 		return nil, err
@@ -89,9 +91,10 @@ func OpenFile(dir string) (*File, error) {
 }
 
 // takeLock locks the directory and the lock file in it. The lock of the directory is needed
-// because a lock file can be deleted while it is locked, and the next process would lock a new
-// one. The lock of the file is needed because the file names the process, earlier versions lock
-// nothing else, and network file systems share only locks of files between machines.
+// because a lock file can be deleted while it is locked, and the next process would lock a
+// new one. The lock of the file is needed because the file names the process, earlier
+// versions lock only the file, and network file systems share only locks of files between
+// machines.
 func (d *directory) takeLock() (*os.File, error) {
 	locked := lockFile(d.file)
 	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {
@@ -167,7 +170,7 @@ func (s *File) closeState() error {
 	return err
 }
 
-// Load returns the content that was saved last, and false if there is none. Errors contain the
+// Load returns the content saved last, and false if there is none. Errors contain the
 // remedy and wrap ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file
 // system.
 func (s *File) Load() (Content, bool, error) {
@@ -182,8 +185,8 @@ func (s *File) Load() (Content, bool, error) {
 }
 
 // Peek returns what Load would return for the store in dir, even while a node uses it: Peek
-// takes no lock and changes nothing. It sees each Save of a running node completely or not at
-// all. Its errors are those of OpenFile except ErrLocked, of Load and of ResetKey.
+// takes no lock and changes nothing. It sees each Save of a running node completely or not
+// at all. Its errors are those of OpenFile (except ErrLocked), Load and ResetKey.
 func Peek(dir string) (Content, bool, error) {
 	if err := checkStoreDir(dir); err != nil {
 		return Content{}, false, err
@@ -204,7 +207,7 @@ func Peek(dir string) (Content, bool, error) {
 	}
 	c, known, err := d.loadState()
 	for n := 0; n < 2 && errors.Is(err, ErrCorrupt); n++ {
-		c, known, err = d.loadState() // it may have been read while a node wrote it
+		c, known, err = d.loadState() // a node may have been writing the file while it was read
 	}
 	if err != nil {
 		return c, false, err
@@ -237,9 +240,9 @@ func (d *directory) loadState() (Content, bool, error) {
 	return c, err == nil, err
 }
 
-// Save replaces the stored content by c, whose states must not change afterwards. After an error
-// the file is intact and normally has the old content; the node must not act as if c were saved.
-// Save fails unless Load has succeeded before.
+// Save replaces the stored content by c. The caller must not change the states in c
+// afterwards. After an error the file is intact and normally contains the old content; the
+// node must not act as if c were saved. Save fails unless Load has succeeded first.
 func (s *File) Save(c Content) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +259,7 @@ func (s *File) Save(c Content) error {
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
-	// Closing the old file first frees its descriptor for the new one.
+	// Close the old file first, which frees its descriptor for the new one.
 	if err := s.closeState(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -268,8 +271,8 @@ func (s *File) Save(c Content) error {
 	return nil
 }
 
-// addEntry writes c into the room of the state file. It returns false if there is no room, or if
-// this File did not write the state file.
+// addEntry writes c into the room of the state file. It returns false if there is not
+// enough room, or if this File has not written the state file.
 func (s *File) addEntry(c Content) (bool, error) {
 	before := s.wrote
 	s.wrote = image{} // nothing is appended after a failed write
@@ -310,7 +313,7 @@ func (s *File) overwriteRoom(as image, entry []byte) (bool, error) {
 	return err == nil, err
 }
 
-// ResetKey returns the key for stateless resets, and creates it at the first call. Errors wrap
+// ResetKey returns the key for stateless resets. The first call creates it. Errors wrap
 // ErrCorrupt, ErrInsecure, ErrClosed or the error of the file system.
 func (s *File) ResetKey() ([32]byte, error) {
 	s.mu.Lock()
@@ -354,7 +357,8 @@ func (d *directory) readKey() (key [32]byte, known bool, err error) {
 	return key, err == nil, err
 }
 
-// newResetKey cannot fail: the program crashes if the system has no randomness.
+// newResetKey cannot fail: rand.Read crashes the program if the system provides no
+// randomness.
 func newResetKey() (key [32]byte) {
 	_, _ = rand.Read(key[:])
 	return key

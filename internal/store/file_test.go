@@ -27,7 +27,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// child names the directory for a test binary that plays another process, and role its part.
+// child is the directory of a test binary that plays another process, and role is the part
+// it plays.
 const (
 	childDir  = "ATHENA_STORE_TEST_DIR"
 	childRole = "ATHENA_STORE_TEST_ROLE"
@@ -51,13 +52,13 @@ func playChild(dir, role string) error {
 		return err
 	}
 	switch role {
-	case "hold": // until the parent closes the pipe or kills the process
+	case "hold": // until the parent closes the pipe or kills this process
 		fmt.Println("holding")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
 	case "starved":
 		return saveStarved(s)
-	case "full", "fuller": // files are limited in size, as on a full disk
+	case "full", "fuller": // the size of files is limited, as on a full disk
 		if _, _, err := s.Load(); err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func playChild(dir, role string) error {
 	return fmt.Errorf("no role %q", role)
 }
 
-// fresh2 is another content than typical, too long for the limit of the child.
+// fresh2 differs from typical and exceeds the limit of the child.
 func fresh2() Content {
 	d := typical()
 	d.Incarnation = 77
@@ -130,7 +131,7 @@ func save(t testing.TB, s *File, d Content) {
 	}
 }
 
-// saved returns a closed store that holds d.
+// saved returns a closed store that contains d.
 func saved(t *testing.T, d Content) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -345,8 +346,8 @@ func openLoadKey(dir string) error {
 	return errors.Join(loadErr, keyErr, s.Close())
 }
 
-// The reset key is secret, because it can reset the connections of the node. The state file is
-// not: all members know its content.
+// The reset key is secret, because anyone who knows it can reset the node's connections.
+// The state file is not secret: all members know its content.
 func TestKeyReadableByOthersIsRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o644, 0o610} {
 		dir := saved(t, typical())
@@ -528,7 +529,8 @@ func TestDirectoryRemovedUnderneath(t *testing.T) {
 	}
 }
 
-// TestPeek returns what Load would, even while a process uses the store, and creates nothing.
+// TestPeek checks that Peek returns what Load would, even while a process uses the store,
+// and creates nothing.
 func TestPeek(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if c, known, err := Peek(dir); known || err != nil {
@@ -555,7 +557,8 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// TestPeekSaysWhatOpenWould: Peek returns the errors of OpenFile and changes nothing.
+// TestPeekSaysWhatOpenWould checks that Peek returns the errors of OpenFile and changes
+// nothing.
 func TestPeekSaysWhatOpenWould(t *testing.T) {
 	write := func(name, text string) func(dir string) error {
 		return func(dir string) error {
@@ -643,7 +646,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// identityOf distinguishes a state file from one that replaced it.
+// identityOf tells a state file from one that replaced it.
 func identityOf(t *testing.T, dir string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, stateName))
@@ -653,7 +656,7 @@ func identityOf(t *testing.T, dir string) os.FileInfo {
 	return info
 }
 
-// Saves fill the room of a file before they create the next one, and every reader sees them
+// Saves fill the room of a file before they create a new one, and readers see each of them
 // immediately.
 func TestSavesFillTheRoom(t *testing.T) {
 	for _, records := range []int{0, 1000} {
@@ -692,7 +695,8 @@ func TestSavesFillTheRoom(t *testing.T) {
 	}
 }
 
-// After a crash, the next Save creates a new file instead of appending to the torn entry.
+// After a crash, the next Save creates a new file rather than append to the unfinished
+// entry.
 func TestSaveAfterATornEntry(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -722,7 +726,7 @@ func TestSaveAfterATornEntry(t *testing.T) {
 	checkHolds(t, dir, fresh())
 }
 
-// Nor does it append to a file that another process has changed.
+// Save does not append to a file that another process has changed.
 func TestSaveIntoAnotherFile(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"gone": os.Remove,

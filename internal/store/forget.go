@@ -16,14 +16,13 @@ import (
 // ErrUnused means that a store has nothing to forget.
 var ErrUnused = errors.New("store: nothing was ever promised, voted for or held with it")
 
-// Forget turns the store into that of a new member, with a new store id that no roster counts as
-// a voter. It keeps the cluster, size, address, reset key and lease of the content, and
-// increments the incarnation. It returns the path of a copy of the old state in the same
-// directory.
-//
-// Forget is for a cluster that can never elect a leader again (protocol.md section 6). It loses
-// the fencing token. Errors are those of Load, ErrUnused if there is nothing to forget, and
-// those of the file system; after an error the state is unchanged.
+// Forget turns the store into that of a new member, with a new store id, which no roster
+// counts as a voter. It keeps the cluster, size, address, reset key and lease of the
+// content, and increments the incarnation. It returns the path of a copy of the old state
+// in the same directory. Forget is for a cluster that can no longer elect a leader
+// (protocol.md section 6). It loses the fencing token. Errors are those of Load, ErrUnused
+// if there is nothing to forget, and those of the file system; after an error the state is
+// unchanged.
 func (s *File) Forget() (kept string, err error) {
 	c, known, err := s.Load()
 	switch {
@@ -42,8 +41,8 @@ func (s *File) Forget() (kept string, err error) {
 	return kept, s.Save(c)
 }
 
-// copyState copies the state file to another name. An identical copy, left by an interrupted
-// Forget, is kept.
+// copyState copies the state file to another name. If an interrupted Forget has left an
+// identical copy, that copy is kept.
 func (s *File) copyState(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// TestForgetMakesANewMember of the same cluster, size and address, and keeps a copy of the old
-// state.
+// TestForgetMakesANewMember checks that the new member has the same cluster, size and
+// address, and that a copy of the old state is kept.
 func TestForgetMakesANewMember(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -62,7 +62,8 @@ func TestForgetMakesANewMember(t *testing.T) {
 	}
 }
 
-// TestForgetChangesNothing if the state cannot be read, or another copy exists.
+// TestForgetChangesNothing checks Forget if the state cannot be read or a different copy
+// exists.
 func TestForgetChangesNothing(t *testing.T) {
 	if _, err := open(t, t.TempDir()).Forget(); !errors.Is(err, ErrUnused) {
 		t.Errorf("an empty store: got %v, want ErrUnused", err)
@@ -101,7 +102,8 @@ func TestForgetChangesNothing(t *testing.T) {
 	}
 }
 
-// TestForgetGoesOnWhereItWasCutOff: a crash after the copy and before the replacement.
+// TestForgetGoesOnWhereItWasCutOff checks Forget after a crash between the copy and the
+// replacement.
 func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -128,7 +130,7 @@ func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
 	}
 }
 
-// TestForgetCutOffInItsCopy leaves a file that the next OpenFile removes.
+// TestForgetCutOffInItsCopy checks that the next OpenFile removes an unfinished copy.
 func TestForgetCutOffInItsCopy(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -155,7 +157,7 @@ func TestForgetCutOffInItsCopy(t *testing.T) {
 	}
 }
 
-// TestForgetByRootKeepsTheOwner: the user of the node must be able to read the files.
+// TestForgetByRootKeepsTheOwner checks that the user of the node can still read the files.
 func TestForgetByRootKeepsTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can do what belongs to others: run this test as root too")

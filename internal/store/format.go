@@ -15,34 +15,36 @@ import (
 const (
 	magic   = "athena-state"
 	version = "4"
-	// maxStateBytes is the maximum size of the state file. Two states of the largest cluster,
-	// with the longest names and full tables of records, need half of it.
+	// maxStateBytes is the maximum size of the state file. Two states of the largest
+	// cluster, with the longest names and full tables of records, need only half of it.
 	maxStateBytes = 16 << 20
-	// sectorBytes is what a disk writes atomically. Entries begin and end with sectors.
+	// sectorBytes is the size that a disk writes atomically. Entries begin and end at
+	// sector boundaries.
 	sectorBytes = 512
-	// The room behind the first entry is as large as the file up to it, within these bounds.
+	// The room after the first entry is as large as the file up to that point, within these
+	// bounds.
 	leastRoom   = 64 << 10
 	mostRoom    = 1 << 20
 	digestBytes = 2 * sha256.Size
 	lengthBytes = 8
 	entryHead   = digestBytes + 1 + lengthBytes + 1 // before the payload
-	// entryEnd ends every entry, and never the room.
+	// entryEnd ends every entry, and never occurs at the end of room.
 	entryEnd = " \n"
 )
 
-// unreleased lists the formats from before the first release.
+// unreleased lists the formats used before the first release.
 var unreleased = []string{"1", "2", "3"}
 
-// image describes a valid state file: its content, and where the next entry begins.
+// image describes a valid state file: its content, and where the next entry goes.
 type image struct {
 	holds Content
 	root  string // digest of the first entry
-	end   int    // of the last entry
+	end   int    // end of the last entry
 	size  int    // of the file
 }
 
-// formatContent returns a state file with one entry. It refuses what parseContent would refuse,
-// so that every file that is written can be read.
+// formatContent returns a state file with one entry. It rejects whatever parseContent would
+// reject, so that every file written can be read.
 func formatContent(c Content) ([]byte, image, error) {
 	payload, err := encodeEntry(Content{}, c)
 	if err != nil {
@@ -55,8 +57,8 @@ func formatContent(c Content) ([]byte, image, error) {
 	return content, image{c, root, end, len(content)}, nil
 }
 
-// beginContent returns a state file whose first entry has this payload, with the digest and the
-// end of that entry.
+// beginContent returns a state file whose first entry has the given payload, and the digest
+// and the end of that entry.
 func beginContent(payload []byte) (content []byte, root string, end int) {
 	header := func(size int) string { return fmt.Sprintf("%s %s %08d\n", magic, version, size) }
 	at := len(header(0))
@@ -67,8 +69,8 @@ func beginContent(payload []byte) (content []byte, root string, end int) {
 	return content, string(content[at : at+digestBytes]), end
 }
 
-// addContent returns the entry that adds c to the file, and the file with it. The entry is nil
-// if there is no room.
+// addContent returns the entry that adds c to the file, and the resulting file. The entry
+// is nil if there is not enough room.
 func (i image) addContent(c Content) ([]byte, image, error) {
 	payload, err := encodeEntry(i.holds, c)
 	if err != nil {
@@ -82,17 +84,17 @@ func (i image) addContent(c Content) ([]byte, image, error) {
 	return entry, image{c, i.root, end, i.size}, nil
 }
 
-// sealEntry returns the entry with this payload at byte at: digest, length, payload, and spaces
-// up to a newline. The digest covers the header in the first entry, and the digest of the first
-// entry in later ones. So no entry of an earlier file, whose blocks a crash may bring back, is
-// valid in this one.
+// sealEntry returns the entry at offset at with the given payload: digest, length, payload,
+// and spaces up to a newline. The digest covers the header in the first entry, and the
+// digest of the first entry in later ones. So an entry of an earlier file, whose blocks a
+// crash may bring back, is not valid in this one.
 func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
 	return fmt.Appendf(nil, "%s %s%*s%s", digestEntry(root, at, body), body, spaces, "", entryEnd)
 }
 
-// entryLast returns the end of an entry at byte at with a payload of that length.
+// entryLast returns the end of an entry at offset at with a payload of the given length.
 func entryLast(at, payload int) int {
 	end := at + entryHead + payload + len(entryEnd) + sectorBytes - 1
 	return end - end%sectorBytes
@@ -121,8 +123,9 @@ func parseContent(content []byte) (Content, error) {
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
 		return Content{}, corruptError("its first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
-		// These formats lack the cluster id, and the first one lacks the origin. Taking them
-		// from the flags of the next start could make the mistake that both detect.
+		// These formats lack the cluster id, and the first one also lacks the origin. If
+		// they were taken from the flags of the next start, the mistakes that they detect
+		// could go unnoticed.
 		return Content{}, fmt.Errorf("%w %q, from before the first release, without a cluster id; start "+
 			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
 			"directory: that is a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
@@ -143,14 +146,14 @@ func parseContent(content []byte) (Content, error) {
 	return c, nil
 }
 
-// isSoundAs reports whether the file would be valid with another version in its header. Then the
-// version is damaged, and no other version of Athena wrote the file.
+// isSoundAs reports whether the file would be valid with a different version in its header.
+// If so, the version is damaged, and no other version of Athena wrote the file.
 func isSoundAs(version, field string, rest []byte) bool {
 	_, err := parseContent(fmt.Appendf(nil, "%s %s %s\n%s", magic, version, field, rest))
 	return err == nil
 }
 
-// parseEntries reads the entries, the first of which begins at byte at.
+// parseEntries reads the entries. The first one begins at offset at.
 func parseEntries(content []byte, at int) (c Content, err error) {
 	root := string(content[:at])
 	for first := true; at < len(content); first = false {
@@ -173,7 +176,8 @@ func parseEntries(content []byte, at int) (c Content, err error) {
 	return c, nil
 }
 
-// entryAt returns the payload and the end of the entry at byte at, or nil if it is not valid.
+// entryAt returns the payload and the end of the entry at offset at, or nil if the entry is
+// not valid.
 func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	if len(content)-at < entryHead {
 		return nil, 0
@@ -191,9 +195,10 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	return body[lengthBytes+1:], end
 }
 
-// isUnfinished reports whether the bytes after the last valid entry are room, or an entry that a
-// crash or a full disk left unfinished: some of its sectors are still room. No node has acted on
-// such an entry, because its Save did not return nil. Anything else is damage.
+// isUnfinished reports whether the bytes after the last valid entry are room, or an entry
+// that a crash or a full disk left unfinished, so that some of its sectors are still room.
+// The node has not acted on such an entry, because its Save did not return nil. Anything
+// else is damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {
@@ -205,7 +210,7 @@ func isUnfinished(content []byte, root string, at int) bool {
 			return false // entries contain no control characters
 		}
 		if payload, _ := entryAt(content, root, p); payload != nil {
-			return false // a finished entry behind an invalid one
+			return false // a complete entry after an invalid one
 		}
 		missing = missing || p > end
 		end = p + sectorBytes

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/athena.state; takes a new format version")
 
-// The bytes on disk as an operator sees them, without the room.
+// The file as an operator sees it, without the room.
 func TestGoldenState(t *testing.T) {
 	path := filepath.Join("testdata", stateName)
 	content, ends := threeEntries(t)
@@ -64,7 +64,7 @@ func TestFormatAndParse(t *testing.T) {
 	}
 }
 
-// Any content may follow any other.
+// Any content can follow any other.
 func TestEntriesFollowEachOther(t *testing.T) {
 	all := append(three(), fresh())
 	for i, before := range all {
@@ -113,7 +113,7 @@ func checkUnreadable(t *testing.T, name string, content []byte) {
 	}
 }
 
-// A changed byte in the room or in the padding of an entry is harmless or detected.
+// A changed byte in the room or in the padding of an entry is either harmless or detected.
 func TestEveryFlippedByteIsDetected(t *testing.T) {
 	content, ends := threeEntries(t)
 	end, want := ends[len(ends)-1], three()[2]
@@ -147,7 +147,7 @@ func TestEveryCutFileIsDetected(t *testing.T) {
 		if at%100 > 0 && at%sectorBytes > 2 {
 			continue
 		}
-		// The length of the file was written, and its last blocks were not.
+		// The length of the file was written, but not its last blocks.
 		checkUnreadable(t, fmt.Sprintf("zero from byte %d", at),
 			append(bytes.Clone(content[:at]), make([]byte, len(content)-at)...))
 	}
@@ -156,8 +156,8 @@ func TestEveryCutFileIsDetected(t *testing.T) {
 	checkUnreadable(t, "twice", append(bytes.Clone(content), content...))
 }
 
-// A crash may leave any subset of the sectors of an unfinished entry: the entry before it holds.
-// Every sector of any other entry counts.
+// A crash may leave any subset of the sectors of an unfinished entry; the previous entry
+// then remains valid. In all other entries, every sector matters.
 func TestTornEntries(t *testing.T) {
 	content, ends := threeEntries(t)
 	tear := func(from, to, sectors int) []byte {
@@ -181,7 +181,7 @@ func TestTornEntries(t *testing.T) {
 		name := fmt.Sprintf("sectors %b of the last", sectors)
 		checkParse(t, name, tear(ends[1], ends[2], sectors), want)
 	}
-	for cut := range ends[2] - ends[1] { // a write cut off at any byte
+	for cut := range ends[2] - ends[1] { // a write that ended after any byte
 		torn, want := bytes.Clone(content), three()[1]
 		for at := ends[1] + cut; at < ends[2]; at++ {
 			torn[at] = emptySector()[at%sectorBytes]
@@ -203,7 +203,7 @@ func TestTornEntries(t *testing.T) {
 	}
 }
 
-// A block of another file, or of another position, is not valid in this file.
+// A block of another file, or from another position, is not valid in this file.
 func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
 	content, ends := threeEntries(t)
 	c := three()
@@ -220,7 +220,7 @@ func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
 	checkUnreadable(t, "the last entry again", strange)
 }
 
-// otherVersion returns a file of another version that has the form of this one.
+// otherVersion returns a file in this format with a different version in its header.
 func otherVersion(t *testing.T, version string) []byte {
 	t.Helper()
 	content := mustFormat(t, typical())
@@ -229,8 +229,8 @@ func otherVersion(t *testing.T, version string) []byte {
 	return append([]byte(header+string(entry)), content[len(header)+len(entry):]...)
 }
 
-// A flipped bit in the first line is reported as damage, never as another version of Athena, for
-// which all nodes would have to change.
+// A flipped bit in the first line is reported as damage, never as a different version of
+// Athena, for which the advice would be wrong.
 func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
 	content := mustFormat(t, typical())
 	for at := range bytes.IndexByte(content, '\n') + 1 {
@@ -310,7 +310,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Faults in an entry behind the first one are detected too.
+// Faults in an entry after the first one are also detected.
 func TestParseRefusesLaterEntries(t *testing.T) {
 	all, other := typical(), typical()
 	all.Held.Records = many(member.MaxRecords)
@@ -338,7 +338,7 @@ func TestParseRefusesLaterEntries(t *testing.T) {
 	}
 }
 
-// Save must never write what Load would refuse.
+// Save must never write a file that Load would reject.
 func TestFormatRefuses(t *testing.T) {
 	change := func(f func(*Content)) Content {
 		c := typical()
@@ -394,9 +394,9 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// FuzzLoad reads any file, and any entries with matching checksums. Each is refused with a known
-// error and no value, or it is a valid content that survives a Save and a Load. Neither is slow
-// or allocates much.
+// FuzzLoad reads arbitrary files, and arbitrary entries with valid checksums. Each must
+// either fail with a known error and no value, or be a valid content that survives Save and
+// Load. Neither may be slow or allocate much.
 func FuzzLoad(f *testing.F) {
 	for _, d := range []Content{typical(), fresh()} {
 		f.Add([]byte(payload(f, Content{}, d)), true)
@@ -411,7 +411,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("null"), true)
 	f.Add(bytes.Repeat([]byte("["), 10_001), true)
 	f.Fuzz(func(t *testing.T, content []byte, sealed bool) {
-		if sealed { // behind a checksum, which a fuzzer does not guess
+		if sealed { // with a valid checksum, which a fuzzer does not guess
 			content, _ = stateFile(strings.SplitN(string(content), "\n", 20)...)
 		}
 		d, err := parseContent(content)
@@ -444,7 +444,7 @@ func FuzzLoad(f *testing.F) {
 
 func byKey(a, b member.Record) int { return strings.Compare(a.Key, b.Key) }
 
-// sameNil makes equal contents deeply equal.
+// sameNil replaces empty values so that equal contents are deeply equal.
 func sameNil(d Content) Content {
 	for _, s := range []*member.State{&d.Held, &d.Accepted.State} {
 		if len(s.Roster) == 0 {

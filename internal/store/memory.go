@@ -4,10 +4,10 @@ package store
 
 import "sync"
 
-// Memory is a store that lasts as long as the process. A node with it is a new member after each
-// restart. If a majority of the seeds of a cluster restarts or is new at the same time, such
-// nodes may elect two leaders; nodes with a File cannot. Its methods may be called concurrently
-// and do not block.
+// Memory is a store that lasts as long as the process. A node that uses it is a new member
+// after each restart. If a majority of the seeds of a cluster restarts or is new at the
+// same time, such nodes may elect two leaders; nodes that use a File cannot. Its methods
+// may be called concurrently and do not block.
 type Memory struct {
 	mu    sync.Mutex
 	saved bool
@@ -15,19 +15,19 @@ type Memory struct {
 	key   [32]byte
 }
 
-// NewMemory returns an empty store with a reset key. If the key is secret and the same at the
-// next start, peers notice that start immediately. The zero key is allowed: the node then uses a
+// NewMemory returns an empty store with a reset key. If the key is secret and the same at
+// the next start, peers notice that start immediately. With the zero key, the node uses a
 // random one.
 func NewMemory(key [32]byte) *Memory { return &Memory{key: key} }
 
-// Load returns the content that was saved last, and false if there is none. It never fails.
+// Load returns the content saved last, and false if there is none. It never fails.
 func (m *Memory) Load() (Content, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.c, m.saved, nil
 }
 
-// Save keeps c, which must not change afterwards. It never fails.
+// Save keeps c, which the caller must not change afterwards. It never fails.
 func (m *Memory) Save(c Content) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,7 +35,7 @@ func (m *Memory) Save(c Content) error {
 	return nil
 }
 
-// ResetKey returns the key of NewMemory. It never fails.
+// ResetKey returns the key passed to NewMemory. It never fails.
 func (m *Memory) ResetKey() ([32]byte, error) { return m.key, nil }
 
 // Close does nothing.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDirectoryOfAnotherOwnerIsRefused even to a process that is not root but may bypass
-// permissions.
+// TestDirectoryOfAnotherOwnerIsRefused checks that a process that is not root is refused,
+// even if it may bypass permissions.
 func TestDirectoryOfAnotherOwnerIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user: run this test as root too")
@@ -30,7 +30,8 @@ func TestDirectoryOfAnotherOwnerIsRefused(t *testing.T) {
 	}
 	defer program.Close()
 	cmd := child(t, dir, "hold")
-	// By its descriptor, since the user of the child may not enter the parent directories.
+	// Use the descriptor, because the user of the child may not enter the parent
+	// directories.
 	cmd.Path, cmd.ExtraFiles = "/proc/self/fd/3", []*os.File{program}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential:  &syscall.Credential{Uid: serviceUser, Gid: serviceUser},

@@ -37,10 +37,10 @@ func state(size int) member.State {
 	return s
 }
 
-// records are an owned record, a revoked one, and one without an owner.
+// records returns an owned record, a revoked one, and one without an owner.
 func records() member.Records { return table(threeRecords()...) }
 
-// table returns a table of records in the order of their keys.
+// table returns a table of the records, sorted by key.
 func table(list ...member.Record) member.Records {
 	r, err := member.NewRecords(list)
 	if err != nil {
@@ -76,7 +76,8 @@ func manyRecords(n int) []member.Record {
 	return r
 }
 
-// typical is the content of a node that accepted a proposal and does not know its outcome.
+// typical returns the content of a node that has accepted a proposal and does not know its
+// outcome.
 func typical() Content {
 	id := paxos.ID{Version: 8, Ballot: paxos.Ballot{
 		Round: 2, Proposer: address(2), Incarnation: 4, StoreID: storeID(2),
@@ -98,7 +99,7 @@ func typical() Content {
 
 func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: address(1)} }
 
-// fresh is the content of a node that has never met another one.
+// fresh returns the content of a node that has never met another node.
 func fresh() Content {
 	return Content{
 		Origin: origin(), LeaseTimeout: time.Second,
@@ -106,7 +107,7 @@ func fresh() Content {
 	}
 }
 
-// largest is the largest content of any cluster.
+// largest returns the largest possible content.
 func largest() Content {
 	c := typical()
 	c.Origin.Cluster, c.Origin.Size = strings.Repeat("<", member.MaxClusterBytes), member.MaxMembers
@@ -119,19 +120,19 @@ func largest() Content {
 				},
 				StoreID: storeID(byte(n)), Incarnation: math.MaxUint64,
 			},
-			// The worst case in JSON: each byte becomes six.
+			// In the worst case each byte takes six in JSON.
 			Name: strings.Repeat("<", member.MaxNameBytes), Status: member.Unreachable,
 		})
 	}
 	c.HoldTimeout = math.MaxInt64
 	c.Held.Roster, c.Accepted.State.Roster = r, r
 	c.Held.Records = full('<')
-	c.Accepted.State.Records = full('>') // no record equals one of Held
+	c.Accepted.State.Records = full('>') // none of the records equals one in Held
 	return c
 }
 
-// full returns the largest table in JSON, in which each byte of a key becomes six, and three
-// bytes of a value four.
+// full returns the table that is largest in JSON, where each byte of a key takes six, and
+// three bytes of a value take four.
 func full(of byte) member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
@@ -155,7 +156,8 @@ func mustFormat(t testing.TB, c Content) []byte {
 	return content
 }
 
-// stateFile returns a state file with entries of any payloads, and the end of each entry.
+// stateFile returns a state file whose entries have the given payloads, and the end of each
+// entry.
 func stateFile(payloads ...string) (content []byte, ends []int) {
 	content, root, end := beginContent([]byte(payloads[0]))
 	ends = append(ends, end)
@@ -170,7 +172,7 @@ func stateFile(payloads ...string) (content []byte, ends []int) {
 	return content, ends
 }
 
-// payload returns the payload of the entry for c after that of before.
+// payload returns the payload of the entry for c, which follows the entry of before.
 func payload(t testing.TB, before, c Content) string {
 	t.Helper()
 	b, err := encodeEntry(before, c)
@@ -180,7 +182,7 @@ func payload(t testing.TB, before, c Content) string {
 	return string(b)
 }
 
-// three returns contents that follow each other.
+// three returns three successive contents.
 func three() []Content {
 	first := typical()
 	second := typical()
@@ -194,7 +196,7 @@ func three() []Content {
 	return []Content{first, second, third}
 }
 
-// threeEntries returns the state file after these are saved.
+// threeEntries returns the state file after these contents are saved.
 func threeEntries(t testing.TB) (content []byte, ends []int) {
 	t.Helper()
 	c := three()

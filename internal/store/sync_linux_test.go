@@ -21,9 +21,9 @@ import (
 // whenSync selects the calls of fsync that fail.
 type whenSync struct{ dir, others bool }
 
-// with runs do on a thread whose calls of fsync fail with EIO: those on the descriptor of the
-// directory, or all others. The kernel rejects them (seccomp), so that all code down to the
-// system call is the real one.
+// with runs do on a thread whose calls of fsync fail with EIO: those on the descriptor of
+// the directory, or all others. The kernel rejects them (seccomp), so all code down to the
+// system call is real.
 func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	t.Helper()
 	verdict := func(fails bool) uint32 {
@@ -48,7 +48,7 @@ func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked, so that the thread ends with the filter
+		runtime.LockOSThread() // never unlocked: the thread and its filter end together
 		missing = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		if missing == nil {
 			missing = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
@@ -66,9 +66,9 @@ func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	return err
 }
 
-// What a node has saved before it answered must survive a power cut. Save syncs the new file
-// before the rename: if that fails, the old content stays. It syncs the directory after the
-// rename: if that fails, the new content is in place.
+// Content that a node saved before it answered must survive a power cut. Save syncs the new
+// file before the rename; if that fails, the old content stays. It syncs the directory
+// after the rename; if that fails, the new content is in place.
 func TestSyncBeforeAndAfterRename(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -98,7 +98,7 @@ func TestSyncBeforeAndAfterRename(t *testing.T) {
 	}
 }
 
-// An entry must be synced too. After a failure, the next Save creates a new file.
+// An entry must also be synced. After a failure, the next Save creates a new file.
 func TestSyncOfAnEntry(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -30,8 +30,8 @@ func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
 }
 
-// checkDirOwner refuses a directory of another user. Root may use any, to recover the directory
-// of a service.
+// checkDirOwner refuses a directory of another user. Root may use any directory, to recover
+// that of a service.
 func checkDirOwner(path string, info fs.FileInfo) error {
 	owner, user := statOf(info).Uid, os.Geteuid()
 	if user == 0 || int(owner) == user {
@@ -41,13 +41,13 @@ func checkDirOwner(path string, info fs.FileInfo) error {
 		"user %[3]d, or give it a directory of its own", ErrInsecure, path, owner, user)
 }
 
-// checkFileOwner refuses a file whose owner differs from that of its directory, and a file with
-// a second name: either may have been moved or linked into the directory so that root overwrites
-// it. A file without a name was replaced since it was opened.
+// checkFileOwner refuses a file whose owner differs from that of its directory, and a file
+// with a second name: either may have been moved or linked into the directory to make root
+// overwrite it. A file without a name was replaced after it was opened.
 func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {
-	case file.Nlink > 1: // first, since the advice below would change the owner of the other file
+	case file.Nlink > 1: // check this first: the advice below would change the owner of the other file
 		return fmt.Errorf("%w: %s has %d names (hard links); remove the other ones, or replace it "+
 			"by a copy", ErrInsecure, path, file.Nlink)
 	case file.Uid != owner:
@@ -57,7 +57,7 @@ func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	return nil
 }
 
-// ownedByUser reports whether the user of this process owns a file.
+// ownedByUser reports whether a file belongs to the user of this process.
 func ownedByUser(info fs.FileInfo) bool { return int(statOf(info).Uid) == os.Geteuid() }
 
 func statOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
@@ -71,7 +71,7 @@ func checkWritable(dir string) error {
 	return nil
 }
 
-// ignoreEINTR repeats a system call that was interrupted by a signal, as package os does.
+// ignoreEINTR repeats a system call that a signal interrupted, as package os does.
 func ignoreEINTR(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, syscall.EINTR) {
@@ -80,7 +80,7 @@ func ignoreEINTR(do func() error) error {
 	}
 }
 
-// openDirectory opens a directory. It fails for anything else, such as a pipe in its place,
+// openDirectory opens a directory. It fails if the path is anything else, such as a pipe,
 // which would block until its other end is opened.
 func openDirectory(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -128,8 +128,8 @@ func removeAt(dir *os.File, name string) error {
 	return ignoreEINTR(func() error { return unix.Unlinkat(int(dir.Fd()), name, 0) })
 }
 
-// chownToDirOwner gives a file that root has created to the owner of its directory. Otherwise a
-// node that runs as another user could not start again.
+// chownToDirOwner gives a file that root has created to the owner of its directory.
+// Otherwise a node that runs as that user could not start again.
 func chownToDirOwner(f *os.File, dir fs.FileInfo) error {
 	owner := statOf(dir)
 	if os.Geteuid() != 0 || owner.Uid == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests to the server of the page. Paths are relative, so that the handler can be mounted below
+// Requests to the server of the page. Paths are relative, so that the handler can be mounted under
 // another path.
 
 const key = "athena-token"; // in the session storage
@@ -21,7 +21,7 @@ export async function open(path, options = {}) {
   return response;
 }
 
-// ask resolves to the JSON at a path. An error has the text and the code of the API.
+// ask resolves to the JSON at a path. Errors carry the text and the code from the API.
 export async function ask(path, timeout, method = "GET", body = undefined) {
   const sent = body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   let response;

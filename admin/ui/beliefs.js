@@ -2,18 +2,18 @@
 
 // The views of the nodes: a column for each node, and a row for each value that can differ. A value
 // that differs from the majority is marked by a sign, a frame and a word for screen readers. If
-// there are many nodes, those with equal values share a column, and members that all nodes see
-// alike share a row.
+// there are many nodes, nodes with equal values share a column, and members with equal values share
+// a row.
 
 import { Debounce, differing } from "./consensus.js";
 import { el, setAttribute, setText } from "./dom.js";
 import { brief, list, milliseconds, shape } from "./words.js";
 
-const most = 5; // more nodes share columns
+const most = 5; // with more nodes, columns are shared
 const letters = 12; // maximum length of a name
 const listed = 3; // names listed for a shared column
 
-// The rows about the node itself. Rows with compared are compared with the other nodes.
+// The rows about the node itself. Rows with compared set are compared across nodes.
 const facts = [
   { title: "role", value: (s) => roles[s.role] ?? s.role },
   { title: "follows", value: (s, name) => name(s.view.leader) || "none", compared: true },
@@ -32,7 +32,7 @@ const roles = {
 // A Beliefs is the table.
 export class Beliefs {
   #place;
-  #shown = ""; // the present columns and rows
+  #shown = ""; // the current columns and rows
   #cells = new Map();
   #debounce = new Debounce();
 

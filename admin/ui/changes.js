@@ -8,9 +8,9 @@ import { list, milliseconds } from "./words.js";
 
 const maxElections = 500; // more than the timeline shows
 
-// A Changes keeps the previous round.
+// A Changes compares each round with the previous one.
 export class Changes {
-  #elections = new Map(); // by version: { own }, whether the winner reported it
+  #elections = new Map(); // { own } by version: whether the winner reported the election
   #before = null; // { leader, members }
   #nodes = new Map(); // entries of v1/nodes by name
   #add;
@@ -47,12 +47,12 @@ export class Changes {
     }
   }
 
-  // addElections adds the response of v1/elections.
+  // addElections adds the elections in the response of v1/elections.
   addElections(elections, names) {
     for (const e of elections) this.#election(e, names, false);
   }
 
-  // election adds an election, or replaces it by the report of the winner, which knows the votes.
+  // election adds an election. The report of the winner, which knows the votes, replaces any other.
   #election(e, names, own) {
     const known = this.#elections.get(e.version_text);
     if (known && (known.own || !own)) return;
@@ -97,8 +97,8 @@ export class Changes {
   }
 }
 
-// stepsOf describes the steps of the winner: the silence before them, and the time of each since the
-// first.
+// stepsOf describes the steps of the winner: the silence before the first step, and the time of
+// each step since the first.
 function stepsOf({ steps }) {
   const taken = steps.filter((s) => s.name !== "started" && s.name !== "heard");
   if (!taken.length) return [];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The charts: round-trip times and rates of one node, drawn by uPlot. Lines differ in dashes as well
-// as colour, and the legend has the newest value of each.
+// The charts: round-trip times and rates of one node, drawn by uPlot. Lines differ in dash pattern
+// and colour, and the legend shows the newest value of each.
 
 import { colour, el, setAttribute, setText, svg } from "./dom.js";
 import { figure, milliseconds } from "./words.js";
@@ -43,7 +43,7 @@ export class Charts {
     addEventListener("resize", () => this.#resize());
   }
 
-  // draw adds the looks and draws those of the selected node, by default the reference.
+  // draw adds the looks to the windows, and draws the selected node, by default the reference.
   draw(looks, names, reference) {
     for (const look of looks) {
       if (!this.#meters.has(look.node.name)) this.#meters.set(look.node.name, new Meter());

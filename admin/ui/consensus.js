@@ -15,11 +15,11 @@ export function names(looks) {
   return known;
 }
 
-// answering returns the looks of nodes that respond.
+// answering returns the looks at nodes that respond.
 export const answering = (looks) => looks.filter((look) => look.status);
 
-// reference returns the most reliable look: of the leader with authority, else of a follower of
-// one, else of the newest version; null if no node responds.
+// reference returns the most reliable look: that of the leader with authority, or else of one of
+// its followers, or else of the newest version. It returns null if no node responds.
 export function reference(looks) {
   const rank = ({ status: s }) => [s.token > 0 && s.role === "leader" ? 1 : 0,
     ...[s.token_text, s.view.version_text, s.view.revision_text].map(BigInt)];
@@ -50,7 +50,7 @@ export function consensus(looks, reference) {
   return members;
 }
 
-// beliefOf returns a string for the leader in a node's view, for comparison.
+// beliefOf returns a string that identifies the leader in a node's view, for comparison.
 function beliefOf({ status: s }) {
   return s.view.leader ? `${s.view.leader} ${s.view.version_text} ${s.token > 0}` : "nobody";
 }
@@ -66,7 +66,7 @@ export function camps(looks) {
   return [...groups.values()].sort((a, b) => b.length - a.length);
 }
 
-// usual returns the most frequent value; preferred decides a tie.
+// usual returns the most frequent value. If there is a tie, it returns preferred.
 function usual(values, preferred) {
   const counts = new Map();
   for (const v of values) {
@@ -77,20 +77,20 @@ function usual(values, preferred) {
   return winners.includes(preferred) ? preferred : winners[0];
 }
 
-// differing returns for each value whether it differs from the most frequent one; preferred
-// decides a tie.
+// differing reports for each value whether it differs from the most frequent one. preferred decides
+// a tie.
 export function differing(values, preferred) {
   const right = usual(values, preferred);
   return values.map((v) => v !== undefined && v !== right);
 }
 
-// A Debounce accepts a difference that persists for two rounds: two nodes are never polled at the
-// same moment, and a change that one of them sees first is not a disagreement.
+// A Debounce accepts only differences that persist for two rounds. Nodes are never polled at
+// exactly the same moment, and a change that one of them sees first is not a disagreement.
 export class Debounce {
   #seen = new Map();
   #now = new Map();
 
-  // persists reports whether the difference of a name was present in the last round too.
+  // persists reports whether name had the same value in the previous round.
   persists(name, value) {
     this.#now.set(name, value);
     return this.#seen.get(name) === value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Creating and changing elements. Data of nodes is only ever used as text, never as HTML.
+// Creating and changing elements. Data from nodes is only ever inserted as text, never as HTML.
 
 const svgNamespace = "http://www.w3.org/2000/svg";
 

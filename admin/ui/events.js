@@ -7,8 +7,9 @@ import { open } from "./api.js";
 
 const pause = 2000; // before the stream is reopened, ms
 
-// follow calls onEvent(type, data) for each event. If the stream ends, it reopens it after the last
-// event. Hidden pages hold no stream, since a browser has six connections per server.
+// follow calls onEvent(type, data) for each event. If the stream ends, follow reopens it after the
+// last event. A hidden page keeps no stream open, since browsers allow only six connections per
+// server.
 export async function follow(onEvent) {
   let last = "";
   for (;;) {
@@ -31,7 +32,8 @@ export async function follow(onEvent) {
   }
 }
 
-// whileVisible returns a promise that the page is visible, and a signal that it is hidden.
+// whileVisible returns a promise that resolves when the page is visible, and a signal that aborts
+// when it is hidden.
 function whileVisible() {
   const hidden = new AbortController();
   const begun = new Promise((begin) => {

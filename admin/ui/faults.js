@@ -7,7 +7,7 @@ import { el, setAttribute, setText } from "./dom.js";
 
 const timeout = 15000; // a restart waits until the process has exited
 
-// Each button has one verb, or a verb and its inverse.
+// Each button has one verb, or a pair of a verb and its inverse.
 const buttons = [
   [{ verb: "kill", label: "Kill", fits: (n) => n.alive }],
   [{ verb: "restart", label: "Restart", fits: () => true }],
@@ -40,7 +40,7 @@ export class Faults {
     this.#changed = changed;
   }
 
-  // draw shows the buttons if the server is a demo, whose nodes have a pid.
+  // draw shows the buttons if the server is a demo, in which nodes have a pid.
   draw(looks) {
     const nodes = looks.map((l) => l.node).filter((n) => "pid" in n);
     this.#place.closest("section").hidden = !nodes.length;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Jobs: the leader, the disabled members and the locks of each job, and the other records of the
-// cluster. They are requested when the revision changes, repeatedly for a while since it may be
-// committed later, and otherwise every few seconds.
+// cluster. They are requested frequently for a while after the revision changes, since the change
+// may be committed later, and otherwise every few seconds.
 
 import { ask } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -25,12 +25,12 @@ export class Jobs {
   #result;
   #changed;
   #revision = "";
-  #changedAt = 0; // time of the last change of revision
+  #changedAt = 0; // time when the revision last changed
   #asked = -Infinity; // time of the last request
   #asking = false;
   #jobs = [];
   #records = [];
-  #may = false; // write requests are allowed
+  #may = false; // whether write requests are allowed
   #name = (address) => address;
   #shown = "";
 
@@ -71,7 +71,7 @@ export class Jobs {
     this.#asking = false;
   }
 
-  // show rebuilds the tables if they differ, and keeps the focus on its button.
+  // show rebuilds the tables that have changed, and keeps the focused button focused.
   #show() {
     const word = this.#filter.value.trim().toLowerCase();
     const wanted = (...texts) => !word || texts.some((text) => text.toLowerCase().includes(word));
@@ -129,7 +129,7 @@ export class Jobs {
     ]));
   }
 
-  // button returns a list of one button, or an empty list if write requests are not allowed.
+  // button returns an array with one button, or an empty array if write requests are not allowed.
   #button(verb, job, { name, address }) {
     if (!this.#may) return [];
     const label = verb === "enable" ? "Enable" : "Disable";
@@ -165,14 +165,14 @@ export class Jobs {
   }
 }
 
-// last returns the text for the last known holder.
+// last returns the text shown for the last known holder.
 const last = (name) => `unknown (no quorum), last ${name || "none"}`;
 
 const cut = (text) => (text.length > letters ? `${text.slice(0, letters)}…` : text);
 
 const valueOf = (r) => (r.value_base64 ? `base64: ${r.value_base64}` : r.value);
 
-// table creates a table. Each cell is a text or a list of nodes.
+// table creates a table. Each cell is a text or an array of DOM nodes.
 function table(caption, heads, rows) {
   const cells = (row) => row.map((cell, i) =>
     el(i ? "td" : "th", i ? {} : { scope: "row" }, ...[cell].flat()));

@@ -53,7 +53,7 @@ function draw({ looks: all, lost, locked }) {
   charts.draw(looks, known, best);
 }
 
-// loadElections adds the elections before the page was opened, once.
+// loadElections adds, once, the elections from before the page was opened.
 let loaded = false;
 async function loadElections(known) {
   if (loaded) return;
@@ -67,6 +67,6 @@ async function loadElections(known) {
 
 requestToken(at("token"), () => watcher.soon());
 watcher.start();
-// The stream is faster than polling, but is of one node only, so an event starts a round of
+// The stream is faster than polling but covers one node only, so each event triggers a round of
 // polling.
 follow((type) => type === "snapshot" || watcher.soon());

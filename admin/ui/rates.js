@@ -29,9 +29,9 @@ export class Window {
   }
 }
 
-// A Meter has the windows of one node.
+// A Meter holds the windows of one node.
 export class Meter {
-  trips = new Window(); // round-trip times in ms, by the name of the peer
+  trips = new Window(); // round-trip times in ms, by name of peer
   frames = new Window(); // protocol messages per second
   events = new Window(); // application events per second
   #last = null;
@@ -44,11 +44,11 @@ export class Meter {
     const time = now / 1000;
     const s = look.status;
     const last = this.#last;
-    if (s && last && last.at === look.at) return; // the same look again
+    if (s && last && last.at === look.at) return; // this look was already added
     this.#added = now;
     this.#last = s && { at: look.at, up: s.uptime_ms, counts: counts(s) };
     this.trips.add(time, tripsOf(s?.peers ?? [], names));
-    // After a restart the counters begin at 0.
+    // After a restart, the counters start at 0.
     const per = s && last && s.uptime_ms > last.up ? (s.uptime_ms - last.up) / 1000 : 0;
     const rate = (key) => (per ? Math.max(0, (this.#last.counts[key] - last.counts[key]) / per) : null);
     this.frames.add(time, { sent: rate("out"), received: rate("in") });
@@ -57,7 +57,7 @@ export class Meter {
 }
 
 // tripsOf returns the round-trip time of each peer, or their minimum, median and maximum if there
-// are too many lines to distinguish.
+// would be too many lines to distinguish.
 function tripsOf(peers, names) {
   const there = peers.filter((p) => p.connected);
   if (there.length <= most) {

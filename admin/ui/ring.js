@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The ring: members, their connections, the leader and its lease. Squares are seeds, circles are
-// not; the status is a sign and a word. Its units are CSS pixels, so that text has the same size on
-// every screen. If there are many members, their names are arranged like spokes.
+// The ring: members, their connections, the leader and its lease. Seeds are squares, other members
+// are circles; the status is a sign and a word. The units are CSS pixels, so that text has the same
+// size on every screen. If there are many members, their names are arranged like spokes.
 
 import { setAttribute, setText, svg } from "./dom.js";
 import { brief, milliseconds, shape } from "./words.js";
@@ -12,8 +12,8 @@ const letters = { few: 14, many: 9 }; // maximum length of a name
 const roomy = 7; // minimum radius with room for a sign
 const widths = { least: 300, most: 460 };
 const height = 324; // of a ring with few members
-const margin = { x: 65, top: 44, bottom: 68 }; // around the centers of few members
-const spoke = 82; // room for a name outside of a wheel
+const margin = { x: 65, top: 44, bottom: 68 }; // around the centers of the members
+const spoke = 82; // room for a name outside the wheel
 const gap = 7; // between a node and the arc of its lease
 
 // A Ring draws into an SVG element.
@@ -113,7 +113,7 @@ export class Ring {
     setText(parts.title, `${m.name}: ${m.word}`);
     if (parts.word) setText(parts.word, m.word + (m.seed ? " · seed" : ""));
   }
-  // connect draws a connection as both sides report it.
+  // connect draws a connection as reported by both sides.
   #connect(looks, members, status) {
     const has = new Map();
     for (const look of looks) {
@@ -165,7 +165,8 @@ export class Ring {
 
 const pair = (a, b) => (a < b ? `${a} ${b}` : `${b} ${a}`);
 
-// oval returns the positions of few members. It is wider than high, for the names below them.
+// oval returns the positions of a few members. It is wider than it is high, since names are below
+// the members.
 function oval(width, count) {
   const radius = {
     x: width / 2 - margin.x, y: (height - margin.top - margin.bottom) / 2,
@@ -179,9 +180,9 @@ function oval(width, count) {
   });
 }
 
-// wheel returns the positions of many members, with room for a name outside of each.
+// wheel returns the positions of many members, with room for a name outside each of them.
 function wheel(width, count) {
-  const share = (0.34 * 2 * Math.PI) / count; // of the radius, so that squares do not touch
+  const share = (0.34 * 2 * Math.PI) / count; // of the radius, to keep squares from touching
   const size = Math.min(15, ((width / 2 - spoke) * share) / (1 + share));
   const radius = width / 2 - spoke - size;
   return Array.from({ length: count }, (_, i) => {
@@ -194,7 +195,7 @@ function wheel(width, count) {
 
 const turnOf = (i, count) => (i / count) * 2 * Math.PI - Math.PI / 2;
 
-// membersOf returns the members to draw: the nodes in their order, then other members.
+// membersOf returns the members to draw: first the nodes in order, then all other members.
 function membersOf(looks, seen, names) {
   const all = looks.map(({ node, error }) => member(node.address, node.name, seen.get(node.address),
     node.alive && !node.paused ? "" : error));

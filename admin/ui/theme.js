@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The selected theme. It is not a module, so that it runs before the page is drawn.
+// The selected theme. This is not a module, so that it runs before the page is drawn.
 (() => {
   const key = "athena-theme";
   const root = document.documentElement;

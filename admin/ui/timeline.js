@@ -20,13 +20,13 @@ const spoken = {
 // A TimeLine is the list.
 export class TimeLine {
   #list;
-  #entries = []; // sorted, the oldest first
+  #entries = []; // sorted, oldest first
 
   constructor(list) {
     this.#list = list;
   }
 
-  // add inserts an entry by its time. It replaces an entry with the same key.
+  // add inserts an entry in order of time. It replaces an entry with the same key.
   add({ at, kind, text, detail, took, key }) {
     const known = key ? this.#entries.findIndex((e) => e.key === key) : -1;
     if (known >= 0) this.#entries.splice(known, 1)[0].item.remove();
@@ -60,13 +60,13 @@ function tookOf(ms) {
 // A TermBand is the band of leaders.
 export class TermBand {
   #root;
-  #terms = []; // { from, name, token }, oldest first; an empty name for no leader
+  #terms = []; // { from, name, token }, oldest first; name is empty if there is no leader
 
   constructor(root) {
     this.#root = root;
   }
 
-  // draw adds the current leader, and draws.
+  // draw adds the current leader and draws the band.
   draw(names, reference) {
     const s = reference?.status;
     const leads = s?.token > 0;

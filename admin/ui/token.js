@@ -7,7 +7,7 @@ import { setText } from "./dom.js";
 
 const wrong = "Wrong token.";
 
-// requestToken shows the form when the server needs a token, and calls given after the user has
+// requestToken shows the form when the server needs a token, and calls given once the user has
 // entered one.
 export function requestToken(form, given) {
   const input = form.querySelector("input");

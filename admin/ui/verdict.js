@@ -47,7 +47,7 @@ export function verdict(looks, names) {
   };
 }
 
-// lead names the leaders with authority in any view.
+// lead returns the names of all leaders with authority in any view.
 function lead(groups, name) {
   const leaders = new Set(groups.map(([l]) => l.status).filter((s) => s.token > 0)
     .map((s) => name(s.view.leader)));

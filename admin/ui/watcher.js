@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Polling of all nodes. A node that does not respond delays no other.
+// Polling of all nodes. A node that does not respond does not delay the others.
 
 import { ask, nodePath } from "./api.js";
 
 const period = 500; // between two rounds, ms
-const minPeriod = 200; // between two rounds requested by soon
+const minPeriod = 200; // between two rounds if soon requests the second
 const least = 30; // minimum pause before a round
 const mostTurns = 2; // concurrent rounds: a node that hangs delays one of them
 // Concurrent requests of a round. The browser has six connections, and a request that waits for one
@@ -14,15 +14,15 @@ const mostAsked = 5;
 const listTimeout = 2000;
 const statusTimeout = 900;
 
-// A Watcher keeps a look at every node, in the order of their names:
+// A Watcher keeps the latest look at every node, sorted by name:
 //   node    the entry of v1/nodes
 //   status  the response of v1/status, or null
 //   error   why status is null; "" while the node responds
 //   at      time of the response, by performance.now()
 export class Watcher {
   looks = new Map();
-  lost = 0; // since when the server does not respond; 0 while it responds
-  locked = false; // the server needs a token, while lost
+  lost = 0; // since when the server has not responded; 0 while it responds
+  locked = false; // whether the server needs a token, while lost
   #onRound;
   #timer = 0;
   #due = 0; // when the timer fires
@@ -40,12 +40,12 @@ export class Watcher {
     this.#turn();
   }
 
-  // soon begins the next round early, after a change. Frequent changes do not postpone it.
+  // soon starts the next round early, after a change. Frequent calls do not postpone it.
   soon() {
     this.#next(Math.max(least, this.#began + minPeriod - performance.now()));
   }
 
-  // next schedules a round, unless an earlier one is scheduled.
+  // next schedules a round unless an earlier one is already scheduled.
   #next(rest) {
     const due = performance.now() + rest;
     if (this.#timer && this.#due <= due) return;
@@ -56,7 +56,7 @@ export class Watcher {
 
   async #turn() {
     this.#timer = 0;
-    if (this.#turns === mostTurns) return; // each of them schedules another
+    if (this.#turns === mostTurns) return; // each round in progress schedules another
     this.#turns++;
     const began = this.#began = performance.now();
     try {

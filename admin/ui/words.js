@@ -33,15 +33,15 @@ export function figure(value) {
   return value >= 100 ? String(Math.round(value)) : value >= 1 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// list joins names with commas and "and", or counts those beyond most.
+// list joins names with commas and "and". It counts the names beyond most.
 export function list(names, most = Infinity) {
   const [first, rest] = [names.slice(0, most), names.length - most];
   if (rest > 1) return `${first.join(", ")} and ${rest} more`;
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-// brief shortens names to at most a number of characters: it removes their common suffix, then their
-// common prefix, both at word boundaries, and finally cuts the middle.
+// brief shortens names to a maximum number of characters. It removes their common suffix, then
+// their common prefix, both at word boundaries, and finally cuts out the middle.
 export function brief(names, most) {
   let all = names;
   const tooLong = () => all.some((n) => n.length > most);

@@ -229,8 +229,8 @@ func TestNothingPilesUpBelowTLS(t *testing.T) {
 	<-h.victim.over
 }
 
-// TestEveryMessageIsAnswered sends a system message with another frame behind it: a sign of life
-// answers it all the same.
+// TestEveryMessageIsAnswered sends a system message with another frame behind it, then a part of
+// one, as over a slow network: a sign of life answers each.
 func TestEveryMessageIsAnswered(t *testing.T) {
 	h := attack(t)
 	l := h.lanes[systemLane]
@@ -247,6 +247,20 @@ func TestEveryMessageIsAnswered(t *testing.T) {
 	}
 	if _, err := io.ReadFull(l, b); err != nil || frameType(b[0]) != frameAlive {
 		t.Errorf("got a frame of type %d, %v, want a sign of life", b[0], err)
+	}
+	heard := h.victim.Heard()
+	if _, err := l.Write(append(appendHeader(nil, frameData, 0, 1000), 'x')); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	if _, err := io.ReadFull(l, b); err != nil || frameType(b[0]) != frameAlive {
+		t.Errorf("got a frame of type %d, %v, want a sign of life", b[0], err)
+	}
+	part := h.victim.Heard()
+	if _, err := l.Write([]byte{'x'}); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	if _, err := io.ReadFull(l, b); err != nil || part <= heard || h.victim.Heard() <= part {
+		t.Errorf("heard %d, %d, %d, %v: want it to grow", heard, part, h.victim.Heard(), err)
 	}
 }
 

@@ -58,7 +58,7 @@ type lane struct {
 	silent   int    // checks in a row at which nothing had been heard
 	ackDue   bool   // the peer waits for a sign of life
 
-	heard    atomic.Uint64 // frames of the peer
+	heard    atomic.Uint64 // frames of the peer, and the pieces in which they arrived
 	attached chan struct{} // closed when the lane has its connection
 	wake     chan struct{} // wakes writeLoop
 	written  chan struct{} // closed when writeLoop has returned
@@ -387,9 +387,10 @@ func (l *lane) readData(r *bufio.Reader, h header) error {
 		}
 		left -= len(b)
 		_, _ = r.Discard(len(b))
-	}
-	if l.id == systemLane {
-		l.oweAck()
+		l.heard.Add(1)
+		if l.id == systemLane {
+			l.oweAck()
+		}
 	}
 	return nil
 }

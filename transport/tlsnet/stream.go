@@ -14,7 +14,7 @@ import (
 
 const (
 	// streamWindow is what a peer may send on a stream before it is read. It doubles, up to
-	// maxStreamWindow, each time a whole window was read. It starts small because that is
+	// maxStreamWindow, each time half of it was read. It starts small because that is
 	// what a hostile peer can fill on a stream that is not read; at maxStreamWindow a stream
 	// carries 25 MB/s over a round trip of 10 ms.
 	streamWindow    = 32 << 10

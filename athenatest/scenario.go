@@ -10,7 +10,7 @@ import (
 // Scenario is a series of faults that occur while the program under test works.
 type Scenario struct {
 	Name string
-	// Play runs the scenario on a cluster of three or more nodes, of which a majority and
+	// Play runs the scenario on a cluster of three or more nodes while a majority and
 	// one more are running. It returns when the cluster has settled again.
 	Play func(c *Cluster)
 }

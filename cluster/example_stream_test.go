@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// takeFile is a stream handler. Its result tells the sender whether the whole file arrived: nil
+// takeFile is a stream handler. Its result shows the sender whether the whole file arrived: nil
 // ends the stream normally.
 func takeFile(ctx context.Context, _ member.Member, s receiver.Stream) error {
 	size, err := io.Copy(io.Discard, s)

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// sum is a request. Its text tells the handler what to do.
+// sum is a request. Its text selects what the handler does.
 type sum struct {
 	A, B int
 	Text string

@@ -88,7 +88,7 @@ const (
 	// heartbeats still pass. Prefer another policy for types whose events may pile up in
 	// front of requests.
 	Block Policy = iota
-	// Drop drops the oldest waiting events. It is for types of which only the newest event
+	// Drop drops the oldest waiting events. It is for types whose newest event alone
 	// matters. A sender that waits for the outcome of a dropped event gets ErrBusy. Dropped
 	// events are counted in Stats, like those of Reject, and not logged.
 	Drop

@@ -49,7 +49,7 @@ type streamRoute struct {
 //
 // The stream ends when fn returns, and nothing else may use it afterwards. If fn returns
 // nil, the peer reads io.EOF after everything written. So unless fn calls CloseWrite
-// earlier, io.EOF tells the opener that fn has succeeded. If fn returns an error or panics,
+// earlier, io.EOF means to the opener that fn has succeeded. If fn returns an error or panics,
 // the failure is counted and reported, and the peer gets cluster.ErrStreamReset without the
 // text. To refuse a stream with a reason, write the reason and return nil.
 //

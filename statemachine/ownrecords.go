@@ -221,7 +221,7 @@ func (m *Machine) trustUntil(t time.Time) {
 }
 
 // noteCommitted records that the state n is committed. (S) A number of a version other than the
-// held one says nothing about the held state.
+// held one does not concern the held state.
 func (m *Machine) noteCommitted(n member.Number) {
 	if n.Version == m.heldNumber().Version && m.records.committed.Less(n) {
 		m.records.committed = n

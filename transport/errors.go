@@ -38,7 +38,7 @@ type Code uint64
 // The codes.
 const (
 	CodeClosed     Code = iota // the node is shutting down or no longer needs the connection
-	CodeRefused                // the greet was refused; the reason says why
+	CodeRefused                // the greet was refused for the given reason
 	CodeDuplicate              // another connection of the pair stays
 	CodeReplaced               // a later connection of the peer replaced it
 	CodeEarlierRun             // a later run of the node has a connection
@@ -84,8 +84,8 @@ func (e *CertificateError) Error() string { return fmt.Sprintf("%v (%s)", ErrCer
 // Unwrap returns ErrCertificate.
 func (e *CertificateError) Unwrap() error { return ErrCertificate }
 
-// ConfigMismatchError reports a difference in configuration because of which two nodes
-// cannot be in one cluster.
+// ConfigMismatchError reports a difference in configuration that keeps two nodes
+// out of one cluster.
 type ConfigMismatchError struct {
 	Field  string // name of the field in the configuration, or Protocol
 	Ours   string

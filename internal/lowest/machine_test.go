@@ -310,8 +310,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A leader that disappears from the view no longer counts; what is known of the other members is
-// kept.
+// A leader that disappears from the view no longer counts; the machine keeps what it knows about
+// the other members.
 func TestObserve(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")

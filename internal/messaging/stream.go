@@ -118,7 +118,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	}
 }
 
-// refuseStream tells the peer why the stream has no handler: it sends an outcome, followed
+// refuseStream informs the peer why the stream has no handler: it sends an outcome, followed
 // by a text up to the end of the stream.
 func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 	text := strings.ToValidUTF8(err.Error(), "")

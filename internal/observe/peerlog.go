@@ -137,7 +137,7 @@ func (p *peerLog) noteConnected(from member.Address) {
 	delete(p.refused, from)
 }
 
-// noteMessage records what a message says about its sender.
+// noteMessage records what a message shows about its sender.
 func (p *peerLog) noteMessage(m message.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

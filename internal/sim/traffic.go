@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// checkSent checks that the sender of a message has saved what the message says, so that a
+// checkSent checks that the sender of a message has saved what the message claims, so that a
 // crash cannot revert it (protocol.md section 6, durable).
 func (k *checker) checkSent(p *process, m message.Message) {
 	if p.renewed {

@@ -646,7 +646,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// identityOf tells a state file from one that replaced it.
+// identityOf returns what distinguishes a state file from one that replaced it.
 func identityOf(t *testing.T, dir string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, stateName))

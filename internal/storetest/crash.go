@@ -106,7 +106,7 @@ func newLeadingProcess(t *testing.T, cmd *exec.Cmd) *leadingProcess {
 	t.Cleanup(func() {
 		l.signal(syscall.SIGKILL)
 		<-read
-		_ = cmd.Wait() // the error says that it was killed
+		_ = cmd.Wait() // the error reports that it was killed
 	})
 	return l
 }

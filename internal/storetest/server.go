@@ -65,7 +65,7 @@ func (s *Server) Start() {
 // Kill kills the server and waits until it has ended.
 func (s *Server) Kill() {
 	s.signal(syscall.SIGKILL)
-	_ = s.cmd.Wait() // the error says that it was killed
+	_ = s.cmd.Wait() // the error reports that it was killed
 }
 
 // Pause stops the process until Resume.

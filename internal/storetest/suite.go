@@ -23,7 +23,7 @@ import (
 const Members = 3
 
 // Suite runs each scenario as a subtest. The function in must call test once, with the
-// stores of as many new, running members as Members says, and return when test has
+// stores of as many new, running members as Members returns, and return when test has
 // returned.
 func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.Store))) {
 	for _, s := range []struct {

@@ -102,7 +102,7 @@ func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 }
 
 // TestDatagramsLeaveRoom floods a lossy path, on which QUIC sends less than it is given,
-// with datagrams of which two fill a packet. QUIC puts datagrams into packets first.
+// with datagrams so large that two fill a packet. QUIC puts datagrams into packets first.
 func TestDatagramsLeaveRoom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)

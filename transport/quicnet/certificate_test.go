@@ -41,8 +41,8 @@ func TestNodesWithCertificatesConnect(t *testing.T) {
 	}
 }
 
-// TestCertificatesThatNobodyAccepts checks certificates that every node refuses, whoever
-// dials.
+// TestCertificatesThatNobodyAccepts checks certificates that every node refuses, no matter
+// which one dials.
 func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }

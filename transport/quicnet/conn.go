@@ -104,7 +104,7 @@ func (c *conn) Certificate() *x509.Certificate {
 }
 
 // acceptKind returns the peer's stream of a kind. QUIC returns the streams in the order in
-// which the peer opened them, regardless of which goroutine asks. When the connection is
+// which the peer opened them, whichever goroutine asks. When the connection is
 // closed, acceptKind returns an error.
 func (c *conn) acceptKind(k transport.Kind) (*quic.ReceiveStream, error) {
 	for {

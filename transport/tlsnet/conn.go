@@ -8,9 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -305,61 +302,6 @@ func (c *conn) forgetIfDone(s *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.streams, s.id)
-}
-
-// needLane connects the bulk lane, or asks the end that dialed to do so. It does not block
-// and takes no lock of a lane.
-func (c *conn) needLane() {
-	c.mu.Lock()
-	asked := c.laneAsked || c.err != nil
-	c.laneAsked = true
-	c.mu.Unlock()
-	if !asked {
-		c.network.spawn(c.connectLane)
-	}
-}
-
-// connectLane connects the bulk lane. The connection ends if that fails.
-func (c *conn) connectLane() {
-	if c.dialed == "" {
-		c.lanes[systemLane].pushControl(frameOpenLane, 0, nil)
-		select {
-		case <-c.lanes[bulkLane].attached:
-		case <-c.over:
-		case <-time.After(2 * handshakeTimeout):
-			c.fail(fmt.Errorf("%w: the peer does not connect the bulk lane", errLost))
-		}
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.network.last, cancel)()
-	t, err := c.network.handshake(ctx, c.dialed, c.id, bulkLane)
-	if err != nil {
-		c.fail(fmt.Errorf("%w: connect the bulk lane: %w", errLost, err))
-		return
-	}
-	if !c.samePeer(t) {
-		_ = t.socket.Close() // it was never used
-		c.fail(fmt.Errorf("%w: the bulk lane reached another process", errLost))
-		return
-	}
-	if !c.lanes[bulkLane].attach(t) {
-		c.network.closeUnused(t.socket)
-	}
-}
-
-// samePeer reports whether a lane leads to the member whose certificate the connection has
-// shown. The certificate itself may have been renewed since.
-func (c *conn) samePeer(t tlsConn) bool {
-	if c.peer == nil {
-		return true
-	}
-	now := t.ConnectionState().PeerCertificates[0]
-	return slices.Equal(c.peer.DNSNames, now.DNSNames) &&
-		slices.EqualFunc(c.peer.IPAddresses, now.IPAddresses, net.IP.Equal) &&
-		slices.EqualFunc(c.peer.URIs, now.URIs, func(a, b *url.URL) bool { return *a == *b }) &&
-		c.peer.Subject.CommonName == now.Subject.CommonName
 }
 
 // closeGarbage ends the connection because the peer sent what no node sends.

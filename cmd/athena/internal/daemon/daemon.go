@@ -77,8 +77,8 @@ type daemon struct {
 	listening chan *cluster.Node // receives the node once it listens
 }
 
-// quietBuffers is the variable that disables a warning of quic-go on standard error. The node logs
-// the same warning with a remedy.
+// quietBuffers is the variable that disables a warning that quic-go prints to standard error.
+// The node logs the same warning with a remedy.
 const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
 // Run runs a node until a signal or the admin API stops it, or it fails.

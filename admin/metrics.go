@@ -3,152 +3,109 @@
 package admin
 
 import (
-	"bytes"
-	"fmt"
-	"maps"
-	"net/http"
-	"slices"
+	"runtime"
 	"strconv"
-	"strings"
 
-	runtimemetrics "github.com/VictoriaMetrics/metrics"
-
-	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
 )
 
-// maxScrapes limits the number of concurrent scrapes.
-const maxScrapes = 4
-
-// metricKind is the type of a metric in the Prometheus text format.
-type metricKind string
-
-const (
-	gauge   metricKind = "gauge"
-	counter metricKind = "counter"
-	buckets metricKind = "histogram"
-)
-
-// family is a metric. read adds its samples.
-type family struct {
-	name   string
-	help   string
-	kind   metricKind
-	labels []string
-	read   func(snapshot, *sink)
+// viewFamilies are the metrics of the node and its view.
+var viewFamilies = []family{
+	{"athena_build_info", "Always 1; the labels identify the program.", gauge,
+		[]string{"version", "go", "protocol"}, func(l snapshot, s *sink) {
+			s.addValue(1, l.build, runtime.Version(), strconv.Itoa(wire.Version))
+		}},
+	{"athena_insecure", "1 if the node runs without a secret or certificate.", gauge, nil,
+		func(l snapshot, s *sink) { s.addFlag(l.Insecure) }},
+	{"athena_drained", "1 while the node is drained: it leads only if no other member can.",
+		gauge, nil, func(l snapshot, s *sink) { s.addFlag(l.Drained) }},
+	{"athena_members", "Members of the view, by status.", gauge, []string{"status"}, readMembers},
+	{"athena_cluster_size", "Configured size of the full cluster.", gauge, nil,
+		func(l snapshot, s *sink) { s.addValue(float64(l.Size)) }},
+	{"athena_quorum_size", "Members in a quorum: more than half of the size.", gauge, nil,
+		func(l snapshot, s *sink) { s.addValue(float64(l.Quorum)) }},
+	{"athena_has_quorum", "1 while this node knows a leader with authority.", gauge, nil,
+		func(l snapshot, s *sink) { s.addFlag(!l.Token.IsZero()) }},
+	{"athena_has_leader", "1 while this node leads or follows a leader, even without authority.",
+		gauge, nil,
+		func(l snapshot, s *sink) { s.addFlag(!l.View.Leader.IsZero()) }},
+	{"athena_is_leader", "1 while this node leads with authority.", gauge, nil,
+		func(l snapshot, s *sink) {
+			s.addFlag(!l.Token.IsZero() && l.View.Leader == l.Self.Address && l.LeaseRemaining > 0)
+		}},
+	{"athena_version", "Version of the view; grows with each leader.", gauge, nil,
+		func(l snapshot, s *sink) { s.addCount(l.View.Version) }},
+	{"athena_revision", "Revision of the view; grows with each change of members.", gauge, nil,
+		func(l snapshot, s *sink) { s.addCount(l.View.Revision) }},
+	{"athena_token", "Fencing token of the leader with authority; 0 if there is none.", gauge, nil,
+		func(l snapshot, s *sink) { s.addCount(l.Token.Version) }},
+	{"athena_lease_remaining_seconds", "Time until the lease of this node ends unless it is renewed.",
+		gauge, nil, func(l snapshot, s *sink) { s.addValue(l.LeaseRemaining.Seconds()) }},
 }
 
-// snapshot holds the data for all samples of one scrape.
-type snapshot struct {
-	cluster.Status
-	build  string
-	groups []election.Group
-}
-
-// sink collects the samples of one family.
-type sink struct {
-	*family
-	cluster string   // label added to every sample
-	samples []string // lines of the text format
-}
-
-// addValue adds a sample. The labels are in the order of family.labels.
-func (s *sink) addValue(v float64, labels ...string) { s.addSample("", v, s.formatLabels(labels)) }
-
-func (s *sink) addSample(suffix string, v float64, labels string) {
-	s.samples = append(s.samples,
-		s.name+suffix+"{"+labels+"} "+strconv.FormatFloat(v, 'g', -1, 64))
-}
-
-// labelEscapes are the escapes of the Prometheus text format.
-var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-// formatLabels returns the labels of a sample in the text format.
-func (s *sink) formatLabels(values []string) string {
-	if len(values) != len(s.labels) {
-		panic(fmt.Sprintf("admin: %s has the labels %q, got %q", s.name, s.labels, values))
+func readMembers(l snapshot, s *sink) {
+	var counts [member.Removed + 1]int
+	for _, m := range l.View.Members {
+		counts[m.Shown()]++
 	}
-	text := `cluster="` + labelEscapes.Replace(s.cluster) + `"`
-	for i, v := range values {
-		text += "," + s.labels[i] + `="` + labelEscapes.Replace(strings.ToValidUTF8(v, "?")) + `"`
-	}
-	return text
-}
-
-// addCount adds a sample of a counter.
-func (s *sink) addCount(n uint64, labels ...string) { s.addValue(float64(n), labels...) }
-
-// addFlag adds a sample of 1 or 0.
-func (s *sink) addFlag(is bool, labels ...string) {
-	if is {
-		s.addValue(1, labels...)
-	} else {
-		s.addValue(0, labels...)
+	for status := member.Joining; status <= member.Removed; status++ {
+		s.addValue(float64(counts[status]), status.String())
 	}
 }
 
-// addDurations adds the samples of a histogram.
-func (s *sink) addDurations(d receiver.Durations, labels ...string) {
-	text := s.formatLabels(labels)
-	counts := d.Buckets()
-	for _, bound := range slices.Sorted(maps.Keys(counts)) {
-		le := strconv.FormatFloat(bound, 'g', -1, 64)
-		s.addSample("_bucket", float64(counts[bound]), text+`,le="`+le+`"`)
-	}
-	s.addSample("_bucket", float64(d.Count()), text+`,le="+Inf"`)
-	s.addSample("_sum", d.Sum.Seconds(), text)
-	s.addSample("_count", float64(d.Count()), text)
+// electionFamilies are the metrics of elections.
+var electionFamilies = []family{
+	{"athena_leader_changes_total", "Changes of leader, by cause.", counter,
+		[]string{"cause"}, func(l snapshot, s *sink) {
+			for cause, n := range l.LeaderChanges {
+				s.addCount(n, string(cause))
+			}
+		}},
+	{"athena_elections_total",
+		"Elections, by result: won, followed (another node leads) or failed (it is repeated).",
+		counter, []string{"result"}, func(l snapshot, s *sink) {
+			for result, n := range l.Counts.Elections {
+				s.addCount(n, result)
+			}
+		}},
+	{"athena_election_duration_seconds",
+		"Time without a leader with authority at a change of leader, except at the start.",
+		buckets, nil, func(l snapshot, s *sink) { s.addDurations(l.Counts.Elected) }},
+	{"athena_leaderless_seconds_total", "Total time without a leader with authority.",
+		counter, nil, func(l snapshot, s *sink) { s.addValue(l.Leaderless.Seconds()) }},
+	{"athena_proposals_total",
+		"Proposals of this node, by stage and result: won, lost or overtaken by another election.",
+		counter, []string{"stage", "result"}, func(l snapshot, s *sink) {
+			for p, n := range l.Counts.Proposals {
+				s.addCount(n, p.Stage, p.Result)
+			}
+		}},
+	{"athena_votes_total", "Votes of this node on proposals of other nodes.", counter,
+		[]string{"stage", "accept"}, func(l snapshot, s *sink) {
+			for v, n := range l.Counts.Votes {
+				s.addCount(n, v.Stage, strconv.FormatBool(v.Granted))
+			}
+		}},
+	{"athena_leader_conflicts_total", "Conflicts of two leaders that this node resolved, by rule.",
+		counter, []string{"rule"}, func(l snapshot, s *sink) {
+			for rule, n := range l.Counts.Conflicts {
+				s.addCount(n, rule)
+			}
+		}},
+	{"athena_clock_steps_total",
+		"Steps of the wall clock after which the lease and records had to be confirmed.",
+		counter, nil, func(l snapshot, s *sink) { s.addCount(l.Counts.ClockSteps) }},
+	{"athena_store_sync_seconds", "Duration of saving to the store.", buckets, nil,
+		func(l snapshot, s *sink) { s.addDurations(l.Counts.Saved) }},
 }
 
-// newMetrics returns the handler of /metrics: the metrics of the node, then those of the Go
-// runtime and the process, in the Prometheus text format.
-func newMetrics(h *handler) http.Handler {
-	slots := make(chan struct{}, maxScrapes)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			http.Error(w, fmt.Sprintf("busy: %d scrapes are in progress, which is the maximum", maxScrapes),
-				http.StatusServiceUnavailable)
-			return
-		}
-		var text bytes.Buffer
-		l := snapshot{h.node.Status(), h.build, h.groups()}
-		for _, f := range listFamilies() {
-			writeFamily(&text, f, l)
-		}
-		runtimemetrics.WriteProcessMetrics(&text)
-		runtimemetrics.WriteFDMetrics(&text)
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(text.Bytes()) // an error means that the scraper is gone
-	})
-}
-
-// writeFamily writes a metric if it has samples. It sorts the samples, since some are read from
-// maps.
-func writeFamily(text *bytes.Buffer, f family, l snapshot) {
-	s := &sink{family: &f, cluster: l.Cluster}
-	f.read(l, s)
-	if len(s.samples) == 0 {
-		return
-	}
-	if f.kind != buckets { // buckets are sorted by their bounds
-		slices.Sort(s.samples)
-	}
-	fmt.Fprintf(text, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
-	for _, line := range s.samples {
-		text.WriteString(line)
-		text.WriteByte('\n')
-	}
-}
-
-func (h *handler) serveMetrics(w http.ResponseWriter, r *http.Request) { h.scrape.ServeHTTP(w, r) }
-
-// listFamilies returns all metrics of a node, in the order of docs/metrics.md.
-func listFamilies() []family {
-	return slices.Concat(
-		viewFamilies, electionFamilies, groupFamilies, memberFamilies, transportFamilies,
-		eventFamilies)
+// groupFamilies are the metrics of the groups of package election.
+var groupFamilies = []family{
+	{"athena_group_leader", "1 while this node leads the group; one sample for each open group.",
+		gauge, []string{"group"}, func(l snapshot, s *sink) {
+			for _, g := range l.groups {
+				s.addFlag(g.Candidate.IsLeader(), g.Name)
+			}
+		}},
 }

@@ -4,256 +4,208 @@ package statemachine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
 
-// A leader collects requests, makes one revision of them, and answers once that is committed. It
-// drops the records of owners that no longer trust them (protocol.md 10).
-
-// recordTable is what a leader knows about records in addition to its state.
-type recordTable struct {
-	requests   []request // waiting for the next revision
-	bytes      int       // total size of the requests of other nodes
-	requesters []requester
-	// answers are sent once answerAt is committed.
-	answers  []reply
-	answerAt member.Number
-	owners   []owner
-	// former is the previous leader if acks of earlier leaders no longer extend its trust in its
-	// records; otherwise zero.
-	former member.Identity
-	// endsAt is a time not later than when the first owner has been silent for too long; zero for
-	// never.
-	endsAt time.Time
-	// recheckCommit is set if more may be committed than at the last check. commitUnannounced is
-	// set if the members do not know yet that the newest table is committed.
-	recheckCommit, commitUnannounced bool
+// draft is the next revision of the records while it is being made.
+type draft struct {
+	number  member.Number
+	records member.Records
+	touched map[string]bool // keys that were changed
+	keys    []string        // the changed keys in order
 }
 
-// requester is a run that sent requests, with its greatest request id.
-type requester struct {
-	run member.Identity
-	id  uint64
+func (d *draft) put(e member.Record) {
+	d.records = d.records.Put(e)
+	d.touch(e.Key)
 }
 
-// owner is a run that owns records.
-type owner struct {
-	id      member.Identity
-	revoked bool // whether some of them are revoked
-	// lost is when the owner last lost its place under this leadership; zero for never.
-	lost time.Time
+func (d *draft) drop(e member.Record) {
+	d.records = d.records.Drop(e.Key)
+	d.touch(e.Key)
 }
 
-// request is a request that waits to be taken.
-type request struct {
-	from member.Identity
-	message.RecordRequest
-}
-
-// reply is a response that waits to be sent.
-type reply struct {
-	to member.Identity
-	message.RecordResponse
-}
-
-// Limits of the requests that wait at a leader.
-const (
-	maxRequests     = 4096
-	maxRequestBytes = 4 << 20
-)
-
-// onRecordRequest queues a request for the next revision. (S) A request is taken at most once: only
-// under the claim in its header, and only if its id is greater than that of every earlier request
-// of the run.
-func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
-	switch {
-	case m.role != member.Leading || in.Claim != m.leader:
-		m.drop(in, message.ReasonNotLeader)
-		return
-	case !m.durable.Held.Roster.Has(in.From):
-		m.drop(in, message.ReasonUnknownRun)
-		return
-	}
-	last := m.lead.requesterOf(in.From)
-	if b.ID <= last.id {
-		m.drop(in, message.ReasonRepeated)
-		return
-	}
-	last.id = b.ID
-	if len(m.lead.requests) >= maxRequests || m.lead.bytes+b.Bytes() > maxRequestBytes {
-		m.refuse(in, message.ReasonBusy)
-		m.send(in.From.Address, message.RecordResponse{ID: b.ID, Reason: message.ReasonBusy})
-		return
-	}
-	m.lead.bytes += b.Bytes()
-	m.lead.requests = append(m.lead.requests, request{in.From, b})
-}
-
-// requesterOf returns the entry of a run. It creates the entry if necessary.
-func (t *recordTable) requesterOf(run member.Identity) *requester {
-	i := slices.IndexFunc(t.requesters, func(a requester) bool { return a.run == run })
-	if i < 0 {
-		i = len(t.requesters)
-		t.requesters = append(t.requesters, requester{run: run})
-	}
-	return &t.requesters[i]
-}
-
-// tickTable checks what is committed and makes the next revision of the records. (S) Each such
-// revision is based on a committed one and made with authority.
-func (m *Machine) tickTable() {
-	t := &m.lead.recordTable
-	if m.role != member.Leading {
-		return
-	}
-	m.commitState()
-	known := slices.ContainsFunc(t.owners, func(o owner) bool {
-		return o.revoked && m.knowsRevocations(o.id)
-	})
-	if (len(t.requests) > 0 || known || m.due(t.endsAt)) && m.mayRevise() && m.reviseRecords() {
-		m.commitState() // this node alone may be a majority
+func (d *draft) touch(key string) {
+	if !d.touched[key] {
+		d.touched[key] = true
+		d.keys = append(d.keys, key)
 	}
 }
 
-// mayRevise reports whether the records may be revised now. The caller must have called
-// commitState.
-func (m *Machine) mayRevise() bool {
-	return m.mayChange() && m.records.committed == m.heldNumber() && m.isQuorate(m.now)
-}
-
-// commitState checks whether the current state is committed. If so, it sends the answers and, if
-// the table changed, an ack to each member.
-func (m *Machine) commitState() {
-	if !m.lead.recheckCommit {
-		return
+// reviseRecords makes the next revision of the records and reports whether anything changed.
+func (m *Machine) reviseRecords() bool {
+	s := m.durable.Held
+	d := &draft{
+		number:  nextRevision(s, s.Records).Number,
+		records: s.Records,
+		touched: map[string]bool{},
 	}
-	m.lead.recheckCommit = false
-	if !m.isCommitted() {
-		return
+	m.endRecords(d)
+	m.takeRequests(d)
+	if len(d.keys) == 0 {
+		d.number = s.Number // nothing changes
 	}
-	m.noteCommitted(m.heldNumber())
-	if !m.lead.answerAt.IsZero() {
-		m.lead.answerAt = member.Number{}
+	for i := range m.lead.answers {
+		if a := &m.lead.answers[i]; a.Reason == message.ReasonNone {
+			a.Number = d.number
+		}
+	}
+	if len(d.keys) == 0 {
 		m.answerAll()
+		return false
 	}
-	if m.lead.commitUnannounced {
-		m.lead.commitUnannounced = false
-		m.ackFollowers()
-	}
+	m.lead.answerAt = d.number
+	m.lead.commitUnannounced = true
+	m.setHeld(nextRevision(s, d.records))
+	m.sendRecordUpdate(d)
+	return true
 }
 
-func (m *Machine) answerAll() {
-	answers := m.lead.answers
-	m.lead.answers = nil
-	for _, a := range answers {
-		if a.to == m.self {
-			m.endRequest(a.RecordResponse)
+// sendRecordUpdate sends the changes of the newest revision to the members.
+func (m *Machine) sendRecordUpdate(d *draft) {
+	u := message.RecordUpdate{Number: d.number}
+	slices.Sort(d.keys)
+	for _, key := range d.keys {
+		if e, ok := d.records.Find(key); ok {
+			u.Set = append(u.Set, e)
 		} else {
-			m.send(a.to.Address, a.RecordResponse)
+			u.Dropped = append(u.Dropped, key)
 		}
 	}
-}
-
-// tableDeadline adds when to drop the records of a silent owner.
-func (m *Machine) tableDeadline(d *deadline) {
-	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
-		d.add(m.lead.endsAt)
-	}
-}
-
-// ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
-// extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
-// which is later than when the owner sent it. If there was none, it counts from the start of this
-// leadership, because no other leader had authority when this one was chosen.
-func (m *Machine) ownerSilentAt(o owner) time.Time {
-	last := o.lost // even if it has its place again
-	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
-		last = p.extended
-	}
-	if last.IsZero() && o.id == m.lead.former {
-		return m.lead.since.Add(m.timing.LeaseTimeout)
-	}
-	if m.lead.since.After(last) {
-		last = m.lead.since
-	}
-	return last.Add(m.timing.HoldTimeout())
-}
-
-// formerLeader returns the leader of the version of base if this node followed it for so long that
-// the acks of earlier leaders extend no trust any longer; otherwise zero. (S) M voters took base as
-// the newest state, so no other leader has had authority since.
-func (m *Machine) formerLeader(base member.Number) member.Identity {
-	f := &m.follow
-	if !f.claim.Chosen || f.claim.Version != base.Version ||
-		!m.due(f.since.Add(m.timing.onlyExtenderTimeout())) {
-		return member.Identity{}
-	}
-	return f.leader
-}
-
-// knowsRevocations reports whether an owner has shown that it trusts no revoked record.
-func (m *Machine) knowsRevocations(owner member.Identity) bool {
-	if owner == m.self {
-		return true
-	}
-	p := m.lead.peer(owner.Address)
-	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
-}
-
-// mayExtend reports whether an ack to p extends p's trust in its records. (S) The leader must have
-// authority, and p must have shown the revision that last took a record from it or gave it its
-// place.
-func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
-	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
-		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
-}
-
-// updateOwners updates the owners for the state s that this leader now holds.
-func (m *Machine) updateOwners(before, s member.State) {
-	t := &m.lead.recordTable
-	t.recheckCommit = true
-	old := t.owners
-	t.owners = nil
-	for id, revoked := range s.Records.Owners() {
-		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == id })
-		if i < 0 {
-			i = len(t.owners)
-			t.owners = append(t.owners, m.ownerOf(old, before, s, id))
+	for _, p := range m.lead.peers {
+		if p.number.IsZero() {
+			continue // it cannot apply an update; it gets the whole state once it shows its own
 		}
-		t.owners[i].revoked = t.owners[i].revoked || revoked
+		p.noteSent(d.number, m.now)
+		m.send(p.id.Address, u)
 	}
-	t.requesters = slices.DeleteFunc(t.requesters, func(a requester) bool {
-		e, _ := s.Roster.Find(a.run.Address)
-		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run has ended
-	})
+}
+
+// endRecords drops revoked records whose owner knows of the revocation, and all records of silent
+// owners.
+func (m *Machine) endRecords(d *draft) {
+	for _, o := range m.lead.owners {
+		silent := o.id != m.self && m.due(m.ownerSilentAt(o))
+		if !silent && !(o.revoked && m.knowsRevocations(o.id)) {
+			continue
+		}
+		for e := range m.durable.Held.Records.All() {
+			if e.Owner == o.id && (silent || e.Revoked) {
+				d.drop(e)
+			}
+		}
+		if silent {
+			m.noteRevoked(o.id, d.number)
+			m.trace(Trace{Kind: RecordsEnded, Peer: o.id.Address})
+		}
+	}
 	m.scheduleRecordEnd()
 }
 
-// ownerOf returns the entry of an owner in s. (S) It records when the owner lost its place, in this
-// revision or an earlier one.
-func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
-	o := owner{id: id}
-	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {
-		o.lost = old[i].lost
+// scheduleRecordEnd sets when the records of the first silent owner may be dropped.
+func (m *Machine) scheduleRecordEnd() {
+	var d deadline
+	for _, o := range m.lead.owners {
+		if o.id != m.self {
+			d.add(m.ownerSilentAt(o))
+		}
 	}
-	if before.Roster.Has(id) && !s.Roster.Has(id) {
-		o.lost = m.now
-	}
-	return o
+	m.lead.endsAt = d.at
 }
 
-// noteRevokedByRoster records which records a change of the roster took from their owners.
-func (m *Machine) noteRevokedByRoster(before, s member.State) {
-	if before.Records == s.Records {
-		return
+// noteRevoked records that revision n took a record from a run that had not asked for the change.
+func (m *Machine) noteRevoked(owner member.Identity, n member.Number) {
+	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
+		p.revoked = n
 	}
-	m.lead.commitUnannounced = true
-	for old, now := range s.Records.Changes(before.Records) {
-		if old.Key != "" && (now.Key == "" || now.Revoked && !old.Revoked) {
-			m.noteRevoked(old.Owner, s.Number)
+}
+
+// takeRequests takes waiting requests in order until one would set a key for the second time. The
+// number of the revision is the token of the records that it sets.
+func (m *Machine) takeRequests(d *draft) {
+	for len(m.lead.requests) > 0 {
+		r := m.lead.requests[0]
+		if slices.ContainsFunc(r.Changes, func(c message.Change) bool { return d.touched[c.Key] }) {
+			return
+		}
+		m.lead.requests = m.lead.requests[1:]
+		if r.from != m.self {
+			m.lead.bytes -= r.Bytes()
+		}
+		a := message.RecordResponse{ID: r.ID, Reason: m.refuseRequest(d, r)}
+		if a.Reason == message.ReasonNone {
+			m.takeRequest(d, r)
+		}
+		m.lead.answers = append(m.lead.answers, reply{r.from, a})
+	}
+}
+
+// refuseRequest returns the reason to refuse a request, or ReasonNone.
+func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
+	from, _ := m.durable.Held.Roster.Find(r.from.Address)
+	if from.Identity != r.from || from.Shown() != member.Active {
+		return message.ReasonNotActive
+	}
+	if tooLarge(r.RecordRequest) {
+		return message.ReasonTooLarge
+	}
+	for _, c := range r.Conditions {
+		e, _ := d.records.Find(c.Key)
+		if e.Token != c.Token || e.Revoked && !c.Token.IsZero() {
+			return message.ReasonConflict
+		}
+	}
+	count, bytes := d.records.Len(), d.records.Bytes()
+	for i, c := range r.Changes {
+		if slices.ContainsFunc(r.Changes[:i], func(o message.Change) bool { return o.Key == c.Key }) {
+			return message.ReasonConflict // only one change per key
+		}
+		e, known := d.records.Find(c.Key)
+		if c.Drop {
+			continue
+		}
+		if e.IsOwned() && e.Owner != r.from {
+			return message.ReasonOwned
+		}
+		bytes += m.recordOf(d, r.from, c).Bytes()
+		if known {
+			bytes -= e.Bytes()
+		} else {
+			count++
+		}
+	}
+	if count > member.MaxRecords || bytes > member.MaxRecordsBytes {
+		return message.ReasonTooLarge
+	}
+	return message.ReasonNone
+}
+
+func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) member.Record {
+	e := member.Record{Key: c.Key, Value: c.Value, Token: member.Token(d.number)}
+	if c.Owned {
+		e.Owner, e.Session = from, c.Session
+	}
+	return e
+}
+
+// takeRequest makes the changes of a request. (S) A record that another run owns is only marked as
+// revoked. It is dropped once that run is known not to trust the record.
+func (m *Machine) takeRequest(d *draft, r request) {
+	for _, c := range r.Changes {
+		e, known := d.records.Find(c.Key)
+		switch {
+		case !c.Drop:
+			d.put(m.recordOf(d, r.from, c))
+		case !known || e.Revoked && e.Owner != r.from:
+		case e.IsOwned() && e.Owner != r.from:
+			e.Revoked = true
+			d.put(e)
+			m.noteRevoked(e.Owner, d.number)
+			m.trace(Trace{Kind: RecordRevoked, Peer: e.Owner.Address})
+		default:
+			d.drop(e)
 		}
 	}
 }

@@ -8,7 +8,7 @@ var records = []Mutant{
 		Name: "answered-before-committed",
 		Rule: "10: a request is answered once its revision is committed",
 		Edits: []Edit{{
-			File: "statemachine/recordchanges.go",
+			File: "statemachine/leaderrecords.go",
 			Old:  "\tm.lead.answerAt = d.number\n",
 			New:  "\tm.answerAll()\n",
 		}},
@@ -17,7 +17,7 @@ var records = []Mutant{
 		Name: "extended-without-authority",
 		Rule: "10: an ack extends only while the leader is quorate",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.role == member.Leading && m.knowsRevocations(p.id) &&",
 		}},
@@ -27,7 +27,7 @@ var records = []Mutant{
 		Name: "extended-unaware",
 		Rule: "10: an ack extends only an owner that showed the revision that last took a record from it",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.isQuorate(m.now) && !p.number.IsZero() &&",
 		}},
@@ -45,7 +45,7 @@ var records = []Mutant{
 		Name: "record-taken-in-one-step",
 		Rule: "10: a record of another owner is revoked first and dropped later",
 		Edits: []Edit{{
-			File: "statemachine/recordchanges.go",
+			File: "statemachine/leaderrecords.go",
 			Old:  "\t\t\te.Revoked = true\n\t\t\td.put(e)\n",
 			New:  "\t\t\td.drop(e)\n",
 		}},
@@ -54,11 +54,11 @@ var records = []Mutant{
 		Name: "revoked-dropped-unshown",
 		Rule: "10: a revoked record is dropped once its owner has shown that revision",
 		Edits: []Edit{{
-			File: "statemachine/recordchanges.go",
+			File: "statemachine/leaderrecords.go",
 			Old:  "\t\tif !silent && !(o.revoked && m.knowsRevocations(o.id)) {\n",
 			New:  "\t\tif !silent && !o.revoked {\n",
 		}, {
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "return o.revoked && m.knowsRevocations(o.id)\n",
 			New:  "return o.revoked\n",
 		}},
@@ -67,7 +67,7 @@ var records = []Mutant{
 		Name: "owner-silent-too-early",
 		Rule: "10: records end if their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.HoldTimeout() / 2)",
 		}},
@@ -76,7 +76,7 @@ var records = []Mutant{
 		Name: "owner-silent-an-interval-too-early",
 		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.HoldTimeout() - m.timing.HeartbeatInterval)",
 		}},
@@ -94,7 +94,7 @@ var records = []Mutant{
 		Name: "former-leader-extends-itself",
 		Rule: "10: a leader extends itself for LeaseTimeout; the next leader then ends its records",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "return m.lead.since.Add(m.timing.LeaseTimeout)",
 			New:  "return m.lead.since",
 		}},
@@ -103,7 +103,7 @@ var records = []Mutant{
 		Name: "former-leader-of-any-version",
 		Rule: "10: the former leader is known if this node followed the version of its base",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "f.claim.Version != base.Version ||",
 			New:  "f.claim.Version > base.Version ||",
 		}},
@@ -113,7 +113,7 @@ var records = []Mutant{
 		Name: "former-leader-extended-since",
 		Rule: "10: a former leader that follows is extended like every other member",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "\tif last.IsZero() && o.id == m.lead.former {",
 			New:  "\tif o.id == m.lead.former {",
 		}},
@@ -122,7 +122,7 @@ var records = []Mutant{
 		Name: "new-leader-ends-records",
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "\tif m.lead.since.After(last) {\n",
 			New:  "\tif last.After(m.lead.since) {\n",
 		}},
@@ -199,7 +199,7 @@ var records = []Mutant{
 		Name: "lost-owner-forgotten",
 		Rule: "10: the leader waits for an owner without a seat like for every other",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "\t\to.lost = m.now\n",
 			New:  "\t\to.lost = m.lead.since\n",
 		}},
@@ -208,7 +208,7 @@ var records = []Mutant{
 		Name: "lost-owner-forgotten-when-back",
 		Rule: "10: the leader also waits for an owner that gets its seat back",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "\tlast := o.lost //",
 			New:  "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n\t\tlast = time.Time{}\n\t} //",
 		}, {
@@ -232,7 +232,7 @@ var records = []Mutant{
 		Name: "request-taken-twice",
 		Rule: "10: a request is executed at most once",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "if b.ID <= last.id {",
 			New:  "if b.ID == 0 {",
 		}},
@@ -242,7 +242,7 @@ var records = []Mutant{
 		Name: "request-of-another-leadership",
 		Rule: "10: only the leadership to which a request was sent executes it",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/recordowners.go",
 			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
 			New:  "case m.role != member.Leading || in.Claim.Leader != m.leader.Leader:",
 		}},
@@ -252,7 +252,7 @@ var records = []Mutant{
 		Name: "loss-unnoted",
 		Rule: "10: an owner must have shown an unrequested loss before it is extended",
 		Edits: []Edit{{
-			File: "statemachine/recordchanges.go",
+			File: "statemachine/leaderrecords.go",
 			Old:  "\t\tp.revoked = n\n",
 			New:  "\t\tp.revoked = member.Number{}\n",
 		}},
@@ -261,7 +261,7 @@ var records = []Mutant{
 		Name: "key-set-twice-in-a-revision",
 		Rule: "10: a token belongs to one change of a key",
 		Edits: []Edit{{
-			File: "statemachine/recordchanges.go",
+			File: "statemachine/leaderrecords.go",
 			Old:  "return d.touched[c.Key] }) {",
 			New:  "return false && d.touched[c.Key] }) {",
 		}},

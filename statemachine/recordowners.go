@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+// A leader collects requests, makes one revision of them, and answers once that is committed. It
+// drops the records of owners that no longer trust them (protocol.md 10).
+
+// recordTable is what a leader knows about records in addition to its state.
+type recordTable struct {
+	requests   []request // waiting for the next revision
+	bytes      int       // total size of the requests of other nodes
+	requesters []requester
+	// answers are sent once answerAt is committed.
+	answers  []reply
+	answerAt member.Number
+	owners   []owner
+	// former is the previous leader if acks of earlier leaders no longer extend its trust in its
+	// records; otherwise zero.
+	former member.Identity
+	// endsAt is a time not later than when the first owner has been silent for too long; zero for
+	// never.
+	endsAt time.Time
+	// recheckCommit is set if more may be committed than at the last check. commitUnannounced is
+	// set if the members do not know yet that the newest table is committed.
+	recheckCommit, commitUnannounced bool
+}
+
+// requester is a run that sent requests, with its greatest request id.
+type requester struct {
+	run member.Identity
+	id  uint64
+}
+
+// owner is a run that owns records.
+type owner struct {
+	id      member.Identity
+	revoked bool // whether some of them are revoked
+	// lost is when the owner last lost its place under this leadership; zero for never.
+	lost time.Time
+}
+
+// request is a request that waits to be taken.
+type request struct {
+	from member.Identity
+	message.RecordRequest
+}
+
+// reply is a response that waits to be sent.
+type reply struct {
+	to member.Identity
+	message.RecordResponse
+}
+
+// Limits of the requests that wait at a leader.
+const (
+	maxRequests     = 4096
+	maxRequestBytes = 4 << 20
+)
+
+// onRecordRequest queues a request for the next revision. (S) A request is taken at most once: only
+// under the claim in its header, and only if its id is greater than that of every earlier request
+// of the run.
+func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
+	switch {
+	case m.role != member.Leading || in.Claim != m.leader:
+		m.drop(in, message.ReasonNotLeader)
+		return
+	case !m.durable.Held.Roster.Has(in.From):
+		m.drop(in, message.ReasonUnknownRun)
+		return
+	}
+	last := m.lead.requesterOf(in.From)
+	if b.ID <= last.id {
+		m.drop(in, message.ReasonRepeated)
+		return
+	}
+	last.id = b.ID
+	if len(m.lead.requests) >= maxRequests || m.lead.bytes+b.Bytes() > maxRequestBytes {
+		m.refuse(in, message.ReasonBusy)
+		m.send(in.From.Address, message.RecordResponse{ID: b.ID, Reason: message.ReasonBusy})
+		return
+	}
+	m.lead.bytes += b.Bytes()
+	m.lead.requests = append(m.lead.requests, request{in.From, b})
+}
+
+// requesterOf returns the entry of a run. It creates the entry if necessary.
+func (t *recordTable) requesterOf(run member.Identity) *requester {
+	i := slices.IndexFunc(t.requesters, func(a requester) bool { return a.run == run })
+	if i < 0 {
+		i = len(t.requesters)
+		t.requesters = append(t.requesters, requester{run: run})
+	}
+	return &t.requesters[i]
+}
+
+// tickTable checks what is committed and makes the next revision of the records. (S) Each such
+// revision is based on a committed one and made with authority.
+func (m *Machine) tickTable() {
+	t := &m.lead.recordTable
+	if m.role != member.Leading {
+		return
+	}
+	m.commitState()
+	known := slices.ContainsFunc(t.owners, func(o owner) bool {
+		return o.revoked && m.knowsRevocations(o.id)
+	})
+	if (len(t.requests) > 0 || known || m.due(t.endsAt)) && m.mayRevise() && m.reviseRecords() {
+		m.commitState() // this node alone may be a majority
+	}
+}
+
+// mayRevise reports whether the records may be revised now. The caller must have called
+// commitState.
+func (m *Machine) mayRevise() bool {
+	return m.mayChange() && m.records.committed == m.heldNumber() && m.isQuorate(m.now)
+}
+
+// commitState checks whether the current state is committed. If so, it sends the answers and, if
+// the table changed, an ack to each member.
+func (m *Machine) commitState() {
+	if !m.lead.recheckCommit {
+		return
+	}
+	m.lead.recheckCommit = false
+	if !m.isCommitted() {
+		return
+	}
+	m.noteCommitted(m.heldNumber())
+	if !m.lead.answerAt.IsZero() {
+		m.lead.answerAt = member.Number{}
+		m.answerAll()
+	}
+	if m.lead.commitUnannounced {
+		m.lead.commitUnannounced = false
+		m.ackFollowers()
+	}
+}
+
+func (m *Machine) answerAll() {
+	answers := m.lead.answers
+	m.lead.answers = nil
+	for _, a := range answers {
+		if a.to == m.self {
+			m.endRequest(a.RecordResponse)
+		} else {
+			m.send(a.to.Address, a.RecordResponse)
+		}
+	}
+}
+
+// tableDeadline adds when to drop the records of a silent owner.
+func (m *Machine) tableDeadline(d *deadline) {
+	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
+		d.add(m.lead.endsAt)
+	}
+}
+
+// ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
+// extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
+// which is later than when the owner sent it. If there was none, it counts from the start of this
+// leadership, because no other leader had authority when this one was chosen.
+func (m *Machine) ownerSilentAt(o owner) time.Time {
+	last := o.lost // even if it has its place again
+	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
+		last = p.extended
+	}
+	if last.IsZero() && o.id == m.lead.former {
+		return m.lead.since.Add(m.timing.LeaseTimeout)
+	}
+	if m.lead.since.After(last) {
+		last = m.lead.since
+	}
+	return last.Add(m.timing.HoldTimeout())
+}
+
+// formerLeader returns the leader of the version of base if this node followed it for so long that
+// the acks of earlier leaders extend no trust any longer; otherwise zero. (S) M voters took base as
+// the newest state, so no other leader has had authority since.
+func (m *Machine) formerLeader(base member.Number) member.Identity {
+	f := &m.follow
+	if !f.claim.Chosen || f.claim.Version != base.Version ||
+		!m.due(f.since.Add(m.timing.onlyExtenderTimeout())) {
+		return member.Identity{}
+	}
+	return f.leader
+}
+
+// knowsRevocations reports whether an owner has shown that it trusts no revoked record.
+func (m *Machine) knowsRevocations(owner member.Identity) bool {
+	if owner == m.self {
+		return true
+	}
+	p := m.lead.peer(owner.Address)
+	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
+}
+
+// mayExtend reports whether an ack to p extends p's trust in its records. (S) The leader must have
+// authority, and p must have shown the revision that last took a record from it or gave it its
+// place.
+func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
+	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
+		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
+}
+
+// updateOwners updates the owners for the state s that this leader now holds.
+func (m *Machine) updateOwners(before, s member.State) {
+	t := &m.lead.recordTable
+	t.recheckCommit = true
+	old := t.owners
+	t.owners = nil
+	for id, revoked := range s.Records.Owners() {
+		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == id })
+		if i < 0 {
+			i = len(t.owners)
+			t.owners = append(t.owners, m.ownerOf(old, before, s, id))
+		}
+		t.owners[i].revoked = t.owners[i].revoked || revoked
+	}
+	t.requesters = slices.DeleteFunc(t.requesters, func(a requester) bool {
+		e, _ := s.Roster.Find(a.run.Address)
+		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run has ended
+	})
+	m.scheduleRecordEnd()
+}
+
+// ownerOf returns the entry of an owner in s. (S) It records when the owner lost its place, in this
+// revision or an earlier one.
+func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
+	o := owner{id: id}
+	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {
+		o.lost = old[i].lost
+	}
+	if before.Roster.Has(id) && !s.Roster.Has(id) {
+		o.lost = m.now
+	}
+	return o
+}
+
+// noteRevokedByRoster records which records a change of the roster took from their owners.
+func (m *Machine) noteRevokedByRoster(before, s member.State) {
+	if before.Records == s.Records {
+		return
+	}
+	m.lead.commitUnannounced = true
+	for old, now := range s.Records.Changes(before.Records) {
+		if old.Key != "" && (now.Key == "" || now.Revoked && !old.Revoked) {
+			m.noteRevoked(old.Owner, s.Number)
+		}
+	}
+}

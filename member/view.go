@@ -38,6 +38,6 @@ type View struct {
 	Members Roster
 }
 
-// Member returns the entry of addr, with the status that the View shows, and false if there
-// is none.
+// Member returns the entry of addr, with the status that the View shows, and false if
+// addr is not a member.
 func (v View) Member(addr Address) (Member, bool) { return v.Members.Find(addr) }

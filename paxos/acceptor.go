@@ -83,8 +83,8 @@ func (a Acceptor) Accept(p Proposal) Acceptor {
 	return a
 }
 
-// Bound returns the version of the accepted value until a state of that version is held; 0 if there
-// is none. The value may or may not be chosen. "It takes no state, sends no keep-alive and believes
+// Bound returns the version of the accepted value until a state of that version is held, or
+// 0. The value may or may not be chosen. "It takes no state, sends no keep-alive and believes
 // no ack of a lower version" (protocol.md 6, 5).
 func (a Acceptor) Bound() uint64 { return a.Accepted.ID.Version }
 

@@ -69,8 +69,8 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 }
 
 // Lock acquires a lock of a job through the node, runs fn while holding the lock, and releases the
-// lock when fn has returned. While waiting, it calls onHolder with the current holder, nil if there
-// is none, and again after each change. onHolder must not block.
+// lock when fn has returned. While waiting, it calls onHolder with the current holder, or nil, and
+// again after each change. onHolder must not block.
 //
 // The context of fn ends with ctx or when the lock is lost: the node reports the loss, the
 // connection breaks, or the time granted by the last EventAlive passes. The cause of the context is

@@ -166,8 +166,8 @@ func (p *peer) dropStale() {
 	p.mesh.stats.countDrop(DropStale, p.system.expire(time.Now()))
 }
 
-// takeFrames returns the frames of a kind to write on a link, or an empty batch if there
-// are none. For kinds other than System this makes room, which it gives to waiting Sends.
+// takeFrames returns the frames of a kind to write on a link, or an empty
+// batch. For kinds other than System this makes room, which it gives to waiting Sends.
 func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()

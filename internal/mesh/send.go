@@ -119,7 +119,7 @@ func (p *peer) sendFailure(cause error) error {
 	case p.leaving:
 		return ErrClosed
 	case p.cur != nil:
-		return fmt.Errorf("transport: %s takes no frames, it is slow or gone: %w", p.addr, cause)
+		return fmt.Errorf("transport: %s does not accept frames: it is slow or down: %w", p.addr, cause)
 	case cause == nil:
 		cause = p.lastErr
 	case p.lastErr != nil:

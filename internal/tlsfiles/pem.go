@@ -55,7 +55,7 @@ func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
 	case len(all) > 0:
 		return all, nil
 	case other != "":
-		return nil, fmt.Errorf("holds no certificate, but %q: use another file", other)
+		return nil, fmt.Errorf("contains %q instead of a certificate: use another file", other)
 	default:
 		return nil, errors.New("holds no certificate in PEM: it must start with " +
 			blockStart + "CERTIFICATE-----")

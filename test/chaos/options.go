@@ -94,7 +94,7 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	f.StringVar(&o.athena, "athena", "", "run this daemon (bin/athena) as the last of several nodes")
 	f.IntVar(&o.minFaults, "min-faults", -1, "least number of faults; -1 for 12 per minute")
 	f.IntVar(&o.minChanges, "min-changes", -1,
-		"least number of changes of the leader; -1 for 2 per minute")
+		"minimum number of leader changes; -1 means 2 per minute")
 	return f, o
 }
 

@@ -32,7 +32,7 @@ const (
 )
 
 var (
-	errTimeOver   = errors.New("the time of --for is over")
+	errTimeOver   = errors.New("the duration of --for has passed")
 	errScriptDone = errors.New("the script is finished")
 	errQuit       = errors.New("SIGQUIT: the stacks of all goroutines are above")
 )

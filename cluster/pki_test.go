@@ -69,7 +69,8 @@ func TestValidateReadsCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "chmod 600"},
-		{"exchanged", func(c *Config) { c.TLSCA = c.TLSKey }, `contains "PRIVATE KEY" instead of a certificate`},
+		{"exchanged", func(c *Config) { c.TLSCA = c.TLSKey },
+			`contains "PRIVATE KEY" instead of a certificate`},
 		{"no PEM", func(c *Config) { write(c.TLSCert, "certificate") }, "holds no certificate in PEM"},
 		{"broken", func(c *Config) {
 			write(c.TLSCert, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")

@@ -225,7 +225,7 @@ func TestPanicIsRecoveredAndReported(t *testing.T) {
 			t.Fatalf("reports: got %v, want two", failures)
 		}
 		p, ok := errors.AsType[*PanicError](failures[0].Err)
-		if !ok || p.Value != "boom" || !strings.Contains(string(p.Stack), "lane_test.go") {
+		if !ok || p.Value != "boom" || !strings.Contains(string(p.Stack), "queue_test.go") {
 			t.Errorf("first report: got %v, want the panic with its stack", failures[0].Err)
 		}
 		if failures[1].Err != errBoom || failures[1].Event != "order" ||

@@ -211,10 +211,10 @@ func (r Records) Put(e Record) Records {
 	c.records = append(c.records, old.records[i:]...)
 	c.findOwners()
 	if len(c.records) <= maxChunk {
-		return r.t.with(at, 1, c)
+		return r.t.replaceChunks(at, 1, c)
 	}
 	half := len(c.records) / 2
-	return r.t.with(at, 1, newChunk(c.records[:half:half]), newChunk(c.records[half:]))
+	return r.t.replaceChunks(at, 1, newChunk(c.records[:half:half]), newChunk(c.records[half:]))
 }
 
 // Drop returns a table without the record under key.
@@ -228,7 +228,7 @@ func (r Records) Drop(key string) Records {
 	}
 	old := r.t.chunks[at]
 	if len(old.records) == 1 {
-		return r.t.with(at, 1)
+		return r.t.replaceChunks(at, 1)
 	}
 	c := &chunk{records: slices.Concat(old.records[:i], old.records[i+1:])}
 	c.bytes = old.bytes - old.records[i].Bytes()
@@ -238,14 +238,14 @@ func (r Records) Drop(key string) Records {
 	if at+1 < len(r.t.chunks) {
 		next := r.t.chunks[at+1]
 		if len(c.records)+len(next.records) <= maxChunk/2 {
-			return r.t.with(at, 2, newChunk(slices.Concat(c.records, next.records)))
+			return r.t.replaceChunks(at, 2, newChunk(slices.Concat(c.records, next.records)))
 		}
 	}
-	return r.t.with(at, 1, c)
+	return r.t.replaceChunks(at, 1, c)
 }
 
 // with returns a table in which the n chunks starting at index at are replaced.
-func (t *table) with(at, n int, by ...*chunk) Records {
+func (t *table) replaceChunks(at, n int, by ...*chunk) Records {
 	out := &table{chunks: make([]*chunk, 0, len(t.chunks)+len(by)-n)}
 	out.count, out.bytes, out.sum = t.count, t.bytes, t.sum
 	for _, c := range t.chunks[at : at+n] {

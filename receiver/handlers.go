@@ -177,7 +177,7 @@ func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took boo
 	if !took {
 		w.mux.unknown.Add(1)
 		err = unknownErr(eventName(w.route, raw))
-		w.report(it, err)
+		w.reportError(it, err)
 	}
 	return value, took, err
 }
@@ -218,10 +218,10 @@ func runHandler(
 // reportFailure counts and reports the error of a handler.
 func (w *worker) reportFailure(it *item, err error) {
 	w.route.countFailure(err)
-	w.report(it, err)
+	w.reportError(it, err)
 }
 
-func (w *worker) report(it *item, err error) {
+func (w *worker) reportError(it *item, err error) {
 	if report := w.run.setup.Report; report != nil {
 		report(Failure{Event: eventName(w.route, it.raw), From: *it.from, Err: err, Told: it.call != nil})
 	}

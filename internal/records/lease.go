@@ -76,8 +76,8 @@ func (ls *leases) find(
 	return nil, ls.next, nil
 }
 
-// update extends or ends each lease as the machine has decided.
-func (ls *leases) update(now time.Time, m *statemachine.Machine, changed bool) {
+// updateAll extends or ends each lease as the machine has decided.
+func (ls *leases) updateAll(now time.Time, m *statemachine.Machine, changed bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	until := m.TrustsUntil()

@@ -64,7 +64,7 @@ func (s *session) Hold(
 		case !owned:
 			return nil, fmt.Errorf("%w: %q by %v", record.ErrNotHeld, key, token)
 		}
-		if err := t.wait(ctx, updated); err != nil {
+		if err := t.waitChange(ctx, updated); err != nil {
 			return nil, fmt.Errorf("%w: %q by %v: %w", record.ErrNotHeld, key, token, err)
 		}
 	}

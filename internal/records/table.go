@@ -138,7 +138,7 @@ func (t *Table) closeWatchers() {
 // changed. When it returns, the leases that the node has lost have ended, and their contexts are
 // canceled.
 func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
-	t.leases.update(now, m, changed)
+	t.leases.updateAll(now, m, changed)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for before, after := range m.Records().Changes(t.records) {
@@ -157,9 +157,9 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.records = m.Records()
 }
 
-// wait blocks until changed is closed, the node stops, or ctx is done. It returns why the node has
+// waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the node has
 // stopped, or else the cause of ctx, or nil if only changed was closed.
-func (t *Table) wait(ctx context.Context, changed <-chan struct{}) error {
+func (t *Table) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:
 	case <-ctx.Done():

@@ -797,7 +797,7 @@ func BenchmarkSave(b *testing.B) {
 			c := typical()
 			c.Accepted = paxos.Accepted{}
 			list := manyRecords(n)
-			c.Held.Records = table(list...)
+			c.Held.Records = newTable(list...)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c.Held.Revision++

@@ -86,7 +86,7 @@ func TestChangesMakeOneTableOfAnother(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := draw(t, "from"), draw(t, "to")
-		before := table(slices.Collect(from.All())...)
+		before := newTable(slices.Collect(from.All())...)
 		c := changesSince(from, to)
 		if got := c.applyTo(from); !got.Equal(to) {
 			t.Fatalf("from %+v to %+v: %+v makes %+v", from, to, c, got)
@@ -314,7 +314,7 @@ func TestParseRefuses(t *testing.T) {
 func TestParseRefusesLaterEntries(t *testing.T) {
 	all, other := typical(), typical()
 	all.Held.Records = many(member.MaxRecords)
-	other.Held.Records = table(manyRecords(member.MaxRecords + 1)[1:]...)
+	other.Held.Records = newTable(manyRecords(member.MaxRecords + 1)[1:]...)
 	for _, c := range []struct {
 		name      string
 		before, c Content
@@ -348,7 +348,7 @@ func TestFormatRefuses(t *testing.T) {
 	changeRecord := func(i int, f func(*member.Record)) Content {
 		list := threeRecords()
 		f(&list[i])
-		return change(func(c *Content) { c.Held.Records = table(list...) })
+		return change(func(c *Content) { c.Held.Records = newTable(list...) })
 	}
 	for _, c := range []struct {
 		content Content
@@ -385,7 +385,7 @@ func TestFormatRefuses(t *testing.T) {
 		{changeRecord(0, func(r *member.Record) { r.Owner.Address.Port = 0 }), "jobs/leader: "},
 		{change(func(c *Content) { c.Held.Records = many(member.MaxRecords + 1) }), "2049 records"},
 		{change(func(c *Content) {
-			c.Held.Records = table(append(slices.Collect(full('<').All()), manyRecords(9)...)...)
+			c.Held.Records = newTable(append(slices.Collect(full('<').All()), manyRecords(9)...)...)
 		}), "the limit is 393216"},
 	} {
 		if _, _, err := formatContent(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -450,7 +450,7 @@ func sameNil(d Content) Content {
 		if len(s.Roster) == 0 {
 			s.Roster = nil
 		}
-		s.Records = table(slices.Collect(s.Records.All())...) // in the form of a new table
+		s.Records = newTable(slices.Collect(s.Records.All())...) // in the form of a new table
 	}
 	return d
 }

@@ -38,10 +38,10 @@ func state(size int) member.State {
 }
 
 // records returns an owned record, a revoked one, and one without an owner.
-func records() member.Records { return table(threeRecords()...) }
+func records() member.Records { return newTable(threeRecords()...) }
 
-// table returns a table of the records, sorted by key.
-func table(list ...member.Record) member.Records {
+// newTable returns a table of the records, sorted by key.
+func newTable(list ...member.Record) member.Records {
 	r, err := member.NewRecords(list)
 	if err != nil {
 		panic(err)
@@ -62,7 +62,7 @@ func threeRecords() []member.Record {
 }
 
 // many returns n records with values of 64 bytes.
-func many(n int) member.Records { return table(manyRecords(n)...) }
+func many(n int) member.Records { return newTable(manyRecords(n)...) }
 
 func manyRecords(n int) []member.Record {
 	r := make([]member.Record, n)
@@ -85,7 +85,7 @@ func typical() Content {
 	next := state(3)
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
 	held := state(3)
-	held.Records, next.Records = records(), table(threeRecords()[1:]...)
+	held.Records, next.Records = records(), newTable(threeRecords()[1:]...)
 	return Content{Origin: origin(), LeaseTimeout: time.Second, Durable: paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
@@ -187,11 +187,11 @@ func three() []Content {
 	first := typical()
 	second := typical()
 	second.Held.Revision++
-	second.Held.Records = table(append(threeRecords()[:1], manyRecords(3)...)...)
+	second.Held.Records = newTable(append(threeRecords()[:1], manyRecords(3)...)...)
 	third := second
 	third.Promised.Version++
 	third.Held.Revision++
-	third.Held.Records = table(threeRecords()[2:]...).Put(manyRecords(1)[0])
+	third.Held.Records = newTable(threeRecords()[2:]...).Put(manyRecords(1)[0])
 	third.Accepted = paxos.Accepted{}
 	return []Content{first, second, third}
 }

@@ -64,7 +64,7 @@ func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
 		}
 		check(t, name, r)
 		for e := range r.All() {
-			check(t, name, table(e))
+			check(t, name, newTable(e))
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { check(t, "drawn", drawRecords(t)) })

@@ -71,7 +71,7 @@ func roster(size int) member.Roster {
 // value.
 func records() member.Records {
 	token := member.Token{Version: 6, Revision: 41}
-	return table(
+	return newTable(
 		member.Record{
 			Key: "jobs/leader", Value: []byte("n2"), Owner: identity(2), Session: 300, Token: token,
 		},
@@ -82,8 +82,8 @@ func records() member.Records {
 	)
 }
 
-// table returns a table of the records, sorted by key.
-func table(list ...member.Record) member.Records {
+// newTable returns a table of the records, sorted by key.
+func newTable(list ...member.Record) member.Records {
 	r, err := member.NewRecords(list)
 	if err != nil {
 		panic(err)
@@ -280,7 +280,7 @@ func most() member.Records {
 		left := member.MaxRecordsBytes/member.MaxRecords - r[n].Bytes()
 		r[n].Value = bytes.Repeat([]byte{0xff}, left)
 	}
-	return table(r...)
+	return newTable(r...)
 }
 
 func largestRecord(n, key int) member.Record {

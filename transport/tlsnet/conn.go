@@ -269,8 +269,8 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	return c.streams[id], nil
 }
 
-// release ends the count of a stream that the peer opened.
-func (c *conn) release(s *stream) {
+// releaseStream ends the count of a stream that the peer opened.
+func (c *conn) releaseStream(s *stream) {
 	c.mu.Lock()
 	theirs := (s.id%2 == 0) != (c.dialed != "")
 	if !theirs || s.released || c.err != nil {

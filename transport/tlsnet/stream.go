@@ -275,7 +275,7 @@ func (s *stream) Cancel() {
 }
 
 // Release implements transport.RawStream.
-func (s *stream) Release() { s.conn.release(s) }
+func (s *stream) Release() { s.conn.releaseStream(s) }
 
 // done reports whether both directions have ended, so that no frame of the stream matters
 // any longer.

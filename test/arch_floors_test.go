@@ -12,7 +12,7 @@ import (
 var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
-		"internal/safetext", "internal/zslog",
+		"internal/handshakes", "internal/safetext", "internal/zslog",
 	},
 	{"paxos", "leader", "transport"},
 	{"internal/message", "record"},

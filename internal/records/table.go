@@ -157,8 +157,8 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.records = m.Records()
 }
 
-// waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the node has
-// stopped, or else the cause of ctx, or nil if only changed was closed.
+// waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the
+// node has stopped, or else the cause of ctx, or nil if only changed was closed.
 func (t *Table) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/athena-go/athena/internal/handshakes"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -149,7 +150,7 @@ func newNetwork(cfg Config) (*network, error) {
 		resolve: cfg.Resolve,
 		failed:  cfg.HandshakeFailed,
 	}
-	g := newGate(handshakesPerMember*cfg.Size+extraHandshakes,
+	g := newGate(handshakes.Limit(cfg.Size),
 		unprovenPerMember*cfg.Size+extraUnproven, n.reportFailed)
 	n.quic = &quic.Transport{
 		Conn:                             cfg.Conn,

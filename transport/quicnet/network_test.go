@@ -15,6 +15,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/athena-go/athena/internal/handshakes"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -254,8 +255,8 @@ func testHandshakesAreBounded(t *testing.T) {
 		end() // handshake failed
 	}
 	synctest.Wait()
-	if g.pending != 0 || len(g.hosts) != 0 {
-		t.Errorf("%d handshakes of %v are pending after all have ended", g.pending, g.hosts)
+	if n := g.pending.Pending(); n != 0 {
+		t.Errorf("%d handshakes are pending after all have ended", n)
 	}
 }
 
@@ -302,7 +303,7 @@ func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 			return net.IP{0: 0x20, 1: 0x01, 15: i}
 		},
 	} {
-		g := newGate(handshakesPerMember*size+extraHandshakes, unprovenPerMember*size+extraUnproven,
+		g := newGate(handshakes.Limit(size), unprovenPerMember*size+extraUnproven,
 			func(net.Addr, error) {})
 		enter := func(from net.IP) error {
 			_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: from}})

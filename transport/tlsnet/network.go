@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/athena-go/athena/internal/handshakes"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -66,7 +67,7 @@ type network struct {
 	named    bool
 	listener net.Listener
 	dialTCP  func(ctx context.Context, addr string) (net.Conn, error)
-	gate     *gate
+	gate     *handshakes.Gate
 	accepted chan *conn
 
 	ctx    context.Context // ends when the network closes
@@ -103,7 +104,7 @@ func newNetwork(
 		named:    named,
 		listener: l,
 		dialTCP:  dial,
-		gate:     newGate(cfg.Size),
+		gate:     handshakes.NewGate(handshakes.Limit(cfg.Size)),
 		accepted: make(chan *conn),
 		conns:    make(map[connID]*conn),
 	}
@@ -230,7 +231,7 @@ func (n *network) listen() {
 			time.Sleep(acceptPause)
 			continue
 		}
-		leave, ok := n.gate.enter(raw.RemoteAddr())
+		leave, ok := n.gate.Enter(raw.RemoteAddr())
 		if !ok || !n.spawn(func() { n.serve(raw, leave) }) {
 			_ = raw.Close() // it is refused
 		}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package handshakes bounds the handshakes that other hosts have started, for every network
+// that listens.
+package handshakes
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// A node bounds the handshakes that others have started at the same time: perMember*Size +
+// extra in total, half of that for one address, and five eighths for one IPv6 prefix. So an
+// attacker with a host leaves at least a part of them to the members.
+const perMember, extra = 4, 32
+
+// Gate bounds the handshakes that others have started, in total and per host, so that a host
+// that never completes its handshakes leaves room for the others. Each address counts as a
+// host, and so does each IPv6 prefix, because a host can use any number of its addresses. The
+// limit of a prefix is higher, to leave room for the neighbors of such a host.
+type Gate struct {
+	limit int
+
+	mu      sync.Mutex
+	pending int
+	hosts   map[netip.Prefix]int
+}
+
+// Limit returns the limit of a node in a cluster of size members.
+func Limit(size int) int { return perMember*size + extra }
+
+// NewGate returns a Gate with a limit.
+func NewGate(limit int) *Gate {
+	return &Gate{limit: limit, hosts: make(map[netip.Prefix]int)}
+}
+
+// Pending returns the number of handshakes in progress.
+func (g *Gate) Pending() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pending
+}
+
+// Enter counts a handshake until leave is called, which must happen once. It returns false if
+// a limit is reached.
+func (g *Gate) Enter(from net.Addr) (leave func(), ok bool) {
+	hosts := hostsOf(from)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	full := g.pending >= g.limit
+	for _, h := range hosts {
+		limit := g.limit / 2
+		if !h.IsSingleIP() {
+			limit = g.limit * 5 / 8
+		}
+		full = full || g.hosts[h] >= limit
+	}
+	if full {
+		return nil, false
+	}
+	g.addPending(hosts, 1)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.addPending(hosts, -1)
+	}, true
+}
+
+// addPending changes the counts. g.mu must be held.
+func (g *Gate) addPending(hosts []netip.Prefix, n int) {
+	g.pending += n
+	for _, h := range hosts {
+		if g.hosts[h] += n; g.hosts[h] == 0 {
+			delete(g.hosts, h)
+		}
+	}
+}
+
+// hostsOf returns the hosts that an address counts for: the address and, for IPv6, its prefix.
+func hostsOf(a net.Addr) []netip.Prefix {
+	var at netip.AddrPort
+	switch a := a.(type) {
+	case *net.UDPAddr:
+		at = a.AddrPort()
+	case *net.TCPAddr:
+		at = a.AddrPort()
+	default:
+		return nil
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	hosts := []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
+	if ip.Is6() {
+		hosts = append(hosts, netip.PrefixFrom(ip, 64).Masked())
+	}
+	return hosts
+}

@@ -54,9 +54,14 @@ type Config struct {
 	// Secret is shared by all nodes; a process without it cannot connect. It must be MinSecretBytes
 	// or more random bytes, raw or in base64 (see NewSecret); passwords are refused. Without it and
 	// without TLSCert a node is insecure, which is allowed only if Addr, Advertise and Seeds are on
-	// loopback. Every byte counts, including line ends: to read it from a file, use ReadSecret,
-	// which trims trailing line ends as the daemon does.
+	// loopback. Every byte counts, including line ends.
 	Secret []byte
+	// SecretFile is the file of Secret, which is then left empty. All trailing line ends ('\n' and
+	// '\r') are removed, since editors add them. Files larger than 4 KiB are refused, and so are
+	// files that users other than the owner can read. But a file owned by root may be readable by
+	// its group if this process does not run as root, because container platforms mount secrets
+	// like that.
+	SecretFile string
 	// OtherSecret is accepted in addition to Secret. To rotate secrets, set the new one here on
 	// every node, then make it Secret everywhere, then remove the old one.
 	OtherSecret []byte

@@ -4,7 +4,8 @@
 // track each other, and exchange typed events.
 //
 //	node, err := cluster.Start(ctx, cluster.Config{
-//		Addr: "10.0.0.1:7000", Seeds: seeds, Size: 3, Secret: secret, DataDir: dir, Receiver: rx,
+//		Addr: "10.0.0.1:7000", Seeds: seeds, Size: 3,
+//		SecretFile: "/etc/athena/secret", DataDir: "/var/lib/athena", Receiver: rx,
 //	})
 //
 // # Leadership

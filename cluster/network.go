@@ -196,15 +196,5 @@ func (c Config) resetSecret() ([]byte, error) {
 	return c.Secret, nil
 }
 
-// ReadSecret reads Config.Secret from a file in the same way as the daemon. It removes all trailing
-// line ends ('\n' and '\r'), since editors add them, even if the secret is random bytes.
-//
-// The secret must be MinSecretBytes or more random bytes, raw or in base64. Passwords are refused,
-// because anyone who can reach a node could guess them offline. Files larger than 4 KiB are
-// refused, and so are files that users other than the owner can read. But a file owned by root may
-// be readable by its group if this process does not run as root, because container platforms mount
-// secrets like that.
-func ReadSecret(path string) ([]byte, error) { return tlsfiles.ReadSecret(path) }
-
 // NewSecret returns a new secret: MinSecretBytes random bytes in base64.
 func NewSecret() []byte { return tlsfiles.NewSecret() }

@@ -46,7 +46,7 @@ func (c Config) WithDefaults() Config {
 	if c.Size == 1 && len(c.Seeds) == 0 {
 		c.Seeds = []string{c.Advertise}
 	}
-	if len(c.Secret) == 0 && !c.tlsFiles().Used() && (c.InsecureAnywhere || c.onLoopback()) {
+	if !c.hasSecret() && !c.tlsFiles().Used() && (c.InsecureAnywhere || c.onLoopback()) {
 		c.Insecure = true
 	}
 	d := DefaultConfig()
@@ -60,7 +60,7 @@ func (c Config) WithDefaults() Config {
 }
 
 // Validate returns every fault of the configuration as a *FieldError, joined by errors.Join, or nil
-// if there is none. It reads the TLS files, but no others.
+// if there is none. It reads SecretFile and the TLS files, but no others.
 func (c Config) Validate() error {
 	_, err := c.parse()
 	return err
@@ -90,6 +90,7 @@ func (c Config) parse() (settings, error) {
 		field("Advertise"), s.Advertise, field("Seeds"))
 	faults.Check(!s.Memory || s.DataDir == "", "Memory",
 		"contradicts %s %q: leave one of them out", field("DataDir"), s.DataDir)
+	faults.readSecret(&s.Config)
 	faults.checkSecurity(s.Config, s.self)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,
@@ -166,10 +167,29 @@ func (f *faults) checkSeeds(list []string, size int) []member.Address {
 	return seeds
 }
 
+// readSecret sets Secret from SecretFile.
+func (f *faults) readSecret(c *Config) {
+	switch {
+	case c.SecretFile == "":
+	case len(c.Secret) > 0:
+		f.Check(false, "SecretFile", "contradicts %s: leave one of them out", field("Secret"))
+	default:
+		var err error
+		c.Secret, err = tlsfiles.ReadSecret(c.SecretFile)
+		f.Check(err == nil, "SecretFile", "%w", err)
+	}
+}
+
+// hasSecret reports whether a secret or its file is set.
+func (c Config) hasSecret() bool { return len(c.Secret) > 0 || c.SecretFile != "" }
+
 func (f *faults) checkSecurity(c Config, self member.Address) {
-	secret, files := len(c.Secret) > 0, c.tlsFiles().Used()
+	secret, files, name := c.hasSecret(), c.tlsFiles().Used(), "Secret"
+	if c.SecretFile != "" {
+		name = "SecretFile"
+	}
 	if files {
-		f.Check(!secret, "Secret", "contradicts %s: leave one of them out", field("TLSCert"))
+		f.Check(!secret, name, "contradicts %s: leave one of them out", field("TLSCert"))
 		f.Check(!c.Insecure, "Insecure", "true: contradicts %s; leave one of them out", field("TLSCert"))
 		id := tlsfiles.Identity{Cluster: c.Cluster, Self: self}
 		f.List = append(f.List, c.tlsFiles().Check(id, time.Now())...)
@@ -178,7 +198,7 @@ func (f *faults) checkSecurity(c Config, self member.Address) {
 	f.checkSecret("OtherSecret", c.OtherSecret)
 	f.Check(secret || len(c.OtherSecret) == 0, "OtherSecret", "is set, but %s is not", field("Secret"))
 	f.Check(!secret || !c.Insecure, "Insecure", "true: contradicts %s; leave one of them out",
-		field("Secret"))
+		field(name))
 	f.Check(secret || files || c.InsecureAnywhere || c.onLoopback(), "Secret",
 		"is empty: set one, the same on every node, or %s, %s and %s; without either nodes run on "+
 			"loopback only (or everywhere with %s, but then anyone who reaches the port can join)",

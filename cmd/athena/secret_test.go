@@ -11,6 +11,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
 // TestSecretNew checks that secret new creates a file that athena run accepts, and never overwrites
@@ -33,7 +34,7 @@ func TestSecretNew(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v, want mode 0600", info.Mode(), err)
 	}
-	if _, err := cluster.ReadSecret(path); err != nil {
+	if _, err := tlsfiles.ReadSecret(path); err != nil {
 		t.Errorf("a node refuses it: %v", err)
 	}
 

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -62,7 +63,7 @@ func config(dir, addr string) cluster.Config {
 // stage holds the members and their output.
 type stage struct {
 	out     io.Writer
-	start   func(ctx context.Context, addr string) (*cluster.Node, error)
+	start   startFunc
 	began   time.Time
 	table   table
 	running sync.WaitGroup
@@ -71,20 +72,16 @@ type stage struct {
 	nodes map[string]*cluster.Node
 }
 
-func newStage(
-	out io.Writer, start func(ctx context.Context, addr string) (*cluster.Node, error),
-) *stage {
+type startFunc func(ctx context.Context, addr string) (*cluster.Node, error)
+
+func newStage(out io.Writer, start startFunc) *stage {
 	return &stage{out: out, start: start, began: time.Now(), nodes: map[string]*cluster.Node{}}
 }
 
 func (s *stage) play(ctx context.Context) error {
 	defer s.end(ctx)
-	begun := make(chan error, len(addresses))
 	for _, addr := range addresses {
-		go func() { begun <- s.begin(ctx, addr) }()
-	}
-	for range addresses {
-		if err := <-begun; err != nil {
+		if err := s.begin(ctx, addr); err != nil {
 			return err
 		}
 	}
@@ -95,10 +92,8 @@ func (s *stage) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	other := addresses[0]
-	if other == leader {
-		other = addresses[1]
-	}
+	first := slices.Index(addresses, leader)
+	other := addresses[(first+1)%len(addresses)]
 	s.crash(other, "which does not lead the job")
 	if err := s.shown(ctx, 2, other); err != nil {
 		return err
@@ -130,7 +125,7 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 	}
 	run := func(ctx context.Context, shard string, token member.Token) error {
 		s.table.begin(shard, addr)
-		defer s.table.end(shard, addr)
+		defer s.table.end(shard)
 		say("runs %s with token %v", shard, token)
 		for tick := time.NewTicker(every); ; {
 			select {

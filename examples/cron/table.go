@@ -43,12 +43,10 @@ func (t *table) begin(shard, runner string) {
 	r.runner = runner
 }
 
-func (t *table) end(shard, runner string) {
+func (t *table) end(shard string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.row(shard); r.runner == runner {
-		r.runner = ""
-	}
+	t.row(shard).runner = ""
 }
 
 // add counts one run of a shard.

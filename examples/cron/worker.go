@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,36 +33,36 @@ const (
 type worker struct {
 	node *cluster.Node
 	self string
-	// run works on a shard and must return when ctx ends. It must pass the token with every write.
-	run func(ctx context.Context, shard string, token member.Token) error
-	say func(format string, args ...any)
+	run  runFunc
+	say  sayFunc
 }
 
+type (
+	// runFunc works on a shard and returns when ctx ends. It passes the token with every write.
+	runFunc func(ctx context.Context, shard string, token member.Token) error
+	sayFunc func(format string, args ...any)
+)
+
 // work takes part in the job until ctx is done or the node stops.
-func work(
-	ctx context.Context, node *cluster.Node,
-	run func(ctx context.Context, shard string, token member.Token) error,
-	say func(format string, args ...any),
-) error {
+func work(ctx context.Context, node *cluster.Node, run runFunc, say sayFunc) error {
 	job, err := election.OpenJob(ctx, node.Records(), jobName, election.JobOptions{})
 	if err != nil {
 		return err
 	}
 	w := &worker{node, node.Self().Address.String(), run, say}
-	var both sync.WaitGroup
-	both.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // returns the reason of its end
-	both.Go(func() { w.follow(ctx) })
-	both.Wait()
+	var leading sync.WaitGroup
+	leading.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // returns the reason of its end
+	w.follow(ctx)
+	leading.Wait()
 	return closeInTime(ctx, job.Close)
 }
 
 // lead runs on one member at a time. It compares the plan with the members at the start and then
 // periodically, because the previous leader may have crashed at any point, which no event reports.
 func (w *worker) lead(ctx context.Context, term leader.Term) error {
-	token := term.Token()
-	w.say("leads the job with token %v", token)
+	w.say("leads the job with token %v", term.Token())
 	for ctx.Err() == nil {
-		if err := w.assign(ctx, token); err != nil && ctx.Err() == nil {
+		if err := w.assign(ctx, term.Token()); err != nil && ctx.Err() == nil {
 			w.say("could not assign: %v", err) // and tries again
 		}
 		pause(ctx, lookInterval)
@@ -154,12 +153,9 @@ func (w *worker) hold(ctx context.Context, shard string) {
 	}
 	defer func() { _ = closeInTime(ctx, l.Close) }()
 	for ctx.Err() == nil {
-		err := l.Do(ctx, func(ctx context.Context, term leader.Term) error {
+		_ = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
 			return w.run(ctx, shard, term.Token())
-		})
-		if errors.Is(err, leader.ErrClosed) {
-			return
-		}
+		}) // run prints why it stops
 		pause(ctx, lookInterval)
 	}
 }

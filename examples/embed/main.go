@@ -36,18 +36,14 @@ func main() {
 	if len(os.Args) < 5 {
 		log.Fatal("usage: embed ADDRESS SECRET-FILE DATA-DIR SEED...")
 	}
-	secret, err := cluster.ReadSecret(os.Args[2])
-	if err != nil {
-		log.Fatal(err)
-	}
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(ctx context.Context, from member.Member, m Hello) error {
 		fmt.Println(from.Name, "says", m.Text)
 		return nil
 	})
 	node, err := cluster.Start(ctx, cluster.Config{
-		Addr: os.Args[1], Size: 3, Seeds: os.Args[4:],
-		Secret: secret, DataDir: os.Args[3], Receiver: rx,
+		Addr: os.Args[1], SecretFile: os.Args[2], DataDir: os.Args[3],
+		Seeds: os.Args[4:], Size: 3, Receiver: rx,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -68,16 +68,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	secret, err := cluster.ReadSecret(os.Args[2])
-	if err != nil {
-		log.Fatal(err)
-	}
 	if err := serve(ctx, cluster.Config{
-		Addr:    os.Args[1],
-		Size:    3,
-		Seeds:   os.Args[4:],
-		DataDir: os.Args[3],
-		Secret:  secret,
+		Addr:       os.Args[1],
+		Size:       3,
+		Seeds:      os.Args[4:],
+		DataDir:    os.Args[3],
+		SecretFile: os.Args[2],
 	}); err != nil {
 		log.Fatal(err)
 	}

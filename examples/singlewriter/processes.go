@@ -31,9 +31,7 @@ type processes struct {
 
 type line struct{ name, text string }
 
-func startProcesses(
-	ctx context.Context, dir, url string, out io.Writer,
-) (*processes, error) {
+func startProcesses(ctx context.Context, dir, url string, out io.Writer) (*processes, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

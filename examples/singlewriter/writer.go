@@ -8,6 +8,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed" // the schemas
+	"errors"
 	"fmt"
 	"strings"
 
@@ -36,14 +37,12 @@ func open(url string) (db *sql.DB, schema string, err error) {
 // begin raises the token (member.Token.Int64) in the database, and then reads the last number.
 // In the reverse order, a former leader could still write after the read.
 func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
-	done, err := db.ExecContext(ctx, "UPDATE fence SET token = $1 WHERE token <= $1", token)
-	if err != nil {
-		return 0, err
-	}
-	if rows, err := done.RowsAffected(); err != nil {
-		return 0, err
-	} else if rows == 0 {
+	const raise = "UPDATE fence SET token = $1 WHERE token <= $1 RETURNING token"
+	err = db.QueryRowContext(ctx, raise, token).Scan(&token)
+	if errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("token %d is stale: another writer has a greater one", token)
+	} else if err != nil {
+		return 0, err
 	}
 	err = db.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) FROM guarded").Scan(&last)
 	return last, err
@@ -51,11 +50,8 @@ func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
 
 // write adds a row to a table. The guarded table refuses the row if the database has seen a greater
 // token.
-func write(
-	ctx context.Context, db *sql.DB, table string, number int, writer string, token int64,
-) error {
+func write(ctx context.Context, db *sql.DB, table string, n int, name string, token int64) error {
 	_, err := db.ExecContext(ctx,
-		"INSERT INTO "+table+" (number, writer, token) VALUES ($1, $2, $3)",
-		number, writer, token)
+		"INSERT INTO "+table+" (number, writer, token) VALUES ($1, $2, $3)", n, name, token)
 	return err
 }

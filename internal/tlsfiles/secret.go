@@ -18,7 +18,7 @@ import (
 // maxSecretBytes bounds the file of a secret. A larger file is a mistake.
 const maxSecretBytes = 4 << 10
 
-// ReadSecret reads the secret of a cluster, as cluster.ReadSecret documents.
+// ReadSecret reads the secret of a cluster, as cluster.Config.SecretFile documents.
 func ReadSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, errors.New("no secret file is set: every node needs a file with the same " +

@@ -144,6 +144,7 @@ var flagOf = map[string]string{
 	"DataDir":           "data-dir",
 	"Memory":            "memory",
 	"Secret":            "secret-file",
+	"SecretFile":        "secret-file",
 	"OtherSecret":       "other-secret-file",
 	"TLSCA":             "tls-ca",
 	"TLSCert":           "tls-cert",

@@ -22,6 +22,7 @@ import (
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
 // AdminOff is the value of --admin that disables the admin API.
@@ -319,7 +320,7 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 				"athena secret new FILE), or set --tls-ca, --tls-cert and --tls-key, or --insecure")
 	case s.secretFile != "":
 		var err error
-		c.Secret, err = cluster.ReadSecret(s.secretFile)
+		c.Secret, err = tlsfiles.ReadSecret(s.secretFile)
 		found.checkThat(err == nil, "secret-file", ": %w", err)
 	}
 	if len(found.list) > before || unknown {
@@ -328,7 +329,7 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 	}
 	if s.otherSecretFile != "" {
 		var err error
-		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
+		c.OtherSecret, err = tlsfiles.ReadSecret(s.otherSecretFile)
 		found.checkThat(err == nil, "other-secret-file", ": %w", err)
 	}
 }

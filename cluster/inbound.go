@@ -16,8 +16,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// protocol is the version of the protocol that this program speaks.
-const protocol = 1
+// protocol is the version of the protocol that this program speaks. Version 1 had another digest of
+// a state, by which followers acknowledge it.
+const protocol = 2
 
 // Limits of the decoded messages that wait for the loop. While they are reached, connections are
 // not read. A decoded message takes up to four times the size of its frame, so all of them together

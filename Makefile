@@ -20,6 +20,9 @@ SWARM     ?= 1h
 # Number of nodes of chaos, soak, events, stuck and rolling. Unset, each has its own default.
 NODES     ?=
 
+# Transport of their nodes: quic or tls.
+TRANSPORT ?=
+
 # A measurement of athena bench with its flags, such as failover --reps 5.
 BENCH     ?=
 
@@ -30,9 +33,9 @@ BIN       := $(CURDIR)/bin
 # Nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
 # real servers, so many run in parallel.
 MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod))
-CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
-              -athena $(BIN)/athena
-FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES))
+FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
+              $(if $(TRANSPORT),-transport $(TRANSPORT))
+CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) -athena $(BIN)/athena
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY)) \
@@ -44,7 +47,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-7s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos, soak and events; NODES FOR for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -89,7 +92,7 @@ swarm: build ## simulate for SWARM of CPU time (1h), and check that all planted 
 explore: ## explore every order of an election of three (docs/simulation.md)
 	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
 
-chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES
+chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
 
@@ -97,15 +100,15 @@ soak: build ## run chaos for two hours or FOR, and check for leaks
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos soak $(CHAOS_FLAGS)
 
-events: ## account for ten million events under real faults (root, nft): SEED FOR NODES
+events: ## account for ten million events under real faults (root, nft): SEED FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos events $(FLOOD_FLAGS) $(if $(SEED),-seed $(SEED))
 
-stuck: ## check the memory of a node whose handler never returns: FOR NODES
+stuck: ## check the memory of a node whose handler never returns: FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos stuck $(FLOOD_FLAGS)
 
-rolling: ## restart five nodes one by one while they send 1,000 events a second: FOR NODES
+rolling: ## restart five nodes one by one while they send 1,000 events a second: FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
 

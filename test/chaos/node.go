@@ -22,6 +22,7 @@ import (
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport/tlsnet"
 )
 
 const (
@@ -58,6 +59,7 @@ type nodeTask struct {
 	Names    map[string]string // names of the nodes, by address
 	Evidence string            // path of its evidence
 	Register string            // path of the register's socket
+	TLS      bool              // the node uses TLS on TCP instead of QUIC
 	Flood    *floodTask        // nil if the node sends the events of a normal run
 }
 
@@ -117,8 +119,11 @@ func nodeMain(task string) error {
 		receiver.Handle(rx, w.onNumbered)
 	}
 	w.task.Config.Receiver = rx
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithLogger(log))
+	opts := []cluster.Option{cluster.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))}
+	if w.task.TLS {
+		opts = append(opts, cluster.WithTransport(tlsnet.Open))
+	}
+	w.node, err = cluster.Start(ctx, w.task.Config, opts...)
 	if err != nil {
 		if w.flood != nil && ctx.Err() != nil {
 			w.flood.reportDone() // stopped before it had joined

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type options struct {
 	length time.Duration
 	out    string // folder of the evidence
 	athena string // path of the daemon that is the last node; empty for no daemon
+	tls    bool   // the nodes use TLS on TCP instead of QUIC
 	soak   bool
 	events uint64 // number of events that a flood must send; 0 for no flood
 	stuck  bool   // a handler never returns
@@ -66,6 +68,13 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	}
 	f.StringVar(&o.out, "out", "", "folder for the evidence (default under results/chaos)")
 	f.DurationVar(&o.length, "for", length, "duration; for events, the longest")
+	f.Func("transport", "quic or tls, as for athena run (default quic)", func(name string) error {
+		o.tls = name == "tls"
+		if !o.tls && name != "quic" {
+			return errors.New("must be quic or tls")
+		}
+		return nil
+	})
 	const timing = "timing of the nodes, as for athena run"
 	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, timing)
 	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, timing)

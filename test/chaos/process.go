@@ -197,7 +197,7 @@ func (ps *processes) startNode(node int) error {
 	task, err := json.Marshal(nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
 		Evidence: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
-		Flood: ps.o.floodTask(node, ps.starts[node]),
+		TLS: ps.o.tls, Flood: ps.o.floodTask(node, ps.starts[node]),
 	})
 	if err != nil {
 		return err
@@ -303,6 +303,9 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 			"--leader-timeout", c.LeaderTimeout.String(), "--ttl-timeout", c.TTLTimeout.String(),
 			"--retry-interval", c.RetryInterval.String(),
 		},
+	}
+	if ps.o.tls {
+		at.Daemon = append(at.Daemon, "--transport", "tls")
 	}
 	client, err := adminclient.New("unix:" + api)
 	if err != nil {

@@ -15,7 +15,7 @@ var floors = [][]string{
 		"internal/handshakes", "internal/safetext", "internal/zslog",
 	},
 	{"paxos", "leader", "transport"},
-	{"internal/message", "record"},
+	{"internal/message", "internal/transports", "record"},
 	{
 		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",
 		"internal/jobrecord",
@@ -50,7 +50,9 @@ type dependency struct {
 }
 
 var dependencies = []dependency{
-	{"github.com/quic-go/quic-go", []string{"transport/quicnet"}, "001-quic-go.md"},
+	{"github.com/quic-go/quic-go", []string{
+		"transport/quicnet", "internal/transports",
+	}, "001-quic-go.md"},
 	{"github.com/vmihailenco/msgpack/v5", []string{"receiver"}, "002-msgpack.md"},
 	{"github.com/rs/zerolog", []string{"cluster", "internal/zslog", "cmd/..."}, "003-zerolog.md"},
 	{"github.com/CycloneDX/cyclonedx-go", []string{"scripts/..."}, "009-cyclonedx.md"},

@@ -34,3 +34,18 @@ func TestProcessOverTLS(t *testing.T) {
 		t.Errorf("on an address in use: exit code %d, %s", code, stderr)
 	}
 }
+
+// TestProcessTransportsDiffer starts a daemon with another transport than the other seeds, which
+// refuse it by name.
+func TestProcessTransportsDiffer(t *testing.T) {
+	c := newNodes(t, 3)
+	for i := range 2 {
+		c.start(i + 1)
+	}
+	c.settle(1, 2)
+	code, _, stderr := run(t, c.flags(3, "--transport", "tls", "--data-dir", c.store(3))...)
+	if want := "--transport differs: tls here, quic at the peer"; code != 1 ||
+		!strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, want 1 and %q:\n%s", code, want, stderr)
+	}
+}

@@ -35,9 +35,9 @@ type Config struct {
 	TLS func() (config *tls.Config, named bool, err error)
 	// HandshakeFailed, if not nil, is called when another host dialed this node and the
 	// handshake failed. from is the source address of the packets. The node counts and logs
-	// the failure if err wraps ErrCertificate, or is the *CloseError with which the dialer
-	// refused this node. HandshakeFailed does not block and may be called from any
-	// goroutine.
+	// the failure if err wraps ErrCertificate, is a *ConfigMismatchError, or is the
+	// *CloseError with which the dialer refused this node. HandshakeFailed does not block
+	// and may be called from any goroutine.
 	HandshakeFailed func(from member.Address, err error)
 	// Warn, if not nil, logs a fault that does not stop the network, such as small
 	// buffers. It does not block.

@@ -126,14 +126,25 @@ func (p *peer) attemptDial(ctx context.Context) {
 	case errors.Is(cause, context.DeadlineExceeded):
 		// The deadline is that of the attempt, so hide it: a caller would take it for its
 		// own.
-		if !errors.Is(err, transport.ErrUnknownHost) {
+		if !errors.Is(err, transport.ErrUnknownHost) && !isMismatch(err) {
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
 		}
 	}
 	p.mesh.stats.countFailed(err)
-	// A peer with a different secret is unlikely to change it soon.
-	p.setLastErr(err, errors.Is(err, transport.ErrCertificate))
-	p.mesh.reports.report(Report{ReportUnreachable, p.addr, err})
+	kind := ReportUnreachable
+	if isMismatch(err) {
+		kind = ReportRefused
+	}
+	// A peer with a different secret or transport is unlikely to change it soon.
+	p.setLastErr(err, kind == ReportRefused || errors.Is(err, transport.ErrCertificate))
+	p.mesh.reports.report(Report{kind, p.addr, err})
+}
+
+// isMismatch reports whether a handshake found another configuration at the peer: another
+// transport.
+func isMismatch(err error) bool {
+	_, differs := errors.AsType[*transport.ConfigMismatchError](err)
+	return differs
 }
 
 // setLastErr records why there is no connection. If refused is true, dialing again soon is

@@ -148,6 +148,11 @@ func New(
 // onHandshakeFailed is the value of transport.Config.HandshakeFailed. It counts only
 // refusals: handshakes that others started fail for many reasons, most of them harmless.
 func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
+	if isMismatch(err) {
+		m.stats.handshakes[ResultRefused].Add(1)
+		m.reports.reportStranger(Report{ReportHandshake, from, err})
+		return
+	}
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	if errors.Is(err, transport.ErrCertificate) || ok && isRefusal(closed) {
 		m.countCertificate(from, err)
@@ -158,7 +163,7 @@ func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 // from is the source of the packets, or the address that the dialer claims.
 func (m *Mesh) countCertificate(from member.Address, err error) {
 	m.stats.handshakes[ResultCertificate].Add(1)
-	m.reports.reportStranger(Report{ReportCertificate, from, err})
+	m.reports.reportStranger(Report{ReportHandshake, from, err})
 }
 
 // Start accepts connections and passes everything that arrives to h. It must be called

@@ -147,7 +147,7 @@ func TestReportsOfStrangersAreBounded(t *testing.T) {
 		count := 0
 		r := reporter{to: func(Report) { count++ }}
 		attack := func(host string, port int) {
-			r.reportStranger(Report{ReportCertificate, member.Address{Host: host, Port: uint16(port)},
+			r.reportStranger(Report{ReportHandshake, member.Address{Host: host, Port: uint16(port)},
 				fmt.Errorf("%w: %d", transport.ErrCertificate, port)})
 		}
 		for port := range 1000 {

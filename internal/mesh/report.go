@@ -22,14 +22,14 @@ const (
 	ReportSeedsDiffer                     // the peer has a different list of seeds
 	ReportUnreachable                     // an attempt to dial the peer failed
 	ReportFailed                          // the network failed, and no connection works
-	ReportCertificate                     // a certificate was refused when a peer dialed
+	ReportHandshake                       // a handshake that a peer began was refused
 	ReportSmallBuffers                    // the network works, but may lose packets needlessly
 	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
 	ReportKinds                           // counts the kinds
 )
 
 // Report is an event that the node may want to log. Peer may be an address that an unknown
-// dialer claims. For ReportCertificate it is the source of the packets, or the address that
+// dialer claims. For ReportHandshake it is the source of the packets, or the address that
 // the holder of a different certificate claims.
 type Report struct {
 	Kind ReportKind
@@ -79,7 +79,7 @@ func (r *reporter) passReport(rep Report, stranger bool) {
 // isNew remembers a report. It returns false if the report must be dropped.
 func (r *reporter) isNew(rep Report, stranger bool) bool {
 	key, now := reportKey{rep.Kind, rep.Peer, rep.Err.Error()}, time.Now()
-	if rep.Kind == ReportCertificate {
+	if rep.Kind == ReportHandshake {
 		key.peer.Port, key.text = 0, "" // report a host once, regardless of the port
 	}
 	r.mu.Lock()

@@ -25,7 +25,7 @@ var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportRefusedByPeer: {slog.LevelWarn, "refused by peer"},
 	mesh.ReportSeedsDiffer:   {slog.LevelWarn, "seeds differ"},
 	mesh.ReportUnreachable:   {slog.LevelDebug, "peer not reached"},
-	mesh.ReportCertificate:   {slog.LevelWarn, "handshake refused"},
+	mesh.ReportHandshake:     {slog.LevelWarn, "handshake refused"},
 	mesh.ReportSmallBuffers:  {slog.LevelInfo, "small buffers"},
 	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
 }
@@ -37,7 +37,7 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
 		r.Kind == mesh.ReportStreamRefused:
 		// The peer is connected.
-	case r.Kind == mesh.ReportCertificate || r.Peer.IsZero():
+	case r.Kind == mesh.ReportHandshake || r.Peer.IsZero():
 		// Anyone can dial this node and claim to be a seed. Only connections that this node dials
 		// say anything about a seed.
 	case isPermanent(r.Err):

@@ -182,7 +182,7 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 		"connection": report(mesh.ReportConnected, nil),
 		"refused":    report(mesh.ReportRefused, errors.Join(mismatch, mismatch)),
 		"refusal":    report(mesh.ReportRefusedByPeer, fmt.Errorf("quicnet: %w", refusal)),
-		"certificate": report(mesh.ReportCertificate,
+		"certificate": report(mesh.ReportHandshake,
 			&mesh.IdentityError{Address: at(2, 0).Address, Names: []string{hostile, hostile}}),
 		"election": func(o *Observer) {
 			o.logElection(Election{Leader: peer.Address, Before: peer.Address,

@@ -59,7 +59,7 @@ func (s *peerLog) isHopeless() bool {
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)
 	for what, hopeless := range map[mesh.ReportKind]bool{
-		mesh.ReportCertificate: false, mesh.ReportUnreachable: true,
+		mesh.ReportHandshake: false, mesh.ReportUnreachable: true,
 	} {
 		o := New(Config{Log: slog.New(slog.DiscardHandler), Seeds: seed, Self: at(7001, 0).Address})
 		o.ObserveConnection(mesh.Report{Kind: what, Peer: seed[0], Err: transport.ErrCertificate})

@@ -20,6 +20,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/transports"
 	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -159,7 +160,7 @@ func (w *world) flood(
 	to := udp(at)
 	client := &tls.Config{
 		InsecureSkipVerify: true,
-		NextProtos:         []string{alpn},
+		NextProtos:         []string{transports.QUIC.ALPN},
 		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that the first flight fits into one packet
 	}
 	var dialers []*quic.Transport
@@ -283,7 +284,7 @@ func TestNothingIsResumed(t *testing.T) {
 		cfg := w.config(addrB)
 		defer cfg.Conn.Close()
 		sessions := &cache{ClientSessionCache: tls.NewLRUClientSessionCache(9)}
-		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{alpn}
+		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{transports.QUIC.ALPN}
 		d := &quic.Transport{Conn: cfg.Conn}
 		defer d.Close()
 		for range 2 {
@@ -452,7 +453,7 @@ func TestReplayedGreet(t *testing.T) {
 		if _, err := conn.Stream(transport.System).Write(greet); err != nil {
 			t.Fatalf("Write: %v", err)
 		}
-		err = b.nextReport(t, mesh.ReportCertificate)
+		err = b.nextReport(t, mesh.ReportHandshake)
 		checkRefusal(t, "b", err, "it is for 10.0.0.9, not for 10.0.0.1")
 		time.Sleep(2 * time.Second)
 		stop()

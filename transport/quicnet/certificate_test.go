@@ -76,10 +76,10 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 				a.Notify(addrB, []byte("let me in"))
 				err := a.nextReport(t, mesh.ReportUnreachable)
 				checkRefusal(t, "the dialer", err, c.want)
-				err = b.nextReport(t, mesh.ReportCertificate)
+				err = b.nextReport(t, mesh.ReportHandshake)
 				checkRefusal(t, "the dialed", err, "the other node refused the certificate of this one")
 				b.Notify(addrA, []byte("come in"))
-				err = a.nextReport(t, mesh.ReportCertificate)
+				err = a.nextReport(t, mesh.ReportHandshake)
 				checkRefusal(t, "the dialed", err, c.want)
 				checkApart(t, a, b)
 			})
@@ -148,7 +148,7 @@ func TestNoCertificate(t *testing.T) {
 				}}
 		})
 		a.Notify(addrB, []byte("let me in"))
-		err := b.nextReport(t, mesh.ReportCertificate)
+		err := b.nextReport(t, mesh.ReportHandshake)
 		checkRefusal(t, "the dialed", err, "didn't provide a certificate")
 		checkApart(t, b, a)
 	})
@@ -174,10 +174,10 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 					} else {
 						b.Notify(addrA, []byte("I am b"))
 					}
-					refused, what := mesh.ReportCertificate, mesh.ReportRefusedByPeer
+					refused, what := mesh.ReportHandshake, mesh.ReportRefusedByPeer
 					result := mesh.ResultRefusedByPeer
 					if dials == "it is dialed" {
-						refused, what = mesh.ReportRefused, mesh.ReportCertificate
+						refused, what = mesh.ReportRefused, mesh.ReportHandshake
 						result = mesh.ResultCertificate
 					}
 					checkRefusal(t, "a", a.nextReport(t, refused), c.want)
@@ -276,5 +276,5 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 		t.Errorf("got the report %v, want that the certificate has expired", err)
 	}
 	a.Notify(addrB, []byte("still there"))
-	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportCertificate), "which is not now")
+	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportHandshake), "which is not now")
 }

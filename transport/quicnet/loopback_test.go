@@ -239,7 +239,7 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 		a.Notify(b.self.Address, []byte("let me in"))
 		for told := false; !told; {
 			r := next(t, b.reports, name)
-			if told = r.Kind == mesh.ReportCertificate; !told {
+			if told = r.Kind == mesh.ReportHandshake; !told {
 				continue
 			}
 			if r.Peer != a.self.Address || !errors.Is(r.Err, transport.ErrCertificate) {
@@ -276,7 +276,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 			t.Errorf("%s: the dialer reports %v, want %q", c.name, err, c.want)
 		}
 		const refused = "the other node refused the certificate of this one"
-		if err := b.nextReport(t, mesh.ReportCertificate); !strings.Contains(err.Error(), refused) {
+		if err := b.nextReport(t, mesh.ReportHandshake); !strings.Contains(err.Error(), refused) {
 			t.Errorf("%s: the dialed node reports %v, want %q", c.name, err, refused)
 		}
 	}

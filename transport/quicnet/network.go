@@ -16,12 +16,10 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/athena-go/athena/internal/handshakes"
+	"github.com/athena-go/athena/internal/transports"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
-
-// alpn names the protocol in the TLS handshake.
-const alpn = "athena/1"
 
 const (
 	// handshakeTimeout bounds the silence during a handshake. The whole handshake may take
@@ -114,7 +112,8 @@ type network struct {
 	kernel   bool // see Config.Kernel
 	quic     *quic.Transport
 	listener *quic.Listener
-	tls      *tls.Config
+	tls      *tls.Config // for dialing
+	finder   *transports.Finder
 	named    bool // see Config.Named
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -144,7 +143,6 @@ func newNetwork(cfg Config) (*network, error) {
 	n := &network{
 		packets: cfg.Conn,
 		kernel:  isSocket || cfg.Kernel,
-		tls:     cfg.TLS.Clone(),
 		named:   cfg.Named,
 		config:  quicConfig(),
 		resolve: cfg.Resolve,
@@ -165,12 +163,12 @@ func newNetwork(cfg Config) (*network, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	n.tls.MinVersion = tls.VersionTLS13
-	n.tls.NextProtos = []string{alpn}
-	// Each connection must verify the certificates, so disable resumption.
-	n.tls.SessionTicketsDisabled = true
-	n.tls.ClientSessionCache = nil
-	listener, err := n.quic.Listen(n.tls, n.config)
+	dial, listen := transports.QUIC.Configure(cfg.TLS)
+	n.tls = dial
+	if n.kernel {
+		n.finder = transports.NewFinder(transports.QUIC, dial)
+	}
+	listener, err := n.quic.Listen(listen, n.config)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("quicnet: listen: %w", err), n.Close())
 	}
@@ -203,8 +201,8 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 		return nil, err
 	}
 	q, err := n.quic.Dial(ctx, addr, n.tls, n.config)
-	if err != nil {
-		return nil, fmt.Errorf("quicnet: dial %s: %w", to, translateError(err))
+	if err = n.finder.Explain(addr.String(), translateError(err)); err != nil {
+		return nil, fmt.Errorf("quicnet: dial %s: %w", to, err)
 	}
 	return n.newConn(q)
 }
@@ -258,6 +256,11 @@ func (n *network) Accept() (transport.Conn, error) {
 			return nil, fmt.Errorf("quicnet: accept: %w", err)
 		}
 		endHandshake(q.Context())
+		if err := transports.QUIC.Check(q.ConnectionState().TLS); err != nil {
+			_ = q.CloseWithError(quic.ApplicationErrorCode(transport.CodeRefused), err.Error())
+			n.reportFailed(q.RemoteAddr(), err)
+			continue
+		}
 		c, err := n.newConn(q)
 		if err == nil {
 			return c, nil
@@ -275,5 +278,6 @@ func (n *network) reportFailed(from net.Addr, err error) {
 }
 
 func (n *network) Close() error {
+	n.finder.Close()
 	return errors.Join(n.quic.Close(), n.packets.Close())
 }

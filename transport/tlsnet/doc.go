@@ -2,8 +2,7 @@
 
 // Package tlsnet connects nodes over TLS 1.3 on TCP, for networks that block UDP and for the
 // highest throughput. A node uses it if [Open] is given to cluster.WithTransport. All nodes of
-// a cluster must use the same transport: a node with another one gets no answer, or its
-// connection is refused.
+// a cluster must use the same transport; a node with QUIC is refused by name.
 //
 // A pair of nodes shares up to two TCP connections. The system lane carries the messages of
 // the protocol. The bulk lane carries events, their outcomes, bulk streams and datagrams; it

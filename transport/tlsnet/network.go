@@ -15,16 +15,13 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/handshakes"
+	"github.com/athena-go/athena/internal/transports"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
-const (
-	// alpn names the protocol in the TLS handshake.
-	alpn = "athena-tls/1"
-	// handshakeTimeout bounds the TLS handshake and the preamble that follows it.
-	handshakeTimeout = 5 * time.Second
-)
+// handshakeTimeout bounds the TLS handshake and the preamble that follows it.
+const handshakeTimeout = 5 * time.Second
 
 // connID joins the lanes of a connection. The dialer draws it, and only the two ends learn
 // it, so no other peer can add a lane.
@@ -57,13 +54,16 @@ func Open(cfg transport.Config) (transport.Network, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	n.finder = transports.NewFinder(transports.TLS, n.dialTLS)
 	return n, nil
 }
 
 // network implements transport.Network.
 type network struct {
 	cfg      transport.Config
-	tls      *tls.Config
+	dialTLS  *tls.Config
+	serveTLS *tls.Config
+	finder   *transports.Finder // nil if the network is simulated
 	named    bool
 	listener net.Listener
 	dialTCP  func(ctx context.Context, addr string) (net.Conn, error)
@@ -92,15 +92,12 @@ func newNetwork(
 		return nil, err
 	}
 	own = own.Clone()
-	own.MinVersion = tls.VersionTLS13
-	own.NextProtos = []string{alpn}
 	own.DynamicRecordSizingDisabled = true // records are written whole, not for a browser
-	// Every connection verifies its certificates: there is nothing to resume.
-	own.SessionTicketsDisabled = true
-	own.ClientSessionCache = nil
+	dialTLS, serveTLS := transports.TLS.Configure(own)
 	n := &network{
 		cfg:      cfg,
-		tls:      own,
+		dialTLS:  dialTLS,
+		serveTLS: serveTLS,
 		named:    named,
 		listener: l,
 		dialTCP:  dial,
@@ -159,11 +156,11 @@ func (n *network) handshake(
 	ctx context.Context, addr string, id connID, lane byte,
 ) (t tlsConn, err error) {
 	raw, err := n.dialTCP(ctx, addr)
-	if err != nil {
-		return t, translate(err)
+	if err = n.finder.Explain(addr, translate(err)); err != nil {
+		return t, err
 	}
 	s := &socket{Conn: raw}
-	t = tlsConn{tls.Client(s, n.tls), s}
+	t = tlsConn{tls.Client(s, n.dialTLS), s}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	err = t.HandshakeContext(ctx)
 	if err == nil {
@@ -245,9 +242,12 @@ func (n *network) serve(raw net.Conn, leave func()) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	s := &socket{Conn: raw}
-	t := tlsConn{tls.Server(s, n.tls), s}
+	t := tlsConn{tls.Server(s, n.serveTLS), s}
 	var preamble [1 + len(connID{})]byte
 	err := t.HandshakeContext(ctx)
+	if err == nil {
+		err = transports.TLS.Check(t.ConnectionState())
+	}
 	if err == nil {
 		_, err = io.ReadFull(t, preamble[:])
 	}
@@ -302,6 +302,7 @@ func (n *network) reportFailed(from net.Addr, err error) {
 
 // Close implements transport.Network.
 func (n *network) Close() error {
+	n.finder.Close()
 	n.cancel()
 	err := n.listener.Close()
 	n.mu.Lock()

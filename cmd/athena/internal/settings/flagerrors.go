@@ -131,7 +131,7 @@ func fieldErrors(err error) (all []*cluster.FieldError) {
 	return nil
 }
 
-// flagOf maps each field of cluster.Config to its flag.
+// flagOf maps each field of cluster.Config, and the transport, to its flag.
 var flagOf = map[string]string{
 	"Addr":              "addr",
 	"Advertise":         "advertise",
@@ -157,4 +157,5 @@ var flagOf = map[string]string{
 	"LeaseTimeout":      "lease-timeout",
 	"TTLTimeout":        "ttl-timeout",
 	"RetryInterval":     "retry-interval",
+	"Transport":         "transport",
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package transports lets nodes refuse each other by name if their transports differ. All nodes
+// of a cluster use the same transport, but a node with QUIC gets no answer from one with TLS on
+// TCP, and the reverse. So a node whose dial gets no answer starts a handshake of the other
+// transport, in which it names its own. A node that listens recognizes that name, refuses the
+// connection, and both log the difference. No node listens on a second port for this.
+package transports
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/athena-go/athena/transport"
+)
+
+// Transport names a transport.
+type Transport struct {
+	Name  string // in the configuration
+	ALPN  string // in the TLS handshake
+	greet handshake
+}
+
+// handshake dials an address, completes the handshake of a transport and waits until the peer
+// ends the connection, at most until ctx is done.
+type handshake func(ctx context.Context, addr string, config *tls.Config) error
+
+// The transports.
+var (
+	QUIC = Transport{"quic", "athena/1", greetQUIC}
+	TLS  = Transport{"tls", "athena-tls/1", greetTLS}
+)
+
+// other returns the transport that is not t.
+func (t Transport) other() Transport {
+	if t.Name == QUIC.Name {
+		return TLS
+	}
+	return QUIC
+}
+
+// Configure returns the TLS configurations with which a node dials and listens.
+func (t Transport) Configure(own *tls.Config) (dial, listen *tls.Config) {
+	dial = own.Clone()
+	dial.MinVersion = tls.VersionTLS13
+	// Every connection verifies its certificates: there is nothing to resume.
+	dial.SessionTicketsDisabled = true
+	dial.ClientSessionCache = nil
+	dial.NextProtos = []string{t.ALPN}
+	listen = dial.Clone()
+	listen.NextProtos = []string{t.ALPN, t.other().ALPN}
+	return dial, listen
+}
+
+// Check returns the error with which a node must refuse an accepted connection: nil unless the
+// dialer uses the other transport.
+func (t Transport) Check(state tls.ConnectionState) error {
+	if state.NegotiatedProtocol == t.ALPN {
+		return nil
+	}
+	return t.mismatch()
+}
+
+// mismatch returns the error about a node with the other transport.
+func (t Transport) mismatch() error {
+	return &transport.ConfigMismatchError{
+		Field: "Transport", Ours: t.Name, Theirs: t.other().Name,
+	}
+}
+
+// greetTLS makes a handshake of package tlsnet.
+func greetTLS(ctx context.Context, addr string, config *tls.Config) error {
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	c := tls.Client(raw, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // until the peer closes
+	return nil
+}
+
+// greetQUIC makes a handshake of package quicnet.
+func greetQUIC(ctx context.Context, addr string, config *tls.Config) (err error) {
+	at, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return err
+	}
+	packets, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return err
+	}
+	defer packets.Close()
+	t := quic.Transport{Conn: socket{packets}}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	c, err := t.Dial(ctx, at, config, &quic.Config{
+		Versions: []quic.Version{quic.Version1}, DisablePathMTUDiscovery: true,
+		EnableDatagrams: true, // as quicnet, which requires them
+	})
+	if err != nil {
+		return fmt.Errorf("quic: %w", err)
+	}
+	select {
+	case <-c.Context().Done():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// socket hides the type of a UDP socket, so that quic-go does not print a warning about its
+// buffers.
+type socket struct{ net.PacketConn }
+
+// SetReadBuffer does nothing.
+func (socket) SetReadBuffer(int) error { return nil }
+
+// SetWriteBuffer does nothing.
+func (socket) SetWriteBuffer(int) error { return nil }

@@ -26,6 +26,9 @@ TRANSPORT ?=
 # A measurement of athena bench with its flags, such as failover --reps 5.
 BENCH     ?=
 
+# A measurement of test/peers with its flags.
+PEERS     ?= all
+
 GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
@@ -42,12 +45,12 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm explore chaos soak events stuck rolling fuzz bench docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm explore chaos soak events stuck rolling fuzz bench peers docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-7s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -122,6 +125,10 @@ fuzz: ## run each fuzz target, or those that match FUZZ, for FUZZTIME
 
 bench: build ## run the Go benchmarks, or athena bench with BENCH="oneway --reps 3"
 	$(if $(BENCH),$(BIN)/athena bench $(BENCH),$(GO) test -run='^$$' -bench=. -benchmem ./...)
+
+peers: ## measure Athena beside etcd, gRPC, NATS and others (25 min): PEERS="failover -n 3"
+	$(GO) build -C test/peers -o $(BIN)/peers .
+	$(BIN)/peers $(PEERS)
 
 docs: ## render docs/plantuml/*.puml to SVG
 	@scripts/diagrams.sh

@@ -12,7 +12,7 @@ import (
 var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
-		"internal/handshakes", "internal/safetext", "internal/zslog",
+		"internal/handshakes", "internal/results", "internal/safetext", "internal/zslog",
 	},
 	{"paxos", "leader", "transport"},
 	{"internal/message", "internal/transports", "record"},
@@ -32,7 +32,10 @@ var floors = [][]string{
 		"cmd/athena/internal/supervised",
 	},
 	{"cmd/athena/internal/ask", "cmd/athena/internal/daemon", "cmd/athena/internal/demo"},
-	{"cmd/...", "examples/...", "test/chaos", "test/browser", "test", "scripts/...", "contrib/..."},
+	{
+		"cmd/...", "examples/...", "test/chaos", "test/browser", "test/peers", "test", "scripts/...",
+		"contrib/...",
+	},
 }
 
 // testKits are packages for tests only: they may import "testing", and only tests and other kits
@@ -51,7 +54,7 @@ type dependency struct {
 
 var dependencies = []dependency{
 	{"github.com/quic-go/quic-go", []string{
-		"transport/quicnet", "internal/transports",
+		"transport/quicnet", "internal/transports", "test/peers",
 	}, "001-quic-go.md"},
 	{"github.com/vmihailenco/msgpack/v5", []string{"receiver"}, "002-msgpack.md"},
 	{"github.com/rs/zerolog", []string{"cluster", "internal/zslog", "cmd/..."}, "003-zerolog.md"},
@@ -62,15 +65,20 @@ var dependencies = []dependency{
 	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{
 		"admin", "internal/bench", "test/chaos", "internal/clock", "internal/store", "transport/tlsnet",
-		"cmd/...",
+		"cmd/...", "test/peers",
 	}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/VictoriaMetrics/metrics", []string{"admin"}, "012-prometheus.md"},
-	{"github.com/hashicorp/memberlist", []string{"contrib/gossip"}, "014-memberlist.md"},
-	{"go.etcd.io/etcd", []string{"contrib/etcd"}, "015-etcd.md"},
-	{"google.golang.org/grpc", []string{"contrib/etcd"}, "015-etcd.md"},
-	{"go.uber.org/zap", nil, "015-etcd.md"},
+	{"github.com/hashicorp/memberlist", []string{"contrib/gossip", "test/peers"}, "014-memberlist.md"},
+	{"go.etcd.io/etcd", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
+	{"google.golang.org/grpc", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
+	{"go.uber.org/zap", []string{"test/peers"}, "015-etcd.md"},
+	{"github.com/hashicorp/raft", []string{"test/peers"}, "017-peers.md"},
+	{"github.com/hashicorp/go-hclog", []string{"test/peers"}, "017-peers.md"},
+	{"github.com/nats-io", []string{"test/peers"}, "017-peers.md"},
+	{"golang.org/x/net", []string{"test/peers"}, "017-peers.md"},
+	{"google.golang.org/protobuf", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/go-zookeeper/zk", []string{"contrib/zookeeper"}, "016-zookeeper.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},

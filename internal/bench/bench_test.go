@@ -5,10 +5,8 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/member"
 )
 
@@ -260,44 +259,18 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-func readRows(t *testing.T, path string) (rows []row) {
+func readRows(t *testing.T, path string) []row {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var r row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatalf("%v in %q", err, lines.Text())
-		}
-		rows = append(rows, r)
+	about, rows, err := results.Read(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return rows
-}
-
-func TestQuantile(t *testing.T) {
-	twenty := make([]float64, 20)
-	for i := range twenty {
-		twenty[i] = float64(i + 1)
-	}
-	for _, c := range []struct {
-		values []float64
-		q      float64
-		want   float64
-	}{
-		{[]float64{7}, 0.5, 7},
-		{[]float64{7}, 0, 7},
-		{[]float64{1, 2, 3}, 0.5, 2},
-		{twenty, 0.5, 10},
-		{twenty, 0.99, 20},
-		{twenty, 1, 20},
-	} {
-		if got := quantile(c.values, c.q); got != c.want {
-			t.Errorf("quantile(%v, %v) = %v, want %v", c.values, c.q, got, c.want)
-		}
-	}
+	return append([]row{about}, rows...)
 }
 
 // TestJSON checks that exactly the rows of the file are printed.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -143,7 +144,7 @@ func (c *child) takeLocks(o order) (a answer, err error) {
 	a.End = readMonotonic()
 	if all := slices.Concat(times...); len(all) > 0 {
 		slices.Sort(all)
-		a.P50, a.P99 = quantile(all, 0.5), quantile(all, 0.99)
+		a.P50, a.P99 = results.Quantile(all, 0.5), results.Quantile(all, 0.99)
 	}
 	return a, err
 }

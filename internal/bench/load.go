@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -223,7 +224,7 @@ func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) 
 		return err
 	}
 	slices.Sort(all)
-	a.P50, a.P99 = quantile(all, 0.5), quantile(all, 0.99)
+	a.P50, a.P99 = results.Quantile(all, 0.5), results.Quantile(all, 0.99)
 	return err
 }
 

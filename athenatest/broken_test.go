@@ -115,8 +115,8 @@ func TestSplitBrainIsFound(t *testing.T) {
 			c.Heal()
 			c.WaitSettled()
 		})
-		for _, want := range []string{"split brain: 2 nodes lead with authority at one instant:",
-			"with token 1.0; its view is ", "with token 2.0; its view is "} {
+		for _, want := range []string{"split brain: 2 nodes lead with authority at the same time:",
+			"with token 1.0; its view: ", "with token 2.0; its view: "} {
 			if strings.Count(got, want) != 1 {
 				t.Errorf("got %q, want it to contain %q once", got, want)
 			}
@@ -138,8 +138,8 @@ func TestScenariosNeedNodes(t *testing.T) {
 					}
 					s.Play(c)
 				})
-				want := fmt.Sprintf("needs a majority and one more node, %d of %d, but %d run: Start the "+
-					"others", enough, size, enough-1)
+				want := fmt.Sprintf("needs a majority and one more node, that is %d of %d, but %d are "+
+					"running: call Start first", enough, size, enough-1)
 				if !strings.Contains(f.text, want) {
 					t.Errorf("%s of %d: got %q, want it to contain %q", s.Name, size, f.text, want)
 				}
@@ -158,7 +158,7 @@ func TestScenariosNeedNodes(t *testing.T) {
 // TestNoBubble checks that the failure outside of a bubble names the remedy.
 func TestNoBubble(t *testing.T) {
 	got := (&failure{TB: t}).of(athenatest.Options{}, func(*athenatest.Cluster) {})
-	if want := "call Run, or New within testing/synctest.Test"; !strings.Contains(got, want) {
+	if want := "call Run, or call New inside testing/synctest.Test"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want it to contain %q", got, want)
 	}
 }
@@ -186,7 +186,7 @@ func TestFailures(t *testing.T) {
 		"no quorum": {do: func(c *athenatest.Cluster) {
 			c.Start(0)
 			c.Leader()
-		}, want: []string{"within 1m0s: no leader", "node 0: provisional; 1 of 3 members active",
+		}, want: []string{"no leader within 1m0s", "node 0: provisional; 1 of 3 members active",
 			"n0 at 10.0.0.1:7000 is active", "node 1: not running"}},
 		"no node": {athenatest.Options{Main: mute}, func(c *athenatest.Cluster) {
 			c.Restart(1)
@@ -198,17 +198,17 @@ func TestFailures(t *testing.T) {
 		"Main ends too early": {athenatest.Options{Main: quits}, func(c *athenatest.Cluster) {
 			c.Start()
 			c.WaitSettled()
-		}, []string{"Main of node 2 returned nil before its node has ended"}},
+		}, []string{"Main of node 2 returned nil before its node ended"}},
 		"not running": {do: func(c *athenatest.Cluster) { c.Leave(1) }, want: []string{
-			"node 1 does not run"}},
+			"node 1 is not running"}},
 		"running": {do: func(c *athenatest.Cluster) { c.Start(1, 1) }, want: []string{
-			"node 1 already runs"}},
+			"node 1 is already running"}},
 		"paused": {do: func(c *athenatest.Cluster) {
 			c.Start()
 			c.WaitSettled()
 			c.Pause(2)
 			c.Node(2)
-		}, want: []string{"node 2 is paused: Resume it first"}},
+		}, want: []string{"node 2 is paused: call Resume first"}},
 		"out of range": {do: func(c *athenatest.Cluster) { c.Partition([]int{5}) }, want: []string{
 			"no node 5, want 0 to 4"}},
 		"size": {athenatest.Options{Size: 300}, func(*athenatest.Cluster) {}, []string{

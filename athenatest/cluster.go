@@ -112,7 +112,7 @@ func wantBubble(t testing.TB) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
-			t.Fatalf("athenatest: %v: call Run, or New within testing/synctest.Test", r)
+			t.Fatalf("athenatest: %v: call Run, or call New inside testing/synctest.Test", r)
 		}
 	}()
 	synctest.Wait()

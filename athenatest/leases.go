@@ -74,7 +74,7 @@ func (l *leases) checkNow() {
 	var held []string
 	for _, h := range l.nodes {
 		if !h.process.clock.isShut() && h.node.Err() == nil && h.term.Valid() {
-			held = append(held, fmt.Sprintf("\nnode %d with token %v; its view is %v", h.process.host,
+			held = append(held, fmt.Sprintf("\nnode %d leads with token %v; its view: %v", h.process.host,
 				h.term.Token(), cluster.Snapshot{View: h.node.View()}))
 		}
 	}
@@ -82,6 +82,6 @@ func (l *leases) checkNow() {
 		return
 	}
 	l.found = true
-	l.t.Errorf("athenatest: split brain: %d nodes lead with authority at one instant:%s",
+	l.t.Errorf("athenatest: split brain: %d nodes lead with authority at the same time:%s",
 		len(held), strings.Join(held, ""))
 }

@@ -68,7 +68,7 @@ func (p *process) hasEnded() bool {
 func (c *Cluster) slotOf(i int) *slot {
 	c.t.Helper()
 	if i < 0 || i >= len(c.slots) {
-		c.t.Fatalf("athenatest: no node %d, want 0 to %d", i, len(c.slots)-1)
+		c.t.Fatalf("athenatest: there is no node %d, want 0 to %d", i, len(c.slots)-1)
 	}
 	return &c.slots[i]
 }
@@ -78,7 +78,7 @@ func (c *Cluster) processOf(i int) *process {
 	c.t.Helper()
 	p := c.slotOf(i).present
 	if p == nil {
-		c.t.Fatalf("athenatest: node %d does not run%s", i, c)
+		c.t.Fatalf("athenatest: node %d is not running%s", i, c)
 	}
 	return p
 }
@@ -88,7 +88,7 @@ func (c *Cluster) awakeProcess(i int) *process {
 	c.t.Helper()
 	p := c.processOf(i)
 	if p.clock.isShut() {
-		c.t.Fatalf("athenatest: node %d is paused: Resume it first", i)
+		c.t.Fatalf("athenatest: node %d is paused: call Resume first", i)
 	}
 	return p
 }
@@ -106,7 +106,7 @@ func (c *Cluster) Start(nodes ...int) {
 	}
 	for _, i := range nodes {
 		if c.slotOf(i).present != nil {
-			c.t.Fatalf("athenatest: node %d already runs", i)
+			c.t.Fatalf("athenatest: node %d is already running", i)
 		}
 		// It must outlive the context of the test, which ends before the nodes do.
 		ctx, stop := context.WithCancel(context.Background())
@@ -194,7 +194,7 @@ func (c *Cluster) reapProcess(p *process) {
 		select {
 		case <-p.ended:
 		case <-timer.C:
-			c.t.Errorf("athenatest: Main of node %d still runs %v after the end of its context",
+			c.t.Errorf("athenatest: Main of node %d has not returned %v after its context ended",
 				p.host, limit)
 		}
 	})
@@ -206,7 +206,7 @@ func (c *Cluster) Leave(i int) {
 	c.t.Helper()
 	c.awakeProcess(i).stop()
 	if err := c.WaitEnd(i); err != nil && !errors.Is(err, context.Canceled) {
-		c.t.Fatalf("athenatest: Main of node %d after the end of its context: %v%s", i, err, c)
+		c.t.Fatalf("athenatest: Main of node %d returned after its context ended: %v%s", i, err, c)
 	}
 }
 
@@ -218,7 +218,7 @@ func (c *Cluster) WaitEnd(i int) error {
 	begin := time.Now()
 	for synctest.Wait(); !p.hasEnded(); synctest.Wait() {
 		if time.Since(begin) >= c.waitLimit() {
-			c.t.Fatalf("athenatest: Main of node %d has not ended within %v%s", i, c.waitLimit(), c)
+			c.t.Fatalf("athenatest: Main of node %d has not returned within %v%s", i, c.waitLimit(), c)
 		}
 		time.Sleep(step)
 	}
@@ -238,6 +238,6 @@ func (c *Cluster) copyStore(from, to string) {
 		err = errors.Join(err, unread, os.WriteFile(filepath.Join(to, f.Name()), content, 0o600))
 	}
 	if err != nil {
-		c.t.Fatalf("athenatest: copy of the store: %v", err)
+		c.t.Fatalf("athenatest: copy the store: %v", err)
 	}
 }

@@ -103,7 +103,7 @@ func delayFollower(c *Cluster) {
 	c.Heal()
 	c.WaitSettled()
 	if got := c.Node(c.Leader()).View().Version; got != version {
-		c.t.Fatalf("athenatest: a slow follower ended version %d%s", version, c)
+		c.t.Fatalf("athenatest: a slow follower ended the term of version %d%s", version, c)
 	}
 }
 
@@ -117,7 +117,7 @@ func crashMajority(c *Cluster) {
 	for _, i := range crashed {
 		c.Crash(i)
 	}
-	c.Within(c.waitLimit(), "end of authority", func() bool {
+	c.Within(c.waitLimit(), "end of the leader's authority", func() bool {
 		_, leads := c.Leading()
 		return !leads
 	})
@@ -133,8 +133,8 @@ func (c *Cluster) beginScenario() (leader int) {
 		c.t.Fatalf("athenatest: a scenario needs Options.Size of at least 3, not %d", c.opts.Size)
 	}
 	if runs, needs := len(c.Running()), c.quorumSize()+1; runs < needs {
-		c.t.Fatalf("athenatest: a scenario needs a majority and one more node, %d of %d, but %d run: "+
-			"Start the others first%s", needs, c.opts.Size, runs, c)
+		c.t.Fatalf("athenatest: a scenario needs a majority and one more node, that is %d of %d, "+
+			"but %d are running: call Start first%s", needs, c.opts.Size, runs, c)
 	}
 	c.WaitSettled()
 	return c.Leader()

@@ -34,7 +34,7 @@ func (c *Cluster) lookForFailures() {
 			c.t.Fatalf("athenatest: Main of node %d returned: %v%s", i, p.err, c)
 		}
 		if n := p.listeningNode(); n == nil || n.Err() == nil {
-			c.t.Fatalf("athenatest: Main of node %d returned nil before its node has ended%s", i, c)
+			c.t.Fatalf("athenatest: Main of node %d returned nil before its node ended%s", i, c)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) tim
 	begin := time.Now()
 	for c.lookForFailures(); !cond(); c.lookForFailures() {
 		if time.Since(begin) >= limit {
-			c.t.Fatalf("athenatest: within %v: no %s%s", limit, what, c)
+			c.t.Fatalf("athenatest: no %s within %v%s", what, limit, c)
 		}
 		time.Sleep(step)
 	}
@@ -68,7 +68,7 @@ func (c *Cluster) Node(i int) *cluster.Node {
 	c.lookForFailures()
 	c.awakeProcess(i)
 	var n *cluster.Node
-	c.Within(c.waitLimit(), fmt.Sprintf("node %d that listens", i), func() bool {
+	c.Within(c.waitLimit(), fmt.Sprintf("listener of node %d", i), func() bool {
 		n = c.processOf(i).listeningNode()
 		return n != nil
 	})
@@ -121,7 +121,7 @@ func (c *Cluster) Leader() int {
 func (c *Cluster) NextLeader(than int) int {
 	c.t.Helper()
 	leader := 0
-	c.Within(c.waitLimit(), fmt.Sprintf("other leader than node %d", than), func() (ok bool) {
+	c.Within(c.waitLimit(), fmt.Sprintf("leader other than node %d", than), func() (ok bool) {
 		leader, ok = c.Leading()
 		return ok && leader != than
 	})
@@ -132,7 +132,7 @@ func (c *Cluster) NextLeader(than int) int {
 // members.
 func (c *Cluster) WaitActive(count int) {
 	c.t.Helper()
-	c.Within(c.waitLimit(), fmt.Sprintf("%d active members", count), func() bool {
+	c.Within(c.waitLimit(), fmt.Sprintf("cluster with %d active members", count), func() bool {
 		if _, ok := c.Leading(); !ok {
 			return false
 		}
@@ -174,7 +174,7 @@ func (c *Cluster) Settled() bool {
 // WaitSettled waits until Settled returns true, and returns how long that took.
 func (c *Cluster) WaitSettled() time.Duration {
 	c.t.Helper()
-	return c.Within(c.waitLimit(), "one cluster of all running nodes", c.Settled)
+	return c.Within(c.waitLimit(), "single cluster of all running nodes", c.Settled)
 }
 
 // String returns the state of each node, with one line for each member that it shows.

@@ -45,8 +45,8 @@ func TestSecondProcessOfAddressCausesWarning(t *testing.T) {
 		copy bool // copy the store of the running node
 		why  string
 	}{
-		{"another store", false, "it has another store"},
-		{"a copied store", true, "an earlier run still dials, or answers"},
+		{"another store", false, "it has a different store"},
+		{"a copied store", true, "an earlier run still dials or answers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testSecondProcess(t, c.copy, c.why) })

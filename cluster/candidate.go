@@ -107,7 +107,7 @@ func (c candidateSource) Resign(t leader.Term, failed error, _ time.Duration) er
 	n, version := c.node, t.Token().Version
 	alone := checkSuccessor(n.currentSnapshot().view, member.Address{})
 	if failed != nil {
-		n.log.Warn("work of the leader failed, yielding",
+		n.log.Warn("the leader's work failed; yielding leadership",
 			observe.ErrAttr(failed), slog.Uint64("version", version))
 		if alone != nil {
 			return n.logYieldFailed(alone, version)

@@ -69,9 +69,9 @@ var (
 	// elect a leader again. Restore the lost stores, or stop all nodes and run athena recover (or
 	// call Forget of store.File) on each remaining store. The tokens of the new cluster start at 1
 	// again.
-	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
+	ErrRosterLost = errors.New("cluster: no leader can be elected: too many members lost their stores")
 	// ErrNotElected means that the designated successor was not elected and this node leads again.
-	ErrNotElected = errors.New("cluster: the other member was not elected; this node leads again")
+	ErrNotElected = errors.New("cluster: no successor was elected; this node leads again")
 )
 
 // HandlerError means that the handler of an event or request returned an error or panicked.
@@ -101,7 +101,7 @@ type BroadcastError struct {
 func (e *BroadcastError) Error() string {
 	var b strings.Builder
 	failed := e.Unwrap()
-	fmt.Fprintf(&b, "cluster: %d of %d members did not get the event", len(failed), len(e.Results))
+	fmt.Fprintf(&b, "cluster: %d of %d members did not receive the event", len(failed), len(e.Results))
 	for _, r := range e.Results {
 		if r.Err != nil {
 			fmt.Fprintf(&b, "\n\t%s: %v", r.To.Address, r.Err)

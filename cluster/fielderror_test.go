@@ -29,9 +29,9 @@ func TestFieldErrors(t *testing.T) {
 		text     string // with other names
 	}{
 		{with(func(c *Config) { c.Addr = "" }), "Addr", -1, nil,
-			"--addr is required: host:port to listen on"},
+			"--addr is required: the host:port to listen on"},
 		{with(func(c *Config) { c.Seeds = nil }), "Seeds", -1, nil,
-			"--seeds: none; list one or more host:port, the same on every node"},
+			"--seeds is required: list at least one host:port, the same on every node"},
 		{with(func(c *Config) { c.Seeds[1] = "Size:" }), "Seeds", 1, nil,
 			`--seeds "Size:": member: invalid address "Size:": want a port from 1 to 65535`},
 		{with(func(c *Config) { c.Memory, c.DataDir = true, "Size" }), "Memory", -1,
@@ -41,7 +41,7 @@ func TestFieldErrors(t *testing.T) {
 		{with(func(c *Config) { c.TLSCA, c.TLSCert, c.TLSKey = "none", "none", "none" }), "TLSCA", -1,
 			nil, "--tlsca: open none: no such file or directory"},
 		{with(func(c *Config) { c.Receiver = rx }), "Receiver", -1, nil,
-			"--receiver: receiver: handler of int is nil"},
+			"--receiver: receiver: the handler of int is nil"},
 	} {
 		all := fieldErrorsOf(t, c.config.Validate())
 		e := all[0]

@@ -77,7 +77,7 @@ const (
 )
 
 // errMisplaced is the error for a peer that greets on an established connection.
-var errMisplaced = errors.New("cluster: a second greet")
+var errMisplaced = errors.New("cluster: second greet on one connection")
 
 // System decodes a message and passes it to the loop. For a frame that no correct node sends, it
 // returns an error, which closes the connection.
@@ -117,7 +117,7 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 		return m, n.dropFrame(from, messaging.DropMalformed, err)
 	case m.From.Address != from.Address:
 		return m, n.dropFrame(from, dropOtherSender,
-			fmt.Errorf("cluster: a message with another sender: %s",
+			fmt.Errorf("cluster: message with a different sender: %s",
 				safetext.PeerText(m.From.Address.String())))
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.dropFrame(from, dropMisplaced, errMisplaced)

@@ -169,8 +169,8 @@ func TestUnhandledEventCausesWarning(t *testing.T) {
 				send(from, receiver.Raw{Name: "other", Payload: []byte{0xc0}})
 			}
 		}
-		const text = "no handler here for this event: it is dropped; " +
-			"more of this name from this peer are only counted"
+		const text = "dropped an event that has no handler here; " +
+			"further ones of this name from this peer are only counted"
 		lines, _ := j.about(text)
 		for _, want := range []string{
 			`"peer":"127.0.0.1:7002","event":"note"`, `"peer":"127.0.0.1:7002","event":"other"`,

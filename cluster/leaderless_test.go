@@ -211,7 +211,7 @@ func TestOtherSecretIsLoggedOnBothSides(t *testing.T) {
 		for i := range 2 {
 			want := fmt.Sprintf("10.0.0.%d:7000 "+
 				"(certificate refused: the certificate of the other node is from another authority: "+
-				"another secret, cluster name or CA file)", 2-i)
+				"its secret, cluster name or CA file differs)", 2-i)
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}

@@ -156,7 +156,7 @@ func TestFailedWorkYields(t *testing.T) {
 		}
 		stop()
 		ended.Wait()
-		w.book.wants("work of the leader failed, yielding", 1)
+		w.book.wants("the leader's work failed; yielding leadership", 1)
 	})
 }
 

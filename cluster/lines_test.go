@@ -146,7 +146,7 @@ func TestMemoryStoreCausesWarning(t *testing.T) {
 					t.Fatal(err)
 				}
 				n.Close()
-				w.book.wants("no data directory is set: this node forgets its votes when it ends",
+				w.book.wants("no data directory is set: this node forgets its votes when it stops",
 					c.lines)
 			})
 		})
@@ -176,7 +176,7 @@ func TestEventsAreLoggedOnce(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			w.close()
 			for _, text := range []string{
-				"started", "no data directory is set: this node forgets its votes when it ends",
+				"started", "no data directory is set: this node forgets its votes when it stops",
 				"no secret or certificate is set: " +
 					"anyone who reaches the port can join and read everything",
 				"leading provisionally, without authority", "no leader with authority",
@@ -186,7 +186,7 @@ func TestEventsAreLoggedOnce(t *testing.T) {
 			}
 			for _, text := range []string{
 				"following a leader", "leading", "leader changed", "lost authority", "stepped down",
-				"lost the leader", "the leader leaves or hands over", "a leader was chosen",
+				"lost the leader", "the leader is leaving or handing over", "a leader was chosen",
 				"proposing a leader", "proposing a leader formally",
 			} {
 				w.book.once(text, "version")
@@ -247,7 +247,7 @@ func TestHandlerFailuresAreLoggedOnce(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		w.book.wants("handler failed, and the sender knows", 2)
+		w.book.wants("handler failed; the sender was notified", 2)
 		stacks := 0
 		for _, line := range w.book.wants("handler failed", 4) {
 			if _, panicked := line["stack"]; panicked {
@@ -271,8 +271,8 @@ func TestMalformedEventsCauseOneWarning(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		lines := w.book.wants("this event does not decode into its type here: it is dropped; "+
-			"more of this name from this peer are only counted", 1)
+		lines := w.book.wants("dropped an event that does not decode into its type here; "+
+			"further ones of this name from this peer are only counted", 1)
 		if len(lines) == 1 && lines[0]["sender_told"] != false {
 			t.Errorf("got %v, want that the sender is not told", lines[0])
 		}

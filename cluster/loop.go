@@ -86,7 +86,7 @@ func (n *Node) readTurnClock() time.Time {
 	if step > 0 {
 		n.machine.EndTrust(now)
 		n.observer.Metrics.AddClockStep()
-		n.log.Warn("the wall clock was set forward: lease and records end until they are confirmed",
+		n.log.Warn("the wall clock was set forward: lease and records are invalid until confirmed",
 			slog.Float64("step_ms", observe.Milliseconds(step)))
 	}
 	return now

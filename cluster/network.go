@@ -98,12 +98,12 @@ func (c Config) addrError(err error) error {
 	about, args := "%s: ", []any{c.Addr}
 	switch {
 	case isUnknown, isUnusable, errors.Is(err, syscall.EADDRNOTAVAIL):
-		about += "not an address of this machine: listen on 0.0.0.0 and set %s to the host:port by " +
+		about += "not an address of this machine: listen on 0.0.0.0 and set %s to the host:port at " +
 			"which the others reach this node: "
 		args = append(args, field("Advertise"))
 	case errors.Is(err, fs.ErrPermission):
-		about += "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE on Linux): listen on " +
-			"a higher port: "
+		about += "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE on Linux): grant it, or " +
+			"listen on a higher port: "
 	}
 	return fieldErrorf("Addr", about+"%w", append(args, err)...)
 }
@@ -177,13 +177,13 @@ type line struct {
 // certificateLines has the log line of each certificate event.
 var certificateLines = map[tlsfiles.Event]line{
 	tlsfiles.Changed: {slog.LevelInfo,
-		"TLS files have changed: the next handshakes use them"},
+		"TLS files have changed: new handshakes use them"},
 	tlsfiles.Unusable: {slog.LevelWarn,
 		"cannot load the TLS files; keeping the previous certificate"},
 	tlsfiles.Expired: {slog.LevelWarn, "the certificate of this node, or an " +
-		"authority above it, has expired and other nodes refuse it: replace its files"},
+		"authority above it, has expired, so other nodes refuse it: replace the TLS files"},
 	tlsfiles.Expiring: {slog.LevelWarn, "the certificate of this node, or an " +
-		"authority above it, expires soon: replace its files"},
+		"authority above it, expires soon: replace the TLS files"},
 }
 
 // resetSecret returns the secret from which the key of stateless resets is derived if no

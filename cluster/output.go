@@ -23,7 +23,7 @@ func (n *Node) persist(d *paxos.Durable) error {
 		return nil
 	}
 	if err := n.saveDurable(*d); err != nil {
-		return fmt.Errorf("cluster: stopping: the store cannot save: %w", err)
+		return fmt.Errorf("cluster: stopping: cannot save state: %w", err)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func stopError(err error) error {
 	case errors.Is(err, statemachine.ErrLeft):
 		return ErrLeft
 	case errors.Is(err, statemachine.ErrAddressInUse):
-		return fmt.Errorf("%w by a later run of a node: stop one of the two", ErrAddressInUse)
+		return fmt.Errorf("%w by a later run of a node: stop one of the two processes", ErrAddressInUse)
 	case errors.Is(err, statemachine.ErrSplitVersion):
 		return ErrSplitVersion
 	default:

@@ -71,22 +71,22 @@ func TestValidateReadsCertificates(t *testing.T) {
 		}, "chmod 600"},
 		{"exchanged", func(c *Config) { c.TLSCA = c.TLSKey },
 			`contains "PRIVATE KEY" instead of a certificate`},
-		{"no PEM", func(c *Config) { write(c.TLSCert, "certificate") }, "holds no certificate in PEM"},
+		{"no PEM", func(c *Config) { write(c.TLSCert, "certificate") }, "contains no PEM certificate"},
 		{"broken", func(c *Config) {
 			write(c.TLSCert, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
 		}, "certificate 1 of the file"},
-		{"no key in PEM", func(c *Config) { write(c.TLSKey, "key") }, "holds no private key in PEM"},
+		{"no key in PEM", func(c *Config) { write(c.TLSKey, "key") }, "contains no PEM private key"},
 		{"encrypted", func(c *Config) { write(c.TLSKey, encrypted) }, "openssl pkey"},
 		{"key of another", func(c *Config) {
 			transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert+"2", c.TLSKey)
-		}, "is not the key of TLSCert"},
+		}, "does not match TLSCert"},
 		{"expired", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Second) })
 		}, "expired at 20"},
 		{"not yet", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotBefore = time.Now().Add(time.Minute) })
-		}, "valid only from 20"},
-		{"of another authority", func(c *Config) { c.TLSCA = other.Path }, "no node would accept it"},
+		}, "not valid before 20"},
+		{"of another authority", func(c *Config) { c.TLSCA = other.Path }, "would accept it"},
 		{"for dialers", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.ExtKeyUsage = x.ExtKeyUsage[1:] })
 		}, "incompatible key usage"},
@@ -120,19 +120,19 @@ func TestDamagedFiles(t *testing.T) {
 	}{
 		{"certificate cut off", func(c Config) (string, string) {
 			return c.TLSCert, strings.TrimSuffix(read(c.TLSCert), "-----\n")
-		}, "1 of its 1 PEM blocks cannot be read"},
+		}, "cannot read 1 of 1 PEM blocks"},
 		{"key cut off", func(c Config) (string, string) {
 			return c.TLSKey, read(c.TLSKey)[:100]
-		}, "1 of its 1 PEM blocks cannot be read"},
+		}, "cannot read 1 of 1 PEM blocks"},
 		{"second authority cut off", func(c Config) (string, string) {
 			return c.TLSCA, first + second[:200]
-		}, "1 of its 2 PEM blocks cannot be read"},
+		}, "cannot read 1 of 2 PEM blocks"},
 		{"second authority indented", func(c Config) (string, string) {
 			return c.TLSCA, first + "  " + strings.ReplaceAll(second, "\n", "\n  ")
-		}, "1 of its 2 PEM blocks cannot be read"},
+		}, "cannot read 1 of 2 PEM blocks"},
 		{"first authority behind the mark of an editor", func(c Config) (string, string) {
 			return c.TLSCA, "\ufeff" + second + first
-		}, "1 of its 2 PEM blocks cannot be read"},
+		}, "cannot read 1 of 2 PEM blocks"},
 		{"words between", func(c Config) (string, string) {
 			return c.TLSCA, "old, was # -----BEGIN\n" + first + "\nnew\n" + second
 		}, ""},
@@ -180,7 +180,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		if got := r.Expires(); !got.Equal(next.Leaf.NotAfter) {
 			t.Errorf("it ends at %v, want %v", got, next.Leaf.NotAfter)
 		}
-		log.wants("TLS files have changed: the next handshakes use them", 1)
+		log.wants("TLS files have changed: new handshakes use them", 1)
 		for i, bad := range []func(){
 			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
 			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
@@ -281,9 +281,9 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 		time.Sleep(step.at - time.Since(begin))
 		r.Current()
 		soon, _ := j.about("the certificate of this node, or an authority above it, expires soon: " +
-			"replace its files")
-		ended, _ := j.about("the certificate of this node, or an authority above it, has expired " +
-			"and other nodes refuse it: replace its files")
+			"replace the TLS files")
+		ended, _ := j.about("the certificate of this node, or an authority above it, has expired, " +
+			"so other nodes refuse it: replace the TLS files")
 		if len(soon) != step.soon || len(ended) != step.ended ||
 			len(j.lines) != step.soon+step.ended {
 			t.Errorf("after %v of %v: %q, want %d and %d lines about the end",

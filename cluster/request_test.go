@@ -235,7 +235,7 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second) // not long enough for another connection
 		if _, ended := d.seen(); len(ended) != 1 ||
-			!matchesError(ended[0], textError("connection to the asking member was lost")) {
+			!matchesError(ended[0], textError("connection to the requesting member was lost")) {
 			t.Errorf("the handler's context: got %v, want the asker lost", ended)
 		}
 		if err := asked.Close(); err != nil {

@@ -75,7 +75,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := log.String()
-		if !strings.Contains(text, "no handler here for this event") {
+		if !strings.Contains(text, "dropped an event that has no handler here") {
 			t.Errorf("the log does not tell of the event:\n%s", text)
 		}
 		for what, secret := range map[string]string{

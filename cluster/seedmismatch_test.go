@@ -38,7 +38,7 @@ func TestMistypedSeedIsReportedByAll(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		for i, said := range []string{address(2).String(), address(0).String()} {
-			want := said + " has other seeds: give every node the same list, " +
+			want := said + " has a different list of seeds: give every node the same list, " +
 				"without nodes of other clusters"
 			lines, _ := warnings.about(want)
 			lines = slices.DeleteFunc(lines, func(l string) bool {

@@ -62,7 +62,8 @@ func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 		size     int
 		noLeader string
 	}{
-		{1, "leads provisionally until 1 of 1 members are up: 1 joined, and no leader is elected yet"},
+		{1,
+			"leads provisionally until 1 of 1 members are up: 1 joined, but no leader has been elected yet"},
 		{3, "leads provisionally until 2 of 3 members are up: 1 joined; waiting for " +
 			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: no node listens there), " +
 			"127.0.0.1:7003 (memnet: dial 127.0.0.1:7003: no node listens there)"},
@@ -208,7 +209,7 @@ func TestStoreThatFails(t *testing.T) {
 			c.store.Memory = store.NewMemory([32]byte{})
 			w := newWorld(t, 1)
 			_, err := w.startOn(c.store, 0, Config{})
-			if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "store") {
+			if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "cannot ") {
 				t.Errorf("%s: got %v, want an error of the store", c.name, err)
 			}
 			if c.store.closed != 1 {

@@ -23,7 +23,7 @@ import (
 func (n *Node) openStore() (store.Store, error) {
 	if n.cfg.DataDir == "" {
 		if !n.cfg.Memory {
-			n.log.Warn("no data directory is set: this node forgets its votes when it ends")
+			n.log.Warn("no data directory is set: this node forgets its votes when it stops")
 		}
 		secret, err := n.cfg.resetSecret()
 		if err != nil {
@@ -49,7 +49,7 @@ func (n *Node) openStore() (store.Store, error) {
 func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 	c, known, err := n.store.Load()
 	if err != nil {
-		return c.Durable, fmt.Errorf("cluster: the store cannot be read: %w", err)
+		return c.Durable, fmt.Errorf("cluster: cannot read the store: %w", err)
 	}
 	if err := n.cfg.checkOrigin(c, known); err != nil {
 		return c.Durable, err
@@ -61,7 +61,7 @@ func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 	}
 	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
 	if err := n.saveDurable(c.Durable); err != nil {
-		return c.Durable, fmt.Errorf("cluster: the store cannot save: %w", err)
+		return c.Durable, fmt.Errorf("cluster: cannot save state: %w", err)
 	}
 	return c.Durable, nil
 }
@@ -101,14 +101,14 @@ func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 		case <-time.After(step):
 		case <-ctx.Done():
 			return fmt.Errorf("cluster: %w", fieldErrorf("LeaseTimeout", "was %v in the last run, and "+
-				"records were held for %v: wait until leases of that run have expired: %w",
+				"records were held for %v: wait until the leases of that run have expired: %w",
 				before.Lease, before.Hold, context.Cause(ctx)))
 		}
 		left -= step
 		owed = owed.After(step, n.cfg.timings)
 		c.LeaseTimeout, c.HoldTimeout = owed.Lease, owed.Hold
 		if err := n.store.Save(c); err != nil {
-			return fmt.Errorf("cluster: the store cannot save: %w", err)
+			return fmt.Errorf("cluster: cannot save state: %w", err)
 		}
 	}
 	return nil
@@ -190,8 +190,8 @@ func (e *StoreMismatchError) Text(name func(field string) string) string {
 	differ(name("Size"), e.Made.Size, e.Given.Size,
 		"start with that size, which a cluster cannot change, "+newCluster)
 	differ(name("Advertise"), e.Made.Address, e.Given.Address,
-		"start at that address, the only one at which its vote counts, or empty the data directory, "+
-			"and the node joins as a new member (a seed of a cluster without a leader needs "+
+		"start at that address, the only one at which its vote counts, or empty the data directory: "+
+			"the node then joins as a new member (a seed of a cluster without a leader needs "+
 			name("JoinOnly")+" until it has joined)")
 	return b.String()
 }

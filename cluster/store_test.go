@@ -43,12 +43,12 @@ var elsewhere = []struct {
 			"data directories of all nodes, which makes a new cluster whose tokens begin at 1 again"},
 	{"address", func(c *Config) { c.Addr = address(2).String() },
 		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
-			"the only one at which its vote counts, or empty the data directory, and the node joins " +
+			"the only one at which its vote counts, or empty the data directory: the node then joins " +
 			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
 			"joined)"},
 	{"another name of the same host", func(c *Config) { c.Advertise = "localhost:7002" },
 		"\nAdvertise localhost:7002: the store was made for 127.0.0.1:7002: start at that address, " +
-			"the only one at which its vote counts, or empty the data directory, and the node joins " +
+			"the only one at which its vote counts, or empty the data directory: the node then joins " +
 			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
 			"joined)"},
 	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
@@ -58,7 +58,7 @@ var elsewhere = []struct {
 			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
 			"begin at 1 again" +
 			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
-			"the only one at which its vote counts, or empty the data directory, and the node joins " +
+			"the only one at which its vote counts, or empty the data directory: the node then joins " +
 			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
 			"joined)"},
 }

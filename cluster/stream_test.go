@@ -208,10 +208,10 @@ func TestOpenStreamIsRefused(t *testing.T) {
 			{"much metadata", t.Context(), 1, "echo", WithMetadata(long), ErrTooLarge},
 			{"long metadata", t.Context(), 1, "echo",
 				what(strings.Repeat("x", messaging.MaxMetadataValue+1)), ErrTooLarge},
-			{"BestEffort", t.Context(), 1, "echo", BestEffort(), textError("no option but WithMetadata")},
-			{"WithSelf", t.Context(), 1, "echo", WithSelf(), textError("no option but WithMetadata")},
+			{"BestEffort", t.Context(), 1, "echo", BestEffort(), textError("only the option WithMetadata")},
+			{"WithSelf", t.Context(), 1, "echo", WithSelf(), textError("only the option WithMetadata")},
 			{"WithOutcome", t.Context(), 1, "echo", WithOutcome(func(member.Address, error) {}),
-				textError("no option but WithMetadata")},
+				textError("only the option WithMetadata")},
 			{"ended context", ended, 1, "echo", nil, errBoom},
 		} {
 			opts := []SendOption{func(*sendOptions) {}}

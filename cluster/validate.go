@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -115,7 +114,7 @@ func (c Config) parse() (settings, error) {
 // checkAddr accepts an address without a host, which means all addresses of this machine.
 func (f *faults) checkAddr(addr string) {
 	if addr == "" {
-		f.Check(false, "Addr", "is required: host:port to listen on")
+		f.Check(false, "Addr", "is required: the host:port to listen on")
 		return
 	}
 	host, port, err := net.SplitHostPort(addr)
@@ -138,9 +137,9 @@ func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	switch {
 	case everywhere && !explicit:
 		f.Check(false, "Addr", "%q: means every address of this machine: set %s to the host:port "+
-			"by which the others reach this node", addr, field("Advertise"))
+			"at which the others reach this node", addr, field("Advertise"))
 	case everywhere:
-		f.Check(false, "Advertise", "%q: must be the host:port by which the others reach this node", addr)
+		f.Check(false, "Advertise", "%q: must be the host:port at which the others reach this node", addr)
 	case explicit && err != nil:
 		f.Check(false, "Advertise", "%q: %w", addr, err)
 	}
@@ -148,9 +147,8 @@ func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 }
 
 func (f *faults) checkSeeds(list []string, size int) []member.Address {
-	if len(list) == 0 {
-		f.Add("Seeds", errors.New("none; list one or more host:port, the same on every node"))
-	}
+	f.Check(len(list) > 0, "Seeds",
+		"is required: list at least one host:port, the same on every node")
 	f.Check(size < 1 || len(list) <= size, "Seeds", "has %d entries, but %s is %d: list at most %d",
 		len(list), field("Size"), size, size)
 	var seeds []member.Address
@@ -160,7 +158,7 @@ func (f *faults) checkSeeds(list []string, size int) []member.Address {
 			f.CheckElement(false, "Seeds", i, "%q: %w", s, err)
 			continue
 		}
-		f.CheckElement(!slices.Contains(seeds, a), "Seeds", i, "%q: is listed twice", s)
+		f.CheckElement(!slices.Contains(seeds, a), "Seeds", i, "%q: listed twice", s)
 		seeds = append(seeds, a)
 	}
 	slices.SortFunc(seeds, member.Address.Compare)
@@ -196,12 +194,13 @@ func (f *faults) checkSecurity(c Config, self member.Address) {
 	}
 	f.checkSecret("Secret", c.Secret)
 	f.checkSecret("OtherSecret", c.OtherSecret)
-	f.Check(secret || len(c.OtherSecret) == 0, "OtherSecret", "is set, but %s is not", field("Secret"))
+	f.Check(secret || len(c.OtherSecret) == 0, "OtherSecret",
+		"is set, but %s is not: set both, or neither", field("Secret"))
 	f.Check(!secret || !c.Insecure, "Insecure", "true: contradicts %s; leave one of them out",
 		field(name))
 	f.Check(secret || files || c.InsecureAnywhere || c.onLoopback(), "Secret",
-		"is empty: set one, the same on every node, or %s, %s and %s; without either nodes run on "+
-			"loopback only (or everywhere with %s, but then anyone who reaches the port can join)",
+		"is empty: set one, the same on every node, or %s, %s and %s; without them nodes run only "+
+			"on loopback (or everywhere with %s, but then anyone who reaches the port can join)",
 		field("TLSCA"), field("TLSCert"), field("TLSKey"), field("InsecureAnywhere"))
 }
 
@@ -210,7 +209,7 @@ func (f *faults) checkSecret(name string, secret []byte) {
 		return
 	}
 	err := quicnet.CheckSecret(secret)
-	f.Check(err == nil, name, "%w; athena secret new and NewSecret make one", err)
+	f.Check(err == nil, name, "%w; make one with athena secret new or NewSecret", err)
 }
 
 // onLoopback reports whether all addresses are on this machine. It ignores invalid ones, since they

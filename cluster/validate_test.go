@@ -74,7 +74,7 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"size negative", with(func(c *Config) { c.Size = -1 }), "Size -1"},
 		{"size 256", with(func(c *Config) { c.Size = 256 }), "Size 256"},
 		{"size 255", with(func(c *Config) { c.Size = 255 }), ""},
-		{"no seeds", with(func(c *Config) { c.Seeds = nil }), "Seeds: none"},
+		{"no seeds", with(func(c *Config) { c.Seeds = nil }), "Seeds is required"},
 		{"more seeds than members", with(func(c *Config) { c.Size = 1 }),
 			"Seeds has 2 entries, but Size is 1"},
 		{"seed twice", with(func(c *Config) { c.Seeds = append(c.Seeds, c.Seeds[0]) }),
@@ -99,18 +99,18 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 func TestValidateWantsASecretBeyondLoopback(t *testing.T) {
 	for _, c := range []configCase{
 		{"short secret", with(func(c *Config) { c.Secret = testSecret[1:] }),
-			"Secret is text and not base64"},
+			"Secret is text but not base64"},
 		{"secret", with(func(c *Config) { c.Secret = testSecret }), ""},
 		{"password", with(func(c *Config) { c.Secret = []byte("passwordpassword") }),
-			"Secret holds at most 12 random bytes, and a secret needs 32; athena secret new "},
+			"Secret has at most 12 random bytes, but a secret needs 32; make one with athena secret new "},
 		{"secret with its line end", with(func(c *Config) {
 			c.Secret = append(bytes.Clone(testSecret), '\n')
-		}), "Secret is text and not base64"},
+		}), "Secret is text but not base64"},
 		{"other secret alone", with(func(c *Config) { c.OtherSecret = testSecret }),
 			"OtherSecret is set"},
 		{"short other secret", with(func(c *Config) {
 			c.Secret, c.OtherSecret = testSecret, testSecret[1:]
-		}), "OtherSecret is text and not base64"},
+		}), "OtherSecret is text but not base64"},
 		{"secret and insecure", with(func(c *Config) { c.Secret, c.Insecure = testSecret, true }),
 			"Insecure true"},
 		{"no secret on all addresses", with(func(c *Config) {

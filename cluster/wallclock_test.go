@@ -72,7 +72,7 @@ func inGuests(t *testing.T, test func(t *testing.T, w *world, of func(*Node) *gu
 }
 
 const clockStepped = "the wall clock was set forward: " +
-	"lease and records end until they are confirmed"
+	"lease and records are invalid until confirmed"
 
 // TestStoppedGuest checks that a leader whose clocks were stopped relies on its lease and its
 // records only until its wall clock is set forward (protocol.md section 5).

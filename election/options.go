@@ -54,7 +54,8 @@ func (o Options) withDefaults(group string) (Options, error) {
 		faults = append(faults, fmt.Errorf("election: "+format, args...))
 	}
 	if group == "" || len(group) > MaxGroupBytes || !member.IsPrintable(group) {
-		fault("group %.*q must have 1 to %d printable characters", MaxGroupBytes, group, MaxGroupBytes)
+		fault("the group name %.*q must have 1 to %d printable characters",
+			MaxGroupBytes, group, MaxGroupBytes)
 	}
 	if !o.Strategy.isKnown() {
 		fault("Options.Strategy is %v, want Quorum, Lowest, Static or Standby", o.Strategy)
@@ -67,7 +68,7 @@ func (o Options) withDefaults(group string) (Options, error) {
 			faults = append(faults, err)
 		}
 	case timed:
-		fault("Options.Timing is set with %v: it applies to Lowest only", o.Strategy)
+		fault("Options.Timing is set, but applies only to Lowest, not to %v", o.Strategy)
 	}
 	if o.RetryFor < 0 {
 		fault("Options.RetryFor is %v, want 0 or more", o.RetryFor)

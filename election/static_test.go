@@ -48,9 +48,9 @@ func TestS3Contradictions(t *testing.T) {
 		{"none", Options{}, []string{"Options.Strategy is Strategy(0)"}},
 		{"unknown", Options{Strategy: 9}, []string{"Options.Strategy is Strategy(9)"}},
 		{"timing of another", Options{Strategy: Quorum, Timing: DefaultTiming()},
-			[]string{"Options.Timing is set with quorum"}},
+			[]string{"Options.Timing is set, but applies only to Lowest, not to quorum"}},
 		{"two faults", Options{Strategy: Static, Timing: DefaultTiming(), RetryFor: -1},
-			[]string{"Timing is set with static-leader", "Options.RetryFor is -1ns"}},
+			[]string{"applies only to Lowest, not to static-leader", "Options.RetryFor is -1ns"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := tc.o.withDefaults("group")
@@ -135,13 +135,13 @@ func TestS5DefaultsAndFaults(t *testing.T) {
 		t.Errorf("DefaultTiming: %+v", d)
 	}
 	for name, change := range map[string]func(*Options){
-		"Timing.Grace":     func(o *Options) { o.Timing.Grace = 0 },
-		"Timing.Sample":    func(o *Options) { o.Timing.Sample = -1 },
-		"Timing.Alive":     func(o *Options) { o.Timing.Alive = lowest.MinTiming - 1 },
-		"Timing.Campaign":  func(o *Options) { o.Timing.Campaign = lowest.MaxTiming + 1 },
-		"Timing.Hold":      func(o *Options) { o.Timing.Hold = -time.Hour },
-		"at most Grace":    func(o *Options) { o.Timing.Sample = o.Timing.Grace + 1 },
-		"Options.RetryFor": func(o *Options) { o.RetryFor = -1 },
+		"Timing.Grace":         func(o *Options) { o.Timing.Grace = 0 },
+		"Timing.Sample":        func(o *Options) { o.Timing.Sample = -1 },
+		"Timing.Alive":         func(o *Options) { o.Timing.Alive = lowest.MinTiming - 1 },
+		"Timing.Campaign":      func(o *Options) { o.Timing.Campaign = lowest.MaxTiming + 1 },
+		"Timing.Hold":          func(o *Options) { o.Timing.Hold = -time.Hour },
+		"at most Timing.Grace": func(o *Options) { o.Timing.Sample = o.Timing.Grace + 1 },
+		"Options.RetryFor":     func(o *Options) { o.RetryFor = -1 },
 	} {
 		o := Options{Strategy: Lowest, Timing: DefaultTiming()}
 		change(&o)

@@ -158,7 +158,7 @@ func (c *Candidate) Close(ctx context.Context) error {
 	case <-c.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("leader: close: a function or another Close still runs: %w",
+		return fmt.Errorf("leader: close: a function or another Close is still running: %w",
 			context.Cause(ctx))
 	}
 	err := c.source.Close(ctx)

@@ -210,7 +210,7 @@ func (l *Lock) Close(ctx context.Context) error {
 	select {
 	case <-l.idle:
 	case <-ctx.Done():
-		return fmt.Errorf("lock: close %q: a function still runs: %w", l.name, context.Cause(ctx))
+		return fmt.Errorf("lock: close %q: a function is still running: %w", l.name, context.Cause(ctx))
 	}
 	if err := l.slot.Close(ctx); err != nil {
 		return fmt.Errorf("lock: close %q: %w", l.name, err)

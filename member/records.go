@@ -42,7 +42,7 @@ type recordOwner struct {
 // copies about 4 KiB of records and 64 pointers.
 const maxChunk = 32
 
-var errUnsorted = errors.New("member: records that are not sorted by key, or two with one key")
+var errUnsorted = errors.New("member: records are not sorted by key, or two have the same key")
 
 // NewRecords returns a table of the records in list, whose keys must be strictly ascending.
 // It keeps list, so the caller must not change it.

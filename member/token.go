@@ -41,7 +41,7 @@ func (t Token) IsZero() bool { return t == Token{} }
 func (t Token) Int64() (int64, error) {
 	if t.Revision >= revisionsOfVersion || t.Version > math.MaxInt64/revisionsOfVersion-1 {
 		return 0, fmt.Errorf("member: token %v does not fit into one integer: "+
-			"store version and revision", t)
+			"store its version and its revision", t)
 	}
 	return int64(t.Version)*revisionsOfVersion + int64(t.Revision), nil
 }

@@ -36,9 +36,9 @@ func appendBinary(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
 	case err != nil:
 		return dst, err
 	case len(b) < begin || !bytes.Equal(b[:at], dst):
-		return dst, errors.New("its AppendBinary does not append")
+		return dst, errors.New("AppendBinary did not append to its argument")
 	case uint64(len(b)-begin) > math.MaxUint32:
-		return dst, fmt.Errorf("its AppendBinary makes %d bytes", len(b)-begin)
+		return dst, fmt.Errorf("AppendBinary appended %d bytes, which is too many", len(b)-begin)
 	}
 	binary.BigEndian.PutUint32(b[at+1:], uint32(len(b)-begin))
 	return b, nil
@@ -67,7 +67,7 @@ func encodesItself(t reflect.Type) (bool, error) {
 		return false, nil
 	default:
 		return false, fmt.Errorf(
-			"%v: AppendBinary must be on the value and UnmarshalBinary on the pointer", t)
+			"%v: declare AppendBinary on the value and UnmarshalBinary on the pointer", t)
 	}
 }
 

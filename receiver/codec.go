@@ -176,7 +176,7 @@ func (run *muxRun) nameOfType(t reflect.Type) (string, error) {
 	case !validName(name):
 		return "", fmt.Errorf("%v has no name: declare a named type", t)
 	case other != nil && other != r:
-		return "", fmt.Errorf("%v has the name of another type, %q: Register it with another name",
+		return "", fmt.Errorf("%v has the same name as another type, %q: register it with another name",
 			t, name)
 	}
 	return name, nil

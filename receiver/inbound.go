@@ -91,7 +91,7 @@ func (m *Mux) findRoute(run *muxRun, name string, call *Call) (*route, error) {
 		return nil, unknownErr(name)
 	case call != nil && call.Request && !r.answers:
 		m.unknown.Add(1)
-		return nil, fmt.Errorf("%w that answers, for requests named %s", ErrUnknown,
+		return nil, fmt.Errorf("%w that answers requests named %s", ErrUnknown,
 			safetext.QuotePeerText(name))
 	default:
 		return r, nil

@@ -137,7 +137,7 @@ func TestOwnEncodingThatFails(t *testing.T) {
 		event any
 		want  string
 	}{
-		{faulty{}, errBoom.Error()}, {forgetful{}, "does not append"}, {owner{cached}, "does not append"},
+		{faulty{}, errBoom.Error()}, {forgetful{}, "did not append"}, {owner{cached}, "did not append"},
 		{panicking{}, "encoding panicked: boom"},
 	} {
 		got, err := mux.Encode([]byte("before"), c.event)

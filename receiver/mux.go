@@ -132,7 +132,8 @@ func (m *Mux) Validate(local []reflect.Type) error {
 func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
 	faults := slices.Clone(m.faults)
 	if m.live.Load() != nil {
-		faults = append(faults, errors.New("receiver: another node uses the Mux: create one for each"))
+		faults = append(faults,
+			errors.New("receiver: another node already uses this Mux: create one for each"))
 	}
 	if m.codec == nil {
 		faults = append(faults, errors.New("receiver: WithCodec: the codec is nil"))
@@ -144,7 +145,7 @@ func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
 		}
 		if names[r.name] != nil && r.name != "" {
 			faults = append(faults, fmt.Errorf(
-				"receiver: two types are named %q: rename %v by Named", r.name, t))
+				"receiver: two types are named %q: rename %v with Named", r.name, t))
 		}
 		names[r.name] = r
 		if err := m.checkType(t); err != nil {
@@ -204,7 +205,7 @@ func (m *Mux) Close(ctx context.Context) error {
 		m.live.Store(nil)
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("receiver: handlers still run after their context ended: %s",
+		return fmt.Errorf("receiver: handlers have not returned after their contexts ended: %s",
 			strings.Join(m.runningNames(), ", "))
 	}
 }

@@ -66,8 +66,8 @@ func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 		"struct { N int } has no name", "two types are named \"order\"",
 		"int64: name \"xxx", `int32: name "a\nb"`, `int16: name "\xff"`,
 		"fmt.Stringer is an interface", `one type is named "first" and "second"`,
-		"receiver.hidden has no exported field", "receiver.misplaced: AppendBinary must be on the value",
-		"receiver.misplaced2: AppendBinary must be", "receiver.writer: AppendBinary must be",
+		"receiver.hidden has no exported field", "receiver.misplaced: declare AppendBinary on the value",
+		"receiver.misplaced2: declare AppendBinary", "receiver.writer: declare AppendBinary",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate: got %v, want it to contain %q", err, want)

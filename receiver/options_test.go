@@ -265,8 +265,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	HandleRequest[other, int](mux, nil)
 	err := mux.Validate(nil)
 	for _, want := range []string{
-		"queue of order: length 0", "policy 7", "concurrency of order: 0 handlers", "match of a handler",
-		"requests of order: the handler of requests must be", "requests of Raw",
+		"queue of order: length 0", "policy 7", "concurrency of order: 0 handlers",
+		"match function of a handler",
+		"order cannot have a handler of requests", "Raw cannot have a handler of requests",
 		"handler of other is nil",
 		"the codec is nil",
 	} {

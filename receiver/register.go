@@ -102,7 +102,7 @@ const (
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
-			m.addFault("queue of %s: length %d and policy %d, want at least 1 and Block, Drop or Reject",
+			m.addFault("queue of %s: length %d and policy %d, want 1 or more and Block, Drop or Reject",
 				r.name, length, policy)
 			return
 		}
@@ -169,7 +169,7 @@ func HandleMatch[T any](
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if match == nil {
-		mux.addFault("match of a handler of %v is nil", reflect.TypeFor[T]())
+		mux.addFault("the match function of a handler of %v is nil", reflect.TypeFor[T]())
 		return
 	}
 	matches := func(from member.Member, event any) bool { return match(from, *event.(*T)) }
@@ -184,9 +184,9 @@ func addHandler[T any](
 	r := registerType[T](mux, opts)
 	switch {
 	case fn == nil:
-		mux.addFault("handler of %s is nil", r.name)
+		mux.addFault("the handler of %s is nil", r.name)
 	case r.answers:
-		mux.addFault("%s has a handler of requests, which must be its only handler", r.name)
+		mux.addFault("%s has a handler of requests, so it can have no other handler", r.name)
 	default:
 		r.handlers = append(r.handlers, handler{match,
 			func(ctx context.Context, from member.Member, event any) (any, error) {
@@ -213,9 +213,9 @@ func HandleRequest[Req, Resp any](
 	r := registerType[Req](mux, opts)
 	switch {
 	case fn == nil:
-		mux.addFault("handler of %s is nil", r.name)
+		mux.addFault("the handler of %s is nil", r.name)
 	case len(r.handlers) > 0 || reflect.TypeFor[Req]() == reflect.TypeFor[Raw]():
-		mux.addFault("requests of %s: the handler of requests must be the only handler", r.name)
+		mux.addFault("%s cannot have a handler of requests beside other handlers", r.name)
 	default:
 		r.answers = true
 		r.handlers = []handler{{nil, func(
@@ -236,7 +236,7 @@ func Register[T any](mux *Mux, opts ...Option) {
 func registerType[T any](mux *Mux, opts []Option) *route {
 	t := reflect.TypeFor[T]()
 	if mux.live.Load() != nil {
-		panic(fmt.Sprintf("receiver: %v is registered while a node uses the Mux", t))
+		panic(fmt.Sprintf("receiver: cannot register %v while a node uses the Mux", t))
 	}
 	r := mux.types[t]
 	if r == nil {

@@ -63,7 +63,7 @@ func HandleStream(
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if mux.live.Load() != nil {
-		panic(fmt.Sprintf("receiver: stream %q is registered while a node uses the Mux", name))
+		panic(fmt.Sprintf("receiver: cannot register stream %q while a node uses the Mux", name))
 	}
 	r := &streamRoute{route: route{name: name, concurrency: streamConcurrency}, serve: fn}
 	for _, opt := range opts {
@@ -74,9 +74,9 @@ func HandleStream(
 		mux.addFault("streams named %.*q: the name must have 1 to %d printable characters",
 			maxNameBytes, name, maxNameBytes)
 	case fn == nil:
-		mux.addFault("handler of streams named %q is nil", name)
+		mux.addFault("the handler of streams named %q is nil", name)
 	case mux.streams[name] != nil:
-		mux.addFault("streams named %q have two handlers: register one", name)
+		mux.addFault("streams named %q have two handlers: register only one", name)
 	case r.name != name || r.queue != 0:
 		mux.addFault("streams named %q: only the option Concurrency applies", name)
 	default:

@@ -27,7 +27,7 @@ var (
 	ErrBusy = errors.New("record: busy")
 	// ErrUnknownOutcome means that the changes may or may not have been made: read the records, and
 	// commit again under the same conditions.
-	ErrUnknownOutcome = errors.New("record: the outcome is not known")
+	ErrUnknownOutcome = errors.New("record: unknown outcome")
 	// ErrNotActive means that this member is not active in its cluster.
 	ErrNotActive = errors.New("cluster: member is not active")
 	// ErrNoQuorum means that no majority could be reached.

@@ -173,7 +173,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
 	if s.LeaderIdentity() != m.self ||
 		m.role == member.Leading && s.Version <= m.leader.Version {
-		panic(fmt.Sprintf("statemachine: %v cannot lead %v of %v",
+		panic(fmt.Sprintf("statemachine: %v cannot lead under the held state %v of %v",
 			m.self, s.Number, s.LeaderIdentity()))
 	}
 	m.setRole(member.Leading, s.Claim(),
@@ -213,7 +213,7 @@ func (m *Machine) Check() error {
 	case d.Accepted.ID.Compare(d.Promised) > 0:
 		return fmt.Errorf("accepted %v is above the promise %v", d.Accepted.ID, d.Promised)
 	case !d.Accepted.IsZero() && d.Accepted.ID.Version <= d.Held.Version:
-		return fmt.Errorf("accepted %v is kept although %v is held", d.Accepted.ID, d.Held.Number)
+		return fmt.Errorf("accepted %v was not dropped although %v is held", d.Accepted.ID, d.Held.Number)
 	case !d.Held.Roster.IsSorted():
 		return fmt.Errorf("roster of %v is not sorted", d.Held.Number)
 	case len(d.Held.Roster) > m.cfg.Size:
@@ -222,7 +222,7 @@ func (m *Machine) Check() error {
 	case m.digest != d.Held.Digest():
 		return fmt.Errorf("digest of %v is stale", d.Held.Number)
 	case len(m.lead.waiting) > m.cfg.Size || len(m.join.askers) > 2*m.cfg.Size:
-		return fmt.Errorf("%d joiners wait and %d nodes asked: a list exceeds its limit",
+		return fmt.Errorf("%d joiners wait and %d nodes asked: one of these lists exceeds its limit",
 			len(m.lead.waiting), len(m.join.askers))
 	}
 	return m.checkRole()
@@ -233,23 +233,24 @@ func (m *Machine) checkRole() error {
 	switch m.role {
 	case member.Seeking:
 		if !m.leader.IsZero() {
-			return fmt.Errorf("seeks and follows %v", m.leader)
+			return fmt.Errorf("the node seeks a leader, but follows %v", m.leader)
 		}
 	case member.Following:
 		if m.leader.IsZero() || own {
-			return fmt.Errorf("follows %v", m.leader)
+			return fmt.Errorf("the node has role following, but its leader is %v", m.leader)
 		}
 		if m.leader.Chosen && m.leader.Version < m.heldNumber().Version {
-			return fmt.Errorf("follows %v and holds %v", m.leader, m.heldNumber())
+			return fmt.Errorf("the node follows %v, but holds the later state %v", m.leader, m.heldNumber())
 		}
 	case member.Provisional:
 		if !own || m.leader.Chosen {
-			return fmt.Errorf("is provisional under %v", m.leader)
+			return fmt.Errorf("the node is a provisional leader, but its leader is %v", m.leader)
 		}
 	case member.Leading:
 		s := m.durable.Held
 		if !own || m.leader != s.Claim() || s.LeaderIdentity() != m.self {
-			return fmt.Errorf("leads under %v and holds %v of %v", m.leader, s.Number, s.LeaderIdentity())
+			return fmt.Errorf("the node leads under %v, but holds %v of %v",
+				m.leader, s.Number, s.LeaderIdentity())
 		}
 	}
 	return nil

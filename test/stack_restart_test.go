@@ -193,7 +193,7 @@ func TestStackDiskFull(t *testing.T) {
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if err := node.Err(); !errors.Is(err, syscall.ENOSPC) ||
-				!strings.Contains(err.Error(), "the store cannot save") {
+				!strings.Contains(err.Error(), "cannot save state") {
 				t.Errorf("leads %v: got %v, want ENOSPC and what it is about", leads, err)
 			}
 			if leads {

@@ -20,9 +20,9 @@ var (
 	// ErrCertificate reports that one of two nodes does not accept the other's certificate.
 	ErrCertificate = errors.New("transport: certificate not accepted: " +
 		"give every node the same secret and the same cluster name, " +
-		"or certificates of one authority, and check its clock")
+		"or certificates of one authority, and check the clocks")
 	// ErrNotNode reports that the program at the address is not an Athena node.
-	ErrNotNode = errors.New("transport: another program than an Athena node answers")
+	ErrNotNode = errors.New("transport: the program that answers is not an Athena node")
 
 	// ErrTooManyStreams reports that MaxStreams streams to the peer are already open.
 	ErrTooManyStreams = errors.New("transport: too many streams to the peer: close one, or try later")
@@ -100,12 +100,12 @@ func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {
 	case "Address":
-		advice = "use the address that a node advertises everywhere"
+		advice = "everywhere, use the address that the node advertises"
 	case "Protocol":
 		advice = "upgrade the older program"
 	case "ClusterID":
 		advice = "these are members of two clusters that share a name and a secret: remove the " +
-			"nodes of one from the seeds of the other, and give each its own name and secret; " +
+			"nodes of one from the seeds of the other, and give each cluster its own name and secret; " +
 			"after athena recover on one node, run it on every node of the old cluster"
 	}
 	return fmt.Sprintf("%s differs: %s here, %s at the peer: %s",

@@ -85,7 +85,7 @@ func TestRunAndCheckAgreeOnPermissions(t *testing.T) {
 			lock("l", 0o500), "@/athena.yaml:6: admin: admin: listen on unix:@/l/a: write to @/l: " +
 				"permission denied: choose a path in a directory that this user may write to", cli.ExitFailed},
 		{"secret that may not be read", nil, func(s scene) { s.chmod("secret", 0) },
-			"@/athena.yaml:4: secret-file: open @/secret: permission denied: make the …", cli.ExitUsage},
+			"@/athena.yaml:4: secret-file: open @/secret: permission denied: the user …", cli.ExitUsage},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			s := newScene(t)

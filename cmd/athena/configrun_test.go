@@ -139,8 +139,8 @@ var machineFaults = []refusal{
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.write("data/reset.key", strings.Repeat("0", 64)+"\n")
 		s.chmod("data/reset.key", 0o644)
-	}, "@/athena.yaml:5: data-dir @/data: store: open to others than its owner: @/data/reset.key " +
-		"has mode 0644; run chmod 0600 …", cli.ExitFailed},
+	}, "@/athena.yaml:5: data-dir @/data: store: accessible to other users than its owner: " +
+		"@/data/reset.key has mode 0644; run chmod 0600 …", cli.ExitFailed},
 	{"damaged state", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.write("data/athena.state", "x")
@@ -153,7 +153,8 @@ var machineFaults = []refusal{
 	{"data directory that others can write", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.chmod("data", 0o777)
-	}, "@/athena.yaml:5: data-dir @/data: store: open to others than its owner: @/data has mode …",
+	}, "@/athena.yaml:5: data-dir @/data: store: accessible to other users than its owner: " +
+		"@/data has mode …",
 		cli.ExitFailed},
 	{"data directory is a file", []string{"data-dir: @/file"}, nil,
 		"@/athena.yaml:6: data-dir @/file: store: @/file is not a directory: use another path",
@@ -203,10 +204,10 @@ var machineFaults = []refusal{
 	{"secret that others can read", nil, func(s scene) { s.chmod("secret", 0o644) },
 		"@/athena.yaml:4: secret-file: @/secret: mode 0644 …", cli.ExitUsage},
 	{"short secret", nil, func(s scene) { s.write("secret", "short") },
-		"@/athena.yaml:4: secret-file: @/secret: is text and not base64: a password, which can …",
+		"@/athena.yaml:4: secret-file: @/secret: is text but not base64: such a password can …",
 		cli.ExitUsage},
 	{"short other secret", []string{"other-secret-file: @/file"}, nil,
-		"@/athena.yaml:7: other-secret-file: @/file: holds at most 0 random …", cli.ExitUsage},
+		"@/athena.yaml:7: other-secret-file: @/file: has at most 0 random …", cli.ExitUsage},
 	{"no token file", []string{"admin-token-file: @/none"}, nil,
 		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: create it with: …",
 		cli.ExitUsage},
@@ -222,7 +223,7 @@ var machineFaults = []refusal{
 
 	{"certificate of another host", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates("10.0.0.1") },
-		"@/athena.yaml:7: tls-cert @/cert: no node would accept it from this one: …", cli.ExitUsage},
+		"@/athena.yaml:7: tls-cert @/cert: no node would accept it from this node: …", cli.ExitUsage},
 	{"key that others can read", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates(known); s.chmod("key", 0o644) },
 		"@/athena.yaml:8: tls-key: @/key: mode 0644 …", cli.ExitUsage},

@@ -27,9 +27,9 @@ func newRecover() *cobra.Command {
 		Use:   "recover --data-dir DIR [--confirm CLUSTER]",
 		Short: "DANGEROUS: discard the state of a cluster that lost its majority",
 		Long: "Use recover only if fewer than a majority of the data directories are left. Their\n" +
-			"nodes report \"too many members lost their stores to elect a leader\" in athena status\n" +
-			"and in the log, and wait for the lost directories. Restore those if you can: that loses\n" +
-			"nothing.\n\n" +
+			"nodes report \"no leader can be elected: too many members lost their stores\" in athena\n" +
+			"status and in the log, and wait for the lost directories. Restore those if you can: that\n" +
+			"loses nothing.\n\n" +
 			"Otherwise stop all nodes, run recover on EACH remaining data directory, and start all\n" +
 			"nodes without --join-only. They form a new cluster:\n\n" +
 			"  - Fencing tokens restart at 1. Storage that compares tokens rejects the new\n" +

@@ -21,7 +21,7 @@ const Prefix = "latch/"
 func JobPrefix(job string) (string, error) {
 	prefix := Prefix + job + "/"
 	if job == "" || strings.Contains(job, "/") || !member.IsKey(prefix+"leader") {
-		return "", fmt.Errorf("the job %.300q must be 1 to %d bytes, printable and without a slash",
+		return "", fmt.Errorf("the job name %.300q must be 1 to %d bytes, printable and without a slash",
 			job, member.MaxKeyBytes-len(Prefix+"/leader"))
 	}
 	return prefix, nil

@@ -47,7 +47,7 @@ func (g *group) open(o leader.Options) (i int) {
 // leads waits until a process other than not leads and all others know that it leads.
 func (g *group) leads(not int) (i int) {
 	g.t.Helper()
-	g.until("one leader", func() bool { i = g.agreed(not); return i >= 0 })
+	g.until("single leader that all processes know", func() bool { i = g.agreed(not); return i >= 0 })
 	return i
 }
 
@@ -88,7 +88,7 @@ func (g *group) until(what string, is func() bool) {
 	g.t.Helper()
 	for end := time.Now().Add(patience); !is(); g.pause(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			g.t.Fatalf("%s: not within %v", what, patience)
+			g.t.Fatalf("no %s within %v", what, patience)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (g *group) work(i int, fn func(run) error) *worker {
 // next waits for the next run of the work.
 func (w *worker) next() run {
 	w.g.t.Helper()
-	return receive(w.g, "a run of the work", w.began)
+	return receive(w.g, "run of the work", w.began)
 }
 
 // idle fails the test if the work runs within d.
@@ -143,7 +143,7 @@ func (w *worker) idle(d time.Duration) {
 	w.g.t.Helper()
 	select {
 	case r := <-w.began:
-		w.g.t.Errorf("process %d: the work runs, with token %v", w.i, r.term.Token())
+		w.g.t.Errorf("process %d: the work runs with token %v, want it not to run", w.i, r.term.Token())
 	case <-time.After(d):
 	}
 }
@@ -153,7 +153,7 @@ func receive[T any](g *group, what string, from <-chan T) (v T) {
 	select {
 	case v = <-from:
 	case <-time.After(patience):
-		g.t.Fatalf("%s: not within %v", what, patience)
+		g.t.Fatalf("no %s within %v", what, patience)
 	}
 	return v
 }
@@ -167,7 +167,7 @@ func lasts(r run) error {
 // wantCause waits until the context of a run ends, and checks its cause.
 func (g *group) wantCause(r run, want error) {
 	g.t.Helper()
-	receive(g, "the end of the context", r.ctx.Done())
+	receive(g, "end of the context", r.ctx.Done())
 	if got := context.Cause(r.ctx); !errors.Is(got, want) {
 		g.t.Errorf("the context ended with %v, want %v", got, want)
 	}

@@ -37,7 +37,7 @@ func Run(t *testing.T, s Strategy) {
 		test func(g *group)
 	}{
 		{"term", 3, testTerm},
-		{"done work", 3, testDoneWork},
+		{"completed work", 3, testDoneWork},
 		{"failed work", 3, testFailedWork},
 		{"failed work of a lone process", 1, testFailedAlone},
 		{"retry", 3, testRetry},
@@ -47,9 +47,9 @@ func Run(t *testing.T, s Strategy) {
 		{"resign", 3, testResign},
 		{"resign in the work", 3, testResignInWork},
 		{"do", 3, testDo},
-		{"do without leading", 1, testDoContext},
+		{"do with a context that is done", 1, testDoContext},
 		{"close", 3, testClose},
-		{"close that is cut short", 1, testCloseTwice},
+		{"close that times out", 1, testCloseTwice},
 		{"end of the source", 1, testStop},
 	} {
 		size := c.size

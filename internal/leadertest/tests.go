@@ -17,16 +17,16 @@ func testTerm(g *group) {
 	known, ok := g.all[i].Leader()
 	if !r.term.Valid() || r.term.Err() != nil || r.ctx.Err() != nil || !ok ||
 		known != r.term.Holder() || known.ID == "" || known.Token.IsZero() {
-		g.t.Errorf("works by %+v, valid %v, %v; the leader is %+v",
+		g.t.Errorf("the term belongs to %+v, valid=%v, error %v; the known leader is %+v",
 			r.term.Holder(), r.term.Valid(), r.term.Err(), known)
 	}
 	if waited, err := g.all[i].WaitLeader(g.ctx); err != nil || waited != known {
-		g.t.Errorf("WaitLeader: %+v, %v, want %+v", waited, err, known)
+		g.t.Errorf("WaitLeader: got %+v, %v; want %+v", waited, err, known)
 	}
 	ran := false
 	err := r.term.Do(g.ctx, func(context.Context) error { ran = true; return errWork })
 	if !ran || err != errWork {
-		g.t.Errorf("Term.Do: ran %v, %v", ran, err)
+		g.t.Errorf("Term.Do: ran=%v, error %v; want true and the error of the function", ran, err)
 	}
 }
 
@@ -37,7 +37,7 @@ func testDoneWork(g *group) {
 	r := w.next()
 	w.idle(time.Minute)
 	if !g.all[i].IsLeader() || r.term.Err() != nil {
-		g.t.Errorf("leads %v; the term ended with %v", g.all[i].IsLeader(), r.term.Err())
+		g.t.Errorf("leads=%v, term error %v; want true and no error", g.all[i].IsLeader(), r.term.Err())
 	}
 }
 
@@ -46,7 +46,7 @@ func testDoneWork(g *group) {
 func testFailedWork(g *group) {
 	i := g.open(leader.Options{})
 	r := g.work(i, func(run) error { return errWork }).next()
-	receive(g, "the end of the term", r.term.Done())
+	receive(g, "end of the term", r.term.Done())
 	if r.term.Err() != leader.ErrResigned {
 		g.t.Errorf("the term ended with %v, want ErrResigned", r.term.Err())
 	}
@@ -55,7 +55,7 @@ func testFailedWork(g *group) {
 	}
 	next, _ := g.all[g.leads(i)].Leader()
 	if !r.term.Token().Less(next.Token) {
-		g.t.Errorf("token %v after %v", next.Token, r.term.Token())
+		g.t.Errorf("the next leader has token %v, want one greater than %v", next.Token, r.term.Token())
 	}
 }
 
@@ -64,7 +64,7 @@ func testFailedAlone(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, func(r run) error {
 		if !r.term.Valid() {
-			g.t.Error("the work runs in a term that is not valid")
+			g.t.Error("the work runs in an invalid term")
 		}
 		return errWork
 	})
@@ -72,7 +72,7 @@ func testFailedAlone(g *group) {
 	for pause := 100 * time.Millisecond; pause < 10*time.Second; pause = pause * 6 / 5 {
 		next := w.next()
 		if took := next.at.Sub(last.at); took < pause {
-			g.t.Errorf("runs again after %v, want at least %v", took, pause)
+			g.t.Errorf("the work ran again after %v, want a pause of at least %v", took, pause)
 		}
 		last = next
 	}
@@ -94,7 +94,7 @@ func testRetry(g *group) {
 	first := w.next()
 	for range long - 1 {
 		if r := w.next(); r.term != first.term {
-			g.t.Fatal("the work runs again in another term")
+			g.t.Fatal("the work ran again in another term, want the same term")
 		}
 	}
 	began := time.Now().Add(11 * time.Second)
@@ -106,11 +106,11 @@ func testRetry(g *group) {
 			}
 		case <-first.term.Done():
 		case <-g.ctx.Done():
-			g.t.Fatal("it never gives up")
+			g.t.Fatal("the process never gave up leadership")
 		}
 	}
 	if took := time.Since(began); took < retryFor/2 || took > retryFor {
-		g.t.Errorf("gave up %v after a long run, want about %v", took, retryFor)
+		g.t.Errorf("gave up leadership %v after the long run, want about %v", took, retryFor)
 	}
 	if first.term.Err() != leader.ErrResigned {
 		g.t.Errorf("the term ended with %v, want ErrResigned", first.term.Err())
@@ -128,19 +128,19 @@ func testPanic(g *group) {
 			panic("leadertest")
 		})
 	}()
-	term := receive(g, "a run of the work", terms)
-	if got := receive(g, "the panic", caught); got != "leadertest" {
-		g.t.Errorf("the panic became %v", got)
+	term := receive(g, "run of the work", terms)
+	if got := receive(g, "panic", caught); got != "leadertest" {
+		g.t.Errorf("recovered %v, want \"leadertest\"", got)
 	}
 	if len(g.all) > 1 {
-		receive(g, "the end of the term", term.Done())
+		receive(g, "end of the term", term.Done())
 		g.leads(i)
 	}
 	ctx, stop := context.WithTimeout(g.ctx, time.Second)
 	defer stop()
 	err := g.all[i].WhileLeader(ctx, func(context.Context, leader.Term) error { return nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
-		g.t.Errorf("WhileLeader after the panic: %v", err)
+		g.t.Errorf("WhileLeader after the panic: got %v, want context.DeadlineExceeded", err)
 	}
 }
 
@@ -149,17 +149,21 @@ func testSecondCall(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, lasts)
 	w.next()
-	never := func(context.Context, leader.Term) error { g.t.Error("it runs"); return nil }
+	never := func(context.Context,
+		leader.Term) error {
+		g.t.Error("the function runs, want it refused")
+		return nil
+	}
 	for name, err := range map[string]error{
 		"WhileLeader": g.all[i].WhileLeader(g.ctx, never),
 		"Do":          g.all[i].Do(g.ctx, never),
 	} {
 		if !errors.Is(err, leader.ErrRunning) {
-			g.t.Errorf("a second %s: %v, want ErrRunning", name, err)
+			g.t.Errorf("second call, %s: got %v, want ErrRunning", name, err)
 		}
 	}
 	w.stop(errWork)
-	receive(g, "the end of WhileLeader", w.ended)
+	receive(g, "end of WhileLeader", w.ended)
 	g.work(i, lasts).next()
 }
 
@@ -170,21 +174,21 @@ func testContextEnds(g *group) {
 	w := g.work(i, lasts)
 	r := w.next()
 	w.stop(errWork)
-	if err := receive(g, "the end of WhileLeader", w.ended); err != errWork {
-		g.t.Errorf("WhileLeader: %v, want the cause of its context", err)
+	if err := receive(g, "end of WhileLeader", w.ended); err != errWork {
+		g.t.Errorf("WhileLeader: got %v, want the cause of its context", err)
 	}
 	g.wantCause(r, errWork)
 	g.pause(time.Second)
 	if !g.all[i].IsLeader() || r.term.Err() != nil {
-		g.t.Errorf("leads %v; the term ended with %v", g.all[i].IsLeader(), r.term.Err())
+		g.t.Errorf("leads=%v, term error %v; want true and no error", g.all[i].IsLeader(), r.term.Err())
 	}
 	ctx, cancel := context.WithCancelCause(g.ctx)
 	cancel(errWork)
 	err := g.all[i].WhileLeader(ctx, func(context.Context, leader.Term) error {
-		g.t.Error("it runs")
+		g.t.Error("the function runs, want it refused")
 		return nil
 	})
 	if err != errWork {
-		g.t.Errorf("with a context that is already done: %v, want its cause", err)
+		g.t.Errorf("WhileLeader with a context that is already done: got %v, want its cause", err)
 	}
 }

@@ -26,11 +26,12 @@ func testResign(g *group) {
 		return nil
 	}).next()
 	if err := g.all[i].Resign(g.ctx); err != nil || !returned.Load() {
-		g.t.Errorf("Resign: %v; the work has returned: %v", err, returned.Load())
+		g.t.Errorf("Resign: got %v, work returned=%v; want no error and true", err, returned.Load())
 	}
 	g.wantCause(r, leader.ErrResigned)
 	if r.term.Valid() || r.term.Err() != leader.ErrResigned {
-		g.t.Errorf("valid %v; the term ended with %v", r.term.Valid(), r.term.Err())
+		g.t.Errorf("after Resign: valid=%v, term error %v; want false and ErrResigned",
+			r.term.Valid(), r.term.Err())
 	}
 	if len(g.all) == 1 {
 		g.leads(-1)
@@ -38,7 +39,7 @@ func testResign(g *group) {
 	}
 	next, _ := g.all[g.leads(i)].Leader()
 	if !r.term.Token().Less(next.Token) {
-		g.t.Errorf("token %v after %v", next.Token, r.term.Token())
+		g.t.Errorf("the next leader has token %v, want one greater than %v", next.Token, r.term.Token())
 	}
 }
 
@@ -53,8 +54,8 @@ func testResignInWork(g *group) {
 		}
 		return nil
 	}).next()
-	if err := receive(g, "the end of Resign", resigned); !errors.Is(err, leader.ErrResigned) {
-		g.t.Errorf("Resign: %v, want ErrResigned", err)
+	if err := receive(g, "end of Resign", resigned); !errors.Is(err, leader.ErrResigned) {
+		g.t.Errorf("Resign: got %v, want ErrResigned", err)
 	}
 	g.wantCause(r, leader.ErrResigned)
 	if len(g.all) > 1 {
@@ -67,11 +68,11 @@ func testResignOfFollower(g *group) {
 	i := g.open(leader.Options{})
 	before, _ := g.all[i].Leader()
 	if err := g.all[(i+1)%3].Resign(g.ctx); !errors.Is(err, leader.ErrNotLeader) {
-		g.t.Errorf("Resign of a follower: %v, want ErrNotLeader", err)
+		g.t.Errorf("Resign of a follower: got %v, want ErrNotLeader", err)
 	}
 	g.pause(time.Second)
 	if after, _ := g.all[i].Leader(); after != before {
-		g.t.Errorf("the leader was %+v and is %+v", before, after)
+		g.t.Errorf("the leader changed from %+v to %+v", before, after)
 	}
 }
 
@@ -84,14 +85,15 @@ func testDo(g *group) {
 		runs++
 		term = t
 		if !t.Valid() || ctx.Err() != nil {
-			g.t.Errorf("runs by a term that is valid: %v, %v", t.Valid(), ctx.Err())
+			g.t.Errorf("the function runs with valid=%v, context error %v; want true and no error",
+				t.Valid(), ctx.Err())
 		}
 		return errWork
 	})
 	if err != errWork || runs != 1 {
-		g.t.Errorf("Do: %v after %d runs, want the error of its function after one", err, runs)
+		g.t.Errorf("Do: got %v after %d runs, want the error of its function after one run", err, runs)
 	}
-	receive(g, "the end of the term", term.Done())
+	receive(g, "end of the term", term.Done())
 	if len(g.all) > 1 {
 		g.leads(i)
 	}
@@ -104,11 +106,12 @@ func testDoContext(g *group) {
 	ctx, cancel := context.WithCancelCause(g.ctx)
 	cancel(errWork)
 	err := g.all[i].Do(ctx, func(context.Context, leader.Term) error {
-		g.t.Error("it runs")
+		g.t.Error("the function runs, but its context is already done")
 		return nil
 	})
 	if err != errWork || !g.all[i].IsLeader() {
-		g.t.Errorf("Do: %v, want the cause of its context; leads %v", err, g.all[i].IsLeader())
+		g.t.Errorf("Do: got %v, leads=%v; want the cause of its context and true",
+			err, g.all[i].IsLeader())
 	}
 }
 
@@ -124,27 +127,31 @@ func testClose(g *group) {
 	})
 	r, c := w.next(), g.all[i]
 	if err := c.Close(g.ctx); err != nil || !returned.Load() || c.IsLeader() {
-		g.t.Errorf("Close: %v; the work has returned: %v; leads %v", err, returned.Load(), c.IsLeader())
+		g.t.Errorf("Close: got %v, work returned=%v, leads=%v; want no error, true and false",
+			err, returned.Load(), c.IsLeader())
 	}
 	g.wantCause(r, leader.ErrClosed)
-	never := func(context.Context, leader.Term) error { g.t.Error("it runs"); return nil }
+	never := func(context.Context, leader.Term) error {
+		g.t.Error("the function runs after Close")
+		return nil
+	}
 	_, waited := c.WaitLeader(g.ctx)
 	for name, err := range map[string]error{
-		"WhileLeader that ran": receive(g, "the end of WhileLeader", w.ended),
-		"WhileLeader":          c.WhileLeader(g.ctx, never),
-		"Do":                   c.Do(g.ctx, never),
-		"Resign":               c.Resign(g.ctx),
-		"WaitLeader":           waited,
+		"running WhileLeader": receive(g, "end of WhileLeader", w.ended),
+		"WhileLeader":         c.WhileLeader(g.ctx, never),
+		"Do":                  c.Do(g.ctx, never),
+		"Resign":              c.Resign(g.ctx),
+		"WaitLeader":          waited,
 	} {
 		if !errors.Is(err, leader.ErrClosed) {
-			g.t.Errorf("after Close: %s: %v, want ErrClosed", name, err)
+			g.t.Errorf("after Close: %s: got %v, want ErrClosed", name, err)
 		}
 	}
 	if h, ok := c.Leader(); ok {
-		g.t.Errorf("after Close: the leader is %+v", h)
+		g.t.Errorf("after Close: Leader returned %+v, want none", h)
 	}
 	for h := range c.Changes(g.ctx) {
-		g.t.Errorf("after Close: Changes yields %+v", h)
+		g.t.Errorf("after Close: Changes yielded %+v, want nothing", h)
 	}
 	if len(g.all) > 1 {
 		g.leads(i)
@@ -159,14 +166,14 @@ func testCloseTwice(g *group) {
 	for range 2 {
 		ctx, stop := context.WithTimeoutCause(g.ctx, time.Second, errWork)
 		if err := g.all[i].Close(ctx); !errors.Is(err, errWork) {
-			g.t.Errorf("Close: %v, want the cause of its context", err)
+			g.t.Errorf("Close: got %v, want the cause of its context", err)
 		}
 		stop()
 	}
 	close(release)
 	for range 2 {
 		if err := g.all[i].Close(g.ctx); err != nil || !isClosed(g.all[i]) {
-			g.t.Errorf("Close: %v; Done is closed: %v", err, isClosed(g.all[i]))
+			g.t.Errorf("Close: got %v, Done closed=%v; want no error and true", err, isClosed(g.all[i]))
 		}
 	}
 }
@@ -174,18 +181,18 @@ func testCloseTwice(g *group) {
 // If the node or store of a candidate stops, the work ends with ErrClosed.
 func testStop(g *group) {
 	if g.kit.Stop == nil {
-		g.t.Skip("it stands on nothing")
+		g.t.Skip("these candidates have no node or store to stop")
 	}
 	i := g.open(leader.Options{})
 	w := g.work(i, lasts)
 	r := w.next()
 	g.kit.Stop(i)
 	g.wantCause(r, leader.ErrClosed)
-	if err := receive(g, "the end of WhileLeader", w.ended); !errors.Is(err, leader.ErrClosed) {
-		g.t.Errorf("WhileLeader: %v, want ErrClosed", err)
+	if err := receive(g, "end of WhileLeader", w.ended); !errors.Is(err, leader.ErrClosed) {
+		g.t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 	}
 	if g.all[i].IsLeader() {
-		g.t.Error("it leads")
+		g.t.Error("the process still leads after its node or store has stopped")
 	}
 }
 
@@ -212,7 +219,7 @@ func testChanges(g *group) {
 	<-done
 	seen = slices.DeleteFunc(seen, func(h leader.Holder) bool { return h == leader.Holder{} })
 	if len(seen) < 2 || seen[0] != first || seen[len(seen)-1] != last {
-		g.t.Errorf("saw %+v, want %+v first and %+v last", seen, first, last)
+		g.t.Errorf("Changes yielded %+v, want %+v first and %+v last", seen, first, last)
 	}
 }
 
@@ -224,12 +231,12 @@ func testOneAtATime(g *group) {
 	var count atomic.Int64
 	works := func(r run) error {
 		if !mu.TryLock() {
-			g.t.Error("work overlaps in two processes")
+			g.t.Error("the work runs in two processes at the same time")
 			return nil
 		}
 		defer mu.Unlock()
 		if r.term.Token().Less(last) {
-			g.t.Errorf("token %v after %v", r.term.Token(), last)
+			g.t.Errorf("the work runs with token %v, want at least %v", r.term.Token(), last)
 		}
 		last = r.term.Token()
 		n := count.Add(1)
@@ -254,7 +261,7 @@ func testOneAtATime(g *group) {
 		}
 	}
 	if n := count.Load(); n < 10 {
-		g.t.Errorf("the work ran %d times in ten minutes", n)
+		g.t.Errorf("the work ran %d times in ten minutes, want at least 10", n)
 	}
 }
 
@@ -264,21 +271,22 @@ func testStandby(g *group) {
 	w := g.work(0, lasts)
 	w.idle(time.Hour)
 	if h, ok := g.all[0].Leader(); ok || g.all[0].IsLeader() {
-		g.t.Errorf("leads %v; the leader is %+v", g.all[0].IsLeader(), h)
+		g.t.Errorf("a standby process is alone, but leads=%v and the leader is %+v",
+			g.all[0].IsLeader(), h)
 	}
 	ctx, stop := context.WithTimeoutCause(g.ctx, time.Second, errWork)
 	defer stop()
 	if _, err := g.all[0].WaitLeader(ctx); !errors.Is(err, leader.ErrNoLeader) ||
 		!errors.Is(err, errWork) {
-		g.t.Errorf("WaitLeader: %v, want ErrNoLeader and the cause of its context", err)
+		g.t.Errorf("WaitLeader: got %v, want ErrNoLeader and the cause of its context", err)
 	}
 	if err := g.all[0].Resign(g.ctx); !errors.Is(err, leader.ErrNotLeader) {
-		g.t.Errorf("Resign: %v, want ErrNotLeader", err)
+		g.t.Errorf("Resign: got %v, want ErrNotLeader", err)
 	}
 	if err := g.all[0].Close(g.ctx); err != nil {
 		g.t.Errorf("Close: %v", err)
 	}
-	if err := receive(g, "the end of WhileLeader", w.ended); !errors.Is(err, leader.ErrClosed) {
-		g.t.Errorf("WhileLeader: %v, want ErrClosed", err)
+	if err := receive(g, "end of WhileLeader", w.ended); !errors.Is(err, leader.ErrClosed) {
+		g.t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 	}
 }

@@ -69,7 +69,7 @@ type leaseEntry struct {
 func encodeJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("leasestore: a %T has no JSON: %v", v, err))
+		panic(fmt.Sprintf("leasestore: cannot encode a %T as JSON: %v", v, err))
 	}
 	return b
 }

@@ -107,11 +107,11 @@ func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]C
 func (c cell) refuseOp(op record.Op) error {
 	switch {
 	case op.Kind == record.Absent && c.live:
-		return fmt.Errorf("%w: there is a record %q", record.ErrConflict, op.Key)
+		return fmt.Errorf("%w: record %q already exists", record.ErrConflict, op.Key)
 	case op.Kind == record.Held && (!c.live || c.Revoked != 0 || c.tokenOf() != op.Token):
 		return fmt.Errorf("%w: %q is not held by %v", record.ErrConflict, op.Key, op.Token)
 	case (op.Kind == record.Set || op.Kind == record.SetOwned) && c.others:
-		return fmt.Errorf("%w: %q, by %s", record.ErrOwned, op.Key, c.Member)
+		return fmt.Errorf("%w: %q, owned by %s", record.ErrOwned, op.Key, c.Member)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (s session) changeEntry(l lease, c cell, op record.Op) Change {
 			Value: op.Value, Lease: l.id, Member: s.cfg.Member, Session: s.id,
 		})}
 	case op.Kind != record.Drop:
-		panic(fmt.Sprintf("leasestore: an Op has the unknown Kind %d", op.Kind))
+		panic(fmt.Sprintf("leasestore: Op with unknown Kind %d", op.Kind))
 	case c.revision == 0 || c.others && c.Revoked != 0:
 		return Change{Kind: Check}
 	case c.others:

@@ -173,7 +173,7 @@ func (s session) Hold(
 func keysOf(ops []record.Op) (keys []string, err error) {
 	for _, op := range ops {
 		if !member.IsKey(op.Key) || len(op.Value) > member.MaxValueBytes {
-			return nil, fmt.Errorf("%w: the record %.300q with %d bytes", record.ErrTooLarge,
+			return nil, fmt.Errorf("%w: record %.300q with a value of %d bytes", record.ErrTooLarge,
 				op.Key, len(op.Value))
 		}
 		if !slices.Contains(keys, op.Key) {
@@ -181,7 +181,7 @@ func keysOf(ops []record.Op) (keys []string, err error) {
 		}
 	}
 	if len(keys) > maxKeys {
-		return nil, fmt.Errorf("%w: %d records in a commit, at most %d", record.ErrTooLarge,
+		return nil, fmt.Errorf("%w: %d records in one commit, want at most %d", record.ErrTooLarge,
 			len(keys), maxKeys)
 	}
 	return keys, nil

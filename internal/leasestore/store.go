@@ -79,8 +79,9 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 		cfg.LeaseTimeout = defaultTimeout
 	}
 	if !member.IsKey(cfg.Member) || cfg.LeaseTimeout < minTimeout {
-		return nil, fmt.Errorf("leasestore: Member %q, LeaseTimeout %v: want a printable id of 1 to %d "+
-			"bytes, and at least %v", cfg.Member, cfg.LeaseTimeout, member.MaxKeyBytes, minTimeout)
+		return nil,
+			fmt.Errorf("leasestore: Member is %q, LeaseTimeout is %v: want a printable id of 1 to "+
+				"%d bytes and at least %v", cfg.Member, cfg.LeaseTimeout, member.MaxKeyBytes, minTimeout)
 	}
 	s := &Store{
 		backend: b, cfg: cfg, renewing: make(chan struct{}, 1), revoked: make(chan struct{}, 1),

@@ -53,13 +53,14 @@ func (t Timing) Validate() error {
 	} {
 		if f.value < MinTiming || f.value > MaxTiming {
 			faults = append(faults, fmt.Errorf(
-				"lowest: Timing.%s is %v, want %v to %v: begin with DefaultTiming",
+				"lowest: Timing.%s is %v, want %v to %v: start from DefaultTiming",
 				f.name, f.value, MinTiming, MaxTiming))
 		}
 	}
 	if t.Sample > t.Grace {
-		faults = append(faults, fmt.Errorf("lowest: Timing.Sample is %v, want at most Grace, %v",
-			t.Sample, t.Grace))
+		faults = append(faults,
+			fmt.Errorf("lowest: Timing.Sample is %v, want at most Timing.Grace, which is %v",
+				t.Sample, t.Grace))
 	}
 	return errors.Join(faults...)
 }

@@ -206,7 +206,8 @@ func (p *peer) openFailure(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return p.sendFailure(context.Cause(ctx))
 	case p.isConnected():
-		return fmt.Errorf("%w: %s: no stream within %v", ErrUnreachable, p.addr, SendTimeout)
+		return fmt.Errorf("%w: %s: could not open a stream within %v",
+			ErrUnreachable, p.addr, SendTimeout)
 	default:
 		return p.sendFailure(nil)
 	}

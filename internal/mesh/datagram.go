@@ -186,7 +186,8 @@ func measurePacket(packet []byte) (frames, bytes int, err error) {
 		case length == 0:
 			return frames, bytes, nil
 		case length > len(packet):
-			return 0, 0, fmt.Errorf("%w: datagram of %d bytes, got %d", errGarbage, length, len(packet))
+			return 0, 0, fmt.Errorf("%w: datagram of %d bytes, but only %d arrived",
+				errGarbage, length, len(packet))
 		}
 		packet = packet[length:]
 		frames, bytes = frames+1, bytes+length

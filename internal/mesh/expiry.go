@@ -20,7 +20,7 @@ const (
 )
 
 var errExpired = errors.New("transport: the certificate of the peer has expired: " +
-	"give it another one")
+	"renew it")
 
 // watchExpiry ends the connection before the peer's certificate expires. The peer's mutex
 // must be held.

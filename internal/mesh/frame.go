@@ -38,8 +38,8 @@ const (
 )
 
 var (
-	errGarbage = errors.New("transport: not a frame")
-	errEndMark = errors.New("transport: end mark")
+	errGarbage = errors.New("transport: invalid frame")
+	errEndMark = errors.New("transport: unexpected end mark")
 	errStalled = fmt.Errorf("transport: the rest of a frame did not arrive within %v", FrameTimeout)
 	errEnded   = errors.New("transport: the connection has ended")
 )
@@ -106,7 +106,7 @@ func (r *frameReader) readLength() (int, error) {
 	header, err := r.buffered.Peek(headerBytes)
 	switch {
 	case errors.Is(err, io.EOF):
-		return 0, fmt.Errorf("%w: %d bytes of a length", errGarbage, len(header))
+		return 0, fmt.Errorf("%w: its length is cut off after %d bytes", errGarbage, len(header))
 	case err != nil:
 		return 0, err
 	}
@@ -167,7 +167,7 @@ func (r *frameReader) readBody(length int) ([]byte, error) {
 	if r.lends && length <= r.buffered.Size() {
 		frame, err := r.buffered.Peek(length)
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%w: %d of %d bytes", errGarbage, len(frame), length)
+			return nil, fmt.Errorf("%w: cut off after %d of %d bytes", errGarbage, len(frame), length)
 		}
 		r.lent = len(frame)
 		return frame, err
@@ -183,7 +183,7 @@ func (r *frameReader) readBody(length int) ([]byte, error) {
 		read += n
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("%w: %d of %d bytes", errGarbage, read, length)
+			return nil, fmt.Errorf("%w: cut off after %d of %d bytes", errGarbage, read, length)
 		case err != nil:
 			return nil, err
 		case read == length:

@@ -14,14 +14,14 @@ var (
 	// ErrSelf means that a greet claims the node's own address.
 	ErrSelf = errors.New("transport: greeted from this node's own address: " +
 		"it dialed itself, or another process advertises the same address; if one address is " +
-		"spelled in two ways, as localhost and 127.0.0.1, use one of them everywhere")
+		"spelled in two ways, such as localhost and 127.0.0.1, use only one everywhere")
 	// ErrSeedsDiffer is a warning: a peer with a different list of seeds is accepted, but
 	// cannot found a cluster together with this node.
-	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +
+	ErrSeedsDiffer = errors.New("transport: the peer has a different list of seeds: " +
 		"configure the same seeds on every node, without nodes of other clusters")
 	// ErrNotGreet means that a connection did not start with the greet that the protocol
 	// requires of that side.
-	ErrNotGreet = errors.New("transport: first message on a connection is not its greet")
+	ErrNotGreet = errors.New("transport: the first message on the connection is not a valid greet")
 )
 
 // CheckGreet compares the greets of two nodes (protocol.md section 8). The To of a greet is

@@ -20,13 +20,13 @@ import (
 const endsBytes = 16
 
 // shutdownReason is the reason that a node sends when it shuts down.
-const shutdownReason = "the node shuts down"
+const shutdownReason = "the node is shutting down"
 
 // limitGreet closes a connection if the exchange of greets takes too long or the Mesh is
 // closed.
 func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
 	timeout := time.AfterFunc(greetTimeout, func() {
-		conn.Close(transport.CodeTimeout, "no greet in time")
+		conn.Close(transport.CodeTimeout, "no greet arrived in time")
 	})
 	unhook := context.AfterFunc(m.ctx, func() { conn.Close(transport.CodeClosed, shutdownReason) })
 	return func() {
@@ -201,7 +201,7 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 	if !our.Active {
 		if err := m.writeGreet(l.conn, nil, ours); err != nil {
 			m.stats.handshakes[ResultFailed].Add(1)
-			l.end(transport.CodeClosed, "greet not written", err)
+			l.end(transport.CodeClosed, "cannot write the greet", err)
 			return
 		}
 	}
@@ -243,7 +243,7 @@ func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 	default:
 		m.stats.countFailed(err)
 	}
-	conn.Close(transport.CodeClosed, "no greet")
+	conn.Close(transport.CodeClosed, "no valid greet")
 	if p == nil {
 		return
 	}

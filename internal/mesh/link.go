@@ -194,7 +194,7 @@ func (l *link) limitDrain() {
 	}
 	l.deadline = time.AfterFunc(drainTimeout, func() {
 		if !l.read[transport.System].released() {
-			l.end(transport.CodeTimeout, "not left in time", nil)
+			l.end(transport.CodeTimeout, "did not finish reading in time", nil)
 		}
 	})
 }

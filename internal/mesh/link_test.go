@@ -61,7 +61,7 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 			}
 			p.notify([]byte("heartbeat"))
 		}
-		l.end(transport.CodeClosed, "greet not written", errors.New("broken"))
+		l.end(transport.CodeClosed, "cannot write the greet", errors.New("broken"))
 		if len(h.lost) != want || want > 0 && h.lost[0] != l.who {
 			t.Errorf("mapped %t: lost %v, want %d", mapped, h.lost, want)
 		}

@@ -65,7 +65,7 @@ func (l *link) deliverFrames(k transport.Kind, r *frameReader, deliver deliverFu
 			l.onEndMark()
 			return true
 		case errors.Is(err, io.EOF):
-			err = fmt.Errorf("%w: stream without an end mark", errGarbage)
+			err = fmt.Errorf("%w: stream ended without an end mark", errGarbage)
 		case err == nil:
 			received.add(1, len(frame))
 			if err = deliver(l.who, frame); err == nil {

@@ -172,7 +172,7 @@ func (m *Mesh) Start(h Handler) error {
 	greet := h.Greet()
 	body, ok := greet.Body.(message.Greet)
 	if !ok || greet.From.Address.IsZero() {
-		return fmt.Errorf("%w: the handler's own", ErrNotGreet)
+		return fmt.Errorf("%w: it is the greet of the handler itself", ErrNotGreet)
 	}
 	m.handler, m.self = h, greet.From.Address
 	m.redialCap = min(max(2*body.Timings.HeartbeatInterval, minRedialCap), maxRedialCap)
@@ -343,7 +343,8 @@ func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 		room -= reservedPerMember * m.cfg.Size
 	}
 	if len(m.peers) >= room && !m.forgetPeer() {
-		return nil, fmt.Errorf("%w: %s: %d peers are too many", ErrUnreachable, addr, len(m.peers))
+		return nil, fmt.Errorf("%w: %s: the limit of %d peers is reached",
+			ErrUnreachable, addr, len(m.peers))
 	}
 	p := newPeer(m, addr)
 	p.holders.Add(1)

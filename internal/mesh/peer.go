@@ -294,13 +294,13 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	excess := p.excessLink()
 	p.mu.Unlock()
 	if refusal == nil && verdict == Replace && have != nil {
-		have.end(transport.CodeReplaced, "a later connection took its place", nil)
+		have.end(transport.CodeReplaced, "a later connection has replaced it", nil)
 	}
 	if lostRun != nil {
 		p.mesh.handler.Lost(*lostRun) // must precede all frames of the later run
 	}
 	if excess != nil {
-		excess.end(transport.CodeTimeout, "too many connections are being left", nil)
+		excess.end(transport.CodeTimeout, "too many connections are closing", nil)
 	}
 	return refusal
 }

@@ -12,8 +12,8 @@ import (
 // maxProbes bounds how many probes of one peer are in flight.
 const maxProbes = 4
 
-var errPortRefused = errors.New("transport: the host of the peer refuses its port: " +
-	"the process is gone")
+var errPortRefused = errors.New("transport: the host of the peer refuses packets to its port: " +
+	"the process has ended")
 
 // Probe asks the host of a connected run of a peer whether the process is gone (protocol.md
 // section 6). If the host refuses the port, Probe calls refused once, from another
@@ -38,7 +38,7 @@ func (m *Mesh) Probe(who member.Identity, refused func()) {
 		}
 		refused()
 		if l := p.linkTo(who); l != nil {
-			l.end(transport.CodeClosed, "the port is refused", errPortRefused)
+			l.end(transport.CodeClosed, "the host refuses the port", errPortRefused)
 		}
 	}) {
 		p.probes.Add(-1)

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-var errDatagramCall = errors.New("cluster: a datagram cannot have an outcome")
+var errDatagramCall = errors.New("cluster: a datagram must not ask for an outcome")
 
 // sendBestEffort sends an event to one member, or drops it if sending would block.
 func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *outgoing) error {
@@ -21,7 +21,7 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 	}
 	entry := m.node.Member(to)
 	if entry == nil || entry.Status == member.Removed {
-		return fmt.Errorf("%w: %s is no member", ErrNotActive, to)
+		return fmt.Errorf("%w: %s is not a member", ErrNotActive, to)
 	}
 	if to != m.self {
 		return sendError(m.net.SendDatagram(to, e.Frame()))

@@ -20,15 +20,15 @@ var (
 	// ErrTooLarge means that an event exceeds a limit.
 	ErrTooLarge = errors.New("cluster: event is too large")
 	// ErrUnknownType means that a value cannot be encoded or has no handler.
-	ErrUnknownType = errors.New("cluster: event type is not known")
+	ErrUnknownType = errors.New("cluster: unknown event type")
 	// ErrBusy means that a limit on operations in flight was reached.
 	ErrBusy = errors.New("cluster: busy: too many operations in flight")
 	// ErrNotDelivered means that no handler has received the event or will receive it.
 	ErrNotDelivered = errors.New("cluster: not delivered")
 	// ErrBadAnswer means that a handler ran, but its answer is lost.
-	ErrBadAnswer = errors.New("cluster: the answer is lost")
+	ErrBadAnswer = errors.New("cluster: the answer was lost")
 	// ErrUnknownOutcome means that a handler may have run.
-	ErrUnknownOutcome = errors.New("cluster: the outcome is not known")
+	ErrUnknownOutcome = errors.New("cluster: unknown outcome")
 )
 
 // Errors of streams. Each wraps the one of package transport with the same name.

@@ -80,4 +80,4 @@ func (m *Messenger) Lost(peer member.Identity) {
 }
 
 // errCallerLost is the cause of the context of a request whose answer cannot arrive.
-var errCallerLost = errors.New("cluster: the connection to the asking member was lost")
+var errCallerLost = errors.New("cluster: the connection to the requesting member was lost")

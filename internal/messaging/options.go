@@ -38,7 +38,7 @@ var (
 		"its answer might never arrive")
 	errRequestOutcome = errors.New("cluster: a request cannot have WithOutcome: " +
 		"it returns its outcome")
-	errStreamOption = errors.New("cluster: OpenStream takes no option but WithMetadata")
+	errStreamOption = errors.New("cluster: OpenStream accepts only the option WithMetadata")
 )
 
 // checkMetadata returns an error if entries exceed a limit.
@@ -49,7 +49,7 @@ func checkMetadata(entries map[string]string) error {
 	}
 	for k, v := range entries {
 		if len(k) > MaxMetadataKey || len(v) > MaxMetadataValue {
-			return fmt.Errorf("%w: metadata %.*q: key of %d and value of %d bytes, want at most %d and %d",
+			return fmt.Errorf("%w: metadata %.*q: key has %d bytes, value %d, want at most %d and %d",
 				ErrTooLarge, MaxMetadataKey, k, len(k), len(v), MaxMetadataKey, MaxMetadataValue)
 		}
 	}

@@ -157,7 +157,8 @@ func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 	case wire.OutcomeNotRun:
 		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, safetext.PeerText(a.Text))
 	case wire.OutcomeUnsaid:
-		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, safetext.PeerText(a.Text))
+		return fmt.Errorf("%w: %s: the answer cannot be sent: %s",
+			ErrBadAnswer, from, safetext.PeerText(a.Text))
 	default:
 		return &receiver.HandlerError{Member: from, Text: a.Text}
 	}

@@ -129,7 +129,7 @@ func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*member.M
 		return self, nil
 	}
 	if to.IsZero() {
-		return nil, fmt.Errorf("%w: the address is the zero Address: take one from View", ErrNotActive)
+		return nil, fmt.Errorf("%w: the address is the zero Address: use one from View", ErrNotActive)
 	}
 	entry := m.node.Member(to)
 	if !isActive(entry) {

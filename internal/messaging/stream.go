@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	errBadHead   = errors.New("cluster: stream with more in its head than name and metadata")
-	errNoVerdict = errors.New("it ended before the other member accepted it")
+	errBadHead   = errors.New("cluster: the head of the stream has more than a name and metadata")
+	errNoVerdict = errors.New("the stream ended before the other member accepted it")
 )
 
 // OpenStream opens a stream to an active member, as cluster.Node.OpenStream documents.
@@ -59,9 +59,9 @@ func encodeHead(name string, metadata map[string]string) ([]byte, error) {
 	head, err := wire.EncodeEvent(wire.Event{Name: name, Metadata: metadata}, MaxStreamHeadBytes)
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):
-		return nil, fmt.Errorf("%w: name and metadata of a stream: %w", ErrTooLarge, err)
+		return nil, fmt.Errorf("%w: name and metadata of the stream: %w", ErrTooLarge, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: not a name of a stream: %w", ErrUnknownType, err)
+		return nil, fmt.Errorf("%w: invalid stream name: %w", ErrUnknownType, err)
 	}
 	return head, nil
 }

@@ -16,8 +16,8 @@ const addressConflictInterval = time.Minute
 // Signs that two processes advertise one address. A later run with the same store is not a sign,
 // because every restart looks like that.
 const (
-	conflictStore = "it has another store"
-	conflictAlive = "an earlier run still dials, or answers"
+	conflictStore = "it has a different store"
+	conflictAlive = "an earlier run still dials or answers"
 )
 
 // noteRun records the run of a peer that greets. It reports whether a later run has already greeted

@@ -24,7 +24,7 @@ var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportRefused:       {slog.LevelWarn, "peer refused"},
 	mesh.ReportRefusedByPeer: {slog.LevelWarn, "refused by peer"},
 	mesh.ReportSeedsDiffer:   {slog.LevelWarn, "seeds differ"},
-	mesh.ReportUnreachable:   {slog.LevelDebug, "peer not reached"},
+	mesh.ReportUnreachable:   {slog.LevelDebug, "cannot reach peer"},
 	mesh.ReportHandshake:     {slog.LevelWarn, "handshake refused"},
 	mesh.ReportSmallBuffers:  {slog.LevelInfo, "small buffers"},
 	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},

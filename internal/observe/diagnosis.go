@@ -25,7 +25,7 @@ func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus)
 		text = strings.TrimPrefix(o.cfg.RosterLost.Error(), "cluster: ") + ": " + text
 	}
 	if s.Drained {
-		text += "; this node is drained, and proposes itself only after two leader timeouts"
+		text += "; this node is drained and waits two leader timeouts before it proposes itself"
 	}
 	return text
 }
@@ -68,9 +68,9 @@ func (d diagnosis) missingCluster() string {
 	asked := d.listPeers(func(peerStatus) bool { return true })
 	switch {
 	case asked == "":
-		return "this node may only join, but there is no other seed to join"
+		return "this node may only join, but no other seed is configured"
 	case d.cfg.JoinOnly:
-		return "this node may only join, and waits for a cluster; asked " + asked
+		return "this node may only join and is waiting for a cluster; asked " + asked
 	default:
 		return "asked " + asked
 	}
@@ -106,7 +106,7 @@ func (d diagnosis) missingFounders(leads bool) string {
 	text += fmt.Sprintf(" are up: %d joined", active)
 	switch {
 	case active >= d.quorum && activeSeeds >= seeds:
-		text += ", and no leader is elected yet"
+		text += ", but no leader has been elected yet"
 		if voters := d.listPeers(func(p peerStatus) bool { return p.reached }); voters != "" {
 			text += ": " + voters
 		}
@@ -131,7 +131,7 @@ func (d diagnosis) missingVoters() string {
 			reached++
 			present = append(present, "this node")
 		case m.Address == self.Address:
-			missing = append(missing, "the lost store of this node")
+			missing = append(missing, "this node (it lost its store)")
 		case p.reached:
 			reached++
 			present = append(present, p.String())

@@ -32,15 +32,15 @@ func TestNoLeaderWhileJoining(t *testing.T) {
 		{"asking", roleOf(member.Seeking, 0), member.State{}, nil,
 			"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"join-only", roleOf(member.Seeking, 0), member.State{},
-			func(s *Config) { s.JoinOnly = true }, "this node may only join, and waits for a cluster; " +
+			func(s *Config) { s.JoinOnly = true }, "this node may only join and is waiting for a cluster; " +
 				"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"the only seed, join-only", roleOf(member.Seeking, 0), member.State{},
 			func(s *Config) { s.JoinOnly, s.Seeds = true, addresses(1) },
-			"this node may only join, but there is no other seed to join"},
+			"this node may only join, but no other seed is configured"},
 		{"provisional", roleOf(member.Provisional, 1, one), member.State{}, nil,
 			begin + "1 joined; waiting for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"provisional, all seeds there", roleOf(member.Provisional, 1, one, two, three), member.State{},
-			nil, begin + "3 joined, and no leader is elected yet: 127.0.0.1:2 (knows no leader)"},
+			nil, begin + "3 joined, but no leader has been elected yet: 127.0.0.1:2 (knows no leader)"},
 		{"following a provisional leader", roleOf(member.Following, 2, one, two), member.State{}, nil,
 			"follows 127.0.0.1:2, which " + begin + "2 joined; waiting for 127.0.0.1:3"},
 	} {
@@ -68,7 +68,7 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 	for _, c := range []stateCase{
 		{"after a restart", roleOf(member.Seeking, 0), held, nil, voters + heard + "missing: " + rest},
 		{"with another store", roleOf(member.Seeking, 0), lost, nil, voters +
-			"reached 1: 127.0.0.1:2 (knows no leader); missing: the lost store of this node, " + rest},
+			"reached 1: 127.0.0.1:2 (knows no leader); missing: this node (it lost its store), " + rest},
 		{"provisional", roleOf(member.Provisional, 1, one), held, nil,
 			"leads provisionally; " + voters + heard + "missing: " + rest},
 		{"following a provisional leader", roleOf(member.Following, 4, one), held, nil,

@@ -59,12 +59,12 @@ func (o *Observer) DropFrame(from member.Identity, reason string, err error) {
 func (o *Observer) DropEvent(
 	from member.Identity, name, reason string, senderTold bool, err error,
 ) {
-	l := line{slog.LevelWarn, "no handler here for this event: it is dropped; " +
-		"more of this name from this peer are only counted"}
+	l := line{slog.LevelWarn, "dropped an event that has no handler here; " +
+		"further ones of this name from this peer are only counted"}
 	malformed := errors.Is(err, receiver.ErrMalformed)
 	if malformed {
-		l = line{slog.LevelWarn, "this event does not decode into its type here: " +
-			"it is dropped; more of this name from this peer are only counted"}
+		l = line{slog.LevelWarn, "dropped an event that does not decode into its type here; " +
+			"further ones of this name from this peer are only counted"}
 	}
 	unhandled := malformed || errors.Is(err, receiver.ErrUnknown)
 	if !unhandled || !o.unhandled.mayWarn(from.Address, name) {

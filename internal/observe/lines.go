@@ -49,7 +49,8 @@ var traceLines = map[statemachine.TraceKind]line{
 	statemachine.RecordRevoked:     {slog.LevelInfo, "revoked a record"},
 	statemachine.RecordsEnded:      {slog.LevelWarn, "ended the records of a silent member"},
 	statemachine.NewRun: {slog.LevelWarn,
-		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
+		"the roster can never elect a leader again: starting as a new member; " +
+			"tokens may start again at 1"},
 }
 
 // aboutLeaders has the kinds of traces whose Peer is a leader or a candidate.
@@ -66,7 +67,7 @@ func traceLine(t statemachine.Trace) line {
 	case t.Kind == statemachine.Follows && !t.Chosen:
 		return line{slog.LevelInfo, "following a provisional leader"}
 	case t.Kind == statemachine.Suspected && t.Event == message.KindMemberLeave:
-		return line{slog.LevelInfo, "the leader leaves or hands over"}
+		return line{slog.LevelInfo, "the leader is leaving or handing over"}
 	default:
 		return traceLines[t.Kind]
 	}
@@ -163,7 +164,7 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	l := line{slog.LevelWarn, "handler failed"}
 	if f.Told && !panicked {
 		// The handler may have meant the error for the sender.
-		l = line{slog.LevelDebug, "handler failed, and the sender knows"}
+		l = line{slog.LevelDebug, "handler failed; the sender was notified"}
 	}
 	if !o.log.Enabled(context.Background(), l.level) {
 		return

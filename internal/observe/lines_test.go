@@ -51,7 +51,7 @@ func TestTraceLines(t *testing.T) {
 				`"message":"left the leader for a better one"}`},
 		{statemachine.Trace{Kind: statemachine.NewRun, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the roster can never elect ` +
-				`again: starting as a new member, tokens may start again at 1"}`},
+				`a leader again: starting as a new member; tokens may start again at 1"}`},
 		{statemachine.Trace{Kind: statemachine.GaveUpProposal, Version: 5, Peer: peer,
 			Stage: message.Formal},
 			`{"level":"debug","version":5,"leader":"127.0.0.1:2","stage":"formal",` +
@@ -87,7 +87,7 @@ func TestReportLines(t *testing.T) {
 		mesh.ReportLost: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"connection lost"}`,
 		mesh.ReportUnreachable: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
-			`"message":"peer not reached"}`,
+			`"message":"cannot reach peer"}`,
 		mesh.ReportRefusedByPeer: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"refused by peer"}`,
 		mesh.ReportStreamRefused: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +

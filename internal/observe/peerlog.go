@@ -199,7 +199,7 @@ func (p *peerLog) listAnswers() []Answer {
 			err = errors.New(one.describeLast(p.self, member.State{}))
 		}
 		if _, differs := p.seedMismatches[one.address]; differs {
-			err = fmt.Errorf("%w; it has other seeds", err)
+			err = fmt.Errorf("%w; it has a different list of seeds", err)
 		}
 		list = append(list, Answer{From: one.address, Err: err})
 	}

@@ -160,7 +160,7 @@ func TestWhatMessagesSay(t *testing.T) {
 			{chosen(5, three), message.LeaderResponse{}, "follows 127.0.0.1:3, which leads version 5"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
 				"join refused: holds state, this node holds the state of an earlier cluster, " +
-					"and that leader has none yet"},
+					"but that leader has no state yet"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonClusterFull},
 				"join refused: cluster full, all seats are taken"},
 			{member.Claim{Version: 1, Leader: two},
@@ -213,7 +213,7 @@ func TestFaultText(t *testing.T) {
 		{fmt.Errorf("%w (no such host)", transport.ErrUnknownHost), "unknown host (no such host)"},
 		{fmt.Errorf("dial: %w", &transport.CertificateError{Why: "it\nis late"}),
 			"certificate refused: it; is late"},
-		{transport.ErrNotNode, "another program answers"},
+		{transport.ErrNotNode, "not an Athena node"},
 		{errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s")),
 			"differs in size (3 here, 5 there), TTL timeout (1s here, 2s there)"},
 		{errors.Join(mismatch("Size", "1", "2"), mismatch("Cluster", "a", "b"),

@@ -64,10 +64,10 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonClusterFull: "all seats are taken",
 	message.ReasonNotSettled:  "another change of members is in progress",
 	message.ReasonHoldsState: "this node holds the state of an earlier cluster, " +
-		"and that leader has none yet",
-	message.ReasonNotMember:      "it leads an earlier cluster, and this node is not a member",
+		"but that leader has no state yet",
+	message.ReasonNotMember:      "it leads an earlier cluster, of which this node is not a member",
 	message.ReasonOldIncarnation: "a later run of this address is known",
-	message.ReasonQuorumAtStake: "this node lost its store, whose vote cannot be replaced " +
+	message.ReasonQuorumAtStake: "this node lost its store, and its vote cannot be replaced " +
 		"until more members are up",
 	message.ReasonLeaderBound: "a later leader is being elected",
 }
@@ -96,9 +96,9 @@ func faultText(err error) string {
 		}
 		return "certificate refused"
 	case errors.Is(err, transport.ErrNotNode):
-		return "another program answers"
+		return "not an Athena node"
 	case errors.Is(err, mesh.ErrSelf):
-		return "this is the node itself, or another process advertises its address"
+		return "this is the node itself, or another process that advertises its address"
 	}
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	switch {

@@ -59,7 +59,8 @@ func seedMismatchText(peers []member.Address) string {
 	for _, a := range peers {
 		names = append(names, addressText(a))
 	}
-	const advice = " other seeds: give every node the same list, without nodes of other clusters"
+	const advice = " a different list of seeds: give every node the same list, " +
+		"without nodes of other clusters"
 	switch len(names) {
 	case 0:
 		return ""

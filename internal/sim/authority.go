@@ -58,7 +58,7 @@ func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, 
 		}
 	}
 	if until <= k.now {
-		k.noteViolation("I2", "%v claims authority that ended at %v", holder, time.Duration(until))
+		k.noteViolation("I2", "%v claims authority, but it ended at %v", holder, time.Duration(until))
 	}
 	gained := a.version != version || a.until <= k.now
 	a.version, a.holder, a.until = version, holder, until
@@ -135,7 +135,8 @@ func (k *checker) checkNewAuthority(p int, t token, lastEnd int64) {
 func (k *checker) checkQuorate(p int, t token) {
 	held := k.stores[p].Held
 	if held.Version != t.version || held.LeaderIdentity() != t.holder {
-		k.noteBroken("I2", "%v has authority for version %d, but holds %s", t.holder, t.version,
+		k.noteBroken("I2", "%v has authority for version %d, but its saved state is %s",
+			t.holder, t.version,
 			formatState(held))
 		return
 	}
@@ -146,7 +147,7 @@ func (k *checker) checkQuorate(p int, t token) {
 		}
 	}
 	if n < k.quorum {
-		k.noteBroken("I2", "%v has authority for version %d, which %d of %d voters hold: %s",
+		k.noteBroken("I2", "%v has authority for version %d, but only %d voters hold it, want %d: %s",
 			t.holder, t.version, n, k.quorum, formatState(held))
 	}
 }

@@ -156,7 +156,7 @@ func (k *checker) noteHeard(by int, m message.Message) {
 func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	k.now = now
 	if d := p.machine.Durable(); !sameDurable(d, p.store) {
-		k.noteViolation("unsaved", "%s remembers %s, but only %s is saved",
+		k.noteViolation("unsaved", "%s uses the state %s, but has only saved %s",
 			p.cfg.Name, formatDurable(d), formatDurable(p.store))
 	}
 	version, until := p.machine.Authority(p.clock.at(now))
@@ -181,7 +181,7 @@ func (k *checker) checkSeatGiven(p *process, quorate bool, out statemachine.Outp
 	}
 	excused := k.mayBeLate(p.index, k.seatGiven.Version, p.stepAt, k.auth[p.index].lease)
 	if !quorate && !k.wasAuthorized && !wasQuorate(out) && !excused {
-		k.noteBroken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name,
+		k.noteBroken("I5", "%s gave away a seat of %s, but has no quorum", p.cfg.Name,
 			formatState(k.seatGiven))
 	}
 	k.seatGiven = member.State{}
@@ -201,23 +201,24 @@ func wasQuorate(out statemachine.Output) bool {
 func (k *checker) checkView(p *process, v member.View, changed bool) {
 	old := p.shownView
 	if !changed && !sameView(old, v) {
-		k.noteViolation("changed", "%s shows %+v after %+v, but no step reported a change",
+		k.noteViolation("changed", "the view of %s is %+v and was %+v, but no step reported the change",
 			p.cfg.Name, v, old)
 	}
 	p.shownView = v
 	authority := k.auth[p.index].version
 	switch {
 	case len(v.Members) > k.size:
-		k.noteBroken("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
+		k.noteBroken("I5", "%s shows %d members, want at most %d", p.cfg.Name, len(v.Members), k.size)
 	case !v.Members.IsSorted():
 		k.noteViolation("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
 	case v.Role == member.Leading && v.Leader != p.cfg.Address:
-		k.noteViolation("I6", "%s leads, but shows the leader %v", p.cfg.Name, v.Leader)
+		k.noteViolation("I6", "%s leads, but shows %v as the leader", p.cfg.Name, v.Leader)
 	case v.Role != member.Leading && authority != 0:
-		k.noteViolation("I2", "%s has authority for version %d as %v", p.cfg.Name, authority, v.Role)
+		k.noteViolation("I2", "%s has authority for version %d, but its role is %v",
+			p.cfg.Name, authority, v.Role)
 	case v.Role == member.Leading && v.Quorate != (authority != 0) &&
 		(authority != 0 || k.now == p.stepAt):
-		k.noteViolation("I2", "%s shows quorate=%v, its authority is for version %d",
+		k.noteViolation("I2", "%s shows quorate=%v, but has authority for version %d",
 			p.cfg.Name, v.Quorate, authority)
 	}
 	// A member that was just admitted may have no state yet.
@@ -238,7 +239,7 @@ func sameView(a, b member.View) bool {
 func (k *checker) checkShown(p *process, v member.View) {
 	s, ok := k.states[member.Number{Version: v.Version, Revision: v.Revision}]
 	if !ok {
-		k.noteBroken("I6", "%s shows state %d.%d under a quorate leader, which no node holds",
+		k.noteBroken("I6", "%s shows state %d.%d under a quorate leader, but no node holds that state",
 			p.cfg.Name, v.Version, v.Revision)
 		return
 	}
@@ -249,7 +250,8 @@ func (k *checker) checkShown(p *process, v member.View) {
 		same = want == v.Members[i]
 	}
 	if !same {
-		k.noteBroken("I6", "%s shows %v, led by %s, as state %d.%d, which is %s",
+		k.noteBroken("I6",
+			"%s shows the members %v and the leader %s for state %d.%d, but that state is %s",
 			p.cfg.Name, v.Members, v.Leader.Host, v.Version, v.Revision, formatState(s))
 	}
 }
@@ -291,7 +293,7 @@ func (k *checker) noteJoined(addr member.Address) {
 
 func (k *checker) checkVoid() {
 	if n := k.blankSeeds(); k.void == "" && n >= member.Quorum(len(k.seeds)) {
-		k.void = fmt.Sprintf("at %v %d of %d seeds had restarted with nothing or never joined",
+		k.void = fmt.Sprintf("by %v, %d of %d seeds had lost their store or had never joined",
 			time.Duration(k.now), n, len(k.seeds))
 	}
 }

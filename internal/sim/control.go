@@ -238,7 +238,7 @@ func (c *Cluster) whyNoQuorum() string {
 		}
 		for _, r := range p.possibleRosters() {
 			if n := c.votersUp(r); len(r) > 0 && n < c.check.quorum {
-				return fmt.Sprintf("%d voters are up of the %d needed, in the roster %v of %s",
+				return fmt.Sprintf("only %d of the %d voters needed are up in the roster %v of %s",
 					n, c.check.quorum, r, p.cfg.Name)
 			}
 		}
@@ -247,7 +247,7 @@ func (c *Cluster) whyNoQuorum() string {
 	case holders > 0:
 		return ""
 	case up < c.check.quorum:
-		return fmt.Sprintf("%d processes may found a cluster of the %d needed", up, c.check.quorum)
+		return fmt.Sprintf("only %d of the %d processes needed may found a cluster", up, c.check.quorum)
 	case seeds < member.Quorum(len(c.check.seeds)):
 		return fmt.Sprintf("only %d of %d seeds may found a cluster", seeds, len(c.check.seeds))
 	default:

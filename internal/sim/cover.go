@@ -127,7 +127,7 @@ func (t Table) String() string {
 func (r rule) whyUnreachable() string {
 	switch r {
 	case ruleReasons, ruleTraces:
-		return "is no rule"
+		return "is not a rule"
 	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
 		return "guards against a faulty transport"
 	case rule(message.ReasonNotCandidate), rule(message.ReasonVersionJump):

@@ -56,7 +56,7 @@ func (j *judge) checkMinorityFaults() {
 		c.After(d/2, next)
 	}
 	next()
-	j.checkSteady(4*t.TTLTimeout, "because of a minority", weak...)
+	j.checkSteady(4*t.TTLTimeout, "because of a minority that was cut off", weak...)
 	over = true
 }
 
@@ -85,7 +85,7 @@ func (j *judge) checkCrash() {
 	drained := j.drainedDelay(old)
 	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, next) {
-		j.noteFailure("L1", "no quorate leader %v after the last one crashed", limit)
+		j.noteFailure("L1", "still no quorate leader %v after the last one crashed", limit)
 		return
 	}
 	j.recordMeasure("leader after a crash", start,
@@ -122,7 +122,7 @@ func (j *judge) isolateLeader() {
 	limit += drained
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if !c.RunUntil(limit, replaced) {
-		j.noteFailure("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
+		j.noteFailure("L4", "%s is cut off, but has not been replaced within %v", nameOf(old), limit)
 		return
 	}
 	j.recordMeasure("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
@@ -137,7 +137,7 @@ func (j *judge) isolateLeader() {
 	start = c.now
 	c.healLinks(calmLink(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
-		j.noteFailure("L2", "not all are active after the isolated leader reconnected")
+		j.noteFailure("L2", "not all members are active after the isolated leader reconnected")
 		return
 	}
 	if yields {
@@ -146,11 +146,11 @@ func (j *judge) isolateLeader() {
 	}
 	j.recordMeasure("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
 	if c.Leader() != leader || c.Authority(leader) != version {
-		j.noteFailure("L3", "%s lost its authority for version %d to the leader that had been cut off",
+		j.noteFailure("L3", "%s lost its authority for version %d to the reconnected former leader",
 			nameOf(leader), version)
 		return
 	}
-	j.checkSteady(t.TTLTimeout, "after another was cut off")
+	j.checkSteady(t.TTLTimeout, "after another member had been cut off")
 }
 
 // checkLeaving checks that a transfer moves leadership, and that a leaving member is
@@ -172,12 +172,12 @@ func (j *judge) checkLeaving() {
 	c.noteRun(Phase, "%s leaves", nameOf(who))
 	c.Leave(who)
 	if !c.RunUntil(2*t.LeaderTimeout, func() bool { return !c.Up(who) }) {
-		c.check.noteViolation("leave", "%s has not left after %v", nameOf(who), 2*t.LeaderTimeout)
+		c.check.noteViolation("leave", "%s has not left within %v", nameOf(who), 2*t.LeaderTimeout)
 		return
 	}
 	j.recordExpected("gone after leave", start, t.LeaderTimeout)
 	if err := c.stopped[len(c.stopped)-1].Err; !errors.Is(err, statemachine.ErrLeft) {
-		c.check.noteViolation("leave", "%s stopped with %v", nameOf(who), err)
+		c.check.noteViolation("leave", "%s stopped with %v, want ErrLeft", nameOf(who), err)
 		return
 	}
 	gone := func() bool {
@@ -189,7 +189,7 @@ func (j *judge) checkLeaving() {
 	}
 	// A leaving leader whose hand-over fails stops without notifying a successor.
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, gone) {
-		c.check.noteViolation("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
+		c.check.noteViolation("leave", "%s has left, but was not removed within %v", nameOf(who), limit)
 		return
 	}
 	j.recordExpected("removed after leave", start, 2*t.LeaderTimeout+drained)

@@ -101,7 +101,8 @@ func (j *judge) checkFormation() {
 	c.RunFor(last)
 	start := c.now
 	if !c.RunUntil(p.formLimit(), c.Settled) {
-		j.noteFailure("L2", "not all are active %v after a start without %d of %d seeds",
+		j.noteFailure("L2",
+			"not all members are active %v after a start in which %d of %d seeds stayed down",
 			p.formLimit(), p.Dead, len(p.Setup.Seeds))
 		return
 	}
@@ -112,7 +113,7 @@ func (j *judge) checkFormation() {
 	c.RunFor(p.Starts[late] - c.Now())
 	start = c.now
 	if !c.RunUntil(p.joinLimit(), func() bool { return c.Up(late) && c.Settled() }) {
-		j.noteFailure("L2", "%s is not active %v after it started, without %d of %d seeds",
+		j.noteFailure("L2", "%s is not active %v after its start, while %d of %d seeds are down",
 			nameOf(late), p.joinLimit(), p.Dead, len(p.Setup.Seeds))
 		return
 	}

@@ -17,7 +17,8 @@ func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	digest := s.Digest()
 	known, ok := k.digests[s.Number]
 	if ok && known != digest {
-		k.noteBroken("I6", "%s holds %s, others hold %s", p.cfg.Name, formatState(s),
+		k.noteBroken("I6", "%s holds %s, but others hold %s under the same number",
+			p.cfg.Name, formatState(s),
 			formatState(k.states[s.Number]))
 	}
 	if !ok {
@@ -39,10 +40,10 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 		k.noteBroken("I6", "%s holds %s before any node holds %d.0",
 			p.cfg.Name, formatState(s), s.Version)
 	case s.Revision > last.Revision && p.identity() != s.LeaderIdentity():
-		k.noteBroken("I6", "%s holds %s before its leader does, who is at %v",
+		k.noteBroken("I6", "%s holds %s before its leader, which is at %v",
 			p.cfg.Name, formatState(s), last.Number)
 	case last.LeaderIdentity() != s.LeaderIdentity():
-		k.noteBroken("I1", "version %d is led by %v and by %v",
+		k.noteBroken("I1", "version %d has two leaders: %v and %v",
 			s.Version, last.LeaderIdentity(), s.LeaderIdentity())
 	case s.Revision > last.Revision:
 		k.checkSuccessor(p, last, s)
@@ -74,17 +75,17 @@ func (k *checker) checkShape(p *process, s member.State) {
 	leader, ok := s.Roster.Find(s.Leader)
 	switch {
 	case len(s.Roster) > k.size:
-		k.noteBroken("I5", "%s holds %d members of %d: %s", p.cfg.Name, len(s.Roster), k.size,
+		k.noteBroken("I5", "%s holds %d members, want at most %d: %s", p.cfg.Name, len(s.Roster), k.size,
 			formatState(s))
 	case !s.Roster.IsSorted():
 		k.noteViolation("I5", "%s holds an unsorted roster: %s", p.cfg.Name, formatState(s))
 	case !ok || !leader.IsVoter():
-		k.noteBroken("I5", "%s holds %s, whose leader has no vote", p.cfg.Name, formatState(s))
+		k.noteBroken("I5", "%s holds %s, but its leader has no vote", p.cfg.Name, formatState(s))
 	}
 	for _, m := range s.Roster {
 		if m.Status < member.Joining || m.Status > member.Leaving ||
 			m.Gone && !m.IsVoter() {
-			k.noteBroken("I6", "%s holds %s with the status %v, gone=%v of %v",
+			k.noteBroken("I6", "%s holds %s with an impossible status %v, gone=%v of member %v",
 				p.cfg.Name, formatState(s), m.Status, m.Gone, m.Address)
 		}
 	}
@@ -122,7 +123,7 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	// (protocol.md section 3).
 	switch {
 	case changed > 1:
-		k.noteBroken("I5", "%d voters changed together: %s after %s", changed, formatState(s),
+		k.noteBroken("I5", "%d voters changed at the same time: %s after %s", changed, formatState(s),
 			formatState(last))
 	case changed == 1 && k.quorum > 1 && k.commits[s.Version] <= last.Revision:
 		k.noteBroken("I5", "a voter changed before %v was committed: %s after %s",
@@ -136,7 +137,8 @@ func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint6
 	switch {
 	case n.Status != member.None && o.Status != member.None && n.StoreID != o.StoreID:
 		if to != member.Joining || n.Incarnation <= o.Incarnation {
-			k.noteBroken("I6", "%v got another store as %v#%d, before #%d: %s after %s",
+			k.noteBroken("I6",
+				"%v replaced its store with status %v and run %d, the previous run was %d: %s after %s",
 				n.Address, to, n.Incarnation, o.Incarnation, formatState(s), formatState(last))
 		}
 		return
@@ -154,7 +156,7 @@ func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint6
 			}
 		}
 	}
-	k.noteBroken("I6", "%v%v moved from %v to %v: %s after %s",
+	k.noteBroken("I6", "%v%v moved from status %v to %v: %s after %s",
 		o.Address, n.Address, from, to, formatState(s), formatState(last))
 }
 
@@ -170,7 +172,8 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	}
 	heard := max(k.keptAt[keptKey{p.index, o.Identity}], a.since)
 	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < ttl) {
-		k.noteBroken("I4", "%s removes %v, but heard it or had no authority %v ago, not %v",
+		k.noteBroken("I4",
+			"%s removes %v, but the member was heard or authority began only %v ago, want %v",
 			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(ttl))
 	}
 	if n.Gone && !o.Gone && k.quorum > 1 && k.commits[last.Version] <= last.Revision {
@@ -186,7 +189,8 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	k.seatGiven = last
 	k.wasAuthorized = authority.version != 0 && authority.until > p.stepAt
 	if len(last.Roster) < k.size || o.Status != member.Leaving {
-		k.noteBroken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status,
+		k.noteBroken("I5", "the seat of %v was given away although its status was %v, in %s",
+			o.Address, o.Status,
 			formatState(last))
 	}
 }
@@ -206,7 +210,7 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	timeout := p.cfg.Timings.HeartbeatTimeout
 	excused := timeout == 0 || k.mayBeLate(p.index, last.Version, p.stepAt, int64(timeout))
 	if heard < k.quorum && !excused {
-		k.noteBroken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
+		k.noteBroken("I5", "%s dropped the vote of %v, but heard only %d other voters within %v: %s",
 			p.cfg.Name, o.Address, heard, timeout, formatState(last))
 	}
 }
@@ -265,6 +269,6 @@ func (k *checker) checkCarriesOver(version uint64, committed member.Number) {
 		}
 		at = base.Version
 	}
-	k.noteBroken("I4", "version %d is not built on %v, which is committed: %s",
+	k.noteBroken("I4", "version %d is not built on the committed state %v: %s",
 		version, committed, formatState(k.chosen[version].accepted.State))
 }

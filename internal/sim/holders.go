@@ -139,7 +139,7 @@ func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	for _, a := range out.Answers {
 		i := slices.IndexFunc(p.openRequests, func(r message.RecordRequest) bool { return r.ID == a.ID })
 		if i < 0 {
-			c.check.noteViolation("records", "%s got an answer to request %d, which is not open",
+			c.check.noteViolation("records", "%s got an answer to request %d, which is not pending",
 				p.cfg.Name, a.ID)
 			return
 		}
@@ -150,7 +150,7 @@ func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 			continue
 		}
 		if c.check.commits[a.Number.Version] <= a.Number.Revision {
-			c.check.noteBroken("I4", "%s was answered that %v is committed by %v, which is not",
+			c.check.noteBroken("I4", "%s got the answer that %v was committed by %v, but it was not",
 				p.cfg.Name, r, member.Token(a.Number))
 		}
 		c.check.noteSet(p, r, member.Token(a.Number))
@@ -179,7 +179,8 @@ func (j *judge) checkRecords() {
 			return p.isUp() && p.identity() == e.Owner
 		})
 		if e.IsOwned() && !lives {
-			j.noteFailure("records", "%s is still owned by %v, which is gone", e.Key, e.Owner)
+			j.noteFailure("records", "record %s is still owned by %v, but that process is gone",
+				e.Key, e.Owner)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func taken(t *testing.T, c *Cluster, by int) {
 	t.Helper()
 	sound(t, c)
 	if c.Holds(by, "k").IsZero() {
-		t.Fatalf("no process acquires the record, so the test shows nothing%s", c.Describe())
+		t.Fatalf("no process acquires the record, so the test proves nothing%s", c.Describe())
 	}
 }
 
@@ -120,7 +120,7 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	c.RunFor(tm.HeartbeatInterval / 2)
 	sound(t, c)
 	if !owns() {
-		t.Fatalf("n%d lost the record, so the test shows nothing%s", owner+1, c.Describe())
+		t.Fatalf("n%d lost the record, so the test proves nothing%s", owner+1, c.Describe())
 	}
 }
 

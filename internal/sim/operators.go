@@ -61,7 +61,8 @@ func (j *judge) checkHandOver() bool {
 			return false // The leader may hand over to a member that is down.
 		}
 		if err := c.Transfer(old, -1); !errors.Is(err, statemachine.ErrNotActive) {
-			c.check.noteViolation("L5", "%s has no successor, but a transfer returned %v",
+			c.check.noteViolation("L5",
+				"%s has no possible successor, but the transfer returned %v, want ErrNotActive",
 				nameOf(old), err)
 		}
 		return false
@@ -81,7 +82,7 @@ func (j *judge) checkHandOver() bool {
 	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old) >= c.check.quorum
 	c.noteRun(Phase, "%s hands over", nameOf(old))
 	if err := c.Transfer(old, to); err != nil {
-		c.check.noteViolation("L5", "%s refuses to hand over: %v", nameOf(old), err)
+		c.check.noteViolation("L5", "%s refused to hand over leadership: %v", nameOf(old), err)
 		return false
 	}
 	limit := 2 * t.LeaderTimeout
@@ -90,13 +91,13 @@ func (j *judge) checkHandOver() bool {
 	}
 	moved := func() bool { return c.Leader() >= 0 && c.Authority(c.Leader()) > version }
 	if !c.RunUntil(limit, moved) {
-		j.noteFailure("L5", "no other leader %v after the transfer by %s", limit, nameOf(old))
+		j.noteFailure("L5", "no other leader within %v of the transfer by %s", limit, nameOf(old))
 		return false
 	}
 	if free {
 		j.recordMeasure("leader after a transfer", start, bound)
 		if c.Leader() == old {
-			j.noteFailure("L5", "%s leads again after its transfer", nameOf(old))
+			j.noteFailure("L5", "%s leads again after it transferred leadership", nameOf(old))
 		}
 	}
 	return true
@@ -154,6 +155,6 @@ func (c *Cluster) waitsAfterStart(p *process) bool {
 func (j *judge) checkDrainedLeader() {
 	c := j.c
 	if l := c.Leader(); c.procs[l].drained && len(j.listSuccessors(l)) > 0 {
-		j.noteFailure("L5", "%s is drained and leads, although another member could", nameOf(l))
+		j.noteFailure("L5", "%s leads although it is drained and another member could lead", nameOf(l))
 	}
 }

@@ -96,10 +96,10 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if len(n) < 4 || slices.Min(n[:4]) < 0 || n[1] >= classes || n[2] >= MaxProcesses {
-		return fmt.Errorf("a fault is [time, class, process, duration, ...], not %s", b)
+		return fmt.Errorf("invalid fault %s: want [time, class, process, duration, ...]", b)
 	}
 	if slices.Max(n) > longest || slices.Min(n) < -longest {
-		return fmt.Errorf("a fault of more than %v: %s", time.Duration(longest), b)
+		return fmt.Errorf("fault longer than %v: %s", time.Duration(longest), b)
 	}
 	*f = Fault{At: n[0], Class: 1 << n[1], Who: int(n[2]), Lasts: n[3], Args: n[4:]}
 	return nil
@@ -124,7 +124,7 @@ func (f *Fate) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if len(n) < 3 || len(n) > 4 || n[2] < -1 || len(n) == 4 && (n[2] < 0 || n[3] < 0) {
-		return fmt.Errorf("a fate is [link, number, delay or -1, delay of its duplicate], not %s", b)
+		return fmt.Errorf("invalid fate %s: want [link, number, delay or -1, delay of the duplicate]", b)
 	}
 	*f = Fate{Link: int(n[0]), Nth: int(n[1]), Lost: n[2] < 0, Extra: max(n[2], 0), Twice: len(n) == 4}
 	if f.Twice {

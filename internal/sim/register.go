@@ -66,7 +66,7 @@ func (c *Cluster) finishWrite(p *process) {
 func (c *Cluster) sendWrite(p *process, w write, late bool) {
 	last := c.register.last
 	if w.token == last.token && w.writer != last.writer {
-		c.check.noteBroken("register", "%v and %v write with the token %d", w.writer, last.writer,
+		c.check.noteBroken("register", "%v and %v both write with token %d", w.writer, last.writer,
 			w.token)
 	}
 	if c.register.acceptWrite(w) {
@@ -74,7 +74,8 @@ func (c *Cluster) sendWrite(p *process, w write, late bool) {
 	}
 	c.noteReached(ruleFenced)
 	if !late && !c.check.staleLease(p.index, w.token) {
-		c.check.noteBroken("register", "%v writes with authority and the token %d after %v wrote with %d",
+		c.check.noteBroken("register",
+			"%v writes with authority and token %d after %v wrote with token %d",
 			w.writer, w.token, last.writer, last.token)
 	}
 }

@@ -81,21 +81,22 @@ func ParseReplay(content []byte) (Replay, error) {
 			d.InputOffset())
 	}
 	if f.Athena != replayFormat {
-		return Replay{}, fmt.Errorf("sim: replay of format %d; this program reads format %d",
-			f.Athena, replayFormat)
+		return Replay{},
+			fmt.Errorf("sim: the replay file has format %d, but this program reads only format %d",
+				f.Athena, replayFormat)
 	}
 	// A run without a violation names no invariant.
 	if f.Invariant != "" && !slices.Contains(invariants[:], f.Invariant) {
-		return Replay{}, fmt.Errorf("sim: the invariant %q is unknown: want one of %s",
+		return Replay{}, fmt.Errorf("sim: unknown invariant %q: want one of %s",
 			f.Invariant, strings.Join(invariants[:], ", "))
 	}
 	if err := f.Plan.checkPlan(); err != nil {
-		return Replay{}, fmt.Errorf("sim: the plan of the replay: %w", err)
+		return Replay{}, fmt.Errorf("sim: invalid plan in the replay file: %w", err)
 	}
 	for _, fault := range f.Faults {
 		isKnown := func(c faultClass) bool { return c.class == fault.Class }
 		if !slices.ContainsFunc(faultClasses[:], isKnown) {
-			return Replay{}, fmt.Errorf("sim: %v is not a fault with a time of its own", fault.Class)
+			return Replay{}, fmt.Errorf("sim: faults of class %v have no time: remove them", fault.Class)
 		}
 	}
 	return f.Replay, nil
@@ -117,29 +118,33 @@ func (p Plan) checkPlan() error {
 	latest := max(t.LeaderTimeout, maxLate)
 	switch {
 	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
-		return fmt.Errorf("%d processes for %d members, and %d twins", s.Processes, s.Size, len(s.Twins))
+		return fmt.Errorf("impossible counts: %d processes, %d members and %d twins",
+			s.Processes, s.Size, len(s.Twins))
 	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins) ||
 		!among(s.Rejects) || !among(s.Slow):
-		return fmt.Errorf("seeds %v, volatile %v, twins %v, rejects %v, slow %v of %d processes",
+		return fmt.Errorf("no seeds, or a process out of range: seeds %v, volatile %v, twins %v, "+
+			"rejects %v, slow %v of %d processes",
 			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
 	case s.TrustRefusal && len(s.Rejects) > 0:
-		return fmt.Errorf("hosts %v reject connections, but TrustRefusal is set", s.Rejects)
+		return fmt.Errorf("Rejects %v contradicts TrustRefusal", s.Rejects)
 	case len(p.Starts) != s.Processes:
-		return fmt.Errorf("%d start times for %d processes", len(p.Starts), s.Processes)
+		return fmt.Errorf("got %d start times, want one for each of the %d processes",
+			len(p.Starts), s.Processes)
 	case p.Dead < 0 || p.Dead >= len(s.Seeds):
-		return fmt.Errorf("%d dead of %d seeds", p.Dead, len(s.Seeds))
+		return fmt.Errorf("Dead is %d of %d seeds: want 0 or more, and fewer than all",
+			p.Dead, len(s.Seeds))
 	case longest > maxTimeout:
-		return fmt.Errorf("TTLTimeout %v and RetryInterval %v: at most %v",
+		return fmt.Errorf("TTLTimeout is %v and RetryInterval is %v: want at most %v",
 			t.TTLTimeout, t.RetryInterval, maxTimeout)
 	case slices.Min(p.Starts) < 0 || slices.Max(p.Starts) > MaxFor:
-		return fmt.Errorf("start times below 0 or above %v: %v", MaxFor, p.Starts)
+		return fmt.Errorf("want start times from 0 to %v, got %v", MaxFor, p.Starts)
 	case s.Lag < 0 || s.Lag > t.HeartbeatInterval:
-		return fmt.Errorf("timers late by %v: want at most HeartbeatInterval, %v",
+		return fmt.Errorf("Lag is %v: want 0 to HeartbeatInterval, %v",
 			s.Lag, t.HeartbeatInterval)
 	case slices.Min(network) < 0 || slices.Max(network) > latest:
-		return fmt.Errorf("a network of %v (Delay, Jitter, MaxLate): want 0 to %v", network, latest)
+		return fmt.Errorf("Delay, Jitter and MaxLate are %v: want 0 to %v", network, latest)
 	case p.For < 0 || p.For > MaxFor || p.Epilogue < 0 || p.Epilogue >= epilogues:
-		return fmt.Errorf("faults for %v and the epilogue %d", p.For, p.Epilogue)
+		return fmt.Errorf("For is %v and Epilogue is %d: out of range", p.For, p.Epilogue)
 	}
 	return nil
 }

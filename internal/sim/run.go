@@ -65,10 +65,10 @@ func (r Result) String() string {
 		r.Options.Seed, r.Options.Size, r.Steps, r.Virtual.Round(time.Millisecond),
 		r.Versions, r.Changes, r.listFaults())
 	if r.Void != "" {
-		fmt.Fprintf(&b, "\nnot promised: %s", r.Void)
+		fmt.Fprintf(&b, "\ninvariants not required: %s", r.Void)
 	}
 	if r.Hopeless != "" {
-		fmt.Fprintf(&b, "\nno leader demanded: %s", r.Hopeless)
+		fmt.Fprintf(&b, "\nno leader required: %s", r.Hopeless)
 	}
 	if r.Violation != nil {
 		fmt.Fprintf(&b, "\n%v", r.Violation)
@@ -178,21 +178,21 @@ func (j *judge) judgeRun() {
 	c, t := j.c, j.c.setup.Timings
 	j.healAll()
 	if j.hopeless = c.whyNoQuorum(); j.hopeless != "" || c.check.void != "" {
-		c.noteRun(Phase, "no leader is demanded: %s%s", j.hopeless, c.check.void)
+		c.noteRun(Phase, "no leader is required: %s%s", j.hopeless, c.check.void)
 		c.RunFor(4 * t.TTLTimeout)
 		return
 	}
 	start, drained := c.now, j.drainedDelay()
 	// L1: a quorate leader within 2 x TTLTimeout.
 	if limit := j.leaderLimit() + drained; !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
-		j.noteFailure("L1", "no quorate leader %v after the heal", limit)
+		j.noteFailure("L1", "still no quorate leader %v after the heal", limit)
 		return
 	}
 	j.recordMeasure("leader after faults", start, 2*t.LeaderTimeout+drained)
 	// L2: one leader and every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
-		j.noteFailure("L2", "not all are active under one leader %v after the heal", limit)
+		j.noteFailure("L2", "not all members are active under one leader %v after the heal", limit)
 		return
 	}
 	j.recordMeasure("all active after faults", start, t.TTLTimeout+8*t.RetryInterval+drained)
@@ -339,7 +339,8 @@ func (j *judge) checkSeats() {
 	c.noteRun(Phase, "a process waits for a seat")
 	limit := 2*t.TTLTimeout + 10*t.RetryInterval
 	if !c.RunUntil(limit, func() bool { return c.Settled() && !(c.hasWaiting() && free()) }) {
-		j.noteFailure("L2", "a process still waits although a seat is free, %v after all were active",
+		j.noteFailure("L2",
+			"a process still waits %v after all members were active, although a seat is free",
 			limit)
 	}
 }
@@ -363,7 +364,7 @@ func (j *judge) runEpilogue() {
 	case depart:
 		j.checkLeaving()
 	default:
-		j.checkSteady(2*c.setup.Timings.TTLTimeout, "in peace")
+		j.checkSteady(2*c.setup.Timings.TTLTimeout, "without faults")
 	}
 }
 
@@ -398,5 +399,5 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
 		return
 	}
-	j.noteFailure("L3", "a member of %s was disturbed %s", nameOf(leader), why)
+	j.noteFailure("L3", "a member of the cluster led by %s was disturbed %s", nameOf(leader), why)
 }

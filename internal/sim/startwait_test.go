@@ -52,7 +52,7 @@ func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Dur
 	}
 	sound(t, c)
 	if l := c.Leader(); !slices.Contains(others, l) || !taken {
-		t.Fatalf("leader %d, record acquired: %v: the test shows nothing%s", l, taken, c.Describe())
+		t.Fatalf("leader %d, record acquired: %v: the test proves nothing%s", l, taken, c.Describe())
 	}
 }
 

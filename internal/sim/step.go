@@ -20,7 +20,7 @@ func (c *Cluster) advanceMachine(p *process) {
 		p.spinAt, p.spins = c.now, 0
 	}
 	if p.spins++; p.spins > maxSpin {
-		c.check.noteViolation("spin", "%s: deadline %v stays due at %v after %d calls of Advance",
+		c.check.noteViolation("spin", "%s: deadline %v is still due at %v after %d calls of Advance",
 			p.cfg.Name, p.machine.Deadline(), p.clock.at(c.now), maxSpin)
 		return
 	}
@@ -128,9 +128,9 @@ func (c *Cluster) noteStopped(p *process, err error) {
 	case errors.Is(err, statemachine.ErrSplitVersion):
 		c.check.noteBroken("I1", "%s stopped: %v", p.cfg.Name, err)
 	case errors.Is(err, statemachine.ErrLeft) && !p.leaving:
-		c.check.noteViolation("stop", "%s left without an order to leave", p.cfg.Name)
+		c.check.noteViolation("stop", "%s left the cluster without a request to leave", p.cfg.Name)
 	case errors.Is(err, statemachine.ErrAddressInUse) && !c.hasTwin(p):
-		c.check.noteViolation("stop", "%s stopped for a later run that does not exist: %v",
+		c.check.noteViolation("stop", "%s stopped because of a later run, but there is none: %v",
 			p.cfg.Name, err)
 	}
 	c.endRun(p)

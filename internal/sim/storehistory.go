@@ -39,7 +39,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	k.stores[p.index] = d
 	if d.StoreID != old.StoreID {
 		if !p.cfg.Volatile {
-			k.noteViolation("I7", "%s changed the id of its store from %v to %v", p.cfg.Name,
+			k.noteViolation("I7", "%s changed its store id from %v to %v", p.cfg.Name,
 				old.StoreID, d.StoreID)
 		}
 		k.noteBlankSeed(p, old)
@@ -62,10 +62,11 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 func (k *checker) checkStoredPromise(p *process, old, d paxos.Durable) {
 	switch n := d.Promised.Compare(old.Promised); {
 	case n < 0 && old.Promised.Version > d.Held.Version:
-		k.noteViolation("I7", "%s reverted its promise: %v after %v, holding %v",
+		k.noteViolation("I7", "%s lowered its promise to %v from %v while holding %v",
 			p.cfg.Name, d.Promised, old.Promised, d.Held.Number)
 	case n > 0 && d.Promised.Version <= old.Held.Version:
-		k.noteViolation("I7", "%s promised %v, but held %v", p.cfg.Name, d.Promised, old.Held.Number)
+		k.noteViolation("I7", "%s promised %v, but already held %v",
+			p.cfg.Name, d.Promised, old.Held.Number)
 	}
 }
 
@@ -77,18 +78,18 @@ func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	case n == 0:
 		return
 	case n < 0 && old.Accepted.ID.Version > d.Held.Version:
-		k.noteViolation("I7", "%s reverted its vote: %v after %v, holding %v",
+		k.noteViolation("I7", "%s lowered its vote to %v from %v while holding %v",
 			p.cfg.Name, a.ID, old.Accepted.ID, d.Held.Number)
 	case n > 0 && a.ID.Compare(old.Promised) < 0:
 		k.noteViolation("I7", "%s accepted %v below its promise %v", p.cfg.Name, a.ID, old.Promised)
 	case n > 0 && a.ID.Version <= old.Held.Version:
-		k.noteViolation("I7", "%s accepted %v, but held %v", p.cfg.Name, a.ID, old.Held.Number)
+		k.noteViolation("I7", "%s accepted %v, but already held %v", p.cfg.Name, a.ID, old.Held.Number)
 	case n > 0 && a.Base.Less(old.Held.Number):
-		k.noteViolation("I7", "%s accepted %v built on %v, but held %v",
+		k.noteViolation("I7", "%s accepted %v built on %v, but already held %v",
 			p.cfg.Name, a.ID, a.Base, old.Held.Number)
 	}
 	if d.Promised.Compare(a.ID) < 0 {
-		k.noteViolation("I7", "%s accepted %v, but promises %v", p.cfg.Name, a.ID, d.Promised)
+		k.noteViolation("I7", "%s accepted %v, but its promise is only %v", p.cfg.Name, a.ID, d.Promised)
 	}
 	if !a.IsZero() {
 		k.noteVote(p, a.ID)
@@ -102,17 +103,20 @@ func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
 	switch {
 	case !old.Held.IsZero() && d.Held.Cluster != old.Held.Cluster:
-		k.noteViolation("I11", "%s held a state of cluster %v after one of %v",
+		k.noteViolation("I11", "%s holds a state of cluster %v, but held one of cluster %v before",
 			p.cfg.Name, d.Held.Cluster, old.Held.Cluster)
 	case n < 0:
-		k.noteViolation("I7", "%s held %v after %v", p.cfg.Name, d.Held.Number, old.Held.Number)
+		k.noteViolation("I7", "%s holds %v, but held %v before",
+			p.cfg.Name, d.Held.Number, old.Held.Number)
 	case n == 0:
 		if !sameState(d.Held, old.Held) {
-			k.noteBroken("I6", "%s changed %s to %s", p.cfg.Name, formatState(old.Held), formatState(d.Held))
+			k.noteBroken("I6", "%s changed the state %s to %s without a new number",
+				p.cfg.Name, formatState(old.Held), formatState(d.Held))
 		}
 		return
 	case d.Held.Version < old.Bound():
-		k.noteBroken("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number,
+		k.noteBroken("I7", "%s accepted state %v although it is bound to version %d",
+			p.cfg.Name, d.Held.Number,
 			old.Bound())
 	}
 	k.historyOf(p.voter()).held = d.Held.Number
@@ -140,7 +144,7 @@ func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 		k.values[a.ID] = v
 	}
 	if v.digest != digest || v.accepted.Base != a.Base {
-		k.noteBroken("I1", "ballot %v has two values: %s on %v and %s on %v",
+		k.noteBroken("I1", "ballot %v has two values: %s built on %v and %s built on %v",
 			a.ID, formatState(v.accepted.State), v.accepted.Base, formatState(a.State), a.Base)
 	}
 	if c := k.chosen[a.ID.Version]; c != nil && c.digest != digest && a.ID.Compare(c.accepted.ID) > 0 {
@@ -163,7 +167,8 @@ func (k *checker) hasMajority(v *value) bool {
 	}
 	base, ok := k.states[v.accepted.Base]
 	if !ok {
-		k.noteBroken("I1", "%v is built on %v, which no process holds", v.accepted.ID, v.accepted.Base)
+		k.noteBroken("I1", "%v is built on state %v, which no process holds",
+			v.accepted.ID, v.accepted.Base)
 		return false
 	}
 	votes := 0
@@ -220,14 +225,14 @@ func (k *checker) noteChosen(v *value) {
 func (k *checker) checkInitialState(a paxos.Accepted) {
 	s := a.State
 	if s.Number != (member.Number{Version: a.ID.Version}) {
-		k.noteBroken("I1", "%v chose a state with the number %v", a.ID, s.Number)
+		k.noteBroken("I1", "%v chose a state with the wrong number %v", a.ID, s.Number)
 	}
 	if lead, ok := s.Roster.Find(s.Leader); !ok || lead.Status != member.Active {
 		k.noteBroken("I1", "%v chose %s, whose leader is not active", a.ID, formatState(s))
 	}
 	if a.Base.IsZero() {
 		if a.ID.Version != 1 {
-			k.noteBroken("I1", "%v is a founding of another version than 1", a.ID)
+			k.noteBroken("I1", "%v founds a cluster, but its version is not 1", a.ID)
 		}
 		return
 	}
@@ -258,7 +263,7 @@ func (k *checker) checkAnnouncement(p *process, m message.LeaderElected) {
 		if v != nil {
 			votes = len(v.by)
 		}
-		k.noteBroken("I1", "%s announces %s by %v, which %d accepted and which was not chosen",
+		k.noteBroken("I1", "%s announces %s by %v, but it was not chosen: %d voters accepted it",
 			p.cfg.Name, formatState(m.State), m.ID, votes)
 	}
 }

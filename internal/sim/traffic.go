@@ -15,7 +15,7 @@ func (k *checker) checkSent(p *process, m message.Message) {
 		return // the message is from the previous run
 	}
 	if m.From != p.identity() || m.To == p.cfg.Address {
-		k.noteViolation("sender", "%s is %v, but sends %v to %v as %v",
+		k.noteViolation("sender", "%s is %v, but sends %v to %v in the name of %v",
 			p.cfg.Name, p.identity(), m.Body.Kind(), m.To, m.From)
 	}
 	switch b := m.Body.(type) {
@@ -35,12 +35,12 @@ func (k *checker) checkSent(p *process, m message.Message) {
 		}
 	case message.MemberStatusUpdate:
 		if m.Claim.Chosen && p.store.Held.Number.Less(b.Number) {
-			k.noteViolation("unsaved", "%s sends %v, but saved only %v", p.cfg.Name, b.Number,
+			k.noteViolation("unsaved", "%s sends %v, but has saved only %v", p.cfg.Name, b.Number,
 				p.store.Held.Number)
 		}
 	case message.RecordUpdate:
 		if p.store.Held.Number.Less(b.Number) {
-			k.noteViolation("unsaved", "%s sends %v, but saved only %v", p.cfg.Name, b.Number,
+			k.noteViolation("unsaved", "%s sends %v, but has saved only %v", p.cfg.Name, b.Number,
 				p.store.Held.Number)
 		}
 	}
@@ -49,7 +49,7 @@ func (k *checker) checkSent(p *process, m message.Message) {
 func (k *checker) checkSentProposal(p *process, b message.Proposal) {
 	ballot := b.ID.Ballot
 	if ballot.Proposer != p.cfg.Address || ballot.Incarnation != p.store.Incarnation {
-		k.noteViolation("sender", "%s proposes %v in another's name", p.cfg.Name, b.ID)
+		k.noteViolation("sender", "%s proposes %v in the name of another node", p.cfg.Name, b.ID)
 	}
 	if b.Stage == message.Pre {
 		return // the sender's own vote, if granted, is part of what it saved
@@ -69,36 +69,40 @@ func (k *checker) checkSentVote(p *process, b message.Vote) {
 	k.noteVote(p, b.ID)
 	switch {
 	case b.Stage == message.Pre && d.Promised.Compare(b.ID) < 0:
-		k.noteViolation("unsaved", "%s grants %v, but saved the promise %v", p.cfg.Name, b.ID, d.Promised)
+		k.noteViolation("unsaved", "%s grants %v, but has saved only the promise %v",
+			p.cfg.Name, b.ID, d.Promised)
 	case b.Stage == message.Pre && d.Accepted.ID.Version == b.ID.Version &&
 		b.Accepted.ID != d.Accepted.ID:
-		k.noteViolation("I7", "%s grants %v, showing the accepted value %v instead of %v",
+		k.noteViolation("I7", "%s grants %v and reports the accepted value %v, want %v",
 			p.cfg.Name, b.ID, b.Accepted.ID, d.Accepted.ID)
 	case b.Stage == message.Formal && d.Accepted.ID != b.ID && d.Held.Version < b.ID.Version:
-		k.noteViolation("unsaved", "%s accepts %v, but saved %v", p.cfg.Name, b.ID, d.Accepted.ID)
+		k.noteViolation("unsaved", "%s accepts %v, but has saved only %v",
+			p.cfg.Name, b.ID, d.Accepted.ID)
 	case d.Held.Number.Less(b.Held):
-		k.noteViolation("unsaved", "%s votes holding %v, but saved %v", p.cfg.Name, b.Held, d.Held.Number)
+		k.noteViolation("unsaved", "%s votes with held state %v, but has saved only %v",
+			p.cfg.Name, b.Held, d.Held.Number)
 	}
 }
 
 func (k *checker) checkSentKeepAlive(p *process, claim member.Claim, b message.LeaderKeepAlive) {
 	switch {
 	case p.store.Held.Number.Less(b.Number):
-		k.noteViolation("unsaved", "%s shows state %v, but saved %v", p.cfg.Name, b.Number,
+		k.noteViolation("unsaved", "%s shows state %v, but has saved only %v", p.cfg.Name, b.Number,
 			p.store.Held.Number)
 	case claim.Version < p.store.Bound():
-		k.noteViolation("I7", "%s keeps %v alive, bound to version %d", p.cfg.Name, claim,
+		k.noteViolation("I7", "%s keeps %v alive although it is bound to version %d", p.cfg.Name, claim,
 			p.store.Bound())
 	}
 }
 
 func (k *checker) checkSentState(p *process, s member.State) {
 	if p.store.Held.Number.Less(s.Number) {
-		k.noteViolation("unsaved", "%s aligns to %v, but saved %v", p.cfg.Name, s.Number,
+		k.noteViolation("unsaved", "%s sends state %v, but has saved only %v", p.cfg.Name, s.Number,
 			p.store.Held.Number)
 	}
 	if known, ok := k.digests[s.Number]; ok && known != s.Digest() {
-		k.noteBroken("I6", "%s aligns to %s, others hold %s", p.cfg.Name, formatState(s),
+		k.noteBroken("I6", "%s sends state %s, but others hold %s under the same number",
+			p.cfg.Name, formatState(s),
 			formatState(k.states[s.Number]))
 	}
 }
@@ -106,7 +110,8 @@ func (k *checker) checkSentState(p *process, s member.State) {
 // checkTrace checks a decision against the recorded votes.
 func (k *checker) checkTrace(p *process, t statemachine.Trace) {
 	if t.Kind == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
-		k.noteBroken("I1", "%s counted a leader for version %d, which was not chosen", p.cfg.Name,
+		k.noteBroken("I1", "%s counted a majority for version %d, but no leader was chosen for it",
+			p.cfg.Name,
 			t.Version)
 	}
 }

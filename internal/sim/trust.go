@@ -94,7 +94,8 @@ func (k *checker) noteSet(p *process, r message.RecordRequest, token member.Toke
 		}
 		s := setting{c.Key, token}
 		if k.trusts.set[s] {
-			k.noteBroken("records", "two requests were confirmed to have set %s by %v, the second of %s",
+			k.noteBroken("records",
+				"two requests got the answer that they set %s by %v; the second one is from %s",
 				c.Key, token, p.cfg.Name)
 		}
 		k.trusts.set[s] = true

@@ -31,7 +31,7 @@ func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 		} else {
 			c.Resume(old, true)
 			if c.Authority(old) == 0 || c.Holds(old, "k").IsZero() {
-				t.Fatalf("it knows how late it is, so the test shows nothing%s", c.Describe())
+				t.Fatalf("it knows how late it is, so the test proves nothing%s", c.Describe())
 			}
 			c.SetForward(old)
 			c.RunFor(c.setup.Timings.HeartbeatInterval)
@@ -83,7 +83,7 @@ func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	c.RunFor(c.setup.Timings.HeartbeatInterval)
 	c.Resume(owner, true)
 	if c.Holds(owner, "k").IsZero() {
-		t.Fatalf("it knows how late it is, so the test shows nothing%s", c.Describe())
+		t.Fatalf("it knows how late it is, so the test proves nothing%s", c.Describe())
 	}
 	c.SetForward(owner)
 	c.RunFor(2 * c.setup.Timings.HeartbeatInterval)
@@ -110,6 +110,6 @@ func TestSupportOutlastsAStepOfTheWallClock(t *testing.T) {
 	c.RunUntil(20*time.Second, func() bool { return c.Leader() >= 0 && c.Leader() != leader })
 	sound(t, c)
 	if l := c.Leader(); l < 0 || l == leader {
-		t.Fatalf("no other leader, so the test shows nothing%s", c.Describe())
+		t.Fatalf("no other leader, so the test proves nothing%s", c.Describe())
 	}
 }

@@ -36,7 +36,7 @@ func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	c.RunFor(4 * tm.LeaderTimeout)
 	sound(t, c)
 	if c.Leader() != next {
-		t.Fatalf("n%d does not lead, so the test shows nothing%s", next+1, c.Describe())
+		t.Fatalf("n%d does not lead, so the test proves nothing%s", next+1, c.Describe())
 	}
 }
 
@@ -238,7 +238,7 @@ func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	c.RunFor(tm.TTLTimeout + margin)
 	sound(t, c)
 	if c.Leader() != leader {
-		t.Fatalf("n%d no longer leads, so the test shows nothing%s", leader+1, c.Describe())
+		t.Fatalf("n%d no longer leads, so the test proves nothing%s", leader+1, c.Describe())
 	}
 }
 
@@ -313,7 +313,7 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 		c.Cut(leader, rival)
 		c.RunFor(farewell - c.Now() - 2*time.Millisecond)
 		if c.Leader() != leader {
-			t.Fatalf("n%d does not lead, so the test shows nothing%s", leader+1, c.Describe())
+			t.Fatalf("n%d does not lead, so the test proves nothing%s", leader+1, c.Describe())
 		}
 		c.Restart(voter)
 		c.Cut(leader, voter)

@@ -46,7 +46,7 @@ func (o Origin) checkOrigin() error {
 		faults = append(faults, fmt.Errorf("Origin.Cluster: invalid cluster name %.300q", o.Cluster))
 	}
 	if o.Size < 1 || o.Size > member.MaxMembers {
-		faults = append(faults, fmt.Errorf("Origin.Size: %d is not from 1 to %d",
+		faults = append(faults, fmt.Errorf("Origin.Size: %d: want 1 to %d",
 			o.Size, member.MaxMembers))
 	}
 	if !o.Address.IsValid() {

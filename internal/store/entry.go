@@ -88,7 +88,7 @@ func (c Content) nextContent(payload []byte) (Content, error) {
 		return Content{}, err
 	}
 	if e.Held.Records.Len() > 0 || e.Accepted.State.Records.Len() > 0 {
-		return Content{}, errors.New("a state contains records")
+		return Content{}, errors.New("a state contains records, which belong in the table")
 	}
 	e.Held.Records = e.HeldRecords.applyTo(c.Held.Records)
 	e.Accepted.State.Records = e.AcceptedRecords.applyTo(e.Held.Records)
@@ -192,7 +192,7 @@ func checkState(s member.State, records []member.Record) error {
 			return err
 		}
 		if len(m.Name) > member.MaxNameBytes || !member.IsPrintable(m.Name) {
-			return fmt.Errorf("%s: the name is not printable or longer than %d bytes",
+			return fmt.Errorf("%s: its name is unprintable or longer than %d bytes",
 				m.Address, member.MaxNameBytes)
 		}
 		if m.Status < member.Joining || m.Status > member.Leaving {
@@ -212,8 +212,8 @@ func checkState(s member.State, records []member.Record) error {
 
 func checkRecord(r member.Record) error {
 	if !member.IsKey(r.Key) {
-		return fmt.Errorf("record with the key %.300q, which is empty, longer than %d bytes or not "+
-			"printable", r.Key, member.MaxKeyBytes)
+		return fmt.Errorf("record key %.300q is empty, unprintable or longer than %d bytes",
+			r.Key, member.MaxKeyBytes)
 	}
 	if len(r.Value) > member.MaxValueBytes {
 		return fmt.Errorf("record %s: value of %d bytes, the limit is %d",

@@ -42,7 +42,7 @@ var (
 	ErrLocked = errors.New("store: directory is in use")
 	// ErrInsecure means that users other than the owner may write a file that the store
 	// relies on, or read its secret.
-	ErrInsecure = errors.New("store: open to others than its owner")
+	ErrInsecure = errors.New("store: accessible to other users than its owner")
 	// ErrClosed is returned by a File after Close.
 	ErrClosed = errors.New("store: closed")
 )
@@ -104,7 +104,7 @@ func (d *directory) takeLock() (*os.File, error) {
 	if locked != nil {
 		err := d.lockedBy(f)
 		if mode := d.info.Mode().Perm(); mode&othersRead != 0 {
-			err = fmt.Errorf("%w; with mode %04o other users can lock it too: run chmod 0700 %s",
+			err = fmt.Errorf("%w; its mode %04o also lets other users lock it: run chmod 0700 %s",
 				err, mode, d.path)
 		}
 		return nil, err
@@ -145,7 +145,7 @@ func (d *directory) lockedBy(f *os.File) error {
 		}
 		_ = f.Close()
 	}
-	return fmt.Errorf("%w: %s belongs to %s; stop that process, or use another directory",
+	return fmt.Errorf("%w: %s is locked by %s; stop that process, or use another directory",
 		ErrLocked, d.path, holder)
 }
 
@@ -231,9 +231,9 @@ func (d *directory) loadState() (Content, bool, error) {
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		err = fmt.Errorf("%s: %w; while a majority of the nodes still have their files, move it away "+
-			"on this node only and start again, a seed with JoinOnly (--join-only) until it has joined: "+
-			"the node joins as a new member; never replace it by an old copy", path, err)
+		err = fmt.Errorf("%s: %w; if a majority of the nodes still have their files, move this one away "+
+			"and start only this node again, a seed with JoinOnly (--join-only) until it has joined: it "+
+			"joins as a new member; never replace the file with an old copy", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}
@@ -250,7 +250,7 @@ func (s *File) Save(c Content) error {
 	case s.lock == nil:
 		return ErrClosed
 	case !s.loaded:
-		return errors.New("store: Save before a successful Load")
+		return errors.New("store: Save called before a successful Load")
 	}
 	if added, err := s.addEntry(c); added || err != nil {
 		return err

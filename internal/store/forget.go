@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUnused means that a store has nothing to forget.
-var ErrUnused = errors.New("store: nothing was ever promised, voted for or held with it")
+var ErrUnused = errors.New("store: there is nothing to forget: it was never used")
 
 // Forget turns the store into that of a new member, with a new store id, which no roster
 // counts as a voter. It keeps the cluster, size, address, reset key and lease of the

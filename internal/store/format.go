@@ -121,19 +121,20 @@ func parseContent(content []byte) (Content, error) {
 	case !ok || len(fields) != 3 || fields[0] != magic:
 		return Content{}, corruptError("no header in the first line")
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
-		return Content{}, corruptError("its first line has the wrong version number %.20q", fields[1])
+		return Content{}, corruptError("the first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
 		// These formats lack the cluster id, and the first one also lacks the origin. If
 		// they were taken from the flags of the next start, the mistakes that they detect
 		// could go unnoticed.
 		return Content{}, fmt.Errorf("%w %q, from before the first release, without a cluster id; start "+
 			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
-			"directory: that is a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
+			"directory: this makes a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
 	case fields[1] != version:
-		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
-			"that wrote it, or a later one", ErrVersion, fields[1], version)
+		return Content{}, fmt.Errorf("%w %.20q: this program knows only %s; start the version of "+
+			"Athena that wrote it, or a later one", ErrVersion, fields[1], version)
 	case fields[2] != fmt.Sprintf("%08d", len(content)) || len(content)%sectorBytes != 0:
-		return Content{}, corruptError("%d bytes, but its header has %.20q", len(content), fields[2])
+		return Content{}, corruptError("it has %d bytes, but its header says %.20q",
+			len(content), fields[2])
 	}
 	c, err := parseEntries(content, len(first)+1)
 	if err == nil {

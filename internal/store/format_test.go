@@ -210,7 +210,7 @@ func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
 	c[0].Incarnation--
 	other, otherEnds := stateFile(payload(t, Content{}, c[0]), payload(t, c[0], c[1]))
 	if otherEnds[0] != ends[0] || otherEnds[1] != ends[1] {
-		t.Fatalf("entries end at %v and %v: the test shows nothing", ends, otherEnds)
+		t.Fatalf("entries end at %v and %v: the test proves nothing", ends, otherEnds)
 	}
 	strange := bytes.Clone(content)
 	copy(strange[ends[0]:], other[ends[0]:ends[1]])
@@ -358,7 +358,7 @@ func TestFormatRefuses(t *testing.T) {
 		{Content{}, "Origin.Cluster: invalid cluster name"},
 		{change(func(c *Content) { c.Origin.Cluster = "a\nb" }), `Origin.Cluster: invalid cluster name`},
 		{change(func(c *Content) { c.Origin.Cluster = strings.Repeat("c", 256) }), "Origin.Cluster"},
-		{change(func(c *Content) { c.Origin.Size = 0 }), "Origin.Size: 0 is not from 1 to 255"},
+		{change(func(c *Content) { c.Origin.Size = 0 }), "Origin.Size: 0: want 1 to 255"},
 		{change(func(c *Content) { c.Origin.Size = 256 }), "Origin.Size: 256"},
 		{change(func(c *Content) { c.Origin.Address = member.Address{} }), "Origin.Address"},
 		{change(func(c *Content) { c.LeaseTimeout = -1 }), "LeaseTimeout: -1ns is negative"},
@@ -368,8 +368,8 @@ func TestFormatRefuses(t *testing.T) {
 		{change(func(c *Content) { c.Accepted.ID.Ballot.Proposer.Host = "a b" }), "Accepted: "},
 		{change(func(c *Content) { c.Held.Leader.Host = "\xff" }), "Held: "},
 		{change(func(c *Content) { c.Held.Leader.Host = "[a]" }), "Held: "},
-		{change(func(c *Content) { c.Held.Roster[0].Name = "\xff" }), "not printable"},
-		{change(func(c *Content) { c.Held.Roster[0].Name = "a\nb" }), "not printable"},
+		{change(func(c *Content) { c.Held.Roster[0].Name = "\xff" }), "unprintable"},
+		{change(func(c *Content) { c.Held.Roster[0].Name = "a\nb" }), "unprintable"},
 		{change(func(c *Content) { c.Held.Roster[0].Status = member.Removed }), "removed"},
 		{change(func(c *Content) { c.Held.Roster[0].Address = member.Address{} }),
 			"without an address"},
@@ -377,8 +377,8 @@ func TestFormatRefuses(t *testing.T) {
 			"Accepted.State: roster is not sorted"},
 		{change(func(c *Content) { c.Held.Roster = make(member.Roster, member.MaxMembers+1) }),
 			"roster of 256 members"},
-		{changeRecord(0, func(r *member.Record) { r.Key = "" }), `Held: record with the key ""`},
-		{changeRecord(0, func(r *member.Record) { r.Key = "a\xff" }), "not printable"},
+		{changeRecord(0, func(r *member.Record) { r.Key = "" }), `Held: record key "" is empty`},
+		{changeRecord(0, func(r *member.Record) { r.Key = "a\xff" }), "unprintable"},
 		{changeRecord(2, func(r *member.Record) { r.Key = strings.Repeat("z", 257) }),
 			"longer than 256"},
 		{changeRecord(0, func(r *member.Record) { r.Value = make([]byte, 4097) }), "value of 4097"},

@@ -15,7 +15,7 @@ import (
 // checkSystem returns an error, because package store has not been verified on a file
 // system of these systems. The functions below are never called.
 func checkSystem() error {
-	return fmt.Errorf("store: a directory on %s: %w; use the memory store",
+	return fmt.Errorf("store: data directories on %s: %w; use the memory store",
 		runtime.GOOS, errors.ErrUnsupported)
 }
 

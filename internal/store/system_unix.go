@@ -37,8 +37,8 @@ func checkDirOwner(path string, info fs.FileInfo) error {
 	if user == 0 || int(owner) == user {
 		return nil
 	}
-	return fmt.Errorf("%w: %s belongs to user %d, and this process runs as user %d; start it as "+
-		"user %[3]d, or give it a directory of its own", ErrInsecure, path, owner, user)
+	return fmt.Errorf("%w: %s belongs to user %d, but this process runs as user %d; start it as "+
+		"user %[3]d, or give it another directory", ErrInsecure, path, owner, user)
 }
 
 // checkFileOwner refuses a file whose owner differs from that of its directory, and a file
@@ -48,10 +48,10 @@ func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {
 	case file.Nlink > 1: // check this first: the advice below would change the owner of the other file
-		return fmt.Errorf("%w: %s has %d names (hard links); remove the other ones, or replace it "+
-			"by a copy", ErrInsecure, path, file.Nlink)
+		return fmt.Errorf("%w: %s has %d names (hard links); remove the others, or replace the "+
+			"file with a copy", ErrInsecure, path, file.Nlink)
 	case file.Uid != owner:
-		return fmt.Errorf("%w: %s belongs to user %d, and its directory to user %d; if it is a file "+
+		return fmt.Errorf("%w: %s belongs to user %d, but its directory to user %d; if it is a file "+
 			"of the store, run chown -h %[4]d %[2]s", ErrInsecure, path, file.Uid, owner)
 	}
 	return nil

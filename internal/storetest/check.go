@@ -31,10 +31,10 @@ func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.last, x.token = ctx, token
 	switch {
 	case before != nil && before.Err() == nil:
-		return fmt.Errorf("storetest: the work with token %v still runs when that with %v begins",
-			was, token)
+		return fmt.Errorf("storetest: the term with token %v begins before that with token %v has ended",
+			token, was)
 	case token.Less(was):
-		return fmt.Errorf("storetest: token %v after %v", token, was)
+		return fmt.Errorf("storetest: the token decreased to %v from %v", token, was)
 	}
 	return nil
 }

@@ -48,21 +48,22 @@ func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.
 	case token = <-b.leads:
 		first, second = b, a
 	case <-time.After(patience):
-		t.Fatalf("no process leads within %v", patience)
+		t.Fatalf("no process has become leader within %v", patience)
 	}
 	at := time.Now()
 	first.signal(syscall.SIGSTOP)
 	next := second.next(t, second.leads)
 	if took := time.Since(at); took < timeout/2 || !token.Less(next) {
-		t.Errorf("token %v after %v, %v after its leader was paused", next, token, took)
+		t.Errorf("token %v follows %v, %v after the leader was paused; "+
+			"want a greater token after at least %v", next, token, took, timeout/2)
 	}
 	first.signal(syscall.SIGCONT)
 	if ended := first.next(t, first.ended); ended != token {
-		t.Errorf("the term with token %v ended, want that with %v", ended, token)
+		t.Errorf("the term with token %v ended, want the one with token %v", ended, token)
 	}
 	second.signal(syscall.SIGKILL)
 	if last := first.next(t, first.leads); !next.Less(last) {
-		t.Errorf("token %v after %v", last, next)
+		t.Errorf("token %v follows %v, want a greater one", last, next)
 	}
 	again := newLeadingProcess(t, command(map[*leadingProcess]string{a: "a", b: "b"}[second]))
 	first.signal(syscall.SIGKILL)
@@ -99,7 +100,7 @@ func newLeadingProcess(t *testing.T, cmd *exec.Cmd) *leadingProcess {
 			case err == nil && what == "ended":
 				l.ended <- token
 			default:
-				t.Errorf("%q printed %q", cmd.Args, lines.Text())
+				t.Errorf("%q printed an unexpected line: %q", cmd.Args, lines.Text())
 			}
 		}
 	}()

@@ -42,7 +42,7 @@ func Outages(
 			first.ends(t)
 			if took := time.Since(at); took > timeout ||
 				!errors.Is(context.Cause(first.ctx), leader.ErrLeaseEnded) {
-				t.Errorf("the context ended %v after the server was stopped, with %v; want it within %v",
+				t.Errorf("the context ended %v after the server stopped, with %v; want ErrLeaseEnded within %v",
 					took, context.Cause(first.ctx), timeout)
 			}
 			within, stop := context.WithTimeout(t.Context(), timeout/2)
@@ -54,7 +54,7 @@ func Outages(
 			pause(t, timeout/2)
 			o.back()
 			if next := l.next(t); next.token.Less(first.token) {
-				t.Errorf("token %v after %v", next.token, first.token)
+				t.Errorf("the token decreased to %v from %v", next.token, first.token)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()
 		t.Errorf("the context ended with %v, want ErrLeaseEnded", why)
 	}
 	if !first.token.Less(next.token) {
-		t.Errorf("token %v after %v", next.token, first.token)
+		t.Errorf("token %v follows %v, want a greater one", next.token, first.token)
 	}
 	_, err := other.Session(nil).Commit(t.Context(),
 		record.Op{Kind: record.Set, Key: "test/meanwhile"})
@@ -97,12 +97,12 @@ func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()
 	}
 	meanwhile()
 	r.Heal()
-	eventually(t, "record of the time of the cut", func() bool {
+	eventually(t, "record that was set during the cut", func() bool {
 		seen, err := behind.List(t.Context(), "test/meanwhile")
 		return len(seen) == 1 && err == nil
 	})
 	if next.ctx.Err() != nil {
-		t.Errorf("the member that was cut off disturbed the other: %v", context.Cause(next.ctx))
+		t.Errorf("the reconnected member ended the term of the other one: %v", context.Cause(next.ctx))
 	}
 }
 
@@ -152,7 +152,7 @@ func (l leading) next(t *testing.T) leadership {
 				return n
 			}
 		case <-end:
-			t.Fatalf("no member leads within %v", patience)
+			t.Fatalf("no member has become leader within %v", patience)
 		}
 	}
 }
@@ -163,6 +163,6 @@ func (l leadership) ends(t *testing.T) {
 	select {
 	case <-l.ctx.Done():
 	case <-time.After(patience):
-		t.Fatalf("the context does not end within %v", patience)
+		t.Fatalf("the context has not ended within %v", patience)
 	}
 }

@@ -89,6 +89,6 @@ func FreeAddress(t testing.TB) string {
 			return l.Addr().String()
 		}
 	}
-	t.Fatal("found no free port")
+	t.Fatal("no free port found in 100 attempts")
 	return ""
 }

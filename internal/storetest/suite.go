@@ -49,7 +49,7 @@ func open(t *testing.T, s record.Store, job string, o election.JobOptions) *elec
 	t.Helper()
 	j, err := election.OpenJob(t.Context(), s, job, o)
 	if err != nil {
-		t.Fatalf("Open: %v", err)
+		t.Fatalf("OpenJob: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
@@ -76,14 +76,14 @@ func leads(t *testing.T, j *election.Job, want bool) {
 	defer stop()
 	_, err := j.WaitLeader(ctx)
 	if got := j.IsLeader(); got != want || want && err != nil {
-		t.Fatalf("IsLeader: got %v, %v, want %v", got, err, want)
+		t.Fatalf("IsLeader: got %v, want %v; WaitLeader: %v", got, want, err)
 	}
 }
 
 // becomesLeader waits until IsLeader is true.
 func becomesLeader(t *testing.T, j *election.Job) {
 	t.Helper()
-	eventually(t, "leadership", j.IsLeader)
+	eventually(t, "leadership of the job", j.IsLeader)
 }
 
 // lockOf returns a lock of the job "job" until the end of the test.
@@ -97,7 +97,7 @@ func lockOf(t *testing.T, s record.Store) *lock.Lock {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer stop()
 		if err := l.Close(ctx); err != nil && !errors.Is(err, record.ErrNoQuorum) {
-			t.Errorf("Close of the lock: %v", err)
+			t.Errorf("closing the lock: %v", err)
 		}
 	})
 	return l
@@ -126,7 +126,7 @@ func recordOfJob(t *testing.T, s record.Store, job string) (member.Record, bool)
 	t.Helper()
 	r, err := s.List(t.Context(), "latch/"+job+"/leader")
 	if err != nil {
-		t.Fatalf("Records: %v", err)
+		t.Fatalf("List: %v", err)
 	}
 	if len(r) == 0 {
 		return member.Record{}, false
@@ -137,7 +137,7 @@ func recordOfJob(t *testing.T, s record.Store, job string) (member.Record, bool)
 // awaitRecord waits until a member sees a leader of the job.
 func awaitRecord(t *testing.T, s record.Store) {
 	t.Helper()
-	eventually(t, "record of the leader", func() bool {
+	eventually(t, "record of a leader", func() bool {
 		_, ok := recordOfJob(t, s, "job")
 		return ok
 	})
@@ -177,7 +177,7 @@ func tenContenders(t *testing.T, stores []record.Store) {
 	}
 	slices.Sort(all)
 	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(all, want) {
-		t.Errorf("ran %v, want each once", all)
+		t.Errorf("these contenders ran: %v, want each of them once", all)
 	}
 }
 
@@ -191,10 +191,10 @@ func lateContender(t *testing.T, stores []record.Store) {
 	leads(t, late, false)
 	pause(t, 10*time.Second)
 	if got := counts.Commits(); got != 0 {
-		t.Errorf("the late contender made %d commits, want none", got)
+		t.Errorf("the late contender called Commit %d times, want never", got)
 	}
 	if after, ok := recordOfJob(t, stores[1], "job"); !ok || after.Token != before.Token {
-		t.Errorf("got the record by %v, %v, want that by %v", after.Token, ok, before.Token)
+		t.Errorf("leader record: got token %v, %v; want %v", after.Token, ok, before.Token)
 	}
 }
 
@@ -224,12 +224,12 @@ func dropped(t *testing.T, stores []record.Store) {
 		t.Fatal(err)
 	}
 	if next := <-began; !first.Less(next) {
-		t.Errorf("got token %v after %v", next, first)
+		t.Errorf("the next term has token %v, want one greater than %v", next, first)
 	}
 	stop()
 	for range jobs {
 		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("WhileLeader: got %v", err)
+			t.Errorf("WhileLeader: got %v, want context.Canceled", err)
 		}
 	}
 }
@@ -263,14 +263,14 @@ func openedDisabled(t *testing.T, stores []record.Store) {
 	open(t, stores[0], "job", election.JobOptions{Disabled: true})
 	pause(t, 5*time.Second)
 	if r, ok := recordOfJob(t, stores[0], "job"); ok {
-		t.Errorf("a disabled member holds %+v", r)
+		t.Errorf("a disabled member leads with the record %+v", r)
 	}
 	on := open(t, stores[1], "job", election.JobOptions{})
 	leads(t, on, true)
 	closeJob(t, on)
 	pause(t, 5*time.Second)
 	if r, ok := recordOfJob(t, stores[0], "job"); ok {
-		t.Errorf("a disabled member holds %+v when the leader left", r)
+		t.Errorf("after the leader left, a disabled member leads with the record %+v", r)
 	}
 }
 
@@ -281,7 +281,7 @@ func isLeader(t *testing.T, stores []record.Store) {
 	leads(t, b, false)
 	by, ok := b.Leader()
 	if want := stores[0].Session(nil).Member(); by.ID != want || by.Token.IsZero() || !ok {
-		t.Errorf("Leader: got %+v, %v, want %q", by, ok, want)
+		t.Errorf("Leader: got %+v, %v; want %q", by, ok, want)
 	}
 	closeJob(t, a)
 	becomesLeader(t, b)
@@ -301,11 +301,11 @@ func oldToken(t *testing.T, stores []record.Store) {
 	})
 	after, _ := recordOfJob(t, stores[1], "job")
 	if err := a.Resign(t.Context()); !errors.Is(err, leader.ErrNotLeader) {
-		t.Errorf("the second Resign: got %v, want ErrNotLeader", err)
+		t.Errorf("second Resign: got %v, want ErrNotLeader", err)
 	}
 	pause(t, 5*time.Second)
 	if now, ok := recordOfJob(t, stores[1], "job"); !ok || now.Token != after.Token {
-		t.Errorf("got the record by %v, %v, want that of the successor by %v", now.Token, ok, after.Token)
+		t.Errorf("leader record: got token %v, %v; want %v of the successor", now.Token, ok, after.Token)
 	}
 }
 
@@ -323,7 +323,7 @@ func changesAreSeen(t *testing.T, stores []record.Store) {
 			t.Fatal(err)
 		}
 		for n, store := range stores {
-			eventually(t, fmt.Sprintf("record by %v at member %d", token, n), func() bool {
+			eventually(t, fmt.Sprintf("record with token %v at member %d", token, n), func() bool {
 				r, err := store.List(t.Context(), key)
 				return err == nil && len(r) == 1 && r[0].Token == token
 			})
@@ -360,14 +360,14 @@ func allOrNothing(t *testing.T, stores []record.Store) {
 	}
 	held := record.Op{Kind: record.Held, Key: key, Token: token}
 	if _, err := b.Commit(t.Context(), held, set); err != nil {
-		t.Errorf("under a condition that holds: %v", err)
+		t.Errorf("Commit whose condition holds: %v", err)
 	}
-	eventually(t, "record that was set", func() bool {
+	eventually(t, "record that the commit set", func() bool {
 		r, err := stores[0].List(t.Context(), "test/")
 		return err == nil && len(r) == 2
 	})
 	if r, err := stores[0].List(t.Context(), key); err != nil || len(r) != 1 || !a.Owns(r[0]) ||
 		b.Owns(r[0]) || r[0].Token != token || string(r[0].Value) != "v" {
-		t.Errorf("got %+v, %v, want what was set by %v", r, err, fmt.Sprint(token))
+		t.Errorf("got the records %+v, %v; want only the one with token %v", r, err, fmt.Sprint(token))
 	}
 }

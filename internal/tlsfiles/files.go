@@ -45,7 +45,7 @@ func (f Files) Used() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 func (f Files) Check(id Identity, now time.Time) []error {
 	var faults fielderr.List
 	for _, part := range f.parts() {
-		faults.Check(part.path != "", part.field, "is missing: the three files are needed together")
+		faults.Check(part.path != "", part.field, "is missing: all three files are required")
 	}
 	if len(faults) > 0 {
 		return faults
@@ -127,7 +127,7 @@ func (f Files) parseFiles(c contents, id Identity, now time.Time) (
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		faults.Check(false, "TLSKey", "%s: is not the key of %s %s: %s",
+		faults.Check(false, "TLSKey", "%s: does not match %s %s: %s",
 			f.Key, fielderr.Name("TLSCert"), f.Cert, strings.TrimPrefix(err.Error(), "tls: "))
 		return made, faults
 	}
@@ -137,14 +137,14 @@ func (f Files) parseFiles(c contents, id Identity, now time.Time) (
 		return made, faults
 	}
 	if made.until, err = made.Verify(chain, now); err != nil {
-		faults.Check(false, "TLSCert", "%s: no node would accept it with %s %s: %w",
+		faults.Check(false, "TLSCert", "%s: no node that uses %s %s would accept it: %w",
 			f.Cert, fielderr.Name("TLSCA"), f.CA, err)
 	}
 	if id.Self.IsZero() {
 		return made, faults // the caller reports the address
 	}
 	if err := mesh.CheckIdentity(chain[0], id.Cluster, id.Self); err != nil {
-		faults.Check(false, "TLSCert", "%s: no node would accept it from this one: %w", f.Cert, err)
+		faults.Check(false, "TLSCert", "%s: no node would accept it from this node: %w", f.Cert, err)
 	}
 	return made, faults
 }
@@ -157,13 +157,13 @@ func checkChain(
 	for _, der := range chain {
 		size += len(der)
 	}
-	faults.Check(size <= MaxChainBytes, "TLSCert", "%s: %d bytes of certificates exceed the %d of "+
-		"a handshake: leave out names, and authorities that the other nodes have in %s",
+	faults.Check(size <= MaxChainBytes, "TLSCert", "%s: %d bytes of certificates, but a handshake "+
+		"carries at most %d: leave out names, and authorities that the other nodes have in %s",
 		path, size, MaxChainBytes, fielderr.Name("TLSCA"))
 	faults.Check(!now.After(first.NotAfter), "TLSCert",
-		"%s: expired at %s: renew it", path, formatTime(first.NotAfter))
-	faults.Check(!now.Before(first.NotBefore), "TLSCert", "%s: is valid only from %s: correct the "+
-		"clock of this machine, or renew it", path, formatTime(first.NotBefore))
+		"%s: expired at %s; renew it", path, formatTime(first.NotAfter))
+	faults.Check(!now.Before(first.NotBefore), "TLSCert", "%s: is not valid before %s; correct the "+
+		"clock of this machine, or renew the certificate", path, formatTime(first.NotBefore))
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -27,7 +27,7 @@ func parseBlocks(text []byte) (all []*pem.Block, err error) {
 		all = append(all, block)
 	}
 	if len(all) < begun {
-		return nil, fmt.Errorf("%d of its %d PEM blocks cannot be read: damaged, truncated or "+
+		return nil, fmt.Errorf("cannot read %d of %d PEM blocks: they are damaged, truncated or "+
 			"indented; write the whole file again", begun-len(all), begun)
 	}
 	return all, nil
@@ -57,7 +57,7 @@ func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
 	case other != "":
 		return nil, fmt.Errorf("contains %q instead of a certificate: use another file", other)
 	default:
-		return nil, errors.New("holds no certificate in PEM: it must start with " +
+		return nil, errors.New("contains no PEM certificate: it must start with " +
 			blockStart + "CERTIFICATE-----")
 	}
 }
@@ -71,12 +71,12 @@ func checkKey(text []byte) error {
 	for _, block := range blocks {
 		switch {
 		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
-			return errors.New("is encrypted, and a node cannot ask for the passphrase: decrypt it " +
+			return errors.New("is encrypted, but a node cannot ask for a passphrase: decrypt it " +
 				"with: (umask 077; openssl pkey -in FILE -out KEY)")
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return nil
 		}
 	}
-	return errors.New("holds no private key in PEM: it must start with " +
+	return errors.New("contains no PEM private key: it must start with " +
 		blockStart + "PRIVATE KEY----- or similar")
 }

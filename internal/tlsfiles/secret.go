@@ -64,7 +64,7 @@ func howToMake(path string) string {
 func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	// Check first: opening a pipe blocks until it has a writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a regular file", path)
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case private && !isPrivate(info):
-		return nil, fmt.Errorf("%s: mode %04o lets others read the secret; run: chmod 600 %s",
+		return nil, fmt.Errorf("%s: mode %04o lets other users read the secret; run: chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: %d bytes; the limit is %d", path, info.Size(), limit)
@@ -87,8 +87,8 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 // adviseOpen adds advice to the error if this process lacks permission to open a file.
 func adviseOpen(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: make the user of this process its owner, with mode 0600 and access "+
-			"to its folders", err)
+		return fmt.Errorf("%w: the user of this process must own it, with mode 0600, and have "+
+			"access to its directories", err)
 	}
 	return err
 }

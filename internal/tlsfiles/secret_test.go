@@ -30,12 +30,12 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 		{"a line", long + "\n", 0o400, long, ""},
 		{"of Windows", long + "\r\n", 0o600, long, ""},
 		{"random bytes", "\n " + long + "\x00\r\n\n\r", 0o600, "\n " + long + "\x00", ""},
-		{"with spaces", long + " \t", 0o600, "", "is text and not base64"},
+		{"with spaces", long + " \t", 0o600, "", "is text but not base64"},
 		{"the longest", longest, 0o600, longest, ""},
 		{"short without its line ends", long[4:] + "\n\n", 0o600, "",
-			"holds at most 29 random bytes, and a secret needs 32; remove it "},
+			"has at most 29 random bytes, but a secret needs 32; remove it "},
 		{"a password", "passwordpassword\n", 0o600, "", "athena secret new "},
-		{"empty", "\n", 0o600, "", "holds at most 0 random bytes"},
+		{"empty", "\n", 0o600, "", "has at most 0 random bytes"},
 		{"too long", longest + "s", 0o600, "", "the limit is 4096"},
 		{"open to others", long, 0o640, "", "chmod 600"},
 	} {
@@ -71,7 +71,7 @@ func TestReadSecretUnread(t *testing.T) {
 	}{
 		{missing, fs.ErrNotExist, "athena secret new " + path + "; in Go: os.WriteFile("},
 		{adviseOpen(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}),
-			fs.ErrPermission, "make the user of this process its owner"},
+			fs.ErrPermission, "the user of this process must own it"},
 		{unnamed, nil, "no secret file is set"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) ||

@@ -31,7 +31,7 @@ func testCrossing(t *testing.T, w World) {
 func mustCross(t *testing.T, w World, duplicates uint64) {
 	t.Helper()
 	if duplicates == 0 && w.Delay() > 0 {
-		t.Errorf("no connections crossed in %d rounds: the test proves nothing", rounds)
+		t.Errorf("no connections crossed in %d rounds, so the test proves nothing", rounds)
 	}
 }
 
@@ -60,22 +60,23 @@ func meet(w World, a, b *node, round int) {
 // one connection is left: the right one if two crossed. It returns how many crossed.
 func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 	t.Helper()
-	eventually(t, 5*time.Second, "a has its frames", a.hasReceived(transport.System, count))
-	eventually(t, 5*time.Second, "b has its frames", b.hasReceived(transport.System, count))
-	eventually(t, 5*time.Second, "one connection is left", func() bool {
+	eventually(t, 5*time.Second, "a has received its frames", a.hasReceived(transport.System, count))
+	eventually(t, 5*time.Second, "b has received its frames", b.hasReceived(transport.System, count))
+	eventually(t, 5*time.Second, "only one connection is left", func() bool {
 		return a.peer(b.address()).Connected && b.peer(a.address()).Connected &&
 			a.peer(b.address()).Dialed != b.peer(a.address()).Dialed
 	})
 	duplicates = a.Stats().Duplicates + b.Stats().Duplicates
 	if duplicates > 0 && !a.peer(b.address()).Dialed {
-		t.Errorf("of two connections that crossed, the one of the greater address stays")
+		t.Error("kept the connection that the node with the greater address dialed, " +
+			"want the one dialed by the other node")
 	}
 	for _, n := range []*node{a, b} {
 		if got := n.Stats().Connections; got != 1 {
 			t.Errorf("%v: %d connections, want 1", n.address(), got)
 		}
 		if errs := n.reported(mesh.ReportLost); len(errs) != 0 {
-			t.Errorf("%v: crossing connections are reported as a loss: %v", n.address(), errs)
+			t.Errorf("%v: crossed connections were reported as lost: %v", n.address(), errs)
 		}
 		if peers := n.lostPeers(); len(peers) != 0 {
 			t.Errorf("%v: got Lost for %v, want no call", n.address(), peers)
@@ -115,11 +116,11 @@ func testCrossingUnderLoad(t *testing.T, w World) {
 		duplicates += settle(t, a, b, frames)
 		for _, n := range []*node{a, b} {
 			for _, k := range []transport.Kind{transport.Custom, transport.Answer} {
-				eventually(t, time.Second, "frames arrived", n.hasReceived(k, frames))
+				eventually(t, time.Second, "all frames have arrived", n.hasReceived(k, frames))
 			}
 			for k := range transport.Kinds {
 				if got := n.received(k); !slices.Equal(got, want) {
-					t.Fatalf("round %d: %v: %v frames\n got %q\nwant 0 to %d in order",
+					t.Fatalf("round %d: node %v: %v frames\n got %q\nwant 0 to %d in order",
 						round, n.address(), k, got, frames-1)
 				}
 			}
@@ -171,10 +172,11 @@ func testFormation(t *testing.T, w World) {
 		}
 	}
 	if took := time.Since(start); took > 20*time.Millisecond {
-		t.Errorf("%d nodes took %v after the last one had started", size, took)
+		t.Errorf("%d nodes needed %v to connect after the last one had started, want at most 20 ms",
+			size, took)
 	}
 	for _, n := range nodes {
-		eventually(t, time.Second, "one connection a pair", func() bool {
+		eventually(t, time.Second, "each pair has one connection", func() bool {
 			return n.Stats().Connections == size-1
 		})
 	}

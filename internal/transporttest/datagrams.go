@@ -23,9 +23,9 @@ func testDatagrams(t *testing.T, w World) {
 		}
 	}
 	if got := a.Stats().Dropped[mesh.DropUnconnected.String()]; got != 3 {
-		t.Errorf("without a connection: dropped %d, want 3", got)
+		t.Errorf("dropped %d datagrams without a connection, want 3", got)
 	}
-	eventually(t, time.Second, "connected because of a datagram", a.hasPeer(addr(2)))
+	eventually(t, time.Second, "the datagram made the nodes connect", a.hasPeer(addr(2)))
 	connect(t, a, b)
 	var want []string
 	bytes := 0
@@ -40,15 +40,16 @@ func testDatagrams(t *testing.T, w World) {
 		}
 	}
 	for _, n := range []*node{a, b} {
-		eventually(t, time.Second, "datagrams arrive", func() bool {
+		eventually(t, time.Second, "the datagrams have arrived", func() bool {
 			return len(n.gotDatagrams()) == len(want)
 		})
 		if got := n.gotDatagrams(); !slices.Equal(got, want) {
-			t.Errorf("%v got datagrams that were not sent: %.20q", n.address(), got)
+			t.Errorf("%v received other datagrams than were sent: %.20q", n.address(), got)
 		}
 		traffic := transport.Traffic{Messages: uint64(len(want)), Bytes: uint64(bytes)}
 		if got := n.Stats(); got.DatagramsSent != traffic || got.DatagramsReceived != traffic {
-			t.Errorf("sent %v, received %v, want %v", got.DatagramsSent, got.DatagramsReceived, traffic)
+			t.Errorf("counted %v sent and %v received, want %v for both",
+				got.DatagramsSent, got.DatagramsReceived, traffic)
 		}
 	}
 	for _, length := range []int{0, mesh.MaxDatagramBytes + 1} {
@@ -90,9 +91,10 @@ func testDatagramFlood(t *testing.T, w World) {
 			time.Sleep(time.Millisecond)
 			start := time.Now()
 			a.Notify(addr(2), make([]byte, 200))
-			eventually(t, time.Second, "heartbeat arrived", b.hasReceived(transport.System, i+2))
+			eventually(t, time.Second, "the heartbeat has arrived", b.hasReceived(transport.System, i+2))
 			if took := time.Since(start); took > 10*time.Millisecond {
-				t.Errorf("heartbeat %d took %v beside datagrams of %d bytes", i, took, length)
+				t.Errorf("heartbeat %d took %v during a flood of datagrams of %d bytes, want at most 10 ms",
+					i, took, length)
 			}
 		}
 		close(quit)
@@ -100,11 +102,12 @@ func testDatagramFlood(t *testing.T, w World) {
 		time.Sleep(time.Second)
 		sent, got := a.Stats(), b.Stats()
 		if sent.Dropped[mesh.DropBusy.String()] == 0 {
-			t.Errorf("no datagram of %d bytes was too many: the test proves nothing", length)
+			t.Errorf("all datagrams of %d bytes were sent and none dropped, so the test proves nothing",
+				length)
 		}
 		if got.DatagramsReceived.Messages == 0 ||
 			got.DatagramsReceived.Messages > sent.DatagramsSent.Messages {
-			t.Errorf("received %v of %v", got.DatagramsReceived, sent.DatagramsSent)
+			t.Errorf("received %v of the %v sent", got.DatagramsReceived, sent.DatagramsSent)
 		}
 		closeAll(t, a, b)
 	}
@@ -127,19 +130,19 @@ func testDatagramsSlow(t *testing.T, w World) {
 	connect(t, a, b) // other traffic is not delayed
 	lost := b.Stats().Dropped[mesh.DropBusy.String()]
 	if lost == 0 {
-		t.Error("a handler that does not return lost no datagram")
+		t.Error("no datagram was dropped while the handler was blocked")
 	}
 	b.setSlow(false)
 	time.Sleep(time.Second)
 	got := b.gotDatagrams()
 	if received := b.Stats().DatagramsReceived.Messages; uint64(len(got)) != received-lost {
-		t.Errorf("delivered %d, want the %d received less the %d dropped",
+		t.Errorf("delivered %d datagrams, want %d received minus %d dropped",
 			len(got), received, lost)
 	}
 	if err := a.SendDatagram(addr(2), []byte("again")); err != nil {
 		t.Fatalf("SendDatagram: %v", err)
 	}
-	eventually(t, time.Second, "another one arrives", func() bool {
+	eventually(t, time.Second, "the next datagram has arrived", func() bool {
 		return slices.Contains(b.gotDatagrams(), "again")
 	})
 }
@@ -173,15 +176,16 @@ func testBeforeAdmission(t *testing.T, w World) {
 	}
 	mute, refused := early(), early()
 	if err := refused.greet(addr(9), addr(1), 1); err == nil {
-		t.Error("the greet was answered")
+		t.Error("a greet that must be refused was answered")
 	}
 	for _, r := range []raw{mute, refused} {
 		if code, err := r.closed(); code == transport.CodeClosed {
-			t.Errorf("closed by %v, %v", code, err)
+			t.Errorf("closed with %v, %v; want another code", code, err)
 		}
 	}
 	if streams, datagrams := len(a.allAccepted()), len(a.gotDatagrams()); streams+datagrams > 0 {
-		t.Errorf("%d streams and %d datagrams of a peer that was not admitted", streams, datagrams)
+		t.Errorf("%d streams and %d datagrams were delivered from a peer that was not admitted",
+			streams, datagrams)
 	}
 	closeAll(t, a)
 
@@ -189,7 +193,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 	admitted := early()
 	time.Sleep(time.Second)
 	if streams, datagrams := len(a.allAccepted()), len(a.gotDatagrams()); streams+datagrams > 0 {
-		t.Errorf("%d streams and %d datagrams before the greet", streams, datagrams)
+		t.Errorf("%d streams and %d datagrams were delivered before the greet", streams, datagrams)
 	}
 	if err := admitted.greet(addr(9), addr(1), 2); err != nil {
 		t.Fatalf("greet: %v", err)
@@ -197,9 +201,10 @@ func testBeforeAdmission(t *testing.T, w World) {
 	// The peer is now known, and everything that waited is delivered in its name.
 	in := a.accepted(transport.MaxStreams - 1)
 	if in.head != "head" || in.from.Address != addr(9) {
-		t.Errorf("stream %q from %v", in.head, in.from)
+		t.Errorf("got stream %q from %v, want \"head\" from %v", in.head, in.from, addr(9))
 	}
 	mustRead(t, in, "data")
-	eventually(t, time.Second, "datagrams arrive", func() bool { return len(a.gotDatagrams()) > 0 })
+	eventually(t, time.Second, "the datagrams have arrived",
+		func() bool { return len(a.gotDatagrams()) > 0 })
 	admitted.Close(transport.CodeClosed, "enough")
 }

@@ -28,20 +28,21 @@ func testRedial(t *testing.T, w World) {
 	}
 	dials := a.Stats().Dials
 	if dials < 10 || dials > 60 {
-		t.Errorf("%d dials in %v, want 10 to 60", dials, absent)
+		t.Errorf("dialed %d times in %v, want 10 to 60", dials, absent)
 	}
 	if got := a.Stats().Redials; got != dials-1 {
-		t.Errorf("%d of %d dials are redials", got, dials)
+		t.Errorf("%d of %d dials count as redials, want all but the first", got, dials)
 	}
 	b := join(t, w, addr(2))
-	eventually(t, 3*interval, "connected after its start", b.hasReceived(transport.System, 1))
+	eventually(t, 3*interval, "the peer is connected after its start",
+		b.hasReceived(transport.System, 1))
 
 	// A connection that lasted resets the pause after failures.
 	time.Sleep(2 * time.Second)
 	closeAll(t, b)
 	b = join(t, w, addr(2))
 	a.Notify(addr(2), []byte("hello"))
-	eventually(t, interval/5, "connected immediately", b.hasReceived(transport.System, 1))
+	eventually(t, interval/5, "the restarted peer is connected", b.hasReceived(transport.System, 1))
 }
 
 // testLatePeer dials a node shortly before it starts.
@@ -55,9 +56,10 @@ func testLatePeer(t *testing.T, w World) {
 		time.Sleep(late)
 		b := join(t, w, at)
 		start := time.Now()
-		eventually(t, time.Second, "connected", b.hasReceived(transport.System, 1))
+		eventually(t, time.Second, "the nodes are connected", b.hasReceived(transport.System, 1))
 		if took, limit := time.Since(start), 2*late+50*time.Millisecond; took > limit {
-			t.Errorf("peer that is %v late was reached after %v, want at most %v", late, took, limit)
+			t.Errorf("a peer that started %v late was reached %v after its start, want at most %v",
+				late, took, limit)
 		}
 		closeAll(t, a, b)
 	}
@@ -98,15 +100,15 @@ func testCut(t *testing.T, w World) {
 		healed := next
 		next = beat(a, b, next, 4*interval)
 		if got := newest(t, b); got < healed {
-			t.Errorf("cut %+v: no later frame arrived within %v", cut, 4*interval)
+			t.Errorf("cut %+v: no new frame arrived within %v after the cut was healed", cut, 4*interval)
 		}
 		next = beat(a, b, next, time.Second)
 	}
 	if got := newest(t, b); got != next-1 {
-		t.Errorf("the last frame is %d, want %d", got, next-1)
+		t.Errorf("the last frame received is %d, want %d", got, next-1)
 	}
 	if got := b.Stats().Connections; got != 1 {
-		t.Errorf("%d connections are left, want 1", got)
+		t.Errorf("%d connections remain, want 1", got)
 	}
 }
 
@@ -118,7 +120,7 @@ func newest(t *testing.T, n *node) int {
 	for _, frame := range n.received(transport.System) {
 		number, err := strconv.Atoi(frame)
 		if err != nil || number <= last {
-			t.Fatalf("frame %q arrived after frame %d", frame, last)
+			t.Fatalf("frame %q arrived after frame %d, want frames in order and each only once", frame, last)
 		}
 		last = number
 	}
@@ -135,15 +137,16 @@ func testStuckPeer(t *testing.T, w World) {
 	}
 	errs := a.reported(mesh.ReportLost)
 	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "does not read") {
-		t.Errorf("connection to a peer that does not read: reports %v", errs)
+		t.Errorf("the peer does not read, but the reported errors are %v", errs)
 	}
 	if got := a.Stats().Dropped[mesh.DropOldest.String()]; got == 0 {
-		t.Error("no frame for a peer that does not read was dropped")
+		t.Error("the peer does not read, but none of its frames was dropped")
 	}
 	b.resume(transport.System)
 	got := len(b.received(transport.System))
 	a.Notify(addr(2), []byte("again"))
-	eventually(t, 2*time.Second, "the peer reads again", b.hasReceived(transport.System, got+1))
+	eventually(t, 2*time.Second, "the peer has read the next frame",
+		b.hasReceived(transport.System, got+1))
 }
 
 // raw is one end of a connection, on which a test writes bytes directly.
@@ -219,10 +222,10 @@ func testGarbage(t *testing.T, w World) {
 		end     bool // close the stream afterwards
 	}{
 		{"greet above the limit", false, transport.System, frame(make([]byte, 5000)), false},
-		{"greet of a huge length", false, transport.System, huge, false},
+		{"greet with a huge length", false, transport.System, huge, false},
 		{"greet too short", false, transport.System, frame([]byte("hello")), false},
-		{"greet of nonsense", false, transport.System, frame(make([]byte, 100)), false},
-		{"end mark for a greet", false, transport.System, mark, false},
+		{"greet with random content", false, transport.System, frame(make([]byte, 100)), false},
+		{"end mark instead of a greet", false, transport.System, mark, false},
 		{"greet cut off", false, transport.System, frame(make([]byte, 100))[:50], true},
 		{"system frame above the limit", true, transport.System, huge, false},
 		{"system frame cut off", true, transport.System, frame(make([]byte, 100))[:50], true},
@@ -249,20 +252,20 @@ func testGarbage(t *testing.T, w World) {
 			}
 		}
 		if code, err := r.closed(); code != transport.CodeGarbage || err != nil {
-			t.Errorf("%s: closed by %v, %v; want %v", test.name, code, err, transport.CodeGarbage)
+			t.Errorf("%s: closed with %v, %v; want %v", test.name, code, err, transport.CodeGarbage)
 		}
 		if got := a.Stats().Dropped[mesh.DropGarbage.String()]; got != uint64(i)+1 {
-			t.Errorf("%s: counted %d times", test.name, got-uint64(i))
+			t.Errorf("%s: counted %d times, want once", test.name, got-uint64(i))
 		}
 		if test.greeted {
 			known++
 		}
 		if got := a.peer(addr(9)).Garbage; got != known {
-			t.Errorf("%s: %d counted of the peer, want %d", test.name, got, known)
+			t.Errorf("%s: the peer has %d invalid frames counted, want %d", test.name, got, known)
 		}
 	}
 	if got := a.Stats().Connections; got != 0 {
-		t.Errorf("%d connections are left", got)
+		t.Errorf("%d connections remain, want none", got)
 	}
 	connect(t, join(t, w, addr(2)), a)
 }
@@ -280,15 +283,15 @@ func testMuteDialers(t *testing.T, w World) {
 	}
 	time.Sleep(100 * time.Millisecond) // until all connections are accepted
 	if code, err := dialRaw(t, stranger, addr(1)).closed(); code != transport.CodeBusy || err != nil {
-		t.Errorf("one more dialer: closed by %v, %v; want %v", code, err, transport.CodeBusy)
+		t.Errorf("dialer above the limit: closed with %v, %v; want %v", code, err, transport.CodeBusy)
 	}
 	for i, r := range mute {
 		if code, err := r.closed(); code != transport.CodeTimeout || err != nil {
-			t.Errorf("mute dialer %d: closed by %v, %v; want %v", i, code, err, transport.CodeTimeout)
+			t.Errorf("silent dialer %d: closed with %v, %v; want %v", i, code, err, transport.CodeTimeout)
 		}
 	}
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("mute dialers were closed after %v", took)
+		t.Errorf("silent dialers were closed after %v, want at most 5 s", took)
 	}
 	connect(t, join(t, w, addr(2)), a)
 }
@@ -306,18 +309,19 @@ func testPeersBounded(t *testing.T, w World) {
 	}
 	more := dialRaw(t, stranger, addr(1))
 	if err := more.greet(addr(99), addr(1), 1); err == nil {
-		t.Errorf("peer %d was accepted", maxPeers+1)
+		t.Errorf("peer %d was accepted, want it refused", maxPeers+1)
 	}
 	a.Notify(addr(98), []byte("x"))
 	if got := a.Stats().Dropped[mesh.DropNoPeer.String()]; got != 1 {
-		t.Errorf("dropped for one peer too many: %d, want 1", got)
+		t.Errorf("dropped %d frames for a peer above the limit, want 1", got)
 	}
 	if got := len(a.Peers()); got != maxPeers {
-		t.Errorf("%d peers are known, want %d", got, maxPeers)
+		t.Errorf("the node knows %d peers, want %d", got, maxPeers)
 	}
 	known[7].Close(transport.CodeClosed, "enough")
-	eventually(t, time.Second, "the peer is gone", func() bool { return !a.peer(addr(107)).Connected })
+	eventually(t, time.Second, "the closed peer is no longer connected",
+		func() bool { return !a.peer(addr(107)).Connected })
 	if err := dialRaw(t, stranger, addr(1)).greet(addr(99), addr(1), 1); err != nil {
-		t.Errorf("another peer in its place: %v", err)
+		t.Errorf("another peer could not take the free place: %v", err)
 	}
 }

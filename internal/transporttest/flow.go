@@ -50,9 +50,11 @@ func testOrder(t *testing.T, w World) {
 		if k == transport.System {
 			skip = 1 // the frame sent by connect
 		}
-		eventually(t, time.Minute, k.String()+" frames arrived", b.hasReceived(k, frames+skip))
+		eventually(t, time.Minute, "all "+k.String()+" frames have arrived",
+			b.hasReceived(k, frames+skip))
 		if got := b.received(k)[skip:]; !slices.Equal(got, want) {
-			t.Errorf("%v frames: %d arrived, not the %d sent in their order", k, len(got), frames)
+			t.Errorf("%v frames: got %d that differ from the %d sent, or in another order",
+				k, len(got), frames)
 		}
 	}
 }
@@ -65,18 +67,18 @@ func testKindsApart(t *testing.T, w World) {
 	for i := range 20 {
 		start := time.Now()
 		a.Notify(addr(2), []byte("heartbeat"))
-		eventually(t, time.Second, "heartbeat arrived", b.hasReceived(transport.System, i+2))
+		eventually(t, time.Second, "the heartbeat has arrived", b.hasReceived(transport.System, i+2))
 		if took := time.Since(start); took > 20*time.Millisecond {
-			t.Errorf("heartbeat %d took %v beside custom frames that wait", i, took)
+			t.Errorf("heartbeat %d took %v while custom frames were blocked, want at most 20 ms", i, took)
 		}
 	}
 	// Send more answers than the flow-control window of a stream holds.
 	for i := range 100 {
 		if err := a.answer(addr(2), make([]byte, 10_000)); err != nil {
-			t.Fatalf("Answer %d beside custom frames that wait: %v", i, err)
+			t.Fatalf("Answer %d while custom frames were blocked: %v", i, err)
 		}
 	}
-	eventually(t, 5*time.Second, "answers arrived", b.hasReceived(transport.Answer, 100))
+	eventually(t, 5*time.Second, "all answers have arrived", b.hasReceived(transport.Answer, 100))
 }
 
 // fill sends custom frames until Send blocks, and returns how many it sent.
@@ -94,7 +96,7 @@ func fill(t *testing.T, from, to *node) (frames int) {
 			t.Fatalf("Send: %v", err)
 		}
 		if frames++; frames > 1000 {
-			t.Fatal("10 MB were taken for a peer that does not read")
+			t.Fatal("Send accepted 10 MB for a peer that does not read")
 		}
 	}
 }
@@ -108,7 +110,7 @@ func testBackpressure(t *testing.T, w World) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(time.Second, cancel)
 	if err := a.Send(ctx, addr(2), make([]byte, 5000)); !errors.Is(err, context.Canceled) {
-		t.Errorf("Send to a slow peer, ctx cancelled: got %v", err)
+		t.Errorf("Send to a slow peer: got %v, want context.Canceled", err)
 	}
 	blocked := make(chan error)
 	more := fmt.Append(nil, frames, " ", strings.Repeat("x", 10_000))
@@ -117,22 +119,23 @@ func testBackpressure(t *testing.T, w World) {
 	start := time.Now()
 	b.resume(transport.Custom)
 	if err := <-blocked; err != nil {
-		t.Errorf("Send to a slow peer that reads again: %v", err)
+		t.Errorf("Send to a slow peer that has resumed reading: %v", err)
 	}
 	frames++
-	eventually(t, time.Second, "the taken frames arrived", b.hasReceived(transport.Custom, frames))
+	eventually(t, time.Second, "all accepted frames have arrived",
+		b.hasReceived(transport.Custom, frames))
 	if took := time.Since(start); took > time.Second {
-		t.Errorf("the taken frames arrived %v after the peer read again", took)
+		t.Errorf("the accepted frames arrived %v after the peer resumed reading, want at most 1 s", took)
 	}
 	for i, frame := range b.received(transport.Custom) {
 		if n, _, _ := strings.Cut(frame, " "); n != fmt.Sprint(i) {
-			t.Fatalf("custom frame %d is number %s", i, n)
+			t.Fatalf("custom frame %d has the number %s, want them in order", i, n)
 		}
 	}
 	if err := a.Send(context.Background(), addr(2), []byte("more")); err != nil {
 		t.Errorf("Send after backpressure: %v", err)
 	}
-	eventually(t, time.Second, "one more arrived", b.hasReceived(transport.Custom, frames+1))
+	eventually(t, time.Second, "the next frame has arrived", b.hasReceived(transport.Custom, frames+1))
 }
 
 func testTooLarge(t *testing.T, w World) {
@@ -149,27 +152,29 @@ func testTooLarge(t *testing.T, w World) {
 	a.Notify(addr(2), nil)
 	a.Notify(addr(2), make([]byte, mesh.MaxSystemBytes+1))
 	if got := a.Stats().Dropped[mesh.DropTooLarge.String()]; got != 4 {
-		t.Errorf("dropped as too large: got %d, want 4", got)
+		t.Errorf("dropped %d frames as too large, want 4", got)
 	}
 	a.Notify(addr(2), make([]byte, mesh.MaxSystemBytes))
 	if err := a.Send(context.Background(), addr(2), make([]byte, 5000)); err != nil {
 		t.Errorf("Send of 5000 bytes, limit 5000: %v", err)
 	}
-	eventually(t, time.Second, "the largest custom frame arrived", b.hasReceived(transport.Custom, 1))
-	eventually(t, time.Second, "the largest system frame arrived", b.hasReceived(transport.System, 2))
+	eventually(t, time.Second, "the largest custom frame has arrived",
+		b.hasReceived(transport.Custom, 1))
+	eventually(t, time.Second, "the largest system frame has arrived",
+		b.hasReceived(transport.System, 2))
 	if got := len(b.received(transport.System)[1]); got != mesh.MaxSystemBytes {
-		t.Errorf("the largest system frame has %d bytes", got)
+		t.Errorf("the largest system frame has %d bytes, want %d", got, mesh.MaxSystemBytes)
 	}
 
 	// A sender whose limit is larger than the receiver's sends frames that are too long.
 	if err := b.Send(context.Background(), addr(1), make([]byte, 5001)); err != nil {
 		t.Fatalf("Send: %v", err)
 	}
-	eventually(t, time.Second, "the receiver refuses the frame", func() bool {
+	eventually(t, time.Second, "the receiver has refused the frame", func() bool {
 		return a.Stats().Dropped[mesh.DropGarbage.String()] == 1
 	})
 	if got := a.received(transport.Custom); len(got) != 0 {
-		t.Errorf("%d frames above the limit arrived", len(got))
+		t.Errorf("%d frames above the limit arrived, want none", len(got))
 	}
 	connect(t, a, b) // it still works
 }
@@ -186,26 +191,26 @@ func testNotifyNeverBlocks(t *testing.T, w World) {
 		}
 	}
 	if took := time.Since(start); took != 0 {
-		t.Errorf("%d times Notify took %v", 3*frames, took)
+		t.Errorf("%d calls of Notify took %v, want no time", 3*frames, took)
 	}
-	eventually(t, time.Second, "the reachable peer has the last frame", func() bool {
+	eventually(t, time.Second, "the reachable peer has received the last frame", func() bool {
 		got := b.received(transport.System)
 		return len(got) > 0 && got[len(got)-1] == fmt.Sprint(frames-1)
 	})
 	if took := time.Since(start); took > 50*time.Millisecond {
-		t.Errorf("unreachable peers delayed a reachable one by %v", took)
+		t.Errorf("unreachable peers delayed frames to a reachable one by %v, want at most 50 ms", took)
 	}
 	if got := a.Stats().Dropped[mesh.DropOldest.String()]; got < 2*(frames-100) {
-		t.Errorf("of %d frames for two unreachable peers %d were dropped", 2*frames, got)
+		t.Errorf("dropped %d of %d frames for two unreachable peers, want almost all", got, 2*frames)
 	}
 	time.Sleep(10 * time.Second)
 	if got := a.Stats().Dropped[mesh.DropStale.String()]; got == 0 {
-		t.Error("frames for an absent node are kept forever")
+		t.Error("frames for an unreachable peer were never dropped")
 	}
 	dials := a.Stats().Dials
 	time.Sleep(10 * time.Second)
 	if got := a.Stats().Dials; got != dials {
-		t.Errorf("%d dials although there is nothing to send", got-dials)
+		t.Errorf("dialed %d times although there was nothing to send", got-dials)
 	}
 }
 
@@ -216,10 +221,11 @@ func testSendUnreachable(t *testing.T, w World) {
 	start := time.Now()
 	err := a.Send(ctx, addr(2), []byte("x"))
 	if !errors.Is(err, mesh.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Send to an absent node for 1 s: got %v", err)
+		t.Errorf("Send to an unreachable peer with a timeout of 1 s: got %v, "+
+			"want ErrUnreachable and context.DeadlineExceeded", err)
 	}
 	if took := time.Since(start); took != time.Second {
-		t.Errorf("Send to an absent node with a ctx of 1 s took %v", took)
+		t.Errorf("Send to an unreachable peer took %v, want its timeout of 1 s", took)
 	}
 	start = time.Now()
 	errs := make(chan error)
@@ -228,19 +234,20 @@ func testSendUnreachable(t *testing.T, w World) {
 	}
 	for range 3 {
 		if err := <-errs; !errors.Is(err, mesh.ErrUnreachable) {
-			t.Errorf("Send to an absent node: got %v, want ErrUnreachable", err)
+			t.Errorf("Send to an unreachable peer: got %v, want ErrUnreachable", err)
 		}
 	}
 	if took := time.Since(start); took > mesh.SendTimeout+time.Second {
-		t.Errorf("three times Send to an absent node took %v, want about %v", took, mesh.SendTimeout)
+		t.Errorf("three concurrent calls of Send to an unreachable peer took %v, want about %v",
+			took, mesh.SendTimeout)
 	}
 	go func() { errs <- a.Send(context.Background(), addr(2), []byte("late")) }()
 	time.Sleep(time.Second)
 	b := join(t, w, addr(2))
 	if err := <-errs; err != nil {
-		t.Errorf("Send to a peer that comes: %v", err)
+		t.Errorf("Send to a peer that starts later: %v", err)
 	}
-	eventually(t, time.Second, "the frame arrived", b.hasReceived(transport.Custom, 1))
+	eventually(t, time.Second, "the frame has arrived", b.hasReceived(transport.Custom, 1))
 }
 
 func testCloseFlushes(t *testing.T, w World) {
@@ -260,7 +267,7 @@ func testCloseFlushes(t *testing.T, w World) {
 		}
 	}
 	if took := time.Since(start); took >= mesh.CloseTimeout {
-		t.Errorf("Close took %v with a peer that reads", took)
+		t.Errorf("Close took %v although the peer reads", took)
 	}
 	if got := len(b.received(transport.System)); got != frames+1 {
 		t.Errorf("%d system frames arrived, want %d", got, frames+1)
@@ -273,9 +280,10 @@ func testCloseFlushes(t *testing.T, w World) {
 		t.Errorf("Send after Close: got %v, want ErrClosed", err)
 	}
 	a.Notify(addr(2), []byte("x"))
-	eventually(t, time.Second, "b knows", func() bool { return !b.peer(addr(1)).Connected })
+	eventually(t, time.Second, "b has noticed the close",
+		func() bool { return !b.peer(addr(1)).Connected })
 	if errs := b.reported(mesh.ReportLost); len(errs) != 0 {
-		t.Errorf("an orderly end is reported as a loss: %v", errs)
+		t.Errorf("an orderly close was reported as a lost connection: %v", errs)
 	}
 }
 
@@ -295,7 +303,7 @@ func testCloseReleasesSend(t *testing.T, w World) {
 		t.Errorf("Close: %v", err)
 	}
 	if took := time.Since(start); took > mesh.CloseTimeout {
-		t.Errorf("Close took %v with a peer that does not read", took)
+		t.Errorf("Close took %v while the peer does not read, want at most %v", took, mesh.CloseTimeout)
 	}
 	for range 3 {
 		if err := <-errs; !errors.Is(err, mesh.ErrClosed) {

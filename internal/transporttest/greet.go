@@ -17,18 +17,18 @@ import (
 func testGreetMaps(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
 	a.Notify(addr(2), []byte("to b"))
-	eventually(t, time.Second, "b has the frame", b.hasReceived(transport.System, 1))
+	eventually(t, time.Second, "b has received the frame", b.hasReceived(transport.System, 1))
 	b.Notify(addr(1), []byte("to a"))
-	eventually(t, time.Second, "a has the frame", a.hasReceived(transport.System, 1))
+	eventually(t, time.Second, "a has received the frame", a.hasReceived(transport.System, 1))
 
 	if got := b.receivedBy(transport.System)[0]; got != a.greet.From {
-		t.Errorf("b: frame from %v, want %v", got, a.greet.From)
+		t.Errorf("b received a frame from %v, want %v", got, a.greet.From)
 	}
 	for _, n := range []*node{a, b} {
 		other := addr(3 - int(n.address().Host[len(n.address().Host)-1]-'0'))
 		p := n.peer(other)
 		if !p.Connected || p.Dialed != (n == a) || p.Identity.Address != other {
-			t.Errorf("%v: state of %v is %+v", n.address(), other, p)
+			t.Errorf("%v: wrong state of peer %v: %+v", n.address(), other, p)
 		}
 		s := n.Stats()
 		if s.Connections != 1 || s.Handshakes[mesh.ResultEstablished.String()] != 1 || s.Duplicates != 0 {
@@ -42,7 +42,7 @@ func testGreetMaps(t *testing.T, w World) {
 		}
 		greet := n.admitted[0].Body.(message.Greet)
 		if len(n.admitted) != 1 || greet.Active != (n == b) {
-			t.Errorf("%v: admitted %+v, want one greet, active %v", n.address(), n.admitted, n == b)
+			t.Errorf("%v: admitted %+v, want one greet with Active=%v", n.address(), n.admitted, n == b)
 		}
 	}
 }
@@ -70,20 +70,22 @@ func testMismatches(t *testing.T, w World) {
 		s.edit(test.edit)
 		b := joinAs(t, w, at, s)
 		b.Notify(addr(1), []byte("hello"))
-		eventually(t, 2*time.Second, test.field+" refused by the dialer", refusedFor(b, test.field))
-		eventually(t, 2*time.Second, test.field+" refused by the dialed node", refusedFor(a, test.field))
+		eventually(t, 2*time.Second, "the dialer has refused a different "+test.field, refusedFor(b,
+			test.field))
+		eventually(t, 2*time.Second, "the dialed node has refused a different "+test.field, refusedFor(a,
+			test.field))
 		if a.peer(at).Connected || b.peer(addr(1)).Connected {
-			t.Errorf("%s: connected nevertheless", test.field)
+			t.Errorf("different %s: the nodes are connected, want the connection refused", test.field)
 		}
 		if err := b.Close(); err != nil {
-			t.Errorf("%s: Close: %v", test.field, err)
+			t.Errorf("different %s: Close: %v", test.field, err)
 		}
 	}
 	if got := a.received(transport.System); len(got) != 0 {
-		t.Errorf("frames of refused peers arrived: %q", got)
+		t.Errorf("received frames from refused peers: %q", got)
 	}
 	if got := a.Stats().Handshakes[mesh.ResultRefused.String()]; got < uint64(len(tests)) {
-		t.Errorf("handshakes refused: got %d, want at least %d", got, len(tests))
+		t.Errorf("refused %d handshakes, want at least %d", got, len(tests))
 	}
 }
 
@@ -105,11 +107,11 @@ func testSelf(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	a.Notify(addr(1), []byte("to myself"))
 	if got := a.Stats().Dropped[mesh.DropNoPeer.String()]; got != 1 {
-		t.Errorf("Notify to the own address: dropped %d, want 1", got)
+		t.Errorf("Notify to its own address: dropped %d frames, want 1", got)
 	}
 	err := a.Send(context.Background(), addr(1), []byte("to myself"))
 	if !errors.Is(err, mesh.ErrSelf) {
-		t.Errorf("Send to the own address: got %v, want ErrSelf", err)
+		t.Errorf("Send to its own address: got %v, want ErrSelf", err)
 	}
 
 	twin := joinAs(t, w, addr(2), defaults(addr(1))) // advertises the address of a
@@ -117,11 +119,11 @@ func testSelf(t *testing.T, w World) {
 	b := join(t, w, addr(3))
 	b.Notify(addr(2), []byte("hello"))
 	for _, n := range []*node{b, twin} {
-		eventually(t, 2*time.Second, "the wrong address is refused", refusedFor(n, "Address"))
+		eventually(t, 2*time.Second, "the wrong address has been refused", refusedFor(n, "Address"))
 	}
 	a.Notify(addr(2), []byte("hello"))
 	for _, n := range []*node{a, twin} {
-		eventually(t, 2*time.Second, "the own address is refused", func() bool {
+		eventually(t, 2*time.Second, "its own address has been refused", func() bool {
 			errs := n.reported(mesh.ReportRefused)
 			return len(errs) > 0 && errors.Is(errs[len(errs)-1], mesh.ErrSelf)
 		})
@@ -134,25 +136,25 @@ func testAdmit(t *testing.T, w World) {
 	s.refuses = errors.New("not on the list")
 	b := joinAs(t, w, addr(2), s)
 	a.Notify(addr(2), []byte("hello"))
-	eventually(t, time.Second, "a is refused", func() bool {
+	eventually(t, time.Second, "b has refused a", func() bool {
 		errs := a.reported(mesh.ReportRefusedByPeer)
 		return len(errs) > 0 && strings.Contains(errs[0].Error(), "not on the list")
 	})
-	eventually(t, time.Second, "b refuses", func() bool {
+	eventually(t, time.Second, "b has reported the refusal", func() bool {
 		errs := b.reported(mesh.ReportRefused)
 		return len(errs) > 0 && errors.Is(errs[0], s.refuses)
 	})
 	err := a.Send(context.Background(), addr(2), []byte("hello"))
 	if !errors.Is(err, mesh.ErrUnreachable) || !strings.Contains(err.Error(), "not on the list") {
-		t.Errorf("Send to a peer that refuses: got %v, want ErrUnreachable with the reason", err)
+		t.Errorf("Send to a peer that refuses this one: got %v, want ErrUnreachable with the reason", err)
 	}
 	if got := len(b.received(transport.System)) + len(b.received(transport.Custom)); got != 0 {
-		t.Errorf("%d frames of a refused peer arrived", got)
+		t.Errorf("%d frames arrived from a refused peer, want none", got)
 	}
 	dials := a.Stats().Dials
 	beat(a, b, 0, 10*time.Second)
 	if got := a.Stats().Dials - dials; got > 20 {
-		t.Errorf("a peer that refuses was dialed %d times in 10 s", got)
+		t.Errorf("a peer that refuses this one was dialed %d times in 10 s, want at most 20", got)
 	}
 }
 
@@ -164,7 +166,7 @@ func testSeedsDiffer(t *testing.T, w World) {
 	for _, n := range []*node{a, b} {
 		errs := n.reported(mesh.ReportSeedsDiffer)
 		if len(errs) != 1 || !errors.Is(errs[0], mesh.ErrSeedsDiffer) {
-			t.Errorf("%v: warnings %v, want one ErrSeedsDiffer", n.address(), errs)
+			t.Errorf("%v: got warnings %v, want one ErrSeedsDiffer", n.address(), errs)
 		}
 	}
 }
@@ -184,10 +186,10 @@ func testLeavingIsNoRefusal(t *testing.T, w World) {
 	stranger := listenRaw(t, w, addr(9))
 	r := dialRaw(t, stranger, addr(1))
 	if err := r.greet(addr(9), addr(1), 1); err == nil {
-		t.Error("a node that is being closed took another connection")
+		t.Error("a node that is shutting down accepted a new connection")
 	}
 	if code, err := r.closed(); code != transport.CodeClosed || err != nil {
-		t.Errorf("closed by %v, %v; want %v", code, err, transport.CodeClosed)
+		t.Errorf("closed with %v, %v; want %v", code, err, transport.CodeClosed)
 	}
 	a.resume(transport.System)
 	if err := <-closed; err != nil {
@@ -205,7 +207,7 @@ func testEarlierRun(t *testing.T, w World) {
 	s.greet.From.Incarnation = 4
 	earlier := joinAs(t, w, addr(3), s) // another process that advertises b's address
 	earlier.Notify(addr(1), []byte("stale"))
-	eventually(t, time.Second, "the earlier run is refused", func() bool {
+	eventually(t, time.Second, "the earlier run has been refused", func() bool {
 		errs := earlier.reported(mesh.ReportRefusedByPeer)
 		if len(errs) == 0 {
 			return false
@@ -230,24 +232,27 @@ func testRestart(t *testing.T, w World) {
 	b = joinAs(t, w, addr(2), s)
 	start := time.Now()
 	b.Notify(addr(1), []byte("back"))
-	eventually(t, time.Second, "a has the frame of the later run", a.hasReceived(transport.System, 1))
+	eventually(t, time.Second, "a has received the frame of the later run",
+		a.hasReceived(transport.System, 1))
 	if took := time.Since(start); took > 100*time.Millisecond {
-		t.Errorf("the frame of the later run arrived after %v, want at most 100 ms", took)
+		t.Errorf("the frame of the later run took %v, want at most 100 ms", took)
 	}
 	if got := a.lostPeers(); len(got) != 1 || got[0].Incarnation != 1 {
-		t.Errorf("a got Lost for %v, want the earlier run only", got)
+		t.Errorf("a got Lost for %v, want only the earlier run", got)
 	}
 	if got := a.peer(addr(2)).Identity; got != s.greet.From {
 		t.Errorf("a is connected to %v, want %v", got, s.greet.From)
 	}
 	a.Notify(addr(2), []byte("welcome"))
-	eventually(t, time.Second, "the later run has the frame", b.hasReceived(transport.System, 1))
+	eventually(t, time.Second, "the later run has received the frame",
+		b.hasReceived(transport.System, 1))
 	if err := a.Send(context.Background(), addr(2), []byte("fresh")); err != nil {
 		t.Errorf("Send to the later run: %v", err)
 	}
-	eventually(t, time.Second, "the later run has the frame", b.hasReceived(transport.Custom, 1))
+	eventually(t, time.Second, "the later run has received the frame",
+		b.hasReceived(transport.Custom, 1))
 	if got := b.received(transport.Custom); got[0] != "fresh" {
-		t.Errorf("the later run got %.20q, which was sent to the earlier one", got[0])
+		t.Errorf("the later run received %.20q, which was sent to the earlier one", got[0])
 	}
 	if got := a.Stats().Connections; got != 1 {
 		t.Errorf("a has %d connections, want 1", got)

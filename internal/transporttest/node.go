@@ -188,7 +188,7 @@ func (n *node) setSlow(slow bool) {
 // accepted returns the i-th stream passed to the handler.
 func (n *node) accepted(i int) *incoming {
 	n.t.Helper()
-	eventually(n.t, time.Second, "the stream is accepted", func() bool {
+	eventually(n.t, time.Second, "the stream has been accepted", func() bool {
 		return len(n.allAccepted()) > i
 	})
 	return n.allAccepted()[i]
@@ -285,7 +285,7 @@ func connect(t *testing.T, from, to *node) {
 	t.Helper()
 	got := len(to.received(transport.System))
 	from.Notify(to.address(), []byte("hello"))
-	eventually(t, 5*time.Second, "connected", to.hasReceived(transport.System, got+1))
+	eventually(t, 5*time.Second, "the nodes are connected", to.hasReceived(transport.System, got+1))
 }
 
 // encoded is the encoding of a greet in this package. The suite does not depend on the real

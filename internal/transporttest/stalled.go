@@ -40,15 +40,15 @@ func testFramesStandStill(t *testing.T, w World) {
 			start := time.Now()
 			r.write(k, whole[:came])
 			giveUp := time.AfterFunc(2*mesh.FrameTimeout, func() {
-				r.Close(transport.CodeClosed, "it is not closed by the node")
+				r.Close(transport.CodeClosed, "the node did not close it")
 			})
 			if code, err := r.closed(); code != transport.CodeTimeout || err != nil {
-				t.Errorf("%s: closed by %v, %v; want %v", name, code, err, transport.CodeTimeout)
+				t.Errorf("%s: closed with %v, %v; want %v", name, code, err, transport.CodeTimeout)
 			}
 			giveUp.Stop()
 			late := time.Since(start) - mesh.FrameTimeout
 			if late < 0 || late > 100*time.Millisecond {
-				t.Errorf("%s: closed %v after FrameTimeout, want at most 100 ms", name, late)
+				t.Errorf("%s: closed %v after FrameTimeout, want 0 to 100 ms", name, late)
 			}
 			stalls++
 			if got := a.Stats().Dropped[mesh.DropStalled.String()]; got != uint64(stalls) {
@@ -56,7 +56,7 @@ func testFramesStandStill(t *testing.T, w World) {
 			}
 			errs := a.reported(mesh.ReportLost)
 			if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), "the rest of a frame") {
-				t.Errorf("%s: reports %v, want the reason", name, errs)
+				t.Errorf("%s: reported %v, want an error with the reason", name, errs)
 			}
 		}
 		got := len(a.received(k))
@@ -66,7 +66,7 @@ func testFramesStandStill(t *testing.T, w World) {
 		r.write(k, whole[20_000:])
 		time.Sleep(2 * mesh.FrameTimeout)
 		if now := len(a.received(k)); now != got+1 || !a.peer(addr(9)).Connected {
-			t.Errorf("%v frame that is slow: %d arrived, connected %v; want it, and no end",
+			t.Errorf("slow %v frame: %d arrived, connected=%v; want 1 and true",
 				k, now-got, a.peer(addr(9)).Connected)
 		}
 		r.Close(transport.CodeClosed, "enough")
@@ -96,7 +96,7 @@ func testStrangersShareRoom(t *testing.T, w World) {
 	}
 	time.Sleep(time.Second)
 	if got := len(written); got != room {
-		t.Errorf("%d large frames of strangers were taken, want %d", got, room)
+		t.Errorf("read %d large frames from strangers at the same time, want %d", got, room)
 	}
 	start := time.Now()
 	for k := range transport.Kinds {
@@ -113,16 +113,16 @@ func testStrangersShareRoom(t *testing.T, w World) {
 				t.Errorf("Answer: %v", err)
 			}
 		}
-		eventually(t, time.Second, fmt.Sprintf("large %v frame of a member", k),
+		eventually(t, time.Second, fmt.Sprintf("the large %v frame of a member has arrived", k),
 			a.hasReceived(k, got+1))
 	}
 	last.write(transport.System, frame([]byte("small")))
-	eventually(t, time.Second, "small frame of a stranger", func() bool {
+	eventually(t, time.Second, "the small frame of a stranger has arrived", func() bool {
 		got := a.received(transport.System)
 		return got[len(got)-1] == "small"
 	})
 	if took := time.Since(start); took > 500*time.Millisecond {
-		t.Errorf("other frames took %v beside the stalled ones", took)
+		t.Errorf("other frames took %v while large ones were stalled, want at most 500 ms", took)
 	}
 	// Each frame releases its room when it times out.
 	eventually(t, 3*mesh.FrameTimeout+time.Second, "all frames have timed out", func() bool {
@@ -134,5 +134,6 @@ func testStrangersShareRoom(t *testing.T, w World) {
 	}
 	got := len(a.received(transport.Custom))
 	go func() { written <- second(r.Stream(transport.Custom).Write(frame(make([]byte, length)))) }()
-	eventually(t, time.Second, "large frame of a stranger", a.hasReceived(transport.Custom, got+1))
+	eventually(t, time.Second, "the large frame of a stranger has arrived",
+		a.hasReceived(transport.Custom, got+1))
 }

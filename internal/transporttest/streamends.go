@@ -20,10 +20,10 @@ func mustCut(t *testing.T, ends ...mesh.BulkStream) {
 	t.Helper()
 	for i, s := range ends {
 		if err := second(io.Copy(io.Discard, s)); !errors.Is(err, mesh.ErrStreamCut) {
-			t.Errorf("end %d reads to %v, want ErrStreamCut", i, err)
+			t.Errorf("stream end %d: Read returned %v, want ErrStreamCut", i, err)
 		}
 		if err := second(s.Write(make([]byte, 64<<20))); !errors.Is(err, mesh.ErrStreamCut) {
-			t.Errorf("end %d writes to %v, want ErrStreamCut", i, err)
+			t.Errorf("stream end %d: Write returned %v, want ErrStreamCut", i, err)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func testStreamsCut(t *testing.T, w World) {
 	w.Kill(addr(2))
 	b = joinAs(t, w, addr(2), twin)
 	b.Notify(addr(1), []byte("later run"))
-	eventually(t, 5*time.Second, "a has the frame", a.hasReceived(transport.System, 1))
+	eventually(t, 5*time.Second, "a has received the frame", a.hasReceived(transport.System, 1))
 	mustCut(t, ours, theirs)
 	openBoth(t, a, b)
 }
@@ -76,11 +76,11 @@ func testCloseEndsStreams(t *testing.T, w World) {
 		start := time.Now()
 		closeAll(t, closing)
 		if took := time.Since(start); took > mesh.CloseTimeout {
-			t.Errorf("Close took %v with an open stream", took)
+			t.Errorf("Close took %v while a stream was open, want at most %v", took, mesh.CloseTimeout)
 		}
 		for range 2 {
 			if err := <-reading; !errors.Is(err, mesh.ErrStreamCut) {
-				t.Errorf("%s closed: Read gets %v, want ErrStreamCut", closer, err)
+				t.Errorf("%s closed: Read returned %v, want ErrStreamCut", closer, err)
 			}
 		}
 		_, err := closing.OpenStream(context.Background(), other.address(), nil)
@@ -94,7 +94,7 @@ func testCloseEndsStreams(t *testing.T, w World) {
 func testStreamUnreachable(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	if _, err := a.OpenStream(context.Background(), addr(1), nil); !errors.Is(err, mesh.ErrSelf) {
-		t.Errorf("OpenStream to the own address: got %v, want ErrSelf", err)
+		t.Errorf("OpenStream to its own address: got %v, want ErrSelf", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -102,22 +102,24 @@ func testStreamUnreachable(t *testing.T, w World) {
 	_, err := a.OpenStream(ctx, addr(2), nil)
 	if !errors.Is(err, mesh.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) ||
 		time.Since(start) != time.Second {
-		t.Errorf("OpenStream to an absent node for 1 s: got %v after %v", err, time.Since(start))
+		t.Errorf("OpenStream to an unreachable peer: got %v after %v, "+
+			"want ErrUnreachable after its timeout of 1 s", err, time.Since(start))
 	}
 	start = time.Now()
 	_, err = a.OpenStream(context.Background(), addr(2), nil)
 	if !errors.Is(err, mesh.ErrUnreachable) || time.Since(start) != mesh.SendTimeout {
-		t.Errorf("OpenStream to an absent node: got %v after %v", err, time.Since(start))
+		t.Errorf("OpenStream to an unreachable peer: got %v after %v, want ErrUnreachable after %v",
+			err, time.Since(start), mesh.SendTimeout)
 	}
 	opened := make(chan error)
 	go func() { opened <- second(a.OpenStream(context.Background(), addr(2), []byte("late"))) }()
 	time.Sleep(time.Second)
 	b := join(t, w, addr(2))
 	if err := <-opened; err != nil {
-		t.Errorf("OpenStream to a peer that comes: %v", err)
+		t.Errorf("OpenStream to a peer that starts later: %v", err)
 	}
 	if got := b.accepted(0).head; got != "late" {
-		t.Errorf("head %q, want %q", got, "late")
+		t.Errorf("got head %q, want %q", got, "late")
 	}
 }
 
@@ -126,7 +128,7 @@ func testHeads(t *testing.T, w World) {
 	for i, length := range []int{0, 1, mesh.MaxHeadBytes} {
 		mustOpen(t, a, b, string(noise(length, 3)))
 		if got := b.accepted(i).head; got != string(noise(length, 3)) {
-			t.Errorf("head of %d bytes: got another one of %d", length, len(got))
+			t.Errorf("sent a head of %d bytes, got a different one of %d bytes", length, len(got))
 		}
 	}
 	_, err := a.OpenStream(context.Background(), addr(2), make([]byte, mesh.MaxHeadBytes+1))
@@ -155,27 +157,27 @@ func testBadHeads(t *testing.T, w World) {
 	}{
 		{"above the limit", frame(make([]byte, mesh.MaxHeadBytes+1)), false, 0,
 			garbage, "length 4097, limit 4096"},
-		{"of a huge length", []byte{0xff, 0xff, 0xff, 0xff, 1}, false, 0,
+		{"with a huge length", []byte{0xff, 0xff, 0xff, 0xff, 1}, false, 0,
 			garbage, "length 4294967295, limit 4096"},
 		{"cut off", frame([]byte("head"))[:6], true, 0, garbage, "is cut off"},
-		{"that does not come", []byte{0}, false, mesh.HeadTimeout,
+		{"that does not arrive", []byte{0}, false, mesh.HeadTimeout,
 			stalled, "did not arrive within 3s"},
-		{"that comes in part", frame([]byte("head"))[:6], false, mesh.HeadTimeout,
+		{"that arrives in part", frame([]byte("head"))[:6], false, mesh.HeadTimeout,
 			stalled, "did not arrive within 3s"},
 	} {
 		s, err := r.OpenStream()
 		if err != nil {
-			t.Fatalf("%s: OpenStream: %v", test.name, err)
+			t.Fatalf("head %s: OpenStream: %v", test.name, err)
 		}
 		mustWrite(t, s, test.write)
 		if test.end {
 			if err := s.CloseWrite(); err != nil {
-				t.Fatalf("%s: CloseWrite: %v", test.name, err)
+				t.Fatalf("head %s: CloseWrite: %v", test.name, err)
 			}
 		}
 		start := time.Now()
 		if _, err := s.Read(make([]byte, 1)); !errors.Is(err, transport.ErrStreamReset) {
-			t.Errorf("head %s: the stream ends with %v, want ErrStreamReset", test.name, err)
+			t.Errorf("head %s: the stream ended with %v, want ErrStreamReset", test.name, err)
 		}
 		if took := time.Since(start) - test.took; took < 0 || took > 10*time.Millisecond {
 			t.Errorf("head %s: reset after %v, want %v", test.name, time.Since(start), test.took)
@@ -188,10 +190,10 @@ func testBadHeads(t *testing.T, w World) {
 		}
 		errs := b.reported(mesh.ReportStreamRefused)
 		if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), test.reason) {
-			t.Errorf("head %s: reports %v, want %q", test.name, errs, test.reason)
+			t.Errorf("head %s: reported %v, want %q", test.name, errs, test.reason)
 		}
 		if got := len(b.allAccepted()); got != 0 {
-			t.Errorf("head %s: %d streams reached the handler", test.name, got)
+			t.Errorf("head %s: %d streams reached the handler, want none", test.name, got)
 		}
 	}
 	checkStreamsWork(t, r, b)
@@ -201,12 +203,12 @@ func testBadHeads(t *testing.T, w World) {
 func checkStreamsWork(t *testing.T, r raw, b *node) {
 	t.Helper()
 	if !b.peer(addr(9)).Connected {
-		t.Error("the connection of a stream without a head is closed")
+		t.Error("a stream with an invalid head closed its connection")
 	}
 	for k := range transport.Kinds {
 		got := len(b.received(k))
 		r.write(k, frame([]byte("frame")))
-		eventually(t, time.Second, k.String()+" frame arrives", b.hasReceived(k, got+1))
+		eventually(t, time.Second, "the "+k.String()+" frame has arrived", b.hasReceived(k, got+1))
 	}
 	s, err := r.OpenStream()
 	if err != nil {

@@ -36,7 +36,7 @@ func openBoth(t *testing.T, from, to *node) (ours mesh.BulkStream, theirs *incom
 func mustWrite(t *testing.T, s io.Writer, b []byte) {
 	t.Helper()
 	if n, err := s.Write(b); n != len(b) || err != nil {
-		t.Fatalf("Write of %d bytes: %d, %v", len(b), n, err)
+		t.Fatalf("Write of %d bytes: wrote %d, %v", len(b), n, err)
 	}
 }
 
@@ -44,7 +44,7 @@ func mustRead(t *testing.T, s io.Reader, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(s, got); err != nil || string(got) != want {
-		t.Fatalf("Read: %.30q, %v, want %.30q", got, err, want)
+		t.Fatalf("Read: got %.30q, %v; want %.30q", got, err, want)
 	}
 }
 
@@ -75,7 +75,7 @@ func testStreamsCarry(t *testing.T, w World) {
 		s := mustOpen(t, pair[0], pair[1], head)
 		in := pair[1].accepted(0)
 		if in.head != head || in.from != pair[0].greet.From {
-			t.Errorf("stream %q from %v, want %q from %v", in.head, in.from, head, pair[0].greet.From)
+			t.Errorf("got stream %q from %v, want %q from %v", in.head, in.from, head, pair[0].greet.From)
 		}
 		go func() { done <- errors.Join(second(io.Copy(in, in)), in.CloseWrite()) }()
 		go func() { done <- errors.Join(second(s.Write(sent)), s.CloseWrite()) }()
@@ -83,7 +83,7 @@ func testStreamsCarry(t *testing.T, w World) {
 			hash := sha256.New()
 			n, err := io.Copy(hash, s)
 			if want := sha256.Sum256(sent); !bytes.Equal(hash.Sum(nil), want[:]) {
-				err = errors.Join(err, fmt.Errorf("%d other bytes came back, sent %d", n, length))
+				err = errors.Join(err, fmt.Errorf("got %d bytes back that differ from the %d sent", n, length))
 			}
 			done <- errors.Join(err, s.Close())
 		}()
@@ -95,7 +95,7 @@ func testStreamsCarry(t *testing.T, w World) {
 	}
 	for _, n := range []*node{a, b} {
 		if got := n.Stats(); got.StreamsOpened != 1 || got.StreamsAccepted != 1 {
-			t.Errorf("%v: %d streams opened, %d accepted, want 1 and 1",
+			t.Errorf("%v: counted %d streams opened and %d accepted, want 1 and 1",
 				n.address(), got.StreamsOpened, got.StreamsAccepted)
 		}
 	}
@@ -112,11 +112,11 @@ func testHalfClose(t *testing.T, w World) {
 		t.Errorf("Write after CloseWrite: got %v, want ErrStreamClosed", err)
 	}
 	if err := ours.CloseWrite(); err != nil {
-		t.Errorf("CloseWrite twice: %v", err)
+		t.Errorf("second CloseWrite: %v", err)
 	}
 	got, err := io.ReadAll(theirs)
 	if string(got) != "question" || err != nil {
-		t.Errorf("read %q, %v; want the question and its end", got, err)
+		t.Errorf("got %q, %v; want the question and then EOF", got, err)
 	}
 	for range 3 {
 		mustWrite(t, theirs, []byte("answer"))
@@ -129,7 +129,7 @@ func testHalfClose(t *testing.T, w World) {
 		t.Errorf("Close: %v", err)
 	}
 	if got, err := io.ReadAll(ours); string(got) != "end" || err != nil {
-		t.Errorf("read %q, %v; want the end", got, err)
+		t.Errorf("got %q, %v; want \"end\" and then EOF", got, err)
 	}
 }
 
@@ -154,17 +154,17 @@ func testStreamClose(t *testing.T, w World) {
 		}
 		for _, ended := range []chan error{reading, writing} {
 			if err := <-ended; !errors.Is(err, transport.ErrStreamClosed) {
-				t.Errorf("%s: Read or Write under way at Close: got %v, want ErrStreamClosed", who, err)
+				t.Errorf("%s: Read or Write blocked during Close: got %v, want ErrStreamClosed", who, err)
 			}
 		}
 		if err := closing.CloseWrite(); !errors.Is(err, transport.ErrStreamClosed) {
 			t.Errorf("%s: CloseWrite after Close: got %v, want ErrStreamClosed", who, err)
 		}
 		if err := second(io.Copy(io.Discard, other)); !errors.Is(err, transport.ErrStreamReset) {
-			t.Errorf("%s: the peer reads to %v, want ErrStreamReset", who, err)
+			t.Errorf("%s: Read at the peer: got %v, want ErrStreamReset", who, err)
 		}
 		if err := second(other.Write(make([]byte, 64<<20))); !errors.Is(err, transport.ErrStreamReset) {
-			t.Errorf("%s: the peer writes to %v, want ErrStreamReset", who, err)
+			t.Errorf("%s: Write at the peer: got %v, want ErrStreamReset", who, err)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func testStreamHandlerReturns(t *testing.T, w World) {
 	mustWrite(t, theirs, []byte("lost?"))
 	close(theirs.gone)
 	if err := second(io.Copy(io.Discard, ours)); !errors.Is(err, transport.ErrStreamReset) {
-		t.Errorf("handler that has not finished: Read gets %v, want ErrStreamReset", err)
+		t.Errorf("handler returned without CloseWrite: Read: got %v, want ErrStreamReset", err)
 	}
 	ours, theirs = openBoth(t, a, b)
 	answer := noise(30<<10, 1)
@@ -184,10 +184,10 @@ func testStreamHandlerReturns(t *testing.T, w World) {
 	close(theirs.gone)
 	time.Sleep(time.Second)
 	if got, err := io.ReadAll(ours); !bytes.Equal(got, answer) || err != nil {
-		t.Errorf("handler that has finished: read %d of %d bytes, %v", len(got), len(answer), err)
+		t.Errorf("handler returned after CloseWrite: read %d of %d bytes, %v", len(got), len(answer), err)
 	}
 	if err := second(ours.Write(make([]byte, 1<<20))); !errors.Is(err, transport.ErrStreamReset) {
-		t.Errorf("handler that has returned: Write gets %v, want ErrStreamReset", err)
+		t.Errorf("handler returned: Write: got %v, want ErrStreamReset", err)
 	}
 }
 
@@ -208,29 +208,29 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 	select {
 	case err := <-blocked:
-		t.Fatalf("Write of 64 MiB without a reader: %v", err)
+		t.Fatalf("Write of 64 MiB that nothing reads: returned %v, want it blocked", err)
 	case <-time.After(time.Minute):
 	}
 	for i := range 20 {
 		start := time.Now()
 		a.Notify(addr(2), []byte("heartbeat"))
-		eventually(t, time.Second, "heartbeat arrived", b.hasReceived(transport.System, i+2))
+		eventually(t, time.Second, "the heartbeat has arrived", b.hasReceived(transport.System, i+2))
 		if err := a.Send(context.Background(), addr(2), make([]byte, 1<<20)); err != nil {
 			t.Fatalf("Send: %v", err)
 		}
-		eventually(t, time.Second, "event arrived", b.hasReceived(transport.Custom, i+1))
+		eventually(t, time.Second, "the event has arrived", b.hasReceived(transport.Custom, i+1))
 		if took := time.Since(start); took > 100*time.Millisecond {
-			t.Errorf("frames %d took %v beside unread streams", i, took)
+			t.Errorf("heartbeat and event %d took %v while streams were full, want at most 100 ms", i, took)
 		}
 	}
 	for _, s := range streams {
 		_ = s.Close() // always returns nil
 		if err := <-blocked; err == nil {
-			t.Error("Write of 64 MiB on a stream that was closed: got nil, want an error")
+			t.Error("Write of 64 MiB to a closed stream: got nil, want an error")
 		}
 	}
 	if got := a.Stats().Dials + b.Stats().Dials; got != 1 {
-		t.Errorf("%d dials, want 1", got)
+		t.Errorf("dialed %d times, want once", got)
 	}
 }
 
@@ -254,9 +254,9 @@ func testEventsAndStreams(t *testing.T, w World) {
 		beats := len(b.received(transport.System))
 		start := time.Now()
 		a.Notify(addr(2), []byte("heartbeat"))
-		eventually(t, time.Second, "heartbeat arrived", b.hasReceived(transport.System, beats+1))
+		eventually(t, time.Second, "the heartbeat has arrived", b.hasReceived(transport.System, beats+1))
 		if took := time.Since(start); took > 20*time.Millisecond {
-			t.Errorf("heartbeat took %v beside events and a stream", took)
+			t.Errorf("heartbeat took %v during a load of events and stream data, want at most 20 ms", took)
 		}
 	}
 	for range 3 {
@@ -264,7 +264,8 @@ func testEventsAndStreams(t *testing.T, w World) {
 			t.Error(err)
 		}
 	}
-	eventually(t, time.Second, "events arrived", b.hasReceived(transport.Custom, length/100_000))
+	eventually(t, time.Second, "all events have arrived",
+		b.hasReceived(transport.Custom, length/100_000))
 }
 
 func testTooManyStreams(t *testing.T, w World) {
@@ -288,7 +289,7 @@ func testTooManyStreams(t *testing.T, w World) {
 		return true
 	}
 	if !full() {
-		t.Errorf("%d streams were opened", transport.MaxStreams+1)
+		t.Errorf("opened %d streams, want the last one refused", transport.MaxStreams+1)
 	}
 	openBoth(t, b, a) // each side has its own limit
 	// A stream that this side closes still counts until the handler at the other side
@@ -303,12 +304,12 @@ func testTooManyStreams(t *testing.T, w World) {
 	}
 	time.Sleep(time.Second)
 	if !full() {
-		t.Error("another stream was opened although all handlers are at work")
+		t.Error("opened another stream although no handler has returned")
 	}
 	close(b.accepted(0).gone)
-	eventually(t, time.Second, "room for one more", func() bool { return !full() })
+	eventually(t, time.Second, "another stream can be opened", func() bool { return !full() })
 	if !full() {
-		t.Error("one handler returned, and two streams were opened")
+		t.Error("opened two streams although only one handler has returned")
 	}
 	for i, s := range streams {
 		if i > 0 {
@@ -368,7 +369,7 @@ func ask(from, to *node) error {
 	}()
 	got, err := io.ReadAll(s)
 	if err == nil && !bytes.Equal(got, sent) {
-		err = fmt.Errorf("%d bytes came back, not the %d sent", len(got), len(sent))
+		err = fmt.Errorf("got %d bytes back that differ from the %d sent", len(got), len(sent))
 	}
 	return err
 }

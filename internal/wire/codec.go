@@ -129,7 +129,7 @@ func (c *codec) uint64(v *uint64) {
 func (c *codec) count(v *uint64) {
 	c.uint64(v)
 	if *v > 2*member.MaxCount || !c.writing && *v > member.MaxCount {
-		c.fail("a count of %d", *v)
+		c.fail("the count %d is too large", *v)
 	}
 }
 
@@ -138,7 +138,7 @@ func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)
 	c.uint64(&n)
 	if n < uint64(lo) || n > uint64(hi) {
-		c.fail("%d is not within %d to %d", n, uint64(lo), uint64(hi))
+		c.fail("%d is out of range: want %d to %d", n, uint64(lo), uint64(hi))
 	} else if !c.writing {
 		*v = T(n)
 	}
@@ -156,7 +156,7 @@ func (c *codec) int64(v *int64) {
 	}
 	n := c.next(want)
 	if want == unsigned && n > math.MaxInt64 {
-		c.fail("%d is above the largest int64", n)
+		c.fail("%d does not fit into an int64", n)
 		return
 	}
 	*v = int64(n)
@@ -197,7 +197,7 @@ func (c *codec) text(v *string, limit int) {
 func (c *codec) name(v *string, limit int) {
 	c.text(v, limit)
 	if !member.IsPrintable(*v) {
-		c.fail("the name %s, which has characters that are not printable", safetext.QuotePeerText(*v))
+		c.fail("the name %s has unprintable characters", safetext.QuotePeerText(*v))
 	}
 }
 

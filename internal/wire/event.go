@@ -152,7 +152,7 @@ func (c *codec) readMetadata() map[string]string {
 		c.text(&k, MaxMetadataKey)
 		c.text(&v, MaxMetadataValue)
 		if _, twice := m[k]; twice {
-			c.fail("metadata with the key %s twice", safetext.QuotePeerText(k))
+			c.fail("the metadata key %s occurs twice", safetext.QuotePeerText(k))
 		}
 		m[k] = v
 	}

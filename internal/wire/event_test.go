@@ -146,7 +146,7 @@ func TestDecodeEventRefuses(t *testing.T) {
 		want string
 	}{
 		{"one entry", entries(1, 0xa1, 'k', 0xa1, 'v'), ""},
-		{"one key twice", entries(2, 0xa1, 'k', 0xa1, 'v', 0xa1, 'k', 0xa1, 'w'), `the key k twice`},
+		{"one key twice", entries(2, 0xa1, 'k', 0xa1, 'v', 0xa1, 'k', 0xa1, 'w'), `key k occurs twice`},
 		{"a key that is a number", entries(1, 0x01, 0xa1, 'v'), "want a string"},
 		{"17 entries", append([]byte{0x93, 0xa1, 'n', 0xc4, 0x00, 0xde, 0, 17},
 			bytes.Repeat([]byte{0xa0, 0xa0}, 17)...), "metadata of 17"},

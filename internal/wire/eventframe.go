@@ -29,8 +29,8 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: an event with a name of %d bytes, the limit is %d",
 			ErrMalformed, len(name), MaxEventName)
 	case !member.IsPrintable(name):
-		return nil, fmt.Errorf("%w: an event with the name %q, which has characters that are not "+
-			"printable", ErrMalformed, name)
+		return nil, fmt.Errorf("%w: an event with unprintable characters in its name %q",
+			ErrMalformed, name)
 	}
 	// Assume that the payload is about as long as the last one.
 	width := blobHeadBytes(d.end - d.payload)

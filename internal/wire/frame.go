@@ -36,7 +36,7 @@ var (
 	ErrVersion = errors.New("wire: unknown format version")
 	// ErrUnknownKind means that a frame, or a value to encode, has an unknown or unexpected
 	// kind.
-	ErrUnknownKind = errors.New("wire: unknown kind of frame")
+	ErrUnknownKind = errors.New("wire: unknown frame kind")
 	// ErrTooLarge means that a frame exceeds its limit, or would exceed it.
 	ErrTooLarge = errors.New("wire: frame too large")
 )
@@ -106,9 +106,9 @@ func checkHeader(frame []byte, limit int) (message.Kind, error) {
 	case len(frame) > 0 && frame[0] != magic:
 		return 0, fmt.Errorf("%w: it begins with %#02x, want %#02x", ErrMalformed, frame[0], magic)
 	case len(frame) <= headerBytes:
-		return 0, fmt.Errorf("%w: %d bytes are too few for a frame", ErrMalformed, len(frame))
+		return 0, fmt.Errorf("%w: %d bytes are too short for a frame", ErrMalformed, len(frame))
 	case frame[1] != Version:
-		return 0, fmt.Errorf("%w %d, this program supports %d", ErrVersion, frame[1], Version)
+		return 0, fmt.Errorf("%w %d: this program supports only %d", ErrVersion, frame[1], Version)
 	case len(frame) > limit:
 		return 0, tooLarge(message.Kind(frame[2]), len(frame), limit)
 	}
@@ -250,7 +250,7 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 	case message.KindRecordUpdate:
 		return read(c, (*codec).recordUpdate)
 	default:
-		panic("wire: Decode has not refused " + kind.String())
+		panic("wire: Decode did not refuse " + kind.String())
 	}
 }
 

@@ -132,8 +132,8 @@ func skip(b []byte, pos int) (int, error) {
 	depth := 0
 	for values := 1; ; values++ {
 		if values > MaxValues {
-			return 0, fmt.Errorf("%w: byte %d: more than %d values, including names of fields: "+
-				"send many small ones as a []byte", ErrTooLarge, pos, MaxValues)
+			return 0, fmt.Errorf("%w: byte %d: more than %d values, including field names: "+
+				"send many small ones as one []byte", ErrTooLarge, pos, MaxValues)
 		}
 		c, n, end := head(b, pos)
 		size := uint64(0) // the minimum number of bytes that must follow
@@ -150,7 +150,7 @@ func skip(b []byte, pos int) (int, error) {
 			size = 2 * n
 		}
 		if size > uint64(len(b)-end) {
-			return 0, fmt.Errorf("%w: byte %d: %s of length %d, with %d bytes left",
+			return 0, fmt.Errorf("%w: byte %d: %s of length %d, but only %d bytes are left",
 				ErrMalformed, pos, classNames[c], n, len(b)-end)
 		}
 		switch c {
@@ -158,7 +158,8 @@ func skip(b []byte, pos int) (int, error) {
 			end += int(size)
 		case array, dictionary:
 			if depth == MaxDepth {
-				return 0, fmt.Errorf("%w: byte %d: deeper than %d", ErrMalformed, pos, MaxDepth)
+				return 0, fmt.Errorf("%w: byte %d: nested more than %d levels deep",
+					ErrMalformed, pos, MaxDepth)
 			}
 			if size > 0 {
 				left[depth] = size
@@ -199,7 +200,7 @@ func timestampEnd(b []byte, pos int) int {
 func refuse(b []byte, pos int, c class) error {
 	switch {
 	case c == extension:
-		return fmt.Errorf("%w: byte %d: an extension type", ErrMalformed, pos)
+		return fmt.Errorf("%w: byte %d: extension types are not allowed", ErrMalformed, pos)
 	case pos < len(b) && b[pos] == 0xc1:
 		return fmt.Errorf("%w: byte %d: 0xc1 is not the first byte of a value", ErrMalformed, pos)
 	default:

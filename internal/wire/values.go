@@ -31,7 +31,7 @@ func (c *codec) address(a *member.Address) {
 		return
 	}
 	if !a.IsValid() {
-		c.fail("an address of host %s and port %d", safetext.QuotePeerText(a.Host), a.Port)
+		c.fail("invalid address: host %s, port %d", safetext.QuotePeerText(a.Host), a.Port)
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *codec) record(r *member.Record) {
 func (c *codec) key(v *string) {
 	c.text(v, member.MaxKeyBytes)
 	if !member.IsKey(*v) {
-		c.fail("the key %s, which is empty or not printable", safetext.QuotePeerText(*v))
+		c.fail("the key %s is empty or not printable", safetext.QuotePeerText(*v))
 	}
 }
 
@@ -169,9 +169,9 @@ func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)
 	}
 	switch {
 	case n > most:
-		c.fail("%s of %d, the limit is %d", what, n, most)
+		c.fail("%s of length %d, the limit is %d", what, n, most)
 	case !c.writing && n > (len(c.b)-c.pos)/size:
-		c.fail("%s of %d in %d bytes", what, n, len(c.b)-c.pos)
+		c.fail("%s of length %d, but only %d bytes are left", what, n, len(c.b)-c.pos)
 	}
 	if !c.writing && n > 0 && c.err == nil {
 		*v = make([]T, n)

@@ -204,7 +204,7 @@ func (e *endpoint) Accept() (transport.Conn, error) {
 
 func (e *endpoint) Close() error {
 	e.shut(&transport.CloseError{
-		Code: transport.CodeClosed, Reason: "the node shuts down", Remote: true,
+		Code: transport.CodeClosed, Reason: "the node is shutting down", Remote: true,
 	})
 	return nil
 }

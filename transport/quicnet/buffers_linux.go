@@ -37,7 +37,7 @@ func checkBuffers(conn net.PacketConn) error {
 	if size >= wantedBufferBytes {
 		return nil
 	}
-	return fmt.Errorf("quicnet: the socket has buffers of %d KiB, and QUIC needs %d: "+
+	return fmt.Errorf("quicnet: the socket has buffers of %d KiB, but QUIC needs %d: "+
 		"bursts of events may lose packets and slow down; allow larger buffers with: "+
 		"sysctl -w net.core.rmem_max=%[3]d net.core.wmem_max=%[3]d",
 		size>>10, wantedBufferBytes>>10, wantedBufferBytes)

@@ -128,7 +128,7 @@ func TestDatagramsLeaveRoom(t *testing.T) {
 			t.Errorf("the slowest of 200 heartbeats took %v, want at most %v", slowest, limit)
 		}
 		if a.Stats().Dropped[mesh.DropBusy.String()] == 0 {
-			t.Error("no datagram was too many: the test shows nothing")
+			t.Error("no datagram was too many: the test proves nothing")
 		}
 	})
 }

@@ -52,7 +52,7 @@ func newTLS(now func() time.Time, certificate func() (*tls.Certificate, error)) 
 // nodeUsages are the usages that a certificate must allow: each node dials and is dialed.
 var nodeUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
-var errUsage = errors.New("the certificate is not for both sides of a handshake: " +
+var errUsage = errors.New("the certificate does not allow both sides of a handshake: " +
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
 // Verify checks a chain, which starts with the certificate of the node: it must lead to one
@@ -60,7 +60,7 @@ var errUsage = errors.New("the certificate is not for both sides of a handshake:
 // when the certificate, or an authority above it, expires.
 func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
-		return until, errors.New("there is no certificate")
+		return until, errors.New("the peer sent no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, authority := range chain[1:] {

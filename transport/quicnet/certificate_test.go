@@ -55,9 +55,9 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	}{
 		{name: "another authority", from: true, want: "is from another authority"},
 		{name: "expired",
-			want: "is valid from 1999-12-31T23:59:00Z to 1999-12-31T23:59:59Z, which is not now",
+			want: "is valid only from 1999-12-31T23:59:00Z to 1999-12-31T23:59:59Z:",
 			edit: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }},
-		{name: "not yet good", want: "is valid from 2000-01-01T01:00:00Z to",
+		{name: "not yet good", want: "is valid only from 2000-01-01T01:00:00Z to",
 			edit: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }},
 		{name: "for dialers", edit: only(x509.ExtKeyUsageClientAuth), want: "key usage"},
 		{name: "for the dialed", edit: only(x509.ExtKeyUsageServerAuth), want: "key usage"},
@@ -97,8 +97,9 @@ func TestInvalidIsTheSameEachTime(t *testing.T) {
 		want      string
 	}{
 		{false, x509.Expired,
-			"the certificate of the other node is valid from 1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z"},
-		{true, x509.Expired, "an authority of the certificate of the other node is valid from 1970"},
+			"the certificate of the other node is valid only from 1970-01-01T00:00:00Z to " +
+				"1970-01-01T00:01:00Z:"},
+		{true, x509.Expired, "an authority of the certificate of the other node is valid only from 1970"},
 		{false, x509.IncompatibleUsage,
 			"the certificate of the other node: x509: certificate specifies an incompatible key usage"},
 	} {
@@ -276,5 +277,5 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 		t.Errorf("got the report %v, want that the certificate has expired", err)
 	}
 	a.Notify(addrB, []byte("still there"))
-	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportHandshake), "which is not now")
+	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportHandshake), "is valid only from")
 }

@@ -48,7 +48,7 @@ func (n *network) newConn(q *quic.Conn) (*conn, error) {
 		send, err := q.OpenUniStream()
 		if err != nil {
 			err = translateError(err)
-			c.Close(transport.CodeRefused, "each kind of frames needs a stream")
+			c.Close(transport.CodeRefused, "each kind of frame needs its own stream")
 			return nil, fmt.Errorf("quicnet: open stream: %w", err)
 		}
 		if k == transport.System {

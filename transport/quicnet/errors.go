@@ -58,7 +58,7 @@ func describeRefusal(fault *quic.TransportError) string {
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](fault); ok {
 		return "the certificate of the other node is from another authority: " +
-			"another secret, cluster name or CA file"
+			"its secret, cluster name or CA file differs"
 	}
 	if wrong, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
 		return describeInvalid(wrong)
@@ -76,7 +76,7 @@ func describeInvalid(wrong x509.CertificateInvalidError) string {
 	if wrong.Reason != x509.Expired {
 		return subject + ": " + safetext.PeerText(wrong.Error())
 	}
-	return fmt.Sprintf("%s is valid from %s to %s, which is not now: renew it, or correct the "+
-		"clocks", subject, wrong.Cert.NotBefore.UTC().Format(time.RFC3339),
+	return fmt.Sprintf("%s is valid only from %s to %s: renew it, or correct the clocks",
+		subject, wrong.Cert.NotBefore.UTC().Format(time.RFC3339),
 		wrong.Cert.NotAfter.UTC().Format(time.RFC3339))
 }

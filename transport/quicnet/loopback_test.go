@@ -263,7 +263,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		want   string // reported by the dialer
 	}{
 		{"another secret", otherSecret, time.Now, "is from another authority"},
-		{"another clock", secret, lastWeek, "which is not now"},
+		{"another clock", secret, lastWeek, "is valid only from"},
 	} {
 		tls, err := SecretTLS([][]byte{[]byte(c.secret)}, "test", c.clock)
 		if err != nil {

@@ -218,7 +218,7 @@ func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, 
 		local, _ := n.packets.LocalAddr().(*net.UDPAddr)
 		ips = sendableAddrs(local, ips)
 		if len(ips) == 0 {
-			return nil, fmt.Errorf("%w (no address that can be reached from %v)",
+			return nil, fmt.Errorf("%w (no address is reachable from %v)",
 				transport.ErrUnknownHost, n.packets.LocalAddr())
 		}
 		ip = ips[n.dials.Add(1)%uint32(len(ips))]

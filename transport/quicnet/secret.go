@@ -91,7 +91,7 @@ func CheckSecret(secret []byte) error {
 		var err error
 		key, err = base64.StdEncoding.DecodeString(string(secret))
 		if err != nil || base64.StdEncoding.EncodeToString(key) != string(secret) {
-			return errors.New("is text and not base64: a password, which can be guessed")
+			return errors.New("is text but not base64: such a password can be guessed")
 		}
 	}
 	different := map[byte]bool{}
@@ -100,10 +100,10 @@ func CheckSecret(secret []byte) error {
 	}
 	switch {
 	case len(key) < MinSecretBytes:
-		return fmt.Errorf("holds at most %d random bytes, and a secret needs %d",
+		return fmt.Errorf("has at most %d random bytes, but a secret needs %d",
 			len(key), MinSecretBytes)
 	case len(different) < minDifferentBytes:
-		return fmt.Errorf("repeats %d different bytes: it is not random", len(different))
+		return fmt.Errorf("has only %d different bytes: it is not random", len(different))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (c *conn) connectLane() {
 		case <-c.lanes[bulkLane].attached:
 		case <-c.over:
 		case <-time.After(2 * handshakeTimeout):
-			c.fail(fmt.Errorf("%w: the peer does not connect the bulk lane", errLost))
+			c.fail(fmt.Errorf("%w: the peer did not connect the bulk lane", errLost))
 		}
 		return
 	}

@@ -107,7 +107,7 @@ func (c *conn) laneOf(stream uint32) *lane {
 // Stream implements transport.Conn.
 func (c *conn) Stream(k transport.Kind) transport.FrameStream { return c.kinds[k] }
 
-var errNumbers = errors.New("tlsnet: all numbers of streams are used up")
+var errNumbers = errors.New("tlsnet: all stream numbers are used up")
 
 // OpenStream implements transport.Conn.
 func (c *conn) OpenStream() (transport.RawStream, error) {
@@ -189,7 +189,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 		return nil
 	case frameOpenLane:
 		if c.dialed == "" {
-			return fmt.Errorf("%w: the end that dialed asks for a lane", errFrame)
+			return fmt.Errorf("%w: the dialing end asked for a lane", errFrame)
 		}
 		c.needLane()
 		return nil
@@ -235,7 +235,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 // stream opens it at the end that did not open it.
 func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	if l != c.laneOf(id) {
-		return nil, fmt.Errorf("%w: stream %d on lane %d", errFrame, id, l.id)
+		return nil, fmt.Errorf("%w: stream %d is on the wrong lane %d", errFrame, id, l.id)
 	}
 	if id < uint32(transport.Kinds) {
 		return c.kinds[id], nil

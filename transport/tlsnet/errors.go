@@ -43,7 +43,7 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	}
 	if isAlert(err, certificateAlerts...) {
-		return &transport.CertificateError{Why: "the other node refused that of this one"}
+		return &transport.CertificateError{Why: "the other node refused the certificate of this one"}
 	}
 	if fault, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return &transport.CertificateError{Why: describeCertificate(fault.Err)}
@@ -75,12 +75,12 @@ func isCertificateError(err error) bool {
 // not change from one attempt to the next, so that logs do not repeat it.
 func describeCertificate(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "that of the other node comes from another authority: " +
-			"another secret, cluster name or file of authorities"
+		return "the certificate of the other node is from another authority: " +
+			"its secret, cluster name or CA file differs"
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok &&
 		invalid.Reason == x509.Expired {
-		return fmt.Sprintf("that of the other node is valid from %s until %s, which is not now: "+
+		return fmt.Sprintf("the certificate of the other node is valid only from %s to %s: "+
 			"renew it, or correct the clocks", invalid.Cert.NotBefore.UTC().Format(time.RFC3339),
 			invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
 	}

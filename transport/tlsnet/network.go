@@ -313,7 +313,7 @@ func (n *network) Close() error {
 	}
 	n.mu.Unlock()
 	for _, c := range conns {
-		c.Close(transport.CodeClosed, "the network closes")
+		c.Close(transport.CodeClosed, "the network is closing")
 	}
 	n.mu.Lock()
 	n.closed = true

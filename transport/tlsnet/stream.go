@@ -131,7 +131,7 @@ func (s *stream) renew(payload []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > maxCredit || s.credit+int(n) > maxCredit {
-		return fmt.Errorf("%w: window of %d bytes", errFrame, n)
+		return fmt.Errorf("%w: invalid window of %d bytes", errFrame, n)
 	}
 	s.credit += int(n)
 	s.changed.Broadcast()
@@ -207,7 +207,7 @@ func (s *stream) deliver(b []byte) error {
 	s.remaining -= len(b)
 	switch {
 	case s.remaining < 0:
-		return fmt.Errorf("%w: stream %d: beyond its window", errFrame, s.id)
+		return fmt.Errorf("%w: stream %d: data beyond its window", errFrame, s.id)
 	case s.peerEnded:
 		return fmt.Errorf("%w: stream %d: data after its end", errFrame, s.id)
 	case s.readErr != nil:

@@ -88,10 +88,10 @@ type explorer struct {
 // Run searches breadth first, so that the path to a violation is a shortest one.
 func Run(opt Options) (Result, error) {
 	if opt.Size < minSize || opt.Size > maxSize {
-		return Result{}, fmt.Errorf("explore: Size %d, want %d to %d", opt.Size, minSize, maxSize)
+		return Result{}, fmt.Errorf("explore: Size is %d, want %d to %d", opt.Size, minSize, maxSize)
 	}
 	if opt.Attempts < 0 || opt.Attempts > 255 || opt.Crashes < 0 || opt.Crashes > 255 {
-		return Result{}, fmt.Errorf("explore: %d attempts, %d crashes, want 0 to 255 of each",
+		return Result{}, fmt.Errorf("explore: %d attempts and %d crashes: want 0 to 255 of each",
 			opt.Attempts, opt.Crashes)
 	}
 	x := newExplorer(opt)

@@ -92,7 +92,7 @@ func (x *explorer) checkPosition(p *position) error {
 	}
 	for _, c := range now.choices {
 		if c.version > now.committed && c.base.Version < now.committed {
-			return fmt.Errorf("I4: %s is chosen for version %d on %v, but version %d is committed",
+			return fmt.Errorf("I4: %s is chosen for version %d built on %v, but version %d is committed",
 				c.leader, c.version, c.base, now.committed)
 		}
 	}

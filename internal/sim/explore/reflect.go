@@ -124,7 +124,7 @@ func detachValue(v reflect.Value) {
 			detachValue(s.Index(i))
 		}
 	case reflect.Map, reflect.Chan, reflect.Func, reflect.Interface, reflect.UnsafePointer:
-		panic(fmt.Sprintf("explore: a machine has a field of type %s: define how to copy it", v.Type()))
+		panic(fmt.Sprintf("explore: the machine has a field of type %s: define how to copy it", v.Type()))
 	}
 }
 
@@ -175,5 +175,6 @@ func (f fields) appendCanonical(b []byte, v reflect.Value) []byte {
 		}
 		return f.appendCanonical(append(b, 1), v.Elem())
 	}
-	panic(fmt.Sprintf("explore: a machine has a field of type %s: define how to compare it", v.Type()))
+	panic(fmt.Sprintf("explore: the machine has a field of type %s: define how to compare it",
+		v.Type()))
 }

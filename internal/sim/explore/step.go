@@ -160,18 +160,20 @@ func stepError(before paxos.Durable, m machine, out statemachine.Output) error {
 	after := m.Durable()
 	switch {
 	case out.Stop != nil:
-		return fmt.Errorf("a node stops: %w", out.Stop)
+		return fmt.Errorf("a node stopped: %w", out.Stop)
 	case after.Held.Number.Less(before.Held.Number):
-		return fmt.Errorf("I7: holds %v after %v", after.Held.Number, before.Held.Number)
+		return fmt.Errorf("I7: a node holds %v, but held %v before",
+			after.Held.Number, before.Held.Number)
 	case after.Promised.Compare(before.Promised) < 0 && after.Held.Version < before.Promised.Version:
-		return fmt.Errorf("I7: promised %v after %v", after.Promised, before.Promised)
+		return fmt.Errorf("I7: a node lowered its promise to %v from %v", after.Promised, before.Promised)
 	case after.Accepted.ID.Compare(before.Accepted.ID) < 0 &&
 		after.Held.Version < before.Accepted.ID.Version:
-		return fmt.Errorf("I7: accepted %v after %v", after.Accepted.ID, before.Accepted.ID)
+		return fmt.Errorf("I7: a node lowered its vote to %v from %v",
+			after.Accepted.ID, before.Accepted.ID)
 	}
 	for _, msg := range out.Send {
 		if v, ok := msg.Body.(message.Vote); ok && v.Granted && v.ID.Compare(before.Promised) < 0 {
-			return fmt.Errorf("I7: voted for %v below its promise %v", v.ID, before.Promised)
+			return fmt.Errorf("I7: a node voted for %v below its promise %v", v.ID, before.Promised)
 		}
 	}
 	return m.Check()

@@ -81,11 +81,15 @@ func (n *Node) publishSnapshot(s snapshot, c observe.Changes) {
 	n.hub.publishEvents(s.view, eventsOf(c, s.view))
 }
 
-// sendOutput hands the messages of a turn to the transport. A probe asks the host of a lost
-// leader whether its process still runs.
+// sendOutput hands the messages of a turn to the transport, and prepares the connections that an
+// election needs. A probe asks the host of a late leader whether its process still runs; an
+// election may follow soon.
 func (n *Node) sendOutput(out statemachine.Output) {
 	for _, m := range out.Send {
 		n.sendMessage(m)
+	}
+	if out.Changed || out.Probe != nil {
+		n.net.Prepare(n.machine.FirstToAsk(), out.Probe != nil)
 	}
 	if p := out.Probe; p != nil {
 		n.net.Probe(p.Leader, func() {

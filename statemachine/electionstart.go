@@ -51,11 +51,40 @@ func (m *Machine) turnDelay() time.Duration {
 		if e.Address == m.self.Address || before == maxRank {
 			break
 		}
-		if e.Status == member.Active && e.Address != m.join.suspected.Leader {
+		if m.asksWithout(e, m.join.suspected.Leader) {
 			before++
 		}
 	}
 	return m.timing.inquiryTurn(before)
+}
+
+// asksWithout reports whether a member asks the voters in its turn once a leader is lost.
+func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
+	return e.Status == member.Active && e.Address != leader
+}
+
+// FirstToAsk returns the members that ask the voters first once the leader is lost, in that order
+// and without this node. Every voter keeps a connection to them, because they need M votes at once,
+// and connecting after the loss would take longer the more voters there are (protocol.md 8). A
+// leader is connected to all members, so it gets none.
+func (m *Machine) FirstToAsk() []member.Identity {
+	leader := m.join.suspected.Leader
+	if m.leader.Chosen {
+		leader = m.leader.Leader
+	}
+	if m.role == member.Leading || !m.isVoter() {
+		return nil
+	}
+	var first []member.Identity
+	for _, e := range m.durable.Held.Roster {
+		if m.asksWithout(e, leader) {
+			first = append(first, e.Identity)
+		}
+		if len(first) == preparedVoters {
+			break
+		}
+	}
+	return slices.DeleteFunc(first, func(i member.Identity) bool { return i == m.self })
 }
 
 func (m *Machine) tickInquiry() {

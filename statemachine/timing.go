@@ -134,6 +134,11 @@ func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t
 // wait stays short in a large cluster whose first voters are down.
 const maxRank = 8
 
+// preparedVoters is the number of members to which each voter keeps a connection because they ask
+// first (8). With fewer, an election is slow if these members were lost together with the leader;
+// with more, each voter has more connections.
+const preparedVoters = 3
+
 // voteTimeout is HeartbeatInterval x (1 + fails), with fails up to paxos.MaxFailures: how long a
 // voter waits for the answers to a query or proposal after that many failures in a row (6, 2 and
 // 7). If it did not grow, no election would succeed with a round trip above HeartbeatInterval; if

@@ -57,7 +57,7 @@ func (p *peer) sendDatagram(frame []byte) {
 	defer p.mu.Unlock()
 	if p.cur == nil {
 		p.mesh.stats.countDrop(DropUnconnected, 1)
-		p.missed = time.Now()
+		p.wanted = time.Now()
 		p.wakeOrDial(transport.System)
 		return
 	}

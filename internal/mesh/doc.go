@@ -10,7 +10,8 @@
 // direction, for system frames, custom frames and answers, so that events never delay a
 // heartbeat and an answer never waits for an event. It also carries bulk streams and
 // datagrams. A Mesh dials if there is something to send to a peer without a connection,
-// with growing pauses, until it has a connection or the peer has dialed one.
+// with growing pauses, until it has a connection or the peer has dialed one. Connections to
+// prepared peers are made before there is something to send.
 //
 // # Bytes on a stream
 //

@@ -100,6 +100,8 @@ type Mesh struct {
 	dialing    atomic.Int64 // number of peers that are being dialed
 	sharedRoom budget       // for large frames of all peers that are neither members nor seeds
 
+	prepared preparation
+
 	greets chan struct{} // one entry for each pending greet on a connection that a peer dialed
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -125,11 +127,12 @@ func New(
 		return nil, err
 	}
 	m := &Mesh{
-		cfg:     cfg,
-		reports: reporter{to: cfg.Report},
-		greets:  make(chan struct{}, cfg.maxPeers()),
-		peers:   make(map[member.Address]*peer),
-		closed:  make(chan struct{}),
+		cfg:      cfg,
+		reports:  reporter{to: cfg.Report},
+		greets:   make(chan struct{}, cfg.maxPeers()),
+		peers:    make(map[member.Address]*peer),
+		prepared: preparation{wake: make(chan struct{}, 1)},
+		closed:   make(chan struct{}),
 	}
 	m.sharedRoom.free = max(sharedFrameBytes, cfg.maxFrameBytes())
 	net, err := listen(transport.Config{
@@ -177,7 +180,7 @@ func (m *Mesh) Start(h Handler) error {
 	m.handler, m.self = h, greet.From.Address
 	m.redialCap = min(max(2*body.Timings.HeartbeatInterval, minRedialCap), maxRedialCap)
 	m.silence = min(max(body.Timings.HeartbeatTimeout, minSilence), maxSilence)
-	if !m.spawnWork(m.acceptConns) {
+	if !m.spawnWork(m.acceptConns) || !m.spawnWork(m.keepPrepared) {
 		return ErrClosed
 	}
 	return nil

@@ -51,7 +51,7 @@ type peer struct {
 	flows   [transport.Kinds]flow // one for each kind except System
 	senders int                   // number of waiting callers of Send and OpenStream
 
-	missed time.Time // when a datagram was last dropped for lack of a connection
+	wanted time.Time // when a datagram, or Prepare, last asked for a connection
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
@@ -157,7 +157,7 @@ func (p *peer) needsDial() bool {
 		return p.cur.silent
 	default:
 		p.dropStale()
-		return !p.system.empty() || p.senders > 0 || time.Since(p.missed) < maxQueuedTime
+		return !p.system.empty() || p.senders > 0 || time.Since(p.wanted) < maxQueuedTime
 	}
 }
 
@@ -251,6 +251,7 @@ func (p *peer) setCur(l *link) {
 	}
 	p.cur = l
 	p.wakeWaiting()
+	p.mesh.prepared.signal()
 }
 
 // adoptLink makes a link, on which greets have been exchanged, the connection of the peer,

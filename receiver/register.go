@@ -102,7 +102,8 @@ const (
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
-			m.addFault("queue of %s: length %d and policy %d, want 1 or more and Block, Drop or Reject",
+			m.addFault("queue of %s: length %d and policy %d, "+
+				"want a length of at least 1 and Block, Drop or Reject",
 				r.name, length, policy)
 			return
 		}

@@ -10,7 +10,7 @@ import (
 // The errors of a Store and its sessions. They are also causes of the contexts of leases.
 var (
 	// ErrAbsent means that there is no record under the key.
-	ErrAbsent = errors.New("record: no record under this key")
+	ErrAbsent = errors.New("record: there is no record with this key")
 	// ErrConflict means that a condition of Commit is false: read the records and decide again.
 	ErrConflict = errors.New("record: condition failed: the records have changed")
 	// ErrOwned means that Commit would set a record that another member owns: drop it first.

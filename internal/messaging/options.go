@@ -49,7 +49,7 @@ func checkMetadata(entries map[string]string) error {
 	}
 	for k, v := range entries {
 		if len(k) > MaxMetadataKey || len(v) > MaxMetadataValue {
-			return fmt.Errorf("%w: metadata %.*q: key has %d bytes, value %d, want at most %d and %d",
+			return fmt.Errorf("%w: metadata %.*q: key has %d bytes and value %d, want at most %d and %d",
 				ErrTooLarge, MaxMetadataKey, k, len(k), len(v), MaxMetadataKey, MaxMetadataValue)
 		}
 	}

@@ -66,7 +66,7 @@ func (k *checker) checkIntroduced(p *process, before member.Number, s member.Sta
 		return
 	}
 	if v := k.chosen[s.Version]; v == nil || v.digest != s.Digest() {
-		k.noteBroken("I1", "%s holds %s, which was not chosen", p.cfg.Name, formatState(s))
+		k.noteBroken("I1", "%s holds %s, but it was not chosen", p.cfg.Name, formatState(s))
 	}
 }
 

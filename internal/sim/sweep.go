@@ -166,7 +166,7 @@ func (r Report) String() string {
 		r.Messages.Cut, r.Messages.Broken, r.Messages.Refused, r.Messages.Dead, r.Messages.Duplicated)
 	line("register", "%s of leaders accepted, %d refused", formatCount(r.Writes, "write"), r.Fenced)
 	line("faults", "%s", listHappened(r.Happened))
-	line("excused", "%s in which memory stores lost too much, %d without a majority at the end",
+	line("excused", "%s in which too many memory stores were lost, %d without a majority at the end",
 		formatCount(r.Void, "run"), r.Hopeless)
 	if len(r.Measures) > 0 {
 		line("took", "1 is the bound for 99 of 100 runs (protocol.md section 11; * the simulator's own "+

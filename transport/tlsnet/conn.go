@@ -288,7 +288,7 @@ func (c *conn) released(id uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.unreleased[id] {
-		return fmt.Errorf("%w: release of stream %d, which is not open", errFrame, id)
+		return fmt.Errorf("%w: stream %d was released, but is not open", errFrame, id)
 	}
 	delete(c.unreleased, id)
 	return nil

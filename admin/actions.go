@@ -170,7 +170,7 @@ func (h *handler) transferLeadership(
 
 func (h *handler) drainNode(ctx context.Context, _ adminapi.Empty) (any, error) {
 	if err := h.actor.Drain(ctx); err != nil {
-		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained, and hands over as " +
+		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained and will hand over as " +
 			"soon as another member can lead: " + textOf(err)}
 	}
 	return h.handedOver(), nil

@@ -200,7 +200,7 @@ func TestClientOfOtherServers(t *testing.T) {
 		{"sent elsewhere", whole(302, "Location: http://10.9.8.7/\r\n", ""), "it responded 302 Found"},
 		{"hung up", nil, "admin: no response from " + a.addr + ": EOF"},
 		{"broke", []byte("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"),
-			"admin: connection to " + a.addr + " broke: unexpected EOF"},
+			"admin: lost the connection to " + a.addr + ": unexpected EOF"},
 	} {
 		if err := a.check(t, 1, c.answer); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %.300v, want %q", c.name, err, c.want)

@@ -151,7 +151,7 @@ func TestClientFollowsOtherServers(t *testing.T) {
 		}, "too many"},
 		"page":         {func(w http.ResponseWriter, _ *http.Request) {}, "it responded 200 OK"},
 		"no JSON":      {stream("event: leader\ndata: {\n\n"), "it responded 200 OK"},
-		"endless line": {stream(strings.Repeat("a", 2<<20)), "broke"},
+		"endless line": {stream(strings.Repeat("a", 2<<20)), "lost the connection"},
 		"new type":     {stream("event: later\ndata: {\n\n:\n\n"), ""},
 	} {
 		s := httptest.NewServer(c.h)

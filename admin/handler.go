@@ -197,7 +197,7 @@ func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 			addReason("this node is not an active member of its cluster yet", s))
 	case want[wantVotes] && node.VoteWait > 0:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotVoting, fmt.Sprintf(
-			"this node has just started and cannot vote for another %v", node.VoteWait))
+			"this node has just started: it can vote in %v", node.VoteWait))
 	case (want[wantQuorum] || want[wantLeader]) && !quorate:
 		noQuorum(w, s)
 	case want[wantLeader] && !s.IsLeader():

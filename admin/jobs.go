@@ -164,7 +164,7 @@ func (h *handler) checkJobs(key string, err error) (string, error) {
 	switch {
 	case h.contests == nil:
 		return "", &refusal{http.StatusNotFound, adminapi.CodeNotFound,
-			"this program has no jobs in its admin API (admin.WithJobs)"}
+			"this program does not serve jobs in its admin API (admin.WithJobs)"}
 	case err != nil:
 		return "", &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	default:

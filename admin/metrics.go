@@ -63,7 +63,7 @@ var electionFamilies = []family{
 			}
 		}},
 	{"athena_elections_total",
-		"Elections, by result: won, followed (another node leads) or failed (it is repeated).",
+		"Elections, by result: won, followed (another node leads) or failed (and repeated).",
 		counter, []string{"result"}, func(l snapshot, s *sink) {
 			for result, n := range l.Counts.Elections {
 				s.addCount(n, result)
@@ -87,16 +87,17 @@ var electionFamilies = []family{
 				s.addCount(n, v.Stage, strconv.FormatBool(v.Granted))
 			}
 		}},
-	{"athena_leader_conflicts_total", "Conflicts of two leaders that this node resolved, by rule.",
+	{"athena_leader_conflicts_total",
+		"Conflicts between two leaders that this node resolved, by rule.",
 		counter, []string{"rule"}, func(l snapshot, s *sink) {
 			for rule, n := range l.Counts.Conflicts {
 				s.addCount(n, rule)
 			}
 		}},
 	{"athena_clock_steps_total",
-		"Steps of the wall clock after which the lease and records had to be confirmed.",
+		"Wall-clock steps after which the lease and the records had to be confirmed again.",
 		counter, nil, func(l snapshot, s *sink) { s.addCount(l.Counts.ClockSteps) }},
-	{"athena_store_sync_seconds", "Duration of saving to the store.", buckets, nil,
+	{"athena_store_sync_seconds", "Time taken to save to the store.", buckets, nil,
 		func(l snapshot, s *sink) { s.addDurations(l.Counts.Saved) }},
 }
 

@@ -35,7 +35,7 @@ const (
 // Errors of requests to other members.
 var (
 	errAskDisabled = errors.New("this program does not query other members (admin.Answer)")
-	errAskEarly    = errors.New("this node does not listen yet")
+	errAskEarly    = errors.New("this node is not listening yet")
 	errAskBusy     = errors.New("busy: too many requests to other members: try again")
 )
 
@@ -82,7 +82,7 @@ func (o *Others) answerStatus(
 		return statusAnswer{}, err
 	}
 	if most := min(q.MostBytes, maxStatusBytes); len(text) > most {
-		return statusAnswer{}, fmt.Errorf("the status has %d bytes, the limit is %d", len(text), most)
+		return statusAnswer{}, fmt.Errorf("the status has %d bytes: the limit is %d", len(text), most)
 	}
 	return statusAnswer{text}, nil
 }
@@ -106,7 +106,7 @@ func (o *Others) askMember(ctx context.Context, to member.Address) (adminapi.Sta
 		return adminapi.Status{}, err
 	}
 	if len(a.JSON) > maxStatusBytes {
-		return adminapi.Status{}, fmt.Errorf("response of %d bytes, the limit is %d",
+		return adminapi.Status{}, fmt.Errorf("the response has %d bytes: the limit is %d",
 			len(a.JSON), maxStatusBytes)
 	}
 	var s adminapi.Status

@@ -118,8 +118,8 @@ var eventFamilies = []family{
 			}
 		}},
 	{"athena_receiver_dropped_total",
-		"Events that no handler got, by reason: dropped, rejected (queue full), malformed or unhandled.",
-		counter, []string{"type", "reason"}, func(l snapshot, s *sink) {
+		"Events that reached no handler, by reason: dropped, rejected (queue full), malformed or " +
+			"unhandled.", counter, []string{"type", "reason"}, func(l snapshot, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event == "" {
 					s.addCount(r.Dropped, "", "unhandled")
@@ -144,7 +144,7 @@ var eventFamilies = []family{
 				s.addCount(n, strings.ToValidUTF8(r.Type, "?"), r.Code)
 			}
 		}},
-	{"athena_watch_lagged_total", "Times that a reader of events was too slow.", counter, nil,
+	{"athena_watch_lagged_total", "Number of times that a reader of events fell behind.", counter, nil,
 		func(l snapshot, s *sink) { s.addCount(l.Counts.Lagged) }},
 }
 

@@ -315,10 +315,10 @@ func TestDemoFaults(t *testing.T) {
 // TestDemoScripts plays each script to its end.
 func TestDemoScripts(t *testing.T) {
 	for script, want := range map[string][]string{
-		"failover": {"killed, until", "restarted, until all nodes were active"},
+		"failover": {"from killing", "until all nodes were active"},
 		"partition": {"until its lease ended", "led with authority",
-			"reconnected, until all nodes were active"},
-		"rolling": {"n1 stopped", "n2 stopped", "n3 stopped", "led with authority"},
+			"from reconnecting until all nodes were active"},
+		"rolling": {"n1 until it had left", "n2 until it had left", "n3 until it had left", "led with authority"},
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()

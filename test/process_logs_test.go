@@ -93,6 +93,6 @@ func TestProcessLogsOfASignal(t *testing.T) {
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit %d, want 0", code)
 	}
-	p.waitForLines("stopping on a signal; a second one exits immediately", 1)
+	p.waitForLines("stopping on a signal; a second signal forces an immediate exit", 1)
 	p.waitForLines("stopped before joining", 1)
 }

@@ -34,8 +34,8 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	c.start(2)
 	third := c.start(3)
 	c.settle(1, 2, 3)
-	starved.waitForLines("the limit of open files is low, and the admin API may refuse connections: "+
-		"raise it with ulimit -n or LimitNOFILE of systemd", 1)
+	starved.waitForLines("the limit on open files is low, so the admin API may refuse connections: "+
+		"raise it with ulimit -n, or with LimitNOFILE= in systemd", 1)
 
 	var callers []net.Conn
 	closeAll := func() {

@@ -262,6 +262,6 @@ func TestProcessSecondSignal(t *testing.T) {
 	if code := p.wait(); code != 1 || time.Since(began) > patience/4 {
 		t.Errorf("exit %d after %v, want 1 immediately", code, time.Since(began))
 	}
-	p.waitForLines("stopping on a signal; a second one exits immediately", 1)
+	p.waitForLines("stopping on a signal; a second signal forces an immediate exit", 1)
 	p.waitForLines("exiting immediately on a second signal", 1)
 }

@@ -89,12 +89,13 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 			"signals that end a process: "+strings.Join(m.Defaults.Signals, ", "))
 	}
 	if len(o.PayloadBytes) > 0 {
-		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "payload sizes to measure")
+		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes,
+			"payload sizes to measure, in bytes")
 		f.BoolVar(&o.OwnEncoding, "own-encoding", o.OwnEncoding,
 			"let events encode themselves (AppendBinary) instead of by reflection")
 	}
 	if len(o.Workers) > 0 {
-		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of concurrent goroutines to measure")
+		f.IntSliceVar(&o.Workers, "workers", o.Workers, "goroutines to run concurrently in each case")
 	}
 	if o.Jobs > 0 {
 		f.IntVar(&o.Jobs, "jobs", o.Jobs, "number of jobs")
@@ -102,14 +103,15 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	if o.For > 0 {
 		f.DurationVar(&o.For, "for", o.For, "duration of each case")
 	}
-	f.StringVar(&o.Dir, "dir", o.Dir, "directory for data directories; on a disk, syncs count too")
-	f.StringVar(&o.Out, "out", o.Out, "file for the results; it is overwritten")
-	f.StringVarP(&output, "output", "o", "table", "table, or json for the lines of --out")
+	f.StringVar(&o.Dir, "dir", o.Dir,
+		"parent of the data directories; on a disk, the results include syncs")
+	f.StringVar(&o.Out, "out", o.Out, "file to write the results to; it is overwritten")
+	f.StringVarP(&output, "output", "o", "table", "table, or json for the same lines as in --out")
 	for _, t := range settings.Timings(&o.Config) {
 		f.DurationVar(t.Value, t.Flag, *t.Value, t.Use)
 	}
 	f.BoolVar(&o.Config.TrustRefusal, "trust-refusal", o.Config.TrustRefusal,
-		"treat a leader as lost as soon as its host refuses the port")
+		"treat a leader as lost as soon as its host refuses its port")
 	return cmd
 }
 
@@ -161,7 +163,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 		within("jobs", []int{o.Jobs}, 1, member.MaxRecords)
 	}
 	if f.Lookup("for") != nil {
-		check(o.For > 0, "--for %v: must be above 0", o.For)
+		check(o.For > 0, "--for %v: must be positive", o.For)
 	}
 	c := o.Config // each cluster sets its own addresses and size
 	c.Addr, c.Size = "127.0.0.1:7000", 1

@@ -55,12 +55,12 @@ func newConfigCheck() *cobra.Command {
 		Use:   "check",
 		Short: "report every error in the configuration of a node",
 		Long: "check takes the flags, variables and file of athena run and reports all errors at\n" +
-			"once, each with its place and a remedy. It checks the values, the secret, token and\n" +
+			"once, each with its position and how to fix it. It checks the values, the secret, token and\n" +
 			"certificate files, the listen addresses and the data directory. Run it on the machine\n" +
-			"of the node, as the user of the node.\n\n" +
+			"of the node, as the user that runs the node.\n\n" +
 			"check opens no port, takes no lock and creates nothing, so it can run beside the node.\n" +
 			"It cannot detect a port or data directory in use, or a conflict with other nodes; those\n" +
-			"show when the node starts. Warnings do not change the exit code.",
+			"appear only when the node starts. Warnings do not change the exit code.",
 		Example: "  athena config check --config athena.yaml\n" +
 			"  athena config check --config athena.yaml && systemctl restart athena",
 		Args: cli.NoArguments,
@@ -88,8 +88,8 @@ func warnRisks(w io.Writer, c cluster.Config) {
 			"so that no node joins the wrong cluster\n", c.Cluster)
 	}
 	if len(c.Seeds) == 2 && c.Size > 2 { // a cluster of two needs both for a quorum anyway
-		fmt.Fprintln(w, "warning: two seeds are the worst choice: the first start of a cluster needs a "+
-			"majority of the seeds, so both must be up: set --seeds to three nodes or more")
+		fmt.Fprintln(w, "warning: with two seeds, both must be up before the cluster can form: "+
+			"list three or more nodes in --seeds")
 	}
 }
 

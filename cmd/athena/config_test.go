@@ -50,8 +50,7 @@ func TestConfigCheck(t *testing.T) {
 // TestConfigCheckWarnsOfTwoSeeds checks the warning about two seeds in a cluster of three or more.
 // The majority of two seeds is both, so no cluster can form while one of them is down.
 func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
-	const warning = "warning: two seeds are the worst choice: the first start of a cluster needs a " +
-		"majority of the seeds, so both must be up"
+	const warning = "warning: with two seeds, both must be up before the cluster can form"
 	for _, c := range []struct {
 		size, seeds string
 		want        bool

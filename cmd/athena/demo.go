@@ -25,9 +25,9 @@ func newDemo(began time.Time) *cobra.Command {
 			"of the profile lan. It prints the address of the dashboard, then each event with the\n" +
 			"seconds since the start. Kill, pause, restart or isolate nodes on the dashboard or from a\n" +
 			"shell, or let a script do it:\n\n" +
-			"  failover   kill the leader, and start it again\n" +
-			"  partition  isolate the leader with a minority, and heal the network\n" +
-			"  rolling    restart every node, one after the other\n\n" +
+			"  failover   kill the leader, then restart it\n" +
+			"  partition  isolate the leader in a minority, then heal the network\n" +
+			"  rolling    restart every node, one after another\n\n" +
 			"The nodes compete to lead the example jobs, which do no work. The admin API accepts write\n" +
 			"requests, such as those of athena lock and athena elect.",
 		Example: "  athena demo\n  athena demo --size 3 --for 30s --script failover",
@@ -48,7 +48,7 @@ func newDemo(began time.Time) *cobra.Command {
 	f.IntVar(&d.Jobs, "jobs", 3, "number of example jobs")
 	f.DurationVar(&d.Length, "for", 0, "stop after this time; 0 means never")
 	f.StringVar(&d.Admin, "admin", ask.DefaultAdmin,
-		"address of dashboard and admin API: host:port on loopback or unix:PATH (env ATHENA_ADMIN)")
+		"address of the dashboard and admin API: host:port on loopback or unix:PATH (env ATHENA_ADMIN)")
 	f.StringVar(&d.Script, "script", "",
 		"run failover, partition or rolling, then stop")
 	return cmd

@@ -25,20 +25,20 @@ func newElect() *cobra.Command {
 		Use:   "elect NAME [-- COMMAND ARGUMENT...]",
 		Short: "lead a job, and run a command while leading",
 		Long: "elect campaigns for the leadership of the job NAME through a node until it is\n" +
-			"interrupted. It prints each change: the leader, that this process leads (held), and why it\n" +
-			"stopped leading (lost). With --listen it only prints the leader.\n\n" +
-			"With a COMMAND, elect runs it while this process leads, so that one instance runs in the\n" +
+			"interrupted. It prints each change: a new leader, held when this process starts leading,\n" +
+			"and lost, with the reason, when it stops. With --listen it prints only the leader.\n\n" +
+			"With a COMMAND, elect runs it while this process leads, so that only one runs in the\n" +
 			"cluster, and prints the changes to standard error. When the command exits, elect gives up\n" +
 			"the leadership and exits with the same code. Run elect under a supervisor that restarts\n" +
 			"it: it also exits if the node stops.\n\n" +
-			fmt.Sprintf(commandHelp, "leadership", "ATHENA_JOB is NAME.") + needsWrite +
+			fmt.Sprintf(commandHelp, "leadership", "ATHENA_JOB is set to NAME.") + needsWrite +
 			" --listen does not need it.",
 		Example: "  athena elect billing -- /usr/local/bin/billing\n" +
 			"  athena elect billing --listen -o json",
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if listen && len(args) > 1 {
-				return cli.Usage(errors.New("--listen runs no command: remove one of the two"))
+				return cli.Usage(errors.New("--listen runs no command: remove one of them"))
 			}
 			if _, err := election.JobKey(args[0]); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))

@@ -35,9 +35,9 @@ func newEvents() *cobra.Command {
 		Long: "events prints the changes that the node remembers, up to 1,024 since its process\n" +
 			"started, then a snapshot of its current state. With -f it prints the snapshot first, then\n" +
 			"each change as it happens, and exits with 1 when the node stops. If the reader is too slow,\n" +
-			"a line lagged reports how many changes it missed, and a new snapshot follows.\n\n" +
-			"With -o json each event is one line with an object of id, type (snapshot, member,\n" +
-			"leader or lagged) and the details under the name of the type. A snapshot is the output of\n" +
+			"a lagged line reports how many changes it missed, and a new snapshot follows.\n\n" +
+			"With -o json each line is one event: an object with id, type (snapshot, member,\n" +
+			"leader or lagged) and the details under the name of the type. A snapshot has the output of\n" +
 			"athena status -o json.",
 		Example: "  athena events\n" +
 			"  athena events -f -o json | jq -r 'select(.leader) | .leader.name'",

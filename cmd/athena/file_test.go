@@ -18,8 +18,8 @@ func TestUnreadableFiles(t *testing.T) {
 	wantRefused(t, []usageCase{
 		{"missing", []string{"run", "--config", "/nowhere.yaml"},
 			[]string{"--config: /nowhere.yaml: no such file; athena help config"}},
-		{"folder", []string{"run", "--config", t.TempDir()}, []string{": is not a regular file"}},
-		{"endless", []string{"run", "--config", "/dev/zero"}, []string{"zero: is not a regular file"}},
+		{"folder", []string{"run", "--config", t.TempDir()}, []string{": not a regular file"}},
+		{"endless", []string{"run", "--config", "/dev/zero"}, []string{"zero: not a regular file"}},
 		{"long", []string{"run"}, []string{"ATHENA_CONFIG: " + long + ": larger than 1 MiB"}},
 	})
 }

@@ -50,7 +50,7 @@ func (h *heldVerb) defineFlags(cmd *cobra.Command) {
 // readArguments parses the command line and starts receiving signals until end is called.
 func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(), err error) {
 	if h.killAfter <= 0 {
-		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be above 0", h.killAfter))
+		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be positive", h.killAfter))
 	}
 	if h.command, err = command.New(cmd, args[1:]); err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func newEnable() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
 		Use: "enable JOB MEMBER", Short: "let a disabled member lead a job again",
 		Args: cli.Exactly("JOB", "MEMBER"),
-		Long: "MEMBER is an address or a name. The present leader of the job, if any, stays." +
+		Long: "MEMBER is an address or a name. If the job has a leader, it continues to lead." +
 			needsWrite,
 		Example: "  athena jobs enable billing n3",
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {

@@ -42,7 +42,7 @@ func newLock() *cobra.Command {
 			"prints the holder to standard error, unless -o json is set.\n\n" +
 			"NAME is short for lock/NAME. Programs that use package lock share the locks by their full\n" +
 			"name JOB/NAME.\n\n" +
-			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is the full name.\n\n"+
+			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is set to the full name.\n\n"+
 				"lock exits with the exit code of the command, or with 128 plus the number of the signal\n"+
 				"that ended it.") +
 			needsWrite,

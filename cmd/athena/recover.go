@@ -91,7 +91,7 @@ func forgetStore(w io.Writer, dir, confirm string) (err error) {
 		return fmt.Errorf("%w; read athena recover --help, then add --confirm %q to proceed",
 			errUnconfirmed, c.Origin.Cluster)
 	default:
-		return cli.Usage(fmt.Errorf("--confirm %q: the store is of cluster %q; %w",
+		return cli.Usage(fmt.Errorf("--confirm %q: the store belongs to cluster %q; %w",
 			confirm, c.Origin.Cluster, errUnconfirmed))
 	}
 	kept, err := s.Forget()

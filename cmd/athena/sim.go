@@ -46,8 +46,8 @@ func newSim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "simulate clusters under faults and check the invariants",
-		Long: "sim runs clusters in virtual time with faults of network, disks and clocks, and checks\n" +
-			"the invariants after every step. A run is determined by its seed. At the first run that\n" +
+		Long: "sim runs clusters in virtual time with network, disk and clock faults, and checks\n" +
+			"the invariants after every step. The seed determines the whole run. At the first run that\n" +
 			"violates an invariant, sim prints the events, the invariant and the command that repeats\n" +
 			"the run, and exits with 1.",
 		Example: "  athena sim --runs 1000 --size 5 --for 10m\n" +
@@ -90,7 +90,7 @@ func newSim() *cobra.Command {
 	f.BoolVar(&s.history, "history", false,
 		"print every event of a single run; needs --seed or --replay")
 	f.BoolVar(&s.coverage, "coverage", false,
-		"print how many runs reached each rule after each fault; fail if none did")
+		"count the runs that reached each rule after each fault; fail if any count is 0")
 	return cmd
 }
 
@@ -188,8 +188,8 @@ func checkCovered(empty []sim.Cell) error {
 	if more := len(empty) - len(cells); more > 0 {
 		cells = append(cells, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("no run reached %d of the cells of the table: %s "+
-		"(use more runs; an hour of CPU time, --budget 1h, fills all)",
+	return fmt.Errorf("no run reached %d cells of the table: %s "+
+		"(use more runs; an hour of CPU time, --budget 1h, fills the table)",
 		len(empty), strings.Join(cells, ", "))
 }
 
@@ -246,7 +246,7 @@ func (s simulation) replayFile(cmd *cobra.Command) error {
 	}
 	fmt.Fprintln(out, result)
 	if result.Violation == nil {
-		fmt.Fprintf(out, "no violation; the file was kept for: %s\n", r.Note)
+		fmt.Fprintf(out, "no violation; the file was recorded for: %s\n", r.Note)
 		return nil
 	}
 	return fmt.Errorf("%s violates %s", s.replay, result.Violation.Invariant)
@@ -263,7 +263,8 @@ func readReplay(file string) ([]byte, error) {
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxReplayBytes+1))
 	if len(content) > maxReplayBytes {
-		err = fmt.Errorf("--replay %s: above %d MiB, so not a recorded run", file, maxReplayBytes>>20)
+		err = fmt.Errorf("--replay %s: larger than %d MiB, so not a recorded run",
+			file, maxReplayBytes>>20)
 	}
 	return content, err
 }
@@ -330,7 +331,7 @@ func (t *tail) printTail(out io.Writer) {
 	if len(last) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "the last %d of %d events, without %d keep-alives and their acks "+
+	fmt.Fprintf(out, "the last %d of %d events, omitting %d keep-alives and their acks "+
 		"(--history prints all)\n", len(last), t.all, t.beats-last[0].beats)
 	for _, r := range last {
 		fmt.Fprintln(out, r.Record)

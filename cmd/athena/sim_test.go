@@ -98,7 +98,7 @@ func TestTail(t *testing.T) {
 	var out strings.Builder
 	tail.printTail(&out)
 	head, lines, _ := strings.Cut(out.String(), "\n")
-	want := fmt.Sprintf("the last %d of %d events, without %d keep-alives", traceTail, others, beats)
+	want := fmt.Sprintf("the last %d of %d events, omitting %d keep-alives", traceTail, others, beats)
 	if !strings.HasPrefix(head, want) || strings.Count(lines, "\n") != traceTail || beats == 0 {
 		t.Errorf("%d lines below %q, want %d below %q",
 			strings.Count(lines, "\n"), head, traceTail, want)
@@ -160,7 +160,7 @@ func TestShrink(t *testing.T) {
 		t.Errorf("prints\n%s\nwant it to end with %q", &out, want)
 	}
 	got := clean(t, "--replay", file)
-	if !strings.Contains(got, "no violation; the file was kept for: seed 7") {
+	if !strings.Contains(got, "no violation; the file was recorded for: seed 7") {
 		t.Errorf("replay prints\n%s", got)
 	}
 	content, _ := os.ReadFile(file)
@@ -179,7 +179,7 @@ func TestCoverageNamesEmptyCells(t *testing.T) {
 	var table sim.Table
 	empty := table.Empty()
 	for n, want := range map[int]string{
-		2:          " 2 of the cells of the table: earlier run after loss, earlier run after dupl",
+		2:          " 2 cells of the table: earlier run after loss, earlier run after dupl",
 		len(empty): fmt.Sprint(", and ", len(empty)-20, " more (use"),
 	} {
 		if err := checkCovered(empty[:n]); err == nil || !strings.Contains(err.Error(), want) ||

@@ -222,7 +222,7 @@ func TestUsage(t *testing.T) {
 		{"negative time", []string{"sim", "--for", "-1s"}, []string{"--for -1s"}},
 		{"budget of a simulation", []string{"sim", "--budget", "-1s"}, []string{"--budget -1s"}},
 		{"nothing to replay", []string{"sim", "--replay", "nowhere.json"}, []string{"nowhere.json"}},
-		{"no end of a replay", []string{"sim", "--replay", "/dev/zero"}, []string{"above 64 MiB"}},
+		{"no end of a replay", []string{"sim", "--replay", "/dev/zero"}, []string{"larger than 64 MiB"}},
 		{"negative minutes", []string{"sim", "--for", "-5m"},
 			[]string{"--for -5m0s", "between 0", "24h"}},
 		{"history of many", []string{"sim", "--history"}, []string{"--history", "--seed"}},

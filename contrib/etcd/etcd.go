@@ -35,7 +35,7 @@ type Config = leasestore.Config
 // Store is the table of records as one member sees it. It has a Close method.
 type Store = leasestore.Store
 
-var errEnded = errors.New("the watch has ended")
+var errEnded = errors.New("the watch ended")
 
 // Open makes this process a member of those that use the keys with this prefix. Nothing else may
 // use these keys. It blocks until the other members see this one, or until ctx is done. The client

@@ -63,11 +63,11 @@ func (c Config) withDefaults() (Config, error) {
 	case err != nil:
 		fault("Addr is %q, want an IP address and a port: %w", c.Addr, err)
 	case len(c.Secret) == 0 && !addr.Addr().IsLoopback():
-		fault("Secret is missing: without one Addr must be on loopback, and it is %s", c.Addr)
+		fault("Secret is missing: without one, Addr must be on loopback, not %s", c.Addr)
 	case c.Advertise == "" && addr.Addr() == netip.IPv6Unspecified():
 		fault("Addr is %s, which others cannot dial: set Advertise", c.Addr)
 	case c.Advertise != "" && addr.Port() == 0:
-		fault("Addr is %s, want a port, since Advertise is set", c.Addr)
+		fault("Addr is %s, want a port above 0, because Advertise is set", c.Addr)
 	}
 	if a, err := netip.ParseAddrPort(c.Advertise); c.Advertise != "" &&
 		(err != nil || a.Port() == 0 || a.Addr().IsUnspecified()) {
@@ -83,7 +83,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.RejoinInterval < 0:
-		fault("RejoinInterval is %v, want more than 0, or 0 for %v", c.RejoinInterval,
+		fault("RejoinInterval is %v, want a positive duration, or 0 for %v", c.RejoinInterval,
 			DefaultRejoinInterval)
 	case c.RejoinInterval == 0:
 		c.RejoinInterval = DefaultRejoinInterval
@@ -115,7 +115,7 @@ func (c Config) memberlist() (*memberlist.Config, error) {
 	m.Name = c.Name
 	if m.GossipInterval <= 0 || m.GossipNodes <= 0 || m.RetransmitMult <= 0 {
 		return nil, fmt.Errorf("gossip: Config.Tune sets GossipInterval to %v, GossipNodes to %d, "+
-			"RetransmitMult to %d, want more than 0", m.GossipInterval, m.GossipNodes, m.RetransmitMult)
+			"RetransmitMult to %d: all must be positive", m.GossipInterval, m.GossipNodes, m.RetransmitMult)
 	}
 	return m, nil
 }

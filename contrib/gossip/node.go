@@ -25,7 +25,8 @@ const (
 )
 
 // errFull is the error that memberlist logs if a member is refused.
-var errFull = errors.New("gossip: the member has no valid name and address, or there are too many")
+var errFull = errors.New(
+	"gossip: refused a member: its name or address is invalid, or there are too many members")
 
 // Node is one member. Its methods may be called concurrently.
 type Node struct {

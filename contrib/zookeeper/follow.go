@@ -92,7 +92,7 @@ func (b *backend) addWatch(path string, event <-chan zk.Event) {
 // readEvent reads the node that an event is about.
 func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Entry, error) {
 	if ev.Type == zk.EventNotWatching {
-		return nil, errors.Join(errors.New("the watches are lost"), ev.Err)
+		return nil, errors.Join(errors.New("the watches were lost"), ev.Err)
 	}
 	name := strings.TrimPrefix(strings.TrimPrefix(ev.Path, f.root), "/")
 	folder, escaped, isNode := strings.Cut(name, "/")

@@ -96,8 +96,8 @@ func (b *backend) nodeFor(ctx context.Context, c leasestore.Change) (node, error
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n = b.nodes[c.Name]; n.revision != c.Revision {
-		return node{}, fmt.Errorf("%w: %s by %d is now by %d", record.ErrConflict, c.Name,
-			c.Revision, e.Revision)
+		return node{}, fmt.Errorf("%w: %s changed from revision %d to revision %d",
+			record.ErrConflict, c.Name, c.Revision, e.Revision)
 	}
 	return n, nil
 }

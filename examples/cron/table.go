@@ -55,7 +55,7 @@ func (t *table) add(shard string, token member.Token) error {
 	defer t.mu.Unlock()
 	r := t.row(shard)
 	if token.Less(r.token) {
-		return fmt.Errorf("%s: token %v is stale: %v has written", shard, token, r.token)
+		return fmt.Errorf("%s: token %v is stale: token %v has already been used", shard, token, r.token)
 	}
 	r.token = token
 	r.count++

@@ -95,7 +95,7 @@ func (s *stage) play(ctx context.Context, l net.Listener) error {
 	if err := s.shown(ctx, "n2"); err != nil {
 		return err
 	}
-	s.say("n1 restarts with nothing")
+	s.say("n1 restarts with an empty state")
 	if err := s.join(ctx, 0); err != nil {
 		return err
 	}

@@ -64,26 +64,26 @@ func TestPlay(t *testing.T) {
 		sameChains(t, s)
 	})
 	want := regexp.MustCompile(`(?s)^[^\n]* s  ` +
-		`ordering service: n1 connects, wants blocks from 0 on; connected: n1
+		`ordering service: n1 connects and requests blocks from number 0 on; connected: n1
 .* s  blocks:  n1 \d+  n2 \d+  n3 \d+  n4 \d+  n5 \d+
 .* s  n1 crashes
 .* s  ordering service: n1 disconnects; connected: 
-.* s  ordering service: n2 connects, wants blocks from \d+ on; connected: n2
+.* s  ordering service: n2 connects and requests blocks from number \d+ on; connected: n2
 .* s  blocks:  n2 \d+  n3 \d+  n4 \d+  n5 \d+
 .* s  the network is partitioned: .*
-.* s  ordering service: n4 connects, wants blocks from \d+ on; connected: n2 n4
+.* s  ordering service: n4 connects and requests blocks from number \d+ on; connected: n2 n4
 .* s  blocks:  n2 \d+  n3 \d+  n4 \d+  n5 \d+
 .* s  the network heals
 .* s  ordering service: n4 disconnects; connected: n2
 .* s  blocks:  n2 \d+  n3 \d+  n4 \d+  n5 \d+
-.* s  n1 restarts with nothing
+.* s  n1 restarts with an empty state
 .* s  blocks:  n1 \d+  n2 \d+  n3 \d+  n4 \d+  n5 \d+
 .* s  ordering service: n2 disconnects; connected: 
 $`)
 	if !want.Match(out.Bytes()) {
 		t.Errorf("got\n%swant a match for\n%s", &out, want)
 	}
-	if n := bytes.Count(out.Bytes(), []byte(" connects,")); n != 3 {
+	if n := bytes.Count(out.Bytes(), []byte(" connects ")); n != 3 {
 		t.Errorf("%d connections in\n%swant 3: one for each part of the network", n, &out)
 	}
 }

@@ -81,7 +81,7 @@ func (o *orderer) change(h Hello, connected bool) {
 	what := "disconnects"
 	if delete(o.open, h.Name); connected {
 		o.open[h.Name] = true
-		what = fmt.Sprint("connects, wants blocks from ", h.From, " on")
+		what = fmt.Sprint("connects and requests blocks from number ", h.From, " on")
 	}
 	o.say("ordering service: %s %s; connected: %s", h.Name, what,
 		strings.Join(slices.Sorted(maps.Keys(o.open)), " "))

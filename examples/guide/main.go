@@ -49,7 +49,7 @@ func (c *counter) add(token member.Token) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if token.Less(c.token) {
-		return fmt.Errorf("stale token %v: the counter has seen %v", token, c.token)
+		return fmt.Errorf("token %v is stale: the counter has already seen token %v", token, c.token)
 	}
 	c.token = token
 	c.number++

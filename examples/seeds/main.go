@@ -66,7 +66,7 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 	others := make(chan joined)
 	for _, addr := range addresses[1:] {
 		go func() {
-			fmt.Fprintln(out, addr, "looks for the seed")
+			fmt.Fprintln(out, addr, "is looking for the seed")
 			node, err := start(ctx, addr) // blocks until the node has joined
 			others <- joined{node, err}
 		}()

@@ -48,7 +48,7 @@ func TestShow(t *testing.T) {
 		if err := show(ctx, &got, start); err != nil {
 			t.Fatalf("show: %v\n%s", err, got.out.String())
 		}
-		want := regexp.MustCompile(`^(127.0.0.1:710[123] (looks for the seed|is the seed)\n){3}` +
+		want := regexp.MustCompile(`^(127.0.0.1:710[123] (is looking for the seed|is the seed)\n){3}` +
 			`(127.0.0.1:710[23] has joined\n){2}` +
 			`127.0.0.1:710\d leads with token 1.0\n` +
 			`127.0.0.1:7101 crashed\n` +

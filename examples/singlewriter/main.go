@@ -61,7 +61,7 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 	}
 	_ = node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		err := lead(ctx, term, db, name, out)
-		fmt.Fprintln(out, "leads no more:", err)
+		fmt.Fprintln(out, "no longer leads:", err)
 		return err
 	})
 	return node.Leave(context.WithoutCancel(ctx))
@@ -80,9 +80,9 @@ func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "leads with token %d, and continues after %d\n", token, last)
+	fmt.Fprintf(out, "leads with token %d and continues after %d\n", token, last)
 	for number := last + 1; ctx.Err() == nil && term.Valid(); number++ {
-		fmt.Fprintln(out, "has the lease, and is about to write", number)
+		fmt.Fprintln(out, "has the lease and is about to write", number)
 		// Here a program may compute, collect garbage or wait for a disk, and its machine may be paused.
 		time.Sleep(thinkTime)
 		// A program should pass ctx, which ends with the lease. This one does not, so that its write
@@ -92,7 +92,7 @@ func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io
 			return err
 		}
 		if err := write(late, db, "guarded", number, name, token); err != nil {
-			fmt.Fprintf(out, "is refused: %v; without a guard it wrote %d\n", err, number)
+			fmt.Fprintf(out, "is refused: %v; the unguarded table accepted %d\n", err, number)
 			return context.Cause(ctx)
 		}
 		fmt.Fprintln(out, "wrote", number)
@@ -143,7 +143,7 @@ func (p *processes) pauseLeader() error {
 	if err != nil {
 		return err
 	}
-	if _, err = p.await(first, "has the lease, and is about to write"); err != nil {
+	if _, err = p.await(first, "has the lease and is about to write"); err != nil {
 		return err
 	}
 	if err := p.signal(first, syscall.SIGSTOP, "is paused there: SIGSTOP"); err != nil {

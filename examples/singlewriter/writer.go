@@ -40,7 +40,7 @@ func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
 	const raise = "UPDATE fence SET token = $1 WHERE token <= $1 RETURNING token"
 	err = db.QueryRowContext(ctx, raise, token).Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("token %d is stale: another writer has a greater one", token)
+		return 0, fmt.Errorf("token %d is stale: another writer has a higher one", token)
 	} else if err != nil {
 		return 0, err
 	}

@@ -33,7 +33,7 @@ type ErrorBody struct {
 func Encode(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("admin: %T does not encode: %v", value, err))
+		panic(fmt.Sprintf("admin: cannot encode %T: %v", value, err))
 	}
 	return data
 }

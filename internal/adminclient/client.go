@@ -198,7 +198,7 @@ func (c *Client) doRequest(
 }
 
 func (c *Client) brokeOff(err error) error {
-	return fmt.Errorf("admin: connection to %s broke: %w", c.addr, err)
+	return fmt.Errorf("admin: lost the connection to %s: %w", c.addr, err)
 }
 
 // responseError returns the error for a response with an ErrorBody, or for one that is not from a

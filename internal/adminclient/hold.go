@@ -19,7 +19,7 @@ const maxTrusted = 24 * time.Hour
 
 // Reasons why a client no longer holds a lock or a job.
 var (
-	ErrUntrusted = errors.New("not confirmed in time: the node hangs, or there is no leader with " +
+	ErrUntrusted = errors.New("not confirmed in time: the node is hung, or there is no leader with " +
 		"authority (see athena status)")
 	ErrEnded = errors.New("the node or its admin API has stopped")
 )

@@ -101,7 +101,7 @@ func positive(t *testing.T, r row, columns ...string) {
 func TestFormation(t *testing.T) {
 	rows, out := measured(t, "formation", 1, func(o *Options) { o.Sizes = []int{3} })
 	positive(t, rows[0], "ms")
-	want := "\nms: from the start of the processes until each sees all active under a leader\n" +
+	want := "\nms: from the start of the processes until each sees all nodes active under a leader\n" +
 		"n  count  min "
 	if rows[0]["n"] != 3.0 || !strings.Contains(out, want) {
 		t.Errorf("got %v and\n%s\nwant n 3 and a table", rows, out)

@@ -12,11 +12,11 @@ func (m Measurement) Columns() []Column { return columns[m.Name] }
 // Descriptions of columns that several measurements have.
 const (
 	hasBytes   = "bytes of payload"
-	hasCPU     = "processor time of all nodes involved per million, in seconds"
+	hasCPU     = "CPU time of all nodes involved, in seconds per million"
 	hasHow     = "cause of death: kill (SIGKILL), or stop (SIGSTOP, like a host that hangs)"
 	hasMB      = "payload received, in MB per second"
 	hasNodes   = "nodes of the cluster"
-	hasWorkers = "concurrent senders, each sending the next when the last was accepted"
+	hasWorkers = "concurrent senders; each sends again as soon as its last send was accepted"
 )
 
 // columns lists the columns of each measurement: first those that identify a row, then
@@ -25,17 +25,17 @@ var columns = map[string][]Column{
 	"failover": {
 		{"n", hasNodes},
 		{"how", hasHow},
-		{"ms", "from the death of the leader until all others see another, with authority"},
+		{"ms", "from the death of the leader until all other nodes see a new one with authority"},
 	},
 	"formation": {
 		{"n", hasNodes},
-		{"ms", "from the start of the processes until each sees all active under a leader"},
-		{"cpu_ms", "processor time of all nodes for that"},
+		{"ms", "from the start of the processes until each sees all nodes active under a leader"},
+		{"cpu_ms", "CPU time of all nodes in that time"},
 	},
 	"detection": {
 		{"n", hasNodes},
 		{"how", hasHow},
-		{"ms", "from the death of a follower until no other sees it as active"},
+		{"ms", "from the death of a follower until no other node sees it as active"},
 	},
 	"oneway": {
 		{"n", hasNodes},
@@ -50,8 +50,8 @@ var columns = map[string][]Column{
 		{"n", hasNodes},
 		{"bytes", hasBytes},
 		{"workers", hasWorkers},
-		{"msgs_s", "broadcasts handled by all others per second"},
-		{"mb_s", "their payload, each counted once, in MB per second"},
+		{"msgs_s", "broadcasts per second that all other nodes handled"},
+		{"mb_s", "payload of those broadcasts, each counted once, in MB per second"},
 		{"cpu_s_per_million", hasCPU},
 		{"allocs_per_msg", "allocations of all nodes per broadcast"},
 	},
@@ -70,13 +70,13 @@ var columns = map[string][]Column{
 		{"bytes", "bytes of each write"},
 		{"workers", "concurrent streams, each with a goroutine that writes"},
 		{"mb_s", "data read, in MB per second"},
-		{"cpu_s_per_gb", "processor time of both nodes per GB, in seconds"},
+		{"cpu_s_per_gb", "CPU time of both nodes, in seconds per GB"},
 		{"allocs_per_mb", "allocations of both nodes per MB"},
 	},
 	"jobs": {
 		{"n", "nodes of the cluster, each of which opens all jobs"},
 		{"jobs", "number of jobs"},
-		{"ms", "from opening the jobs until the last node sees a leader of each"},
+		{"ms", "from opening the jobs until every node sees a leader of each"},
 		{"commits_per_job", "commits requested by all nodes per job; at least 1"},
 	},
 	"holder": {
@@ -84,8 +84,8 @@ var columns = map[string][]Column{
 		{"how", "kill: SIGKILL for the leader of the job; cut: it is isolated, but alive"},
 		{"leads", "what that node led: only the job, or the job and the cluster"},
 		{"ms", "from kill or cut until another node leads the job"},
-		{"gap_ms", "from the end of the last leadership until the next one: no node leads; for " +
-			"kill the same as ms"},
+		{"gap_ms",
+			"from the end of the old leadership to the start of the new one; for kill, the same as ms"},
 	},
 	"locks": {
 		{"n", hasNodes},
@@ -97,13 +97,13 @@ var columns = map[string][]Column{
 	"group": {
 		{"n", hasNodes},
 		{"what", "take-over: the leader is killed; heal: two partitions, each with a leader, merge"},
-		{"ms", "from then until all live nodes follow the same leader, with a fifth of the " +
-			"default times of Lowest"},
+		{"ms", "from then until all live nodes follow the same leader, with the times of Lowest " +
+			"set to a fifth of their defaults"},
 	},
 	"idle": {
 		{"n", hasNodes},
 		{"role", "leader, follower, or the mean of all nodes"},
-		{"cpu_percent", "processor time of a node, as a percentage of one processor"},
+		{"cpu_percent", "CPU time of a node, as a percentage of one CPU"},
 		{"rss_mib", "memory of a node, in MiB"},
 	},
 }

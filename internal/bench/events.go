@@ -14,7 +14,7 @@ import (
 
 var (
 	errLost    = errors.New("events were lost")
-	errNothing = errors.New("nothing was sent in such a short time")
+	errNothing = errors.New("no event was sent: the measurement was too short")
 )
 
 // warmUp is the divisor of Options.For that gives the duration of the warm-up before a

@@ -17,7 +17,7 @@ import (
 )
 
 var errTwoLeaders = errors.New(
-	"two nodes led one job simultaneously, or with tokens that do not grow")
+	"two nodes led one job at the same time, or their tokens did not increase")
 
 // sendOrders sends an order to all nodes simultaneously.
 func (ps *processes) sendOrders(ctx context.Context, o order) ([]answer, error) {
@@ -148,7 +148,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	if how == Cut { // the end may be reported after the next leader has begun
 		_, err := ps.waitUntil(ctx, func() bool { ended = old.holding.Ended; return ended != 0 })
 		if err != nil {
-			return nil, fmt.Errorf("wait for the end of the last leadership: %w", err)
+			return nil, fmt.Errorf("wait for the end of the old leadership: %w", err)
 		}
 	}
 	if next.holding.Began < ended {

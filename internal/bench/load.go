@@ -144,7 +144,7 @@ func (l *load) runLoad(node *cluster.Node, o order) (a answer) {
 	case doAwait:
 		a.Count, a.At = l.waitForCount(o.Count)
 	default:
-		err = fmt.Errorf("unknown order %q", o.Do)
+		err = fmt.Errorf("unknown command %q", o.Do)
 	}
 	if err != nil {
 		a.Fault = err.Error()

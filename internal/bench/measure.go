@@ -254,7 +254,7 @@ func (p *process) threadTime() (int64, error) {
 	pattern := fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid)
 	threads, err := filepath.Glob(pattern)
 	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("%s: no threads: %w", pattern, err)
+		return 0, fmt.Errorf("%s: the process has no threads", pattern)
 	}
 	var sum int64
 	for _, t := range threads {

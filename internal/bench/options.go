@@ -55,7 +55,7 @@ func Measurements() []Measurement {
 	failing.LeaderTimeout = 500 * time.Millisecond
 	detecting.HeartbeatTimeout = 500 * time.Millisecond
 	all := []Measurement{
-		{"failover", "from the death of the leader until all others see the next", 3,
+		{"failover", "from the death of the leader until all others see the next one", 3,
 			Options{Sizes: []int{3, 5}, Reps: 20, Signals: dies, Config: failing}},
 		{"formation", "from a cold start until all are active and a leader has authority", 1,
 			Options{Sizes: []int{3, 5, 25, 50}, Reps: 20, Config: lan}},
@@ -67,22 +67,22 @@ func Measurements() []Measurement {
 		{"request", "requests from one member to another, which echoes them", 2,
 			Options{Sizes: []int{3}, Reps: 3, PayloadBytes: []int{64, 1 << 10},
 				Workers: []int{1, 64}, For: 400 * time.Millisecond, Config: lan}},
-		{"stream", "bytes from one member to another, on a stream for each goroutine", 2,
+		{"stream", "bytes from one member to another, on one stream per goroutine", 2,
 			Options{Sizes: []int{3}, Reps: 3, PayloadBytes: []int{64 << 10},
 				Workers: []int{1}, For: 400 * time.Millisecond, Config: lan}},
 		{"broadcast", "events from one member to all others", 2,
 			Options{Sizes: []int{5}, Reps: 5, PayloadBytes: []int{1 << 10},
 				Workers: []int{1, 16}, For: time.Second, Config: lan}},
-		{"jobs", "all nodes open the same jobs until each sees every leader", 1,
+		{"jobs", "from opening jobs on all nodes until each sees every leader", 1,
 			Options{Sizes: []int{5}, Reps: 5, Jobs: 1000, Config: lan}},
 		{"holder", "from the death or isolation of a job's leader until another leads", 3,
 			Options{Sizes: []int{5}, Reps: 50, Signals: []string{Kill, Cut}, Config: lan}},
-		{"locks", "records acquired and dropped by all nodes, one for each client", 3,
+		{"locks", "records acquired and dropped by all nodes, one record per client", 3,
 			Options{Sizes: []int{5}, Reps: 3, Workers: []int{10, 200}, For: 4 * time.Second,
 				Config: lan}},
 		{"group", "election by Lowest: the leader dies, or two partitions merge", 4,
 			Options{Sizes: []int{5}, Reps: 20, Config: lan}},
-		{"idle", "processor time and memory of idle nodes", 1,
+		{"idle", "CPU time and memory of idle nodes", 1,
 			Options{Sizes: []int{5}, Reps: 1, For: 10 * time.Second, Config: lan}},
 	}
 	for i, m := range all {

@@ -15,5 +15,5 @@ func Child() (is bool, err error) { return false, nil }
 
 // Run returns an error because measurements do not support this system.
 func Run(context.Context, string, Options, io.Writer) error {
-	return errors.New("bench: only Linux is supported: it needs its clock and /proc")
+	return errors.New("bench: runs only on Linux: it needs the Linux clock and /proc")
 }

@@ -53,7 +53,7 @@ func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, 
 		}
 		lastEnd = max(lastEnd, o.until)
 		if o.version != 0 && o.until > k.now && !k.staleLease(i, o.version) && !k.staleLease(p, version) {
-			k.noteBroken("I2", "%v has authority for version %d, while %v has it for version %d until %v",
+			k.noteBroken("I2", "%v has authority for version %d, but %v has it for version %d until %v",
 				holder, version, o.holder, o.version, time.Duration(o.until))
 		}
 	}
@@ -115,10 +115,11 @@ func (k *checker) checkNewAuthority(p int, t token, lastEnd int64) {
 	case t.version < k.token.version && k.staleLease(p, t.version):
 		return
 	case t.version < k.token.version:
-		k.noteBroken("I3", "%v has authority for version %d after %v had it for version %d",
+		k.noteBroken("I3", "%v gained authority for version %d after %v had it for version %d",
 			t.holder, t.version, k.token.holder, k.token.version)
 	case t.version == k.token.version && t.holder != k.token.holder:
-		k.noteBroken("I3", "%v and %v had authority for version %d", t.holder, k.token.holder, t.version)
+		k.noteBroken("I3", "both %v and %v had authority for version %d",
+			t.holder, k.token.holder, t.version)
 	}
 	if t.holder != k.token.holder && k.token.version != 0 {
 		k.changes++

@@ -210,7 +210,7 @@ func (k *checker) checkView(p *process, v member.View, changed bool) {
 	case len(v.Members) > k.size:
 		k.noteBroken("I5", "%s shows %d members, want at most %d", p.cfg.Name, len(v.Members), k.size)
 	case !v.Members.IsSorted():
-		k.noteViolation("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
+		k.noteViolation("I5", "%s shows an unsorted list of members: %v", p.cfg.Name, v.Members)
 	case v.Role == member.Leading && v.Leader != p.cfg.Address:
 		k.noteViolation("I6", "%s leads, but shows %v as the leader", p.cfg.Name, v.Leader)
 	case v.Role != member.Leading && authority != 0:

@@ -139,7 +139,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 		s.Processes = s.Size
 	}
 	if s.Size < 1 || s.Processes+len(s.Twins) > MaxProcesses {
-		panic(fmt.Sprintf("sim: Size %d with %d processes: want 1 to %d",
+		panic(fmt.Sprintf("sim: Size %d with %d processes: both must be 1 to %d",
 			s.Size, s.Processes, MaxProcesses))
 	}
 	if len(s.Seeds) == 0 {

@@ -127,7 +127,7 @@ func (c *Cluster) healLinks(l Link) {
 // breakConnection breaks the connection between two processes: messages in flight are lost,
 // and no message can be sent for the duration d.
 func (c *Cluster) breakConnection(a, b int, d int64) {
-	c.noteRun(Network, "breaks the connection of %s and %s", nameOf(a), nameOf(b))
+	c.noteRun(Network, "breaks the connection between %s and %s", nameOf(a), nameOf(b))
 	c.net.linkOf(a, b).breakConnection(c.now + d)
 	c.net.linkOf(b, a).breakConnection(c.now + d)
 }

@@ -15,7 +15,7 @@ import (
 
 // Mend ends every cut between two processes.
 func (c *Cluster) Mend(a, b int) {
-	c.noteRun(Network, "mends %s and %s", nameOf(a), nameOf(b))
+	c.noteRun(Network, "reconnects %s and %s", nameOf(a), nameOf(b))
 	c.net.linkOf(a, b).cuts = 0
 	c.net.linkOf(b, a).cuts = 0
 }
@@ -23,7 +23,7 @@ func (c *Cluster) Mend(a, b int) {
 // Hold holds back all messages from one process to another for d. They then arrive in
 // order.
 func (c *Cluster) Hold(from, to int, d time.Duration) {
-	c.noteRun(Network, "holds %s to %s for %v", nameOf(from), nameOf(to), d)
+	c.noteRun(Network, "holds back messages from %s to %s for %v", nameOf(from), nameOf(to), d)
 	l := c.net.linkOf(from, to)
 	l.clogged = max(l.clogged, c.now+int64(d))
 }
@@ -34,7 +34,7 @@ func (c *Cluster) Break(a, b int) { c.breakConnection(a, b, 0) }
 
 // Weather sets the behaviour of every link until Heal.
 func (c *Cluster) Weather(l Link) {
-	c.noteRun(Network, "is now %+v", l)
+	c.noteRun(Network, "sets every link to %+v", l)
 	for i := range c.net.links {
 		c.net.links[i].Link = l
 	}

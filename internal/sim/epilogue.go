@@ -98,7 +98,7 @@ func (j *judge) checkCrash() {
 func (j *judge) isolateLeader() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
-	c.noteRun(Phase, "the leader is cut off")
+	c.noteRun(Phase, "the leader is isolated")
 	// It may stay connected to some members, but too few for a lease.
 	kept := j.rand.IntN(max(c.check.quorum-1, 1))
 	limit := 2 * t.TTLTimeout
@@ -125,7 +125,7 @@ func (j *judge) isolateLeader() {
 		j.noteFailure("L4", "%s is cut off, but has not been replaced within %v", nameOf(old), limit)
 		return
 	}
-	j.recordMeasure("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
+	j.recordMeasure("leader after isolation", start, 5*t.LeaderTimeout/2+drained)
 	c.RunFor(time.Duration(j.rand.Int64N(int64(2 * t.TTLTimeout))))
 	if c.check.first != nil || c.Leader() < 0 {
 		return
@@ -175,7 +175,7 @@ func (j *judge) checkLeaving() {
 		c.check.noteViolation("leave", "%s has not left within %v", nameOf(who), 2*t.LeaderTimeout)
 		return
 	}
-	j.recordExpected("gone after leave", start, t.LeaderTimeout)
+	j.recordExpected("stopped after leave", start, t.LeaderTimeout)
 	if err := c.stopped[len(c.stopped)-1].Err; !errors.Is(err, statemachine.ErrLeft) {
 		c.check.noteViolation("leave", "%s stopped with %v, want ErrLeft", nameOf(who), err)
 		return

@@ -169,7 +169,7 @@ func (j *judge) checkRecords() {
 	if len(c.keys) == 0 {
 		return
 	}
-	c.noteRun(Phase, "records end with their owners")
+	c.noteRun(Phase, "records must end with their owners")
 	c.RunFor(j.recordsLimit())
 	if c.check.first != nil || c.Leader() < 0 {
 		return

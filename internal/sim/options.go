@@ -29,10 +29,10 @@ const MaxFor = 24 * time.Hour
 // Validate returns an error if a field is out of range.
 func (o Options) Validate() error {
 	if o.Size < 0 || o.Size > MaxSize {
-		return fmt.Errorf("sim: Size %d: want 1 to %d, or 0 to draw it", o.Size, MaxSize)
+		return fmt.Errorf("sim: Size %d: want 1 to %d, or 0 for random", o.Size, MaxSize)
 	}
 	if o.For < 0 || o.For > MaxFor {
-		return fmt.Errorf("sim: For %v: want up to %v, or 0 to draw it", o.For, MaxFor)
+		return fmt.Errorf("sim: For %v: want at most %v, or 0 for random", o.For, MaxFor)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ type Measure struct {
 // String returns a summary, one fact per line.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: N=%d, %d steps in %v, %d versions, %d changes of leader, faults: %v",
+	fmt.Fprintf(&b, "seed %d: N=%d, %d steps in %v, %d versions, %d leader changes, faults: %v",
 		r.Options.Seed, r.Options.Size, r.Steps, r.Virtual.Round(time.Millisecond),
 		r.Versions, r.Changes, r.listFaults())
 	if r.Void != "" {

@@ -90,9 +90,9 @@ func TestElectionsAreFast(t *testing.T) {
 	}
 	r := Sweep(Sweeping{Options: Options{Seed: 100_000}, Runs: 400})
 	for _, name := range []string{
-		"leader after a crash", "leader after it was cut off", "all active after a heal",
-		"leader after faults", "all active after faults", "gone after leave", "leader after a transfer",
-		"all active after a start", "active without seeds",
+		"leader after a crash", "leader after isolation", "all active after a heal",
+		"leader after faults", "all active after faults", "stopped after leave",
+		"leader after a transfer", "all active after a start", "active without seeds",
 	} {
 		ms := r.Measures[name]
 		if len(ms) == 0 {

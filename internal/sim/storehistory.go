@@ -46,7 +46,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 		old = paxos.Durable{StoreID: d.StoreID, Incarnation: d.Incarnation}
 	}
 	if d.Incarnation < old.Incarnation {
-		k.noteViolation("I7", "%s went back from run %d to %d", p.cfg.Name, old.Incarnation,
+		k.noteViolation("I7", "%s went back from run %d to run %d", p.cfg.Name, old.Incarnation,
 			d.Incarnation)
 	}
 	k.checkStoredPromise(p, old, d)

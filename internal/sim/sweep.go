@@ -169,8 +169,8 @@ func (r Report) String() string {
 	line("excused", "%s in which too many memory stores were lost, %d without a majority at the end",
 		formatCount(r.Void, "run"), r.Hopeless)
 	if len(r.Measures) > 0 {
-		line("took", "1 is the bound for 99 of 100 runs (protocol.md section 11; * the simulator's own "+
-			"bound); a run beyond a limit fails (docs/simulation.md)")
+		line("took", "1 is the bound for 99 of 100 runs (protocol.md section 11; *: the simulator's own "+
+			"bound); a run beyond its limit fails (docs/simulation.md)")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Measures)) {
 		ms := r.Measures[name]

@@ -56,7 +56,7 @@ func (k *checker) checkSentProposal(p *process, b message.Proposal) {
 	}
 	c := k.chosen[b.ID.Version]
 	if c != nil && c.digest != b.State.Digest() && b.ID.Compare(c.accepted.ID) > 0 {
-		k.noteBroken("I1", "%s proposes %s by %v after %s was chosen by %v",
+		k.noteBroken("I1", "%s proposed %s by %v after %s was chosen by %v",
 			p.cfg.Name, formatState(b.State), b.ID, formatState(c.accepted.State), c.accepted.ID)
 	}
 }

@@ -120,13 +120,13 @@ func (k *checker) checkTrusted(p *process, key string, token member.Token, until
 	}
 	for i, o := range k.trusts.of[key] {
 		if i != p.index && !o.token.IsZero() && o.until > k.now && k.now >= k.trusts.unsure[i] {
-			k.noteBroken("I10", "%s trusts %s by %v, while %v trusts it by %v until %v", p.cfg.Name, key,
-				token, k.homes[i], o.token, time.Duration(o.until))
+			k.noteBroken("I10", "%s trusts record %s by %v, but %v trusts it by %v until %v",
+				p.cfg.Name, key, token, k.homes[i], o.token, time.Duration(o.until))
 		}
 	}
 	last := k.trusts.tokens[key]
 	if gained && (token.Less(last.token) || token == last.token && last.by != p.identity()) {
-		k.noteBroken("I10", "%s trusts %s by %v after %v trusted it by %v",
+		k.noteBroken("I10", "%s trusts record %s by %v after %v trusted it by %v",
 			p.cfg.Name, key, token, last.by, last.token)
 	}
 	if last.token.Less(token) {

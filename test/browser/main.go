@@ -145,7 +145,7 @@ func (p *page) open() error {
 func (p *page) watchRequest(event any) {
 	if e, ok := event.(*network.EventRequestWillBeSent); ok && e.Request != nil &&
 		!strings.HasPrefix(e.Request.URL, p.site+"/") {
-		p.addFault("requests another site: " + e.Request.URL)
+		p.addFault("the page requested another site: " + e.Request.URL)
 	}
 }
 

@@ -55,8 +55,8 @@ func readCluster(dir string, nodes int) (*findings, error) {
 		}
 	}
 	if f.seats.size != nodes {
-		return nil, fmt.Errorf("%s lists %d nodes, but those in %s have size %d: evidence of two runs",
-			journalFile, nodes, dir, f.seats.size)
+		return nil, fmt.Errorf("%s lists %d nodes, but the nodes in %s have size %d: the evidence is "+
+			"of two runs", journalFile, nodes, dir, f.seats.size)
 	}
 	f.checkAll()
 	return f, nil
@@ -82,7 +82,7 @@ func readJournal(path string) (nodes, clusters int, err error) {
 	var seed uint64
 	_, err = fmt.Sscanf(line, "%d "+journalStart, &at, &nodes, &seed, &clusters)
 	if err != nil || nodes < 1 || nodes > maxNodes || clusters < 1 || clusters > 2 {
-		return 0, 0, fmt.Errorf("%s line 1: %q: no number of nodes and clusters",
+		return 0, 0, fmt.Errorf("%s line 1: %q: want the numbers of nodes and clusters",
 			path, line)
 	}
 	return nodes, clusters, nil

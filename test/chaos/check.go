@@ -143,13 +143,14 @@ func (f *findings) readEvidence(name string, r io.Reader) error {
 		}
 		cut = 0
 		if e.Node+".jsonl" != name {
-			return fmt.Errorf("%s line %d: evidence of %q", name, number, e.Node)
+			return fmt.Errorf("%s line %d: this evidence is of %q", name, number, e.Node)
 		}
 		if e.Kind == kindStart {
 			starts++
 		}
 		if starts == 0 {
-			return fmt.Errorf("%s line %d: evidence missing: the start of the process", name, number)
+			return fmt.Errorf("%s line %d: evidence missing: no line for the start of the process",
+				name, number)
 		}
 		if err := f.takeLine(e); err != nil {
 			return fmt.Errorf("%s line %d: %w", name, number, err)
@@ -196,10 +197,10 @@ func (f *findings) takeLine(e evidence) error {
 		f.onHold(hold{who, e.Token, e.Begin, e.End})
 	case kindView:
 		if e.View == nil {
-			return errors.New("a view without its contents")
+			return errors.New("the view has no contents")
 		}
 		if e.View.StoreID == "" {
-			return errors.New("a view without the StoreID of its node")
+			return errors.New("the view has no StoreID")
 		}
 		f.seats.onView(f, who, e)
 	case kindEvents:
@@ -207,11 +208,11 @@ func (f *findings) takeLine(e evidence) error {
 	case kindSent:
 		return f.events.onSent(who, e)
 	case kindForged:
-		f.noteFault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
+		f.noteFault("A15", "%s received an event from %s that %s", e.Node, e.From, e.Cause)
 	case kindEnd:
 		f.ends[paths.ReplaceAllString(e.Cause, "FILE")]++
 		if strings.Contains(e.Cause, cluster.ErrSplitVersion.Error()) {
-			f.noteFault("I1", "%s ended: %s", f.nameOf(who), e.Cause)
+			f.noteFault("I1", "%s stopped: %s", f.nameOf(who), e.Cause)
 		}
 	case kindWrite:
 		f.onWrite(e)
@@ -226,7 +227,7 @@ func (f *findings) takeLine(e evidence) error {
 // onHold merges adjacent intervals of authority.
 func (f *findings) onHold(h hold) {
 	if other, used := f.tokens[h.token]; used && other != h.owner {
-		f.noteFault("I3", "token %d: authority of %s and of %s", h.token, f.nameOf(other),
+		f.noteFault("I3", "token %d: both %s and %s had authority with it", h.token, f.nameOf(other),
 			f.nameOf(h.owner))
 	}
 	if _, used := f.tokens[h.token]; !used {
@@ -255,16 +256,16 @@ func (f *findings) nameOf(o owner) string { return fmt.Sprintf("%s (run %d)", o.
 func (f *findings) onWrite(e evidence) {
 	f.writes[e.Verdict]++
 	if want := f.register.judgeWrite(e); want != e.Verdict {
-		f.noteFault("register", "write %d of %s with token %d: %q, want %q",
+		f.noteFault("register", "write %d by %s with token %d: %q, want %q",
 			e.Seq, f.nameOf(writerOf(e)), e.Token, e.Verdict, want)
 	}
 	switch {
 	case e.Verdict == refusedOther:
-		f.noteFault("I3", "token %d: written with by %s and by %s", e.Token,
+		f.noteFault("I3", "token %d: both %s and %s wrote with it", e.Token,
 			f.nameOf(writerOf(f.register.top)), f.nameOf(writerOf(e)))
 		return
 	case !f.owned[use{writerOf(e), e.Token}]:
-		f.noteFault("I3", "token %d: written with by %s, which never had authority with it",
+		f.noteFault("I3", "token %d: %s wrote with it, but never had authority with it",
 			e.Token, f.nameOf(writerOf(e)))
 	}
 	if e.Verdict == accepted {
@@ -303,7 +304,7 @@ func (f *findings) checkOverlap() {
 		}
 		if h.begin <= last.end {
 			f.noteFault("I2, I8",
-				"%s with token %d had authority from %d, %s with token %d until %d, %v later",
+				"%s with token %d had authority from %d, but %s with token %d had it until %d, %v later",
 				f.nameOf(h.owner), h.token, h.begin, f.nameOf(last.owner), last.token, last.end,
 				time.Duration(last.end-h.begin))
 			if last.end > h.end {
@@ -337,7 +338,7 @@ func (f *findings) checkGrowth() {
 			}
 		}
 		if top.token > h.token {
-			f.noteFault("I3", "token %d of %s at %d, after token %d of %s at %d",
+			f.noteFault("I3", "token %d of %s at %d came after token %d of %s at %d",
 				h.token, f.nameOf(h.owner), h.earliestEnd(), top.token, f.nameOf(top.owner), top.latest())
 		}
 	}
@@ -358,18 +359,18 @@ func (f *findings) countChanges() int {
 
 // printFindings prints how much was checked, so that an empty run is not mistaken for a proof.
 func (f *findings) printFindings(w io.Writer) {
-	fmt.Fprintf(w, "authority: %d intervals, %d tokens, %d changes of the leader, smallest gap %v\n",
+	fmt.Fprintf(w, "authority: %d intervals, %d tokens, %d leader changes, smallest gap %v\n",
 		len(f.holds), len(f.tokens), f.countChanges(), f.smallestGap)
 	fmt.Fprintf(w, "register: %d writes accepted, %d with a lower token refused\n",
 		f.writes[accepted], f.writes[refusedLower])
 	lost, sent := f.events.countLost()
 	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.events.events, len(f.events.heard))
-	fmt.Fprintf(w, "events sent without an error that never arrived: %d of %d\n", lost, sent)
+	fmt.Fprintf(w, "events that Send accepted but that never arrived: %d of %d\n", lost, sent)
 	fmt.Fprintf(w, "states: %d of chosen leaders, %d of them committed\n",
 		len(f.seats.states), f.seats.commits)
 	for cause, n := range f.ends {
 		if cause != "left" {
-			fmt.Fprintf(w, "stopped by itself %d times: %s\n", n, cause)
+			fmt.Fprintf(w, "a node stopped by itself %d times: %s\n", n, cause)
 		}
 	}
 	f.printOther(w)

@@ -171,7 +171,7 @@ func TestLostEvents(t *testing.T) {
 	b := sound()
 	var said strings.Builder
 	b.audit(t).printFindings(&said)
-	want := "events sent without an error that never arrived: 9 of 25\n"
+	want := "events that Send accepted but that never arrived: 9 of 25\n"
 	if !strings.Contains(said.String(), want) {
 		t.Errorf("printed\n%s\nwant %q", &said, want)
 	}
@@ -195,7 +195,7 @@ func TestLateWrite(t *testing.T) {
 		b.write("n1", 9, token, accepted)
 		b[registerEvidence][len(b[registerEvidence])-1].Seq = 1
 		want := fmt.Sprintf(
-			`register: write 1 of n1 (run 9) with token %d: "accepted", want "late"`, token)
+			`register: write 1 by n1 (run 9) with token %d: "accepted", want "late"`, token)
 		if got := b.audit(t).faults; !slices.Equal(got, []string{want}) {
 			t.Errorf("token %d: faults %q, want %q", token, got, want)
 		}
@@ -361,10 +361,10 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"in the middle", first + `{"Kind":"ho` + "\n" + end, "n1.jsonl line 2: truncated"},
 		{"twice", first + "{\n{" + second, "n1.jsonl line 2: truncated"},
 		{"unknown", first + end + `{"Kind":"other","Node":"n1"}` + "\n", "n1.jsonl line 3: unknown kind"},
-		{"of another node", first + `{"Kind":"end","Node":"n2"}`, `n1.jsonl line 2: evidence of "n2"`},
-		{"no view", first + `{"Kind":"view","Node":"n1"}`, "n1.jsonl line 2: a view without"},
+		{"of another node", first + `{"Kind":"end","Node":"n2"}`, `n1.jsonl line 2: this evidence is of "n2"`},
+		{"no view", first + `{"Kind":"view","Node":"n1"}`, "n1.jsonl line 2: the view has no contents"},
 		{"a view of no store", first + `{"Kind":"view","Node":"n1","View":{}}`,
-			"n1.jsonl line 2: a view without the StoreID"},
+			"n1.jsonl line 2: the view has no StoreID"},
 		{"no start", end, "n1.jsonl line 1: evidence missing"},
 		{"empty", "", "evidence missing: n1.jsonl is empty"},
 		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},

@@ -41,13 +41,13 @@ func newEventCheck() *eventCheck {
 // sender arrive in order too.
 func (m *eventCheck) onEvents(f *findings, e evidence) {
 	if e.First > e.Last {
-		f.noteFault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
+		f.noteFault("I9", "%s reports events %[3]d to %[4]d from %[2]s", e.Node, e.From, e.First, e.Last)
 		return
 	}
 	pair := [2]string{e.Node, e.From}
 	last := m.heard[pair]
 	if e.FromRun < last.run || e.FromRun == last.run && e.First <= last.seq {
-		f.noteFault("I9", "%s from %s: event %d of run %d after event %d of run %d",
+		f.noteFault("I9", "%s received from %s event %d of run %d after event %d of run %d",
 			e.Node, e.From, e.First, e.FromRun, last.seq, last.run)
 	}
 	m.heard[pair] = newest{e.FromRun, e.Last}
@@ -58,7 +58,7 @@ func (m *eventCheck) onEvents(f *findings, e evidence) {
 // onSent records what a sender sent.
 func (m *eventCheck) onSent(who owner, e evidence) error {
 	if e.First > e.Last || !appendSpan(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
-		return fmt.Errorf("events %d to %d to %q: not after the earlier ones", e.First, e.Last, e.To)
+		return fmt.Errorf("events %d to %d to %q do not follow those sent before", e.First, e.Last, e.To)
 	}
 	return nil
 }

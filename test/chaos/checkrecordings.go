@@ -105,24 +105,24 @@ func (p *floodCheck) formVerdict() error {
 	}
 	for kind, n := range p.byKind {
 		if n > maxExamples {
-			all = append(all, fmt.Errorf("%s: %d in all", kind, n))
+			all = append(all, fmt.Errorf("%s: %d in total", kind, n))
 		}
 	}
-	return fmt.Errorf("events are not as promised:\n%w", errors.Join(all...))
+	return fmt.Errorf("a promise about events was broken:\n%w", errors.Join(all...))
 }
 
 // printCounts prints what was checked; complete means that all outcomes arrived in time.
 func (p *floodCheck) printCounts(w io.Writer, complete bool) {
 	fmt.Fprintf(w, "events: %d accepted by Send, %d handled on %d pairs; %d not accepted\n",
 		p.accepted, p.handled, len(p.pairs), p.refused)
-	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of these %d certainly not handled, and of the "+
-		"other %d %d were handled nevertheless\n",
+	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of the lost ones, %d were not handled, and of the "+
+		"other %d, %d had been handled\n",
 		p.done, p.unknown+p.notRun, p.notRun, p.unknown, p.unknownHandled)
-	fmt.Fprintf(w, "without an outcome because the sender was killed: %d, %d of them handled\n",
+	fmt.Fprintf(w, "no outcome because the sender was killed: %d, of which %d were handled\n",
 		p.excused, p.excusedHandled)
 	fmt.Fprintf(w, "a slow handler slept %d times\n", p.slept)
 	if len(p.faults) == 0 && complete {
-		fmt.Fprintln(w, "in order, at most once, intact, and each loss reported")
+		fmt.Fprintln(w, "all events were in order, at most once and intact, and each loss was reported")
 	}
 }
 
@@ -264,7 +264,7 @@ func checkRecordings(dir string) (*floodCheck, error) {
 		}
 	}
 	if len(sent) == 0 || len(heard) != len(sent) {
-		return nil, fmt.Errorf("evidence missing: %s: %d pairs sent, %d received",
+		return nil, fmt.Errorf("evidence missing: %s: %d pairs of nodes sent, %d received",
 			dir, len(sent), len(heard))
 	}
 	p := newFloodCheck()
@@ -348,7 +348,7 @@ func parseRecordingPath(path, end string) (of floodRun, other string, err error)
 		_, err = fmt.Sscan(parts[1], &of.run)
 	}
 	if err != nil || len(parts) != 3 {
-		return of, "", fmt.Errorf("%s: not the name of a recording", path)
+		return of, "", fmt.Errorf("%s: not a file name of a recording", path)
 	}
 	of.node = parts[0]
 	return of, parts[2], nil

@@ -53,7 +53,7 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 	}
 	s.cluster = cmp.Or(s.cluster, v.Cluster)
 	if v.Cluster != "" && v.Cluster != s.cluster {
-		f.noteFault("I11", "%s shows a state of cluster %s after states of cluster %s",
+		f.noteFault("I11", "%s showed a state of cluster %s after states of cluster %s",
 			f.nameOf(who), v.Cluster, s.cluster)
 	}
 	if v.Leader == "" {
@@ -61,7 +61,7 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 	}
 	at := number{v.Version, v.Revision}
 	if other, known := s.leaders[v.Version]; known && other != v.Leader {
-		f.noteFault("I1", "version %d: chosen were %s and %s", v.Version, other, v.Leader)
+		f.noteFault("I1", "version %d: both %s and %s were chosen as leader", v.Version, other, v.Leader)
 	}
 	s.leaders[v.Version] = v.Leader
 	state := s.states[at]
@@ -70,12 +70,12 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 		s.states[at] = state
 	}
 	if !slices.Equal(state.members, v.Members) {
-		f.noteFault("I6", "state %v differs: %s shows %v, %s shows %v",
+		f.noteFault("I6", "state %v differs between nodes: %s showed %v, %s showed %v",
 			at, state.by, state.members, who.node, v.Members)
 	}
 	store := who.node + " " + v.StoreID
 	if last := s.newest[store]; at.compare(last) < 0 {
-		f.noteFault("I7", "%s shows state %v after %v", f.nameOf(who), at, last)
+		f.noteFault("I7", "%s showed state %v after state %v", f.nameOf(who), at, last)
 	}
 	s.newest[store] = at
 	state.held[who.node] = state.held[who.node] || slices.ContainsFunc(v.Members, func(m seat) bool {
@@ -139,7 +139,7 @@ func (s *seats) compareStates(f *findings, committed, later number) {
 		i := slices.IndexFunc(next.members, func(o seat) bool { return o.Name == m.Name })
 		switch {
 		case i < 0:
-			f.noteFault("I4", "%s is a voter in the committed state %v, but missing in state %v",
+			f.noteFault("I4", "%s is a voter in the committed state %v, but missing from state %v",
 				m.Name, committed, later)
 		case next.members[i].StoreID != m.StoreID:
 			replaced++

@@ -50,7 +50,7 @@ const slowHandler = "slow handler"
 var errUnproved = errors.New("not everything was checked")
 
 // errNoOutcomes means that the outcomes of some events were not reported in time.
-var errNoOutcomes = errors.New("events are not as promised")
+var errNoOutcomes = errors.New("a promise about events was broken")
 
 // classCost counts what happened during the faults of a class.
 type classCost struct {
@@ -299,8 +299,8 @@ func (f *flooding) waitForOutcomes(ctx context.Context) error {
 	isBusy := func(p *process) bool { return !p.lastReport().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
 		if time.Since(began) > drainTimeout {
-			err := fmt.Errorf("%w: outcomes are missing %v after the last event was sent "+
-				"(senders that end would report them)", errNoOutcomes, drainTimeout)
+			err := fmt.Errorf("%w: some outcomes are still missing %v after the last event was sent "+
+				"(a sender that stops would report them)", errNoOutcomes, drainTimeout)
 			return errors.Join(err, listPending(f.o.out), f.leaveAll())
 		}
 		if err := waitFor(ctx, lookTick); err != nil {
@@ -332,7 +332,7 @@ func (r *runner) leaveAll() error {
 		select {
 		case <-p.ended:
 		case <-late:
-			return fmt.Errorf("%s has not left after %v", nodeName(i), leaveTimeout)
+			return fmt.Errorf("%s had not left after %v", nodeName(i), leaveTimeout)
 		}
 	}
 	return nil
@@ -355,15 +355,15 @@ func (f *flooding) judgeRun(complete bool) error {
 	w := io.MultiWriter(f.out, f.log)
 	for _, c := range classes {
 		if t := f.costs[c.name]; t != nil {
-			fmt.Fprintf(w, "%-12s %3d faults in %6.1f s: %9d events accepted, %6.0f a second; "+
+			fmt.Fprintf(w, "%-12s %3d faults in %6.1f s: %9d events accepted, %6.0f per second; "+
 				"%d reported lost\n", c.name, t.faults, t.time.Seconds(), t.accepted,
 				float64(t.accepted)/t.time.Seconds(), t.lost)
 		}
 	}
-	f.report("%d faults, %d restarts, longest until all were active: %v (L2: %v)", f.countFaults(),
-		f.restarts,
+	f.report("%d faults, %d restarts; longest time until all were active: %v (L2: %v)",
+		f.countFaults(), f.restarts,
 		f.slowest.Round(time.Millisecond), activeBound(f.o.config))
-	f.report("%d events in %v: %.0f a second", f.accepted-f.first, f.took.Round(time.Millisecond),
+	f.report("%d events in %v: %.0f per second", f.accepted-f.first, f.took.Round(time.Millisecond),
 		float64(f.accepted-f.first)/f.took.Seconds())
 	p.printCounts(w, complete)
 	f.slept = p.slept

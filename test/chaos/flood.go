@@ -239,7 +239,7 @@ func outcomeMark(err error) uint32 {
 func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) error {
 	h := f.heard[from.Address]
 	if h == nil {
-		fmt.Fprintln(os.Stderr, "chaos: evidence: an event of an unknown sender:", from)
+		fmt.Fprintln(os.Stderr, "chaos: evidence: event from an unknown sender:", from)
 		os.Exit(exitEvidence)
 	}
 	mark := heardOf(e.Run, e.Seq)

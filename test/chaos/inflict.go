@@ -125,7 +125,7 @@ func (r *runner) restartNode(node int) error {
 	if err := r.noteKilled(node, p); err != nil {
 		return err
 	}
-	r.writeJournal("restart %s: it ended with %v", nodeName(node), p.cmd.ProcessState)
+	r.writeJournal("restart %s, which ended with %v", nodeName(node), p.cmd.ProcessState)
 	return r.ps.startNode(node)
 }
 

@@ -143,16 +143,16 @@ func fitLine(x, y []float64) (mean, slope float64) {
 // printSlopes prints the slopes and returns an error that names the leaks.
 func printSlopes(w io.Writer, all []slope) error {
 	if len(all) == 0 {
-		fmt.Fprintf(w, "no process lived for %v: leaks were not checked\n", settling+slopeTime)
+		fmt.Fprintf(w, "no process ran for %v: leaks were not checked\n", settling+slopeTime)
 		return nil
 	}
 	var leaks []error
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "node\twhat\tmean\tgrowth an hour")
+	fmt.Fprintln(table, "node\twhat\tmean\tgrowth per hour")
 	for _, s := range all {
 		fmt.Fprintf(table, "%s\t%s\t%.0f\t%+.2f %%\n", s.node, s.what, s.mean, 100*s.perHour)
 		if s.perHour > maxSlope && s.growth >= minGrowth {
-			leaks = append(leaks, fmt.Errorf("%s of %s grow by %.1f %% an hour, more than %.0f %%",
+			leaks = append(leaks, fmt.Errorf("%s of %s grow by %.1f %% per hour, more than %.0f %%",
 				s.what, s.node, 100*s.perHour, 100*maxSlope))
 		}
 	}

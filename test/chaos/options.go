@@ -50,7 +50,7 @@ var commands = []struct {
 	length        time.Duration
 }{
 	{"run", "inject faults, then expect every node to be active", 5 * time.Minute},
-	{"soak", "the same for hours, and check for leaks", 2 * time.Hour},
+	{"soak", "do the same for hours, and check for leaks", 2 * time.Hour},
 	{"events", "inject faults while all nodes send, and account for each event", time.Hour},
 	{"stuck", "measure the memory of a handler that never returns", time.Minute},
 	{"rolling", "restart each node in turn while all nodes send", 20 * time.Second},
@@ -66,8 +66,9 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 			length = c.length
 		}
 	}
-	f.StringVar(&o.out, "out", "", "folder for the evidence (default under results/chaos)")
-	f.DurationVar(&o.length, "for", length, "duration; for events, the longest")
+	f.StringVar(&o.out, "out", "",
+		"directory for the evidence (default: a new one under results/chaos)")
+	f.DurationVar(&o.length, "for", length, "duration; for events, the maximum duration")
 	f.Func("transport", "quic or tls, as for athena run (default quic)", func(name string) error {
 		o.tls = name == "tls"
 		if !o.tls && name != "quic" {
@@ -84,8 +85,9 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	if name == "rolling" {
 		o.plain = true
 		f.IntVar(&o.nodes, "n", 5, fmt.Sprintf("number of nodes, 3 to %d", maxNodes))
-		f.IntVar(&o.rate, "rate", 1000, "events per second of all nodes together")
-		f.DurationVar(&o.handOver, "hand-over", handOver, "longest time without a leader at a restart")
+		f.IntVar(&o.rate, "rate", 1000, "events per second, summed over all nodes")
+		f.DurationVar(&o.handOver, "hand-over", handOver,
+			"longest acceptable time without a leader at a restart")
 		return f, o
 	}
 	if name == "stuck" {
@@ -95,13 +97,14 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 		return f, o
 	}
 	f.IntVar(&o.nodes, "n", 5, fmt.Sprintf("number of nodes, 1 to %d", maxNodes))
-	f.Uint64Var(&o.seed, "seed", 0, "seed of the plan of faults; 0 draws one")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the fault plan; 0 means a random seed")
 	if name == "events" {
 		f.Uint64Var(&o.events, "events", 10_000_000, "number of events to send in total")
 		return f, o
 	}
-	f.StringVar(&o.athena, "athena", "", "run this daemon (bin/athena) as the last of several nodes")
-	f.IntVar(&o.minFaults, "min-faults", -1, "least number of faults; -1 for 12 per minute")
+	f.StringVar(&o.athena, "athena", "",
+		"path of the athena program, to run as the last of several nodes")
+	f.IntVar(&o.minFaults, "min-faults", -1, "minimum number of faults; -1 means 12 per minute")
 	f.IntVar(&o.minChanges, "min-changes", -1,
 		"minimum number of leader changes; -1 means 2 per minute")
 	return f, o
@@ -150,7 +153,7 @@ func parseFlags(name string, args []string) (options, error) {
 	case name == "rolling" && (o.nodes < 3 || o.rate < 1):
 		return o, fmt.Errorf("-n %d -rate %d: must be at least 3 and 1", o.nodes, o.rate)
 	case o.length <= 0:
-		return o, fmt.Errorf("-for %v: must be above 0", o.length)
+		return o, fmt.Errorf("-for %v: must be positive", o.length)
 	}
 	for o.seed == 0 {
 		o.seed = rand.Uint64() >> 32 // short enough to type

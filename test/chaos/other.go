@@ -84,11 +84,11 @@ func (r *runner) restartWith(
 	restart := func() error {
 		if ps == r.other && ps.findLeader() == node {
 			// The machine stalled, and this follower was elected meanwhile.
-			r.writeJournal("%s%s leads now: it is not restarted", prefix, nodeName(node))
+			r.writeJournal("%s%s leads now, so it is not restarted", prefix, nodeName(node))
 			return nil
 		}
 		r.restarts++
-		r.writeJournal("restart %s%s with the seeds %v", prefix, nodeName(node), ps.seedsOf(node))
+		r.writeJournal("restart %s%s with seeds %v", prefix, nodeName(node), ps.seedsOf(node))
 		ps.nodes[node].kill()
 		return ps.startNode(node)
 	}
@@ -140,7 +140,7 @@ func (f *findings) checkSteady() {
 			f.excused++
 		default:
 			f.noteFault("other cluster",
-				"token %d of %s after token %d of %s, although no node had stalled",
+				"token %d of %s followed token %d of %s, although no node had stalled",
 				next.token, f.nameOf(next.owner), last.token, f.nameOf(last.owner))
 		}
 	}
@@ -151,7 +151,7 @@ func (f *findings) printOther(w io.Writer) {
 	if f.other == nil {
 		return
 	}
-	fmt.Fprintf(w, "other cluster: %d tokens, %d changes of the leader excused by a stall; "+
+	fmt.Fprintf(w, "other cluster: %d tokens, %d leader changes excused by a stall; "+
 		"%d writes accepted, %d events arrived, %d states\n", len(f.other.tokens), f.excused,
 		f.other.writes[accepted], f.other.events.events, len(f.other.seats.states))
 }

@@ -114,7 +114,7 @@ func TestOneClusterID(t *testing.T) {
 	b := steady()
 	b.view("n2", 1, 0, "n2", "n1", "n2", "n3")
 	b.lastView("n2").Cluster = "aa"
-	starts := func(text string) bool { return strings.HasPrefix(text, "I11: n2 (run 1) shows") }
+	starts := func(text string) bool { return strings.HasPrefix(text, "I11: n2 (run 1) showed") }
 	if got := b.audit(t).faults; !slices.ContainsFunc(got, starts) {
 		t.Errorf("faults %q, want one of I11", got)
 	}
@@ -125,7 +125,7 @@ func TestEndByTwoLeaders(t *testing.T) {
 	b := sound()
 	cause := "node stopped: " + cluster.ErrSplitVersion.Error()
 	b.add("n2", 2, evidence{Kind: kindEnd, Cause: cause})
-	want := "I1: n2 (run 2) ended: " + cause
+	want := "I1: n2 (run 2) stopped: " + cause
 	if got := b.audit(t).faults; !slices.Equal(got, []string{want}) {
 		t.Errorf("faults %q, want %q", got, want)
 	}

@@ -76,12 +76,12 @@ func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	if leads {
 		s.leaders++
 	}
-	s.writeJournal("restart %s; it leads: %t", nodeName(node), leads)
+	s.writeJournal("restart %s (leader: %t)", nodeName(node), leads)
 	s.ps.nodes[node].sendSignal(syscall.SIGTERM)
 	select {
 	case <-s.ps.nodes[node].ended:
 	case <-time.After(leaveTimeout):
-		return fmt.Errorf("%s has not left after %v", nodeName(node), leaveTimeout)
+		return fmt.Errorf("%s had not left after %v", nodeName(node), leaveTimeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -105,11 +105,11 @@ func (s *rollingRun) judgeRun() error {
 	p.printCounts(io.MultiWriter(s.out, s.log), true)
 	terms := termsOf(f.holds, s.from)
 	changes, longest := countLeaderless(terms)
-	s.report("%d restarts, %d of them of the leader; %d changes of the leader; at most %v without "+
+	s.report("%d restarts, %d of them of the leader; %d leader changes; at most %v without "+
 		"a leader", s.restarts, s.leaders, changes, longest.Round(10*time.Microsecond))
 	faults := []error{p.formVerdict(), f.formVerdict()}
 	if changes > s.leaders {
-		faults = append(faults, fmt.Errorf("%d changes of the leader, but only %d restarts of a leader",
+		faults = append(faults, fmt.Errorf("%d leader changes, but only %d restarts of a leader",
 			changes, s.leaders))
 	}
 	if longest > s.o.handOver {
@@ -117,7 +117,7 @@ func (s *rollingRun) judgeRun() error {
 			longest, s.o.handOver))
 	}
 	if changes == 0 || p.done == 0 {
-		faults = append(faults, fmt.Errorf("%w: %d changes of the leader, %d events handled",
+		faults = append(faults, fmt.Errorf("%w: %d leader changes, %d events handled",
 			errUnproved, changes, p.done))
 	}
 	return errors.Join(faults...)

@@ -74,7 +74,8 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 		return nil, err
 	}
 	if old, err := filepath.Glob(filepath.Join(o.out, "*.jsonl")); err != nil || len(old) > 0 {
-		return nil, fmt.Errorf("-out %s: contains evidence of another run: use another folder", o.out)
+		return nil, fmt.Errorf("-out %s: contains the evidence of another run: use another directory",
+			o.out)
 	}
 	log, err := os.Create(filepath.Join(o.out, journalFile))
 	if err != nil {
@@ -98,11 +99,11 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	}
 	r.report(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.countClusters(), o.length, o.out)
 	if !o.plain {
-		r.report("%d namespaces, bridge and disks took %v",
+		r.report("creating %d namespaces, the bridge and the disks took %v",
 			o.nodes*o.countClusters(), time.Since(before).Round(time.Millisecond))
 	}
 	if r.world.without != "" {
-		r.report("left out: faults of memory: %s", r.world.without)
+		r.report("memory faults are left out: %s", r.world.without)
 	}
 	return r, nil
 }
@@ -164,7 +165,7 @@ func (r *runner) relieveDaemon(ctx context.Context) error {
 	if leader < 0 || !r.ps.isDaemon(leader) {
 		return nil
 	}
-	r.writeJournal("%s leads: it leaves", nodeName(leader))
+	r.writeJournal("%s leads and is asked to leave", nodeName(leader))
 	r.ps.nodes[leader].sendSignal(syscall.SIGTERM)
 	select {
 	case <-r.ps.nodes[leader].ended:
@@ -261,7 +262,7 @@ func (r *runner) waitUntilCalm(ctx context.Context) error {
 		if took := time.Since(began); took > bound {
 			r.printReports("", r.ps)
 			r.printReports("other ", r.other)
-			return fmt.Errorf("not all nodes are active after %v without faults (L2 bounds that by %v)",
+			return fmt.Errorf("not all nodes are active after %v without faults (limit of L2: %v)",
 				took.Round(time.Millisecond), activeBound(r.o.config))
 		}
 		if err := waitFor(ctx, lookTick); err != nil {
@@ -284,7 +285,7 @@ func (r *runner) printReports(prefix string, ps *processes) {
 		return
 	}
 	for i, p := range ps.nodes {
-		r.report("%s%s: alive %v, last report %+v", prefix, nodeName(i), p.isAlive(), p.lastReport())
+		r.report("%s%s: running: %v, last report: %+v", prefix, nodeName(i), p.isAlive(), p.lastReport())
 	}
 }
 
@@ -308,7 +309,7 @@ func (r *runner) sampleUsage() error {
 	if err != nil {
 		return err
 	}
-	r.report("after %v: %d faults, %d changes of the leader, all active",
+	r.report("after %v: %d faults, %d leader changes, all active",
 		time.Since(r.began).Round(time.Second), r.countFaults(), f.countChanges())
 	return f.formVerdict()
 }
@@ -330,13 +331,13 @@ func (r *runner) judgeRun() error {
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
 		r.report("  %-12s %d", kind, r.faults[kind])
 	}
-	r.report("restarts: %d; longest until all were active: %v (L2: %v)",
+	r.report("restarts: %d; longest time until all were active: %v (L2: %v)",
 		r.restarts, r.slowest.Round(time.Millisecond), activeBound(r.o.config))
 	f.printFindings(io.MultiWriter(r.out, r.log))
 	faults := []error{f.formVerdict()}
 	if r.countFaults() < r.o.minFaults || f.countChanges() < r.o.minChanges {
-		faults = append(faults, fmt.Errorf("only %d faults and %d changes of the leader, want %d and %d",
-			r.countFaults(), f.countChanges(), r.o.minFaults, r.o.minChanges))
+		faults = append(faults, fmt.Errorf("only %d faults and %d leader changes, want at least %d and "+
+			"%d", r.countFaults(), f.countChanges(), r.o.minFaults, r.o.minChanges))
 	}
 	if r.o.soak {
 		var all []slope

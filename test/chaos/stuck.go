@@ -100,7 +100,7 @@ func (s *stuckRun) floodLeader(ctx context.Context) error {
 		return err
 	}
 	if s.victim = s.ps.findLeader(); s.victim < 0 {
-		return errors.New("no leader")
+		return errors.New("the cluster has no leader")
 	}
 	for i, p := range s.ps.nodes {
 		before, err := memoryOf(p, "VmRSS:")
@@ -109,7 +109,7 @@ func (s *stuckRun) floodLeader(ctx context.Context) error {
 		}
 		s.use[i] = memoryUse{before: before, heapBefore: int(p.lastReport().HeapBytes)}
 	}
-	s.report("the handler of %s, which leads, never returns; the others send to it for %v",
+	s.report("the handler of the leader, %s, never returns; the others send to it for %v",
 		nodeName(s.victim), s.o.length)
 	s.from = readMonotonic()
 	if err := s.sendLine(lineSend + nodeName(s.victim)); err != nil {
@@ -160,7 +160,7 @@ func (s *stuckRun) releaseStuck(ctx context.Context) error {
 	for i, p := range s.ps.nodes {
 		for i != s.victim && !p.lastReport().Idle {
 			if time.Since(began) > outcomeTimeout {
-				return fmt.Errorf("%s does not know all outcomes %v after the kill",
+				return fmt.Errorf("%s does not have all outcomes %v after the kill",
 					nodeName(i), outcomeTimeout)
 			}
 			if err := waitFor(ctx, lookTick); err != nil {
@@ -168,7 +168,7 @@ func (s *stuckRun) releaseStuck(ctx context.Context) error {
 			}
 		}
 	}
-	s.report("it was killed and restarted; all outcomes were reported within %v",
+	s.report("the stuck node was killed and restarted; all outcomes were reported within %v",
 		time.Since(began).Round(time.Millisecond))
 	return s.leaveAll()
 }
@@ -186,7 +186,7 @@ func memoryOf(p *process, line string) (int, error) {
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("process %d: no %s", p.cmd.Process.Pid, line)
+	return 0, fmt.Errorf("the status of process %d has no line %s", p.cmd.Process.Pid, line)
 }
 
 // judgeRun compares the use of memory and the number of events with their bounds, and checks all
@@ -211,10 +211,10 @@ func (s *stuckRun) judgeRun() error {
 		}
 		if head.Accepted == 0 || head.Accepted > uint64(b.events) || head.Done > 0 {
 			faults = append(faults, fmt.Errorf("%s: %d events accepted, %d reported handled: "+
-				"want 1 to %d, and 0", nodeName(i), head.Accepted, head.Done, b.events))
+				"want 1 to %d and 0", nodeName(i), head.Accepted, head.Done, b.events))
 		}
 	}
-	s.report("events: %d accepted by Send, of at most %d x %d; %d were reported lost, "+
+	s.report("events: %d accepted by Send, at most %d x %d; %d were reported lost, "+
 		"%d had reached the handler",
 		p.accepted, len(s.ps.nodes)-1, b.events, p.unknown+p.notRun, p.handled)
 	views := 0
@@ -223,11 +223,11 @@ func (s *stuckRun) judgeRun() error {
 		views += n
 		faults = append(faults, err)
 	}
-	s.report("views: %d new ones while it was stuck", views)
+	s.report("views: %d new ones while the handler was stuck", views)
 	err = errors.Join(faults...)
 	if err == nil {
-		s.report("memory stayed within its bounds, all members were active under one leader, " +
-			"each loss was reported")
+		s.report("memory stayed within bounds, all members were active under one leader, and " +
+			"every loss was reported")
 	}
 	return err
 }
@@ -235,12 +235,12 @@ func (s *stuckRun) judgeRun() error {
 // checkMemory compares the memory of the processes with the bounds.
 func (s *stuckRun) checkMemory() error {
 	b := newBound(s.o.payload)
-	s.report("at the receiver, for each sender: %d KiB may live: %d waiting events with their bodies "+
-		"twice, the window of %d KiB in packets, a reader",
+	s.report("the receiver may hold %d KiB for each sender: %d queued events with their bodies "+
+		"twice, the %d KiB window in packets, and a reader",
 		b.receiver>>10, receiver.QueueLength, windowBytes>>10)
-	s.report("at a sender: %d KiB may live: two buffers of %d KiB, the window in packets, "+
+	s.report("a sender may hold %d KiB: two buffers of %d KiB, the window in packets, and "+
 		"%d outcomes", b.sender>>10, pendingBytes>>10, b.events)
-	s.report("a process may use its memory before + %d x the live bytes + %d MiB",
+	s.report("limit of a process: its memory before the run + %d x the bytes it may hold + %d MiB",
 		garbageShare, runtimeBytes>>20)
 	var faults []error
 	for i, u := range s.use {
@@ -249,11 +249,11 @@ func (s *stuckRun) checkMemory() error {
 			lives, what = b.receiver*(len(s.use)-1), "is stuck"
 		}
 		resident, heap := roomBeside(u.before, lives), roomBeside(u.heapBefore, lives)
-		s.report("%-4s %-8s  resident %6d KiB before, %6d at most, may be %6d; heap %6d, %6d, %6d",
+		s.report("%-4s %-8s  resident KiB: %6d before, %6d peak, %6d limit; heap KiB: %6d, %6d, %6d",
 			nodeName(i), what, u.before>>10, u.peak>>10, resident>>10,
 			u.heapBefore>>10, u.heapPeak>>10, heap>>10)
 		if u.peak > resident || u.heapPeak > heap {
-			faults = append(faults, fmt.Errorf("%s: %d bytes resident and %d of heap, "+
+			faults = append(faults, fmt.Errorf("%s: %d bytes resident and %d bytes of heap, "+
 				"want at most %d and %d", nodeName(i), u.peak, u.heapPeak, resident, heap))
 		}
 	}
@@ -307,7 +307,7 @@ func viewFault(before, v *nodeView, nodes int) string {
 	case active != nodes:
 		return fmt.Sprintf("%d of %d members active: %v", active, nodes, v.Members)
 	case !v.Quorate || before != nil && (v.Leader != before.Leader || v.Version != before.Version):
-		return fmt.Sprintf("leader %s of version %d, quorate %v, want %s of version %d",
+		return fmt.Sprintf("leader %s at version %d, quorate %v, want %s at version %d",
 			v.Leader, v.Version, v.Quorate, before.Leader, before.Version)
 	default:
 		return ""

@@ -42,7 +42,7 @@ type world struct {
 
 func needsRoot() error {
 	if os.Geteuid() != 0 {
-		return errors.New("network namespaces need root")
+		return errors.New("creating network namespaces requires root")
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func endProcesses(namespace string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("namespace %s: processes %v did not end", namespace, pids)
+			return fmt.Errorf("namespace %s: processes %v did not exit", namespace, pids)
 		}
 		for _, text := range pids {
 			if pid, err := strconv.Atoi(text); err == nil {

@@ -106,7 +106,7 @@ func describeMessage(m message.Message) string {
 	case message.Proposal:
 		text += fmt.Sprintf(": %s, %v", b.Stage, b.ID)
 		if b.Stage == message.Formal {
-			text += fmt.Sprintf(", leader %s on %v", b.State.Leader, b.Base)
+			text += fmt.Sprintf(", leader %s based on %v", b.State.Leader, b.Base)
 		}
 	case message.Vote:
 		text += fmt.Sprintf(": %s, %v, granted %v", b.Stage, b.ID, b.Granted)

@@ -175,8 +175,8 @@ func (d *daemon) logStart() {
 		slog.Int("size", c.Size), slog.String("admin", d.admin),
 		slog.String("data", cmp.Or(d.Config.DataDir, "memory")))
 	if limit, known := openFilesLimit(); known && limit < neededFiles {
-		d.log.Warn("the limit of open files is low, and the admin API may refuse connections: "+
-			"raise it with ulimit -n or LimitNOFILE of systemd",
+		d.log.Warn("the limit on open files is low, so the admin API may refuse connections: "+
+			"raise it with ulimit -n, or with LimitNOFILE= in systemd",
 			slog.Uint64("limit", limit), slog.Uint64("want", neededFiles))
 	}
 }

@@ -34,7 +34,7 @@ func untilSignal(log *slog.Logger) (context.Context, func()) {
 			case s := <-signals:
 				switch {
 				case first.IsZero():
-					log.Info("stopping on a signal; a second one exits immediately",
+					log.Info("stopping on a signal; a second signal forces an immediate exit",
 						slog.String("signal", s.String()))
 					first = time.Now()
 					cancel(cli.ErrStopped)

@@ -11,5 +11,5 @@ import (
 
 // Run returns an error: this system cannot pause and resume processes.
 func (d *Options) Run(_, _ io.Writer) error {
-	return errors.New("demo needs a Unix system, to pause and resume processes")
+	return errors.New("demo runs only on Unix systems, where it can pause and resume processes")
 }

@@ -71,7 +71,7 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	switch {
 	case t.lostAt.IsZero():
 	case t.leader == "" && t.last == leader.name && t.token == leader.status.Token:
-		text += fmt.Sprintf(", again after %d ms", at.Sub(t.lostAt).Milliseconds())
+		text += fmt.Sprintf(", regained after %d ms", at.Sub(t.lostAt).Milliseconds())
 	case t.leader == "":
 		text += fmt.Sprintf(", %d ms after the last leader", at.Sub(t.lostAt).Milliseconds())
 	default:

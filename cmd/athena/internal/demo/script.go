@@ -110,9 +110,9 @@ func failoverScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	f.printResult(fmt.Sprintf("%s killed, until %s led with authority", old.name, next.name),
+	f.printResult(fmt.Sprintf("from killing %s until %s led with authority", old.name, next.name),
 		led.Sub(killed))
-	f.printResult(old.name+" restarted, until all nodes were active", again.Sub(started))
+	f.printResult("from restarting "+old.name+" until all nodes were active", again.Sub(started))
 	return nil
 }
 
@@ -151,10 +151,10 @@ func partitionScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	f.printResult(old.name+" isolated, until its lease ended", ended.Sub(parted))
-	f.printResult(fmt.Sprintf("%s isolated, until %s led with authority", old.name, next.name),
+	f.printResult("from isolating "+old.name+" until its lease ended", ended.Sub(parted))
+	f.printResult(fmt.Sprintf("from isolating %s until %s led with authority", old.name, next.name),
 		led.Sub(parted))
-	f.printResult("reconnected, until all nodes were active", again.Sub(healed))
+	f.printResult("from reconnecting until all nodes were active", again.Sub(healed))
 	return nil
 }
 
@@ -186,14 +186,14 @@ func (f *fleet) rollNode(ctx context.Context, n *node) error {
 		return err
 	}
 	left := time.Now()
-	f.printResult(n.name+" stopped, until it had left", left.Sub(signaled))
+	f.printResult("from stopping "+n.name+" until it had left", left.Sub(signaled))
 	if n == leader {
 		next, led, err := f.waitReplaced(ctx, n, token)
 		if err != nil {
 			return err
 		}
-		f.printResult(fmt.Sprintf("leader %s stopped, until %s led with authority", n.name, next.name),
-			led.Sub(signaled))
+		f.printResult(fmt.Sprintf("from stopping leader %s until %s led with authority",
+			n.name, next.name), led.Sub(signaled))
 	}
 	started := time.Now()
 	if err := f.startNode(n); err != nil {
@@ -203,6 +203,6 @@ func (f *fleet) rollNode(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	f.printResult(n.name+" restarted, until all nodes were active", again.Sub(started))
+	f.printResult("from restarting "+n.name+" until all nodes were active", again.Sub(started))
 	return nil
 }

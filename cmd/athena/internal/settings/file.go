@@ -49,7 +49,7 @@ func fileContent(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: is not a regular file", path)
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -103,7 +103,7 @@ func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	switch err := loader.Load(&second); {
 	case err == nil:
 		p.addFault(second.Line, second.Column, ConfigFlag,
-			"a second document begins here: the file must have one document")
+			"a second document begins here: the file must have only one")
 		return nil, nil
 	case !errors.Is(err, io.EOF):
 		return nil, p.syntaxFault(err)
@@ -157,7 +157,7 @@ func (p *fileParser) readMapping(root *yaml.Node) {
 	}
 	if root.Kind != yaml.MappingNode {
 		p.addFault(root.Line, root.Column, ConfigFlag,
-			"must consist of lines key: value, such as size: 3")
+			"must consist of lines of the form key: value, such as size: 3")
 		return
 	}
 	names := map[string]bool{}

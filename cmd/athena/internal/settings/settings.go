@@ -188,7 +188,7 @@ func Timings(c *cluster.Config) []Timing {
 		{"heartbeat-timeout", &c.HeartbeatTimeout, "silence after which a member counts as unreachable"},
 		{"leader-timeout", &c.LeaderTimeout, "silence after which followers elect a new leader"},
 		{"lease-timeout", &c.LeaseTimeout,
-			"time for which a follower that answers the leader votes for no other"},
+			"time for which a follower votes for no other node after answering the leader"},
 		{"ttl-timeout", &c.TTLTimeout, "silence after which a member is removed"},
 		{"retry-interval", &c.RetryInterval, "time between attempts to join"},
 	}

@@ -68,7 +68,7 @@ func NewParent(in io.Reader, out io.Writer) *Parent {
 			case len(words) == 2 && words[0] == OrderReport:
 				b.reportAs(words[1])
 			default:
-				fmt.Fprintf(os.Stderr, "athena: unknown order %q\n", lines.Text())
+				fmt.Fprintf(os.Stderr, "athena: unknown command on standard input: %q\n", lines.Text())
 			}
 		}
 		os.Exit(cli.ExitFailed)
@@ -92,7 +92,7 @@ func (b *Parent) Report(node *cluster.Node) {
 func (b *Parent) reportAs(number string) {
 	n, err := strconv.Atoi(number)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "athena: invalid number of an order: %q\n", number)
+		fmt.Fprintf(os.Stderr, "athena: invalid command number on standard input: %q\n", number)
 		return
 	}
 	b.mu.Lock()

@@ -308,7 +308,7 @@ func checkFileDecides(t *testing.T, text string, args []string) {
 		}
 	}
 	if want := len(file) - 1; decided != want {
-		t.Errorf("%d of the %d values of the file other than its secret are in use", decided, want)
+		t.Errorf("%d of the %d values in the file, not counting the secret, are in use", decided, want)
 	}
 }
 

@@ -210,7 +210,7 @@ func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	within(t, c, 4*lan().HeartbeatInterval+4*roundTrip, "one cluster", c.Settled)
 	c.RunFor(time.Minute)
 	if got := c.Leader(); got != leader {
-		t.Errorf("got process %d leading, want %d still", got, leader)
+		t.Errorf("got process %d leading, want process %d to keep leading", got, leader)
 	}
 	for _, r := range watch.found {
 		t.Errorf("got %v", r)

@@ -85,7 +85,7 @@ func TestDashboard(t *testing.T) {
 	b.press("Heal "+second, "\r")
 	b.waitForValue("", pageMarks)
 	if now := pageLeader(b, ""); now != third {
-		t.Errorf("%s leads after the partition, want still %s", now, third)
+		t.Errorf("%s leads after the partition, want %s to keep leading", now, third)
 	}
 	b.clean()
 }

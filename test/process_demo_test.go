@@ -255,7 +255,7 @@ func TestDemoKill(t *testing.T) {
 		})
 	}
 	if times[len(times)-1] > failsOverAfter {
-		t.Errorf("next leader after %v ms, want within %d", times, failsOverAfter)
+		t.Errorf("next leader after %v ms, want one within %d ms", times, failsOverAfter)
 	}
 	var s adminapi.Status
 	ask(t, "GET", api+"/v1/status", &s)
@@ -318,7 +318,8 @@ func TestDemoScripts(t *testing.T) {
 		"failover": {"from killing", "until all nodes were active"},
 		"partition": {"until its lease ended", "led with authority",
 			"from reconnecting until all nodes were active"},
-		"rolling": {"n1 until it had left", "n2 until it had left", "n3 until it had left", "led with authority"},
+		"rolling": {"n1 until it had left", "n2 until it had left", "n3 until it had left",
+			"led with authority"},
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()

@@ -179,7 +179,7 @@ func TestLockOfANodeThatDies(t *testing.T) {
 		// HoldTimeout, plus the time that this machine needs to run a shell.
 		d := cluster.DefaultConfig().WithDefaults()
 		if most := d.LeaseTimeout + d.LeaderTimeout + 2*time.Second; took > most {
-			t.Errorf("%v: ended after %v, want %v at most", how, took, most)
+			t.Errorf("%v: ended after %v, want at most %v", how, took, most)
 		}
 		second.ended(0, "")
 		n.want("begin", "term", "second")

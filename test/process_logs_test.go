@@ -64,7 +64,7 @@ func TestProcessLogs(t *testing.T) {
 	for line := range strings.Lines(p.stderr.String()) {
 		fields := map[string]any{}
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("no line of JSON: %q: %v", line, err)
+			t.Errorf("not a line of JSON: %q: %v", line, err)
 			continue
 		}
 		text, _ := fields["message"].(string)

@@ -58,7 +58,7 @@ func TestProcessRecover(t *testing.T) {
 	// The state may change while the node runs: refusals are checked below.
 	if code, _, stderr := run(t, append(recoverArgs, "--confirm", "athena")...); code != 1 ||
 		!strings.Contains(stderr, "stop the node first") {
-		t.Errorf("while it runs: exit %d, %s; want 1 and that it must not run", code, stderr)
+		t.Errorf("while the node runs: exit %d, %s; want 1 and advice to stop it", code, stderr)
 	}
 	kill(all[:1])
 	refused("without a word", `add --confirm "athena"`, 1)
@@ -86,13 +86,13 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 		code, _, stderr := run(t, "recover", "--data-dir", dir, "--confirm", "athena")
 		if code != 1 || !strings.Contains(stderr, "no state in "+dir) ||
 			strings.Contains(stderr, "can start") {
-			t.Errorf("exit %d, %s; want 1 and that there is no store", code, stderr)
+			t.Errorf("exit %d, %s; want 1 and an error about a missing store", code, stderr)
 		}
 	}
 	if made, err := os.ReadDir(above); err != nil || len(made) != 0 {
 		t.Errorf("%v were created, %v", made, err)
 	}
 	if code, _, stderr := run(t, "recover"); code != 2 || !strings.Contains(stderr, "--data-dir") {
-		t.Errorf("without a directory: exit %d, %s; want 2 and --data-dir", code, stderr)
+		t.Errorf("without a directory: exit %d, %s; want 2 and a mention of --data-dir", code, stderr)
 	}
 }

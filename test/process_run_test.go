@@ -174,7 +174,7 @@ func TestProcessHangup(t *testing.T) {
 	c.settle(1)
 	p.signal(syscall.SIGHUP)
 	if code := p.wait(); code != 0 || !strings.Contains(p.stderr.String(), "leaving the cluster") {
-		t.Errorf("after SIGHUP: exit %d, want 0, and that it leaves", code)
+		t.Errorf("after SIGHUP: exit %d, want 0 after leaving the cluster", code)
 	}
 
 	path, err := program()

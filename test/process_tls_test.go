@@ -25,7 +25,7 @@ func TestProcessOverTLS(t *testing.T) {
 	all[leader-1].wait()
 	next := c.settle(slices.DeleteFunc([]int{1, 2, 3}, func(i int) bool { return i == leader })...)
 	if after, _ := c.status(next); after.Token <= before.Token {
-		t.Errorf("token %d after %d", after.Token, before.Token)
+		t.Errorf("token %d came after token %d", after.Token, before.Token)
 	}
 	all[leader-1] = c.start(leader, "--transport", "tls")
 	c.settle(1, 2, 3)

@@ -111,7 +111,7 @@ func TestSecurityRules(t *testing.T) {
 		}
 		for _, name := range r.tests {
 			if !exists[name] {
-				t.Errorf("the rule %q names %s, and there is no such test", r.rule, name)
+				t.Errorf("the rule %q names %s, but there is no such test", r.rule, name)
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 			l, ok := e.(cluster.LeaderChanged)
 			return ok && l.Quorate
 		}); n > 0 {
-			t.Errorf("%d times a node showed a leader with authority, want none%s", n, s)
+			t.Errorf("nodes showed a leader with authority %d times, want none%s", n, s)
 		}
 		s.Heal()
 		took := s.Within(2*lan().TTLTimeout, "leader (11, L1)", func() bool { return s.leader() >= 0 })

@@ -33,7 +33,7 @@ func TestStackRestartWithinAHeartbeat(t *testing.T) {
 			s.Start(i)
 			took := s.Within(lan().HeartbeatInterval, "one cluster", s.settled)
 			if n := s.watch.count(begin, s.moved(i, member.Unreachable)); n > 0 {
-				t.Errorf("leads %v: %d times it was shown as unreachable", leads, n)
+				t.Errorf("leads %v: it was shown as unreachable %d times", leads, n)
 			}
 			if got := s.leader(); !leads && got != old {
 				t.Errorf("node %d leads after a restart of %d, want %d", got, i, old)
@@ -269,7 +269,7 @@ func TestStackSuspendedLeader(t *testing.T) {
 		}
 		took := s.Within(rejoined(), "one cluster", s.settled)
 		if got := s.leader(); got != next {
-			t.Errorf("node %d leads after the resumption, want still %d", got, next)
+			t.Errorf("node %d leads after the resumption, want node %d to keep leading", got, next)
 		}
 		t.Logf("one cluster %v after it resumed", took)
 	})

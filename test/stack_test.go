@@ -343,7 +343,7 @@ func TestStackAllRestart(t *testing.T) {
 			}
 			s.Within(3*lan().LeaderTimeout, "one cluster", s.settled)
 			if s.token() <= before {
-				t.Errorf("got token %d after %d, want it to grow", s.token(), before)
+				t.Errorf("got token %d after token %d, want a higher one", s.token(), before)
 			}
 			s.Advance(time.Second)
 		}

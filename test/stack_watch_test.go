@@ -138,14 +138,14 @@ func (w *watch) check() {
 		}
 	}
 	if len(quorate) > 1 || len(valid) > 1 || len(working) > 0 {
-		w.t.Errorf("simultaneously nodes %v are quorate, those of %v have authority, "+
+		w.t.Errorf("at the same time nodes %v are quorate and those of %v have authority, "+
 			"and others, %v, work still", quorate, valid, working)
 	}
 }
 
 func (w *watch) checkLeader(host int, version uint64, leader member.Address) {
 	if known, ok := w.leaders[version]; ok && known != leader {
-		w.t.Errorf("node %d: version %d is led by %v and by %v", host, version, known, leader)
+		w.t.Errorf("node %d: version %d is led by both %v and %v", host, version, known, leader)
 	}
 	w.leaders[version] = leader
 }

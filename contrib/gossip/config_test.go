@@ -44,7 +44,7 @@ func TestConfigFaults(t *testing.T) {
 	} {
 		f.config.Name = "a"
 		if n, err := Start(t.Context(), f.config); err == nil {
-			t.Errorf("%+v: it started, at %s", f.config, n.Addr())
+			t.Errorf("%+v: the node started, at %s", f.config, n.Addr())
 		} else if !strings.Contains(err.Error(), "Config."+f.field+" ") {
 			t.Errorf("no fault of %s: %v", f.field, err)
 		}
@@ -118,12 +118,12 @@ func TestSeeds(t *testing.T) {
 	// Seeds that are members are not missing.
 	n.seedNames = n.seedNames[:1]
 	if a := n.findMissing(t.Context()); a != got[0] {
-		t.Errorf("missing is %v, want the seed", a)
+		t.Errorf("the missing member is %v, want the seed", a)
 	}
 	m := &memberlist.Node{Name: "s", Addr: net.IPv4(127, 0, 0, 1), Port: 7001}
 	events{n}.NotifyJoin(m)
 	if a := n.findMissing(t.Context()); a.IsValid() {
-		t.Errorf("missing is %v, want none", a)
+		t.Errorf("the missing member is %v, want none", a)
 	}
 	events{n}.NotifyLeave(m)
 	if _, lost := n.lost["s"]; !lost || n.findMissing(t.Context()) != got[0] {

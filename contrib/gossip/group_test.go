@@ -85,7 +85,7 @@ func TestWhatIsAdmitted(t *testing.T) {
 			}
 		}
 		if got := g.queued(t); len(got) != 1 || got[0] != "3a4" {
-			t.Errorf("queued are %v, want the newest of a member alone", got)
+			t.Errorf("queued messages %v, want only the newest of a member", got)
 		}
 	})
 }
@@ -109,16 +109,16 @@ func TestLowestProposalIsPassedOn(t *testing.T) {
 			l := says(lowest.Proposal, c.member, uint64(i+1))
 			l.Age = c.age
 			if g.acceptMessage(time.Now(), "a", l) == "" {
-				t.Errorf("%d: %s is not heard", i, c.member)
+				t.Errorf("%d: the message from %s was not received", i, c.member)
 			}
 			if got := fmt.Sprint(g.queued(t)); got != c.want {
-				t.Errorf("%d: %s waits, want %s", i, got, c.want)
+				t.Errorf("%d: %s is queued, want %s", i, got, c.want)
 			}
 		}
 		<-time.After(sample)
 		g.acceptMessage(time.Now(), "a", says(lowest.Proposal, "c", 9))
 		if fmt.Sprint(g.queued(t)) != "[1c9]" {
-			t.Error("a Sample later a higher one is not passed on")
+			t.Error("the proposal of a higher member is not passed on after one Sample")
 		}
 	})
 }
@@ -160,12 +160,12 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 		}
 		if _, last := n.lost[name(3*maxLost-1)]; len(n.lost) != maxLost || !last {
-			t.Errorf("%d lost, the newest is one: %v", len(n.lost), last)
+			t.Errorf("%d lost members, the newest among them: %v", len(n.lost), last)
 		}
 		<-time.After(forget + time.Second)
 		n.addLost(time.Now(), "last", address(1))
 		if len(n.lost) != 1 {
-			t.Errorf("%d are looked for after %v", len(n.lost), forget)
+			t.Errorf("still searching for %d members after %v", len(n.lost), forget)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestMembersAreRefused(t *testing.T) {
 		g.node.members[fmt.Sprint(i)] = memberlist.Node{}
 	}
 	if e.NotifyAlive(&memberlist.Node{Name: "a", Addr: ip, Port: 1}) == nil {
-		t.Errorf("there are more than %d", MaxMembers)
+		t.Errorf("there are more than %d members", MaxMembers)
 	}
 	if err := e.NotifyAlive(&memberlist.Node{Name: "1", Addr: ip, Port: 1}); err != nil {
 		t.Errorf("a known member: %v", err)
@@ -204,9 +204,9 @@ func TestForeignLetters(t *testing.T) {
 	d.NotifyMsg([]byte("no message"))
 	d.NotifyMsg(packMessages("a", foreign.bytes(), ours.bytes()))
 	if len(got) != 1 || got[0] != ours.Message {
-		t.Errorf("delivered %+v, want %+v alone", got, ours.Message)
+		t.Errorf("delivered %+v, want only %+v", got, ours.Message)
 	}
 	if len(g.node.groups) != 1 {
-		t.Error("a foreign group is kept")
+		t.Error("a message added a group that was never opened")
 	}
 }

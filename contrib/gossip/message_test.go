@@ -133,7 +133,7 @@ func FuzzPacket(f *testing.F) {
 			again = append(again, l.bytes())
 		}
 		if got := packMessages(sender, again...); !bytes.Equal(got, b) {
-			t.Errorf("%x comes out as %x", b, got)
+			t.Errorf("%x was decoded as %x", b, got)
 		}
 	})
 }

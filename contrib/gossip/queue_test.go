@@ -69,7 +69,7 @@ func TestNoLetterTakesAnothersPlace(t *testing.T) {
 	g.acceptMessage(now, "a", says(lowest.Resignation, "a", 2))
 	g.acceptMessage(now, "b", says(lowest.Proposal, "b", 1))
 	if got := fmt.Sprint(g.queued(t)); got != "[1b1 3a2]" {
-		t.Errorf("queued are %s, want the resignation and the proposal", got)
+		t.Errorf("queued messages %s, want the resignation and the proposal", got)
 	}
 }
 
@@ -81,7 +81,8 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range maxQueued + 9 {
 		q.add(name(i), golden[0].message.bytes(), time.Now())
 		if len(q.waiting) > maxQueued || q.waiting[name(i)] == nil {
-			t.Fatalf("%d wait, the latest among them: %v", len(q.waiting), q.waiting[name(i)] != nil)
+			t.Fatalf("%d messages are queued, the latest among them: %v",
+				len(q.waiting), q.waiting[name(i)] != nil)
 		}
 		if i == maxQueued-1 && (q.waiting["often"] != nil || q.waiting[name(0)] == nil) {
 			t.Error("the message that was sent most often is not dropped first")

@@ -257,7 +257,7 @@ func TestOpenWantsLowest(t *testing.T) {
 			}
 		}
 		if _, err := w.nodes[0].Open("", byLowest()); err == nil {
-			t.Error("a group without a name is open")
+			t.Error("a group without a name was opened")
 		}
 	})
 }

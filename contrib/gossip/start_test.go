@@ -46,7 +46,7 @@ func TestAllSeedsAreDownAtStart(t *testing.T) {
 		began := time.Now()
 		w.start(3)
 		if took := time.Since(began); took > 3*DefaultRejoinInterval {
-			t.Errorf("started after %v, want %v at most", took, 3*DefaultRejoinInterval)
+			t.Errorf("started after %v, want at most %v", took, 3*DefaultRejoinInterval)
 		}
 		w.one([]int{3}, sample+campaign)
 		w.net.cut(nil)
@@ -69,7 +69,7 @@ func TestSeedIsTheNodeItself(t *testing.T) {
 		}
 		w.nodes[1] = n
 		if got := n.Members(); len(got) != 2 {
-			t.Errorf("it has started, and sees %v", got)
+			t.Errorf("the node started and sees %v", got)
 		}
 	})
 }

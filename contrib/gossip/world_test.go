@@ -177,7 +177,7 @@ func (w *world) stays(leader int, some []int, d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; w.pause(50 * time.Millisecond) {
 		for _, i := range some {
 			if w.all[i].IsLeader() != (i == leader) {
-				w.t.Fatalf("%s does not lead on alone for %v, but %v: %v", name(leader), d,
+				w.t.Fatalf("%s is not the only leader for %v, but %v: %v", name(leader), d,
 					time.Since(began), w)
 			}
 		}

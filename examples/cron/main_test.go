@@ -39,7 +39,7 @@ func inBubble(t *testing.T, test func(*testing.T, *stage, *memnet.Network)) (sai
 		s := newStage(&out, start)
 		test(t, s, net)
 		if s.table.overlaps != 0 {
-			t.Errorf("%d times two members ran one shard", s.table.overlaps)
+			t.Errorf("two members ran one shard %d times", s.table.overlaps)
 		}
 	})
 	if t.Failed() {

@@ -95,7 +95,7 @@ func sameChains(t *testing.T, s *stage) {
 		chains[i] = p.after(0, p.height())
 		for number, b := range chains[i] {
 			if b.Number != number {
-				t.Errorf("n%d has block %d in the place of %d", i+1, b.Number, number)
+				t.Errorf("n%d has block %d in place of block %d", i+1, b.Number, number)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func TestCatchUp(t *testing.T) {
 		}
 	}
 	if got := p.after(1, 2); len(got) != 2 || got[0].Number != 1 {
-		t.Errorf("after 1, 2 at most: %v, want the blocks 1 and 2", got)
+		t.Errorf("after 1, at most 2: %v, want blocks 1 and 2", got)
 	}
 	if got := p.after(-5, 100); len(got) != 4 {
 		t.Errorf("after -5: %v, want all 4", got)

@@ -60,7 +60,7 @@ func testPlay(t *testing.T, args ...string) {
 		last := 0
 		tokens := regexp.MustCompile(`by token (\d+):`).FindAllStringSubmatch(line, -1)
 		if !found || len(tokens) < 2 {
-			t.Errorf("%s: written by %d leaders, want 2 at least", table, len(tokens))
+			t.Errorf("%s: written by %d leaders, want at least 2", table, len(tokens))
 		}
 		for _, m := range tokens {
 			token, err := strconv.Atoi(m[1])

@@ -130,7 +130,8 @@ func TestNarratorAfterPause(t *testing.T) {
 		want []string
 	}{
 		"lease over": {"", nil},
-		"lease held": {"n1", []string{"n1 leads with authority, token 4, regained after N ms; process 100",
+		"lease held": {"n1", []string{
+			"n1 leads with authority, token 4, regained after N ms; process 100",
 			"three active members and a quorate leader"}},
 		"replaced": {"n2", []string{"n2 leads with authority, token 5, N ms after the last leader; " +
 			"process 101"}},

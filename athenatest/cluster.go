@@ -33,6 +33,8 @@ type Options struct {
 	Size int
 	// Delay is the delay of each packet. Default: 1 ms.
 	Delay time.Duration
+	// TLS makes the nodes use TLS on TCP (package tlsnet) instead of QUIC.
+	TLS bool
 	// Config changes the configuration of node i before each of its starts, for example to
 	// set a new Receiver, which every start needs. All nodes are seeds, with the timings of
 	// cluster.DefaultConfig and a DataDir that is kept across restarts.
@@ -182,8 +184,12 @@ func (c *Cluster) configOf(i int) cluster.Config {
 
 // optionsOf returns the options that connect a node to this cluster.
 func (c *Cluster) optionsOf(p *process) []cluster.Option {
+	network := cluster.WithSocket(p.openSocket(c.packets))
+	if c.opts.TLS {
+		network = cluster.WithTransport(p.openTLS(c.packets))
+	}
 	return []cluster.Option{
-		cluster.WithSocket(p.openSocket(c.packets)),
+		network,
 		cluster.WithClock(p.clock.now),
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithListening(func(n *cluster.Node) {

@@ -13,7 +13,7 @@
 //
 // # What is real
 //
-// The nodes run the production code, with QUIC, TLS and files. Packets and time are
+// The nodes run the production code, with QUIC, or TLS on TCP, and files. Packets and time are
 // simulated: everything runs in a bubble of testing/synctest, whose clock advances only
 // when all its goroutines wait. The program under test may use timers and contexts as
 // usual. It must not wait for anything outside of the bubble, such as a real socket or

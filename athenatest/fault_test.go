@@ -174,17 +174,29 @@ func TestCrashAndLeave(t *testing.T) {
 
 // A paused node receives nothing until Resume, and then everything.
 func TestPause(t *testing.T) {
+	for name, tls := range map[string]bool{"quic": false, "tls": true} {
+		t.Run(name, func(t *testing.T) { testPause(t, tls) })
+	}
+}
+
+func testPause(t *testing.T, tls bool) {
 	var got [5]atomic.Int64
-	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
+	opts := answering(&got)
+	opts.TLS = tls
+	athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
 		old := c.Leader()
 		to, n := (old+1)%3, c.Node(old)
 		node := c.Node(to)
+		if err := n.Send(t.Context(), c.Address(to), Ping{0}); err != nil {
+			t.Errorf("Send: %v", err)
+		}
+		c.Advance(time.Second)
 		c.Pause(to)
 		if err := n.Send(t.Context(), c.Address(to), Ping{1}); err != nil {
 			t.Errorf("Send: %v", err)
 		}
 		c.Advance(time.Second)
-		if got[to].Load() != 0 {
+		if got[to].Load() != 1 {
 			t.Error("a paused node took an event")
 		}
 		if m, _ := n.View().Member(c.Address(to)); m.Status != member.Unreachable {
@@ -195,8 +207,8 @@ func TestPause(t *testing.T) {
 		}
 		c.Resume(to)
 		c.WaitSettled()
-		if got[to].Load() != 1 {
-			t.Errorf("after the pause %d events came, want 1", got[to].Load())
+		if got[to].Load() != 2 {
+			t.Errorf("after the pause %d events came, want 2", got[to].Load())
 		}
 		if c.Leader() != old {
 			t.Errorf("node %d leads, want %d: a pause of a follower costs no leader", c.Leader(), old)

@@ -3,12 +3,16 @@
 package athenatest
 
 import (
+	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing/synctest"
 	"time"
 
 	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/tlsnet"
 )
 
 // clock controls the time and the network of a process. While it is stopped, the process
@@ -90,6 +94,57 @@ func (p *process) openSocket(
 	return func(addr string) (net.PacketConn, error) {
 		s, err := packets.Open(addr)
 		return socket{transporttest.Socket{PacketConn: s}, &p.clock}, err
+	}
+}
+
+// conn is a TCP connection of a process. While the process is stopped, its host takes segments.
+type conn struct {
+	net.Conn
+	clock *clock
+}
+
+func (c conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.clock.blockWhileStopped()
+	return n, err
+}
+
+func (c conn) Write(b []byte) (int, error) {
+	c.clock.blockWhileStopped()
+	return c.Conn.Write(b)
+}
+
+// tcpHost is the TCP of a process.
+type tcpHost struct {
+	*transporttest.TCPHost
+	clock *clock
+}
+
+func (h tcpHost) Accept() (net.Conn, error) {
+	c, err := h.TCPHost.Accept()
+	return conn{c, h.clock}, err
+}
+
+func (h tcpHost) dial(ctx context.Context, addr string) (net.Conn, error) {
+	c, err := h.TCPHost.Dial(ctx, addr)
+	return conn{c, h.clock}, err
+}
+
+// openTLS returns a function that opens the network of a process with TLS on TCP.
+func (p *process) openTLS(
+	packets *transporttest.PacketNet,
+) func(transport.Config) (transport.Network, error) {
+	return func(cfg transport.Config) (transport.Network, error) {
+		socket, err := packets.Open(cfg.Addr)
+		if err != nil {
+			return nil, err
+		}
+		h := tcpHost{transporttest.NewTCPHost(socket), &p.clock}
+		n, err := tlsnet.New(cfg, h, h.dial)
+		if err != nil {
+			return nil, errors.Join(err, h.Shutdown())
+		}
+		return h.Host(n), nil
 	}
 }
 

@@ -22,12 +22,13 @@ import (
 // detects shorter disturbances.
 const restStep = 50 * time.Millisecond
 
-// stack is a cluster of whole nodes in one bubble. The API, QUIC, TLS and files are real; packets
-// and time are virtual. A watch checks all nodes.
+// stack is a cluster of whole nodes in one bubble. The API, QUIC, TLS and files are real; packets,
+// TCP and time are virtual. A watch checks all nodes.
 type stack struct {
 	*athenatest.Cluster
 	t      *testing.T
 	size   int
+	tls    bool                           // over TLS on TCP instead of QUIC
 	seeds  int                            // number of seeds, the first nodes
 	memory bool                           // stores are lost with their processes
 	change func(i int, c *cluster.Config) // changes the usual configuration; may be nil
@@ -43,18 +44,23 @@ type stack struct {
 // stackHosts is the largest number of nodes.
 const stackHosts = 5 + athenatest.Spares
 
-// inStack runs a test in a bubble. All nodes are seeds; none is started.
+// inStack runs a test in a bubble with QUIC, and in another one with TLS on TCP. All nodes are
+// seeds; none is started.
 func inStack(t *testing.T, size int, test func(*testing.T, *stack)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := &stack{t: t, size: size, seeds: size}
-		s.watch = newWatch(t)
-		t.Cleanup(s.watch.left.Wait)
-		s.Cluster = athenatest.New(t, athenatest.Options{
-			Size: size, Delay: oneWay, Config: s.config, Main: s.main,
+	over := func(t *testing.T, tls bool) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stack{t: t, size: size, seeds: size, tls: tls}
+			s.watch = newWatch(t)
+			t.Cleanup(s.watch.left.Wait)
+			s.Cluster = athenatest.New(t, athenatest.Options{
+				Size: size, Delay: oneWay, TLS: tls, Config: s.config, Main: s.main,
+			})
+			test(t, s)
 		})
-		test(t, s)
-	})
+	}
+	t.Run("quic", func(t *testing.T) { over(t, false) })
+	t.Run("tls", func(t *testing.T) { over(t, true) })
 }
 
 // inFormedStack runs a test with nodes that form a cluster at rest.

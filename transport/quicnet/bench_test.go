@@ -14,9 +14,9 @@ import (
 )
 
 func BenchmarkConnect(b *testing.B) { transporttest.BenchmarkConnect(b, openBench) }
-func BenchmarkForm(b *testing.B) { transporttest.BenchmarkForm(b, openBench) }
-func BenchmarkSend(b *testing.B) { transporttest.BenchmarkSend(b, openBench) }
-func BenchmarkIdle(b *testing.B) { transporttest.BenchmarkIdle(b, openBench) }
+func BenchmarkForm(b *testing.B)    { transporttest.BenchmarkForm(b, openBench) }
+func BenchmarkSend(b *testing.B)    { transporttest.BenchmarkSend(b, openBench) }
+func BenchmarkIdle(b *testing.B)    { transporttest.BenchmarkIdle(b, openBench) }
 
 // openBench implements transporttest.Open.
 func openBench(c transport.Config) (transport.Network, member.Address, error) {

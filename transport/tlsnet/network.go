@@ -33,12 +33,11 @@ type tlsConn struct {
 	socket *socket
 }
 
+var errNoTLS = errors.New("tlsnet: Config.TLS is required")
+
 // Open listens on TCP at cfg.Addr, for cluster.WithTransport. It fails with
 // transport.ErrAddressInUse if another process listens there.
 func Open(cfg transport.Config) (transport.Network, error) {
-	if cfg.TLS == nil {
-		return nil, errors.New("tlsnet: Config.TLS is required")
-	}
 	l, err := net.Listen("tcp", cfg.Addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -52,9 +51,22 @@ func Open(cfg transport.Config) (transport.Network, error) {
 		return d.DialContext(ctx, "tcp", addr)
 	})
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, err
 	}
 	n.finder = transports.NewFinder(transports.TLS, n.dialTLS)
+	return n, nil
+}
+
+// New is like Open, but listens on l and connects by dial, for example to simulate or disturb a
+// network. The network closes l, and so does New if it fails.
+func New(
+	cfg transport.Config, l net.Listener,
+	dial func(ctx context.Context, addr string) (net.Conn, error),
+) (transport.Network, error) {
+	n, err := newNetwork(cfg, l, dial)
+	if err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -87,9 +99,12 @@ func newNetwork(
 	cfg transport.Config, l net.Listener,
 	dial func(ctx context.Context, addr string) (net.Conn, error),
 ) (*network, error) {
+	if cfg.TLS == nil {
+		return nil, errors.Join(errNoTLS, l.Close())
+	}
 	own, named, err := cfg.TLS()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, l.Close())
 	}
 	own = own.Clone()
 	own.DynamicRecordSizingDisabled = true // records are written whole, not for a browser

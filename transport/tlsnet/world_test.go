@@ -3,11 +3,7 @@
 package tlsnet
 
 import (
-	"context"
 	"crypto/tls"
-	"net"
-	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +12,6 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/memnet"
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
@@ -25,7 +20,7 @@ const secret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNetwork(t *testing.T) {
-	transporttest.Run(t, func(testing.TB) transporttest.World { return world{memnet.New()} })
+	transporttest.Run(t, func(testing.TB) transporttest.World { return newWorld() })
 }
 
 func secretTLS() (*tls.Config, bool, error) {
@@ -33,72 +28,27 @@ func secretTLS() (*tls.Config, bool, error) {
 	return c, false, err
 }
 
-// world is a simulated network of TCP: each connection is a stream of package memnet.
-type world struct{ *memnet.Network }
+// delay is the one-way delay between two nodes of a world.
+const delay = time.Millisecond
+
+// world is a simulated network of packets with TCP on each host.
+type world struct{ *transporttest.PacketNet }
+
+func newWorld() world { return world{transporttest.NewPacketNet(delay)} }
 
 func (w world) Listen(t testing.TB, at member.Address) transport.Network {
 	t.Helper()
-	e, err := w.Network.Listen(at)
+	packets, err := w.Open(at.String())
 	if err != nil {
-		t.Fatalf("listen on %v: %v", at, err)
+		t.Fatalf("open a socket at %v: %v", at, err)
 	}
-	l := listener{e, at}
-	n, err := newNetwork(transport.Config{Size: 3, TLS: secretTLS}, l, l.dial)
+	h := transporttest.NewTCPHost(packets)
+	n, err := New(transport.Config{Size: 3, TLS: secretTLS}, h, h.Dial)
 	if err != nil {
-		t.Fatalf("newNetwork: %v", err)
+		t.Fatalf("New: %v", err)
 	}
-	return n
+	return h.Host(n)
 }
 
 func (w world) Close()               {}
-func (w world) Delay() time.Duration { return 0 }
-
-// listener is a net.Listener of a simulated host.
-type listener struct {
-	transport.Network
-	at member.Address
-}
-
-func (l listener) Addr() net.Addr { return tcpAddr(l.at) }
-
-func tcpAddr(a member.Address) net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(a.Host), a.Port))
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Network.Accept()
-	if err != nil {
-		return nil, net.ErrClosed
-	}
-	return &simConn{FrameStream: c.Stream(transport.System), conn: c, remote: tcpAddr(l.at)}, nil
-}
-
-func (l listener) dial(ctx context.Context, addr string) (net.Conn, error) {
-	to, err := member.ParseAddress(addr)
-	if err != nil {
-		return nil, err
-	}
-	c, err := l.Network.Dial(ctx, to)
-	if err != nil {
-		return nil, err
-	}
-	return &simConn{FrameStream: c.Stream(transport.System), conn: c, remote: tcpAddr(to)}, nil
-}
-
-// simConn is one end of a simulated TCP connection.
-type simConn struct {
-	transport.FrameStream
-	conn   transport.Conn
-	remote net.Addr
-	once   sync.Once
-}
-
-func (c *simConn) Close() error {
-	c.once.Do(func() { c.conn.Close(transport.CodeClosed, "") })
-	return nil
-}
-func (c *simConn) LocalAddr() net.Addr              { return c.remote }
-func (c *simConn) RemoteAddr() net.Addr             { return c.remote }
-func (c *simConn) SetDeadline(time.Time) error      { return nil }
-func (c *simConn) SetReadDeadline(time.Time) error  { return nil }
-func (c *simConn) SetWriteDeadline(time.Time) error { return nil }
+func (w world) Delay() time.Duration { return delay }

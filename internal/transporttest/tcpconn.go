@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// tcpBuffer bounds the bytes that a connection keeps in each direction.
+	tcpBuffer = 256 << 10
+	// The first retransmission follows after tcpRetry and a round trip, that of the first
+	// segment after tcpDialRetry. Each further one takes twice as long, up to tcpMaxRetry.
+	// After tcpRetries without an answer the connection ends, or tcpDialRetries.
+	tcpRetry     = 200 * time.Millisecond
+	tcpDialRetry = time.Second
+	tcpMaxRetry  = 2 * time.Minute
+	tcpRetries   = 15
+
+	tcpDialRetries = 5
+	// A segment is sent again if a later one has arrived, and a round trip and a quarter of one
+	// have passed since it was last sent, at least tcpOrder longer.
+	tcpOrder = time.Millisecond
+)
+
+// tcpConn is one end of a simulated TCP connection. The mutex of its host guards it.
+type tcpConn struct {
+	host        *TCPHost
+	key         tcpKey
+	to          net.Addr
+	changed     sync.Cond
+	established bool
+	err         error
+	local       bool // this end has called Close
+
+	out       []byte // written and not acknowledged
+	una, next uint64 // the first byte of out; the first that was not sent
+	limit     uint64 // the peer has room up to it
+	ending    bool   // a fin follows out
+	timer     *time.Timer
+	armed     bool
+	retries   int
+	rtt       time.Duration
+	sent      []sentSegment // by number, from una
+
+	in       []byte // received in order, not read
+	received uint64 // the first byte that has not arrived in order
+	latest   uint64 // the end of all that has arrived
+	early    map[uint64]segment
+	ended    bool // the fin of the peer has arrived
+}
+
+// sentSegment is when the segment up to a number was last sent.
+type sentSegment struct {
+	next  uint64
+	at    time.Time
+	again bool // it does not measure the round trip
+}
+
+var _ net.Conn = (*tcpConn)(nil)
+
+func (h *TCPHost) newConn(key tcpKey, to net.Addr) *tcpConn {
+	c := &tcpConn{host: h, key: key, to: to, limit: tcpBuffer, early: make(map[uint64]segment)}
+	c.changed.L = &h.mu
+	c.timer = time.AfterFunc(time.Hour, c.sendAgain)
+	c.timer.Stop()
+	h.conns[key] = c
+	return c
+}
+
+// end returns the number after everything that this end sends.
+func (c *tcpConn) end() uint64 {
+	end := c.una + uint64(len(c.out))
+	if c.ending {
+		end++
+	}
+	return end
+}
+
+// send sends a segment with the present acknowledgement.
+func (c *tcpConn) send(s segment) {
+	if c.key.dialed {
+		s.flags |= flagDialer
+	}
+	s.id, s.ack, s.latest = c.key.id, c.received, c.latest
+	s.window = uint32(tcpBuffer - len(c.in))
+	_, _ = c.host.packets.WriteTo(s.encode(), c.to) // it may be lost
+}
+
+// sendFrom sends the segment that begins at a number, at most size bytes of data.
+func (c *tcpConn) sendFrom(seq uint64, size int) (next uint64) {
+	data := c.out[min(int(seq-c.una), len(c.out)):]
+	data = data[:min(len(data), size)]
+	s := segment{seq: seq, data: data}
+	next = seq + uint64(len(data))
+	if c.ending && next == c.una+uint64(len(c.out)) {
+		s.flags |= flagFin
+		next++
+	}
+	c.send(s)
+	return next
+}
+
+// flush sends what the peer has room for.
+func (c *tcpConn) flush() {
+	for c.established && c.err == nil && c.next < c.end() && c.next < c.limit {
+		room := int(min(c.limit-c.next, maxSegmentData))
+		c.next = c.sendFrom(c.next, room)
+		c.sent = append(c.sent, sentSegment{c.next, time.Now(), false})
+	}
+	c.armTimer()
+}
+
+// resend sends the first segment again.
+func (c *tcpConn) resend() {
+	size, next := maxSegmentData, c.next
+	if len(c.sent) > 0 {
+		next = c.sent[0].next
+		size = int(next - c.una)
+	} else {
+		c.sent = append(c.sent, sentSegment{})
+	}
+	c.sent[0] = sentSegment{max(next, c.sendFrom(c.una, size)), time.Now(), true}
+	c.next = max(c.next, c.sent[0].next)
+}
+
+// armTimer starts the timer, unless it runs, if something must be acknowledged or waits for room.
+func (c *tcpConn) armTimer() {
+	if c.err != nil || c.established && c.una == c.end() {
+		c.armed = false
+		c.timer.Stop()
+		return
+	}
+	if c.armed {
+		return
+	}
+	c.armed = true
+	first := tcpRetry + c.rtt
+	if !c.established {
+		first = tcpDialRetry
+	}
+	c.timer.Reset(min(first<<c.retries, tcpMaxRetry))
+}
+
+// sendAgain is called when an acknowledgement did not come in time. It sends one segment; the
+// answer shows what else is missing.
+func (c *tcpConn) sendAgain() {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	c.armed = false
+	switch {
+	case c.err != nil || c.established && c.una == c.end():
+		return
+	case c.retries == tcpRetries, !c.established && c.retries == tcpDialRetries:
+		c.fail(os.NewSyscallError("read", syscall.ETIMEDOUT))
+		return
+	case !c.established:
+		c.send(segment{flags: flagSyn})
+	default:
+		c.resend()
+	}
+	c.retries++
+	c.armTimer()
+}
+
+// take handles a segment of the peer.
+func (c *tcpConn) take(s segment) {
+	if s.flags&flagSyn != 0 {
+		c.send(segment{seq: c.next}) // the peer waits for it
+	}
+	if s.ack > c.una && s.ack <= c.end() {
+		c.acknowledge(s.ack)
+	}
+	if s.latest > c.una && len(c.sent) > 0 &&
+		time.Since(c.sent[0].at) > c.rtt+max(c.rtt/4, tcpOrder) {
+		c.resend()
+	}
+	c.limit = max(c.limit, s.ack+uint64(s.window))
+	if s.window == 0 {
+		c.retries = 0 // the peer is there, but does not read
+	}
+	if len(s.data) > 0 || s.flags&flagFin != 0 {
+		if c.local && len(s.data) > 0 {
+			c.host.reset(c.key, c.to) // it cannot be read any longer
+			c.fail(net.ErrClosed)
+			return
+		}
+		c.order(s)
+		c.send(segment{seq: c.next})
+	}
+	c.flush()
+	if c.local && c.ended && c.una == c.end() {
+		c.fail(net.ErrClosed) // both ends are done
+	}
+}
+
+// acknowledge forgets what the peer has received.
+func (c *tcpConn) acknowledge(ack uint64) {
+	for len(c.sent) > 0 && c.sent[0].next <= ack {
+		if !c.sent[0].again {
+			c.rtt = time.Since(c.sent[0].at)
+		}
+		c.sent = c.sent[1:]
+	}
+	n := min(int(ack-c.una), len(c.out))
+	c.out = append(c.out[:0], c.out[n:]...)
+	if c.ending && ack > c.una+uint64(n) {
+		c.ending = false // the fin has arrived
+	}
+	c.una, c.next = ack, max(c.next, ack)
+	c.retries, c.armed = 0, false
+	c.changed.Broadcast()
+}
+
+// order moves the bytes that arrived in order to in.
+func (c *tcpConn) order(s segment) {
+	if s.seq+uint64(len(s.data)) > c.received+uint64(tcpBuffer-len(c.in)) {
+		return // there is no room
+	}
+	c.early[s.seq] = s
+	c.latest = max(c.latest, s.seq+uint64(len(s.data)))
+	for moved := true; moved; {
+		moved = false
+		for seq, s := range c.early {
+			last := seq + uint64(len(s.data))
+			fin := s.flags&flagFin != 0 && !c.ended
+			if seq > c.received {
+				continue
+			}
+			delete(c.early, seq)
+			if last > c.received {
+				c.in = append(c.in, s.data[c.received-seq:]...)
+				c.received, moved = last, true
+			}
+			if fin && last == c.received {
+				c.ended = true
+				c.received++
+			}
+		}
+	}
+	c.changed.Broadcast()
+}
+
+// fail ends the connection at this end.
+func (c *tcpConn) fail(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	c.timer.Stop()
+	delete(c.host.conns, c.key)
+	c.changed.Broadcast()
+}
+
+// Read implements net.Conn.
+func (c *tcpConn) Read(b []byte) (int, error) {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	for len(c.in) == 0 && !c.ended && c.err == nil && !c.local {
+		c.changed.Wait()
+	}
+	switch {
+	case c.local:
+		return 0, net.ErrClosed
+	case len(c.in) > 0:
+		wasFull := len(c.in) > tcpBuffer-maxSegmentData
+		n := copy(b, c.in)
+		c.in = append(c.in[:0], c.in[n:]...)
+		if wasFull && c.err == nil && len(c.in) <= tcpBuffer-maxSegmentData {
+			c.send(segment{seq: c.next}) // there is room again
+		}
+		return n, nil
+	case c.ended:
+		return 0, io.EOF
+	}
+	return 0, c.err
+}
+
+// Write implements net.Conn.
+func (c *tcpConn) Write(b []byte) (written int, err error) {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	for {
+		switch {
+		case c.local:
+			return written, net.ErrClosed
+		case c.err != nil:
+			return written, c.err
+		}
+		n := min(len(b), tcpBuffer-len(c.out))
+		c.out = append(c.out, b[:n]...)
+		b, written = b[n:], written+n
+		c.flush()
+		if len(b) == 0 {
+			return written, nil
+		}
+		c.changed.Wait()
+	}
+}
+
+// Close implements net.Conn. What was written is still sent, unless there are unread bytes:
+// the peer then gets a reset.
+func (c *tcpConn) Close() error {
+	c.host.mu.Lock()
+	defer c.host.mu.Unlock()
+	if c.local || c.err != nil {
+		c.local = true
+		return nil
+	}
+	c.local = true
+	if len(c.in) > 0 {
+		c.host.reset(c.key, c.to)
+		c.fail(net.ErrClosed)
+		return nil
+	}
+	c.ending = true
+	c.flush()
+	c.changed.Broadcast()
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (c *tcpConn) LocalAddr() net.Addr { return c.host.Addr() }
+
+// RemoteAddr implements net.Conn.
+func (c *tcpConn) RemoteAddr() net.Addr { return toTCP(c.to) }
+
+// SetDeadline does nothing.
+func (c *tcpConn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline does nothing.
+func (c *tcpConn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing.
+func (c *tcpConn) SetWriteDeadline(time.Time) error { return nil }

@@ -65,8 +65,9 @@ var dependencies = []dependency{
 	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{
 		"admin", "internal/bench", "test/chaos", "internal/clock", "internal/store", "transport/tlsnet",
-		"cmd/...", "test/peers",
+		"transport/quicnet", "internal/transporttest", "test/peers", "cmd/...",
 	}, "007-golang-x.md"},
+	{"golang.org/x/net", []string{"transport/quicnet", "test/peers"}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/VictoriaMetrics/metrics", []string{"admin"}, "012-prometheus.md"},
@@ -77,7 +78,6 @@ var dependencies = []dependency{
 	{"github.com/hashicorp/raft", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/hashicorp/go-hclog", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/nats-io", []string{"test/peers"}, "017-peers.md"},
-	{"golang.org/x/net", []string{"test/peers"}, "017-peers.md"},
 	{"google.golang.org/protobuf", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/go-zookeeper/zk", []string{"contrib/zookeeper"}, "016-zookeeper.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},

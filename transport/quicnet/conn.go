@@ -27,6 +27,7 @@ const streamClosed quic.StreamErrorCode = 0
 // order of the kinds. Bulk streams are bidirectional.
 type conn struct {
 	quic    *quic.Conn
+	path    *path
 	kernel  bool // see Config.Kernel
 	named   bool // see Config.Named
 	streams [transport.Kinds]stream
@@ -43,6 +44,7 @@ var _ transport.Conn = (*conn)(nil)
 // newConn opens the streams of a connection whose handshake is complete.
 func (n *network) newConn(q *quic.Conn) (*conn, error) {
 	c := &conn{quic: q, named: n.named, kernel: n.kernel, accepting: make(chan struct{}, 1)}
+	c.path = n.newPath(q, c.failPath)
 	for k := range transport.Kinds {
 		c.accepted[k] = make(chan *quic.ReceiveStream, 1)
 		send, err := q.OpenUniStream()
@@ -69,7 +71,7 @@ func (c *conn) OpenStream() (transport.RawStream, error) {
 	if err != nil {
 		return nil, translateError(err)
 	}
-	return &bulk{quic: s}, nil
+	return &bulk{quic: s, path: c.path}, nil
 }
 
 func (c *conn) AcceptStream() (transport.RawStream, error) {
@@ -77,7 +79,7 @@ func (c *conn) AcceptStream() (transport.RawStream, error) {
 	if err != nil {
 		return nil, translateError(err)
 	}
-	return &bulk{quic: s}, nil
+	return &bulk{quic: s, path: c.path}, nil
 }
 
 func (c *conn) SendDatagram(b []byte) error { return translateError(c.quic.SendDatagram(b)) }
@@ -162,7 +164,9 @@ func (s *stream) TryWrite(p []byte) (bool, error) {
 	if len(p) > maxTryBytes {
 		return false, nil
 	}
+	s.conn.path.beginWrite(len(p))
 	err := s.send.TryWriteAll(p)
+	s.conn.path.endWrite(len(p))
 	if errors.Is(err, quic.ErrWouldBlock) {
 		return false, nil
 	}
@@ -170,7 +174,9 @@ func (s *stream) TryWrite(p []byte) (bool, error) {
 }
 
 func (s *stream) Write(p []byte) (int, error) {
+	s.conn.path.beginWrite(len(p))
 	n, err := s.send.Write(p)
+	s.conn.path.endWrite(len(p))
 	return n, translateError(err)
 }
 
@@ -179,6 +185,7 @@ func (s *stream) CloseWrite() error { return translateError(s.send.Close()) }
 // bulk is a bulk stream.
 type bulk struct {
 	quic     *quic.Stream
+	path     *path
 	finished atomic.Bool // CloseWrite was called
 }
 
@@ -188,7 +195,9 @@ func (b *bulk) Read(p []byte) (int, error) {
 }
 
 func (b *bulk) Write(p []byte) (int, error) {
+	b.path.beginWrite(len(p))
 	n, err := b.quic.Write(p)
+	b.path.endWrite(len(p))
 	return n, translateError(err)
 }
 

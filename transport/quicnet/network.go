@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,9 +46,8 @@ const (
 	// connectionIDBytes is long enough that a packet of an earlier run is unlikely to be
 	// taken for one of this run.
 	connectionIDBytes = 8
-	// packetBytes is the packet size that every QUIC path must carry. If a path carried
-	// larger packets for a while and then stopped, quic-go would not notice: it would keep
-	// sending them, and lose the heartbeats that share a packet with an event.
+	// packetBytes is the packet size that every QUIC path must carry, and the first one of a
+	// connection: see path.go.
 	packetBytes = 1200
 )
 
@@ -117,7 +117,9 @@ type network struct {
 	named    bool // see Config.Named
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
-	dials    atomic.Uint32                        // rotates through the addresses of a name
+	dials    atomic.Uint32 // rotates through the addresses of a name
+	paths    sync.Map      // of the connections, by ID
+	reader   sync.WaitGroup
 	failed   func(from member.Address, err error) // Config.HandshakeFailed
 }
 
@@ -151,7 +153,7 @@ func newNetwork(cfg Config) (*network, error) {
 	g := newGate(handshakes.Limit(cfg.Size),
 		unprovenPerMember*cfg.Size+extraUnproven, n.reportFailed)
 	n.quic = &quic.Transport{
-		Conn:                             cfg.Conn,
+		Conn:                             joinPackets(cfg.Conn),
 		ConnectionIDLength:               connectionIDBytes,
 		StatelessResetKey:                &key,
 		DisableVersionNegotiationPackets: true,
@@ -173,6 +175,7 @@ func newNetwork(cfg Config) (*network, error) {
 		return nil, errors.Join(fmt.Errorf("quicnet: listen: %w", err), n.Close())
 	}
 	n.listener = listener
+	n.reader.Go(n.readProbes)
 	return n, nil
 }
 
@@ -183,7 +186,6 @@ func quicConfig() *quic.Config {
 		MaxIdleTimeout:                 idleTimeout,
 		KeepAlivePeriod:                keepAlivePeriod,
 		InitialPacketSize:              packetBytes,
-		DisablePathMTUDiscovery:        true,
 		InitialStreamReceiveWindow:     streamWindow,
 		MaxStreamReceiveWindow:         maxStreamWindow,
 		InitialConnectionReceiveWindow: connectionWindow,
@@ -279,5 +281,7 @@ func (n *network) reportFailed(from net.Addr, err error) {
 
 func (n *network) Close() error {
 	n.finder.Close()
-	return errors.Join(n.quic.Close(), n.packets.Close())
+	err := errors.Join(n.quic.Close(), n.packets.Close())
+	n.reader.Wait()
+	return err
 }

@@ -51,6 +51,10 @@ func (g *group) measure(s senderSetup) (row, error) {
 			return nil, err
 		}
 	}
+	stop, err := s.profile(g.receivers[0], "broadcast")
+	if err != nil {
+		return nil, err
+	}
 	cpu := processorTime()
 	n, began, err := sendForDuration(1, s.For, mediumBytes, func(_ int, p []byte) error {
 		stamp(p, oneWay, 0)
@@ -72,6 +76,9 @@ func (g *group) measure(s senderSetup) (row, error) {
 		cpu -= after.CPU - before[i].CPU
 	}
 	cpu = processorTime() - cpu
+	if err := stop(); err != nil {
+		return nil, err
+	}
 	return row{
 		"bytes": mediumBytes, "members": len(g.receivers),
 		"msgs_s":            float64(n) / (float64(last-began) / 1e9),

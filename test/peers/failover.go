@@ -19,8 +19,8 @@ const settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
 // clusterCase is a peer with a timing.
 type clusterCase struct{ peer, timing string }
 
-// eachCluster measures each case with each size. A case that timed out is not measured again,
-// because a cluster that does not form takes the longest of all.
+// eachCluster measures each case with each size. A case that failed is not measured again, because
+// a cluster that does not form takes the longest of all.
 func eachCluster(
 	ctx context.Context, o options, rec *recorder, cases []clusterCase,
 	once func(clusterCase, int) (row, error),
@@ -41,13 +41,13 @@ func eachCluster(
 				if r == nil {
 					r = row{}
 				}
-				missed[name] = errors.Is(err, errSlow)
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				missed[name] = err != nil
 				r["peer"], r["timing"], r["n"], r["rep"], r["how"] = c.peer, c.timing, n, rep, o.how
 				if err := rec.record(r, err); err != nil {
 					return err
-				}
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
 				}
 			}
 		}

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -20,8 +19,15 @@ func measureLocks(ctx context.Context, o options, rec *recorder) error {
 				if !p.locks || !o.wants(p.name) || n > p.largest {
 					continue
 				}
-				if err := locksOf(ctx, o, rec, p.name, n, rep); err != nil {
-					return fmt.Errorf("%s, n=%d: %w", p.name, n, err)
+				err := locksOf(ctx, o, rec, p.name, n, rep)
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err != nil {
+					r := row{"peer": p.name, "n": n, "timing": shipped, "rep": rep}
+					if err := rec.record(r, err); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -66,7 +72,8 @@ func locksOf(
 	return nil
 }
 
-// lockRate spreads clients over all nodes, followers first, and measures their locks.
+// lockRate spreads clients over all nodes, followers first, and measures their locks after a
+// warm-up, in which they connect.
 func (c *processes) lockRate(ctx context.Context, clients int, d time.Duration) (row, error) {
 	nodes := make([]*process, 0, len(c.all))
 	leader := c.leader()
@@ -82,28 +89,38 @@ func (c *processes) lockRate(ctx context.Context, clients int, d time.Duration) 
 	for i := range clients {
 		workers[nodes[i%len(nodes)]]++
 	}
+	if _, _, err := c.takeLocks(ctx, workers, d/warmUp); err != nil {
+		return nil, err
+	}
 	before, _, err := c.usage()
 	if err != nil {
 		return nil, err
 	}
+	count, rate, err := c.takeLocks(ctx, workers, d)
+	if err != nil {
+		return nil, err
+	}
+	after, _, err := c.usage()
+	return row{"locks_s": rate, "cpu_ms_per_lock": (after - before) / 1e6 / count}, err
+}
+
+// takeLocks makes workers acquire and release locks for some time. It returns their number, which
+// is at least 1, and the rate.
+func (c *processes) takeLocks(
+	ctx context.Context, workers map[*process]int, d time.Duration,
+) (count, rate float64, err error) {
 	for p, w := range workers {
 		if err := p.order(order{Do: doLocks, Workers: w, For: d}); err != nil {
-			return nil, err
+			return 0, 0, err
 		}
 	}
-	var count int64
-	var rate float64
 	for p := range workers {
 		r, err := p.wait(ctx, d+longestWait)
 		if err != nil {
-			return nil, err
+			return 0, 0, err
 		}
-		count += r.Count
+		count += float64(r.Count)
 		rate += float64(r.Count) / (float64(r.End-r.At) / 1e9)
 	}
-	if count == 0 {
-		return nil, errNothing
-	}
-	after, _, err := c.usage()
-	return row{"locks_s": rate, "cpu_ms_per_lock": (after - before) / 1e6 / float64(count)}, err
+	return count, rate, nil
 }

@@ -36,8 +36,13 @@ import (
 	"syscall"
 )
 
-var errUsage = errors.New("usage: peers failover|formation|detection|locks|messages|broadcast|" +
-	"idle|all [flags], or peers table [-against PEER] FILE...")
+var errUsage = errors.New("usage error")
+
+const usageText = `usage: peers failover|formation|detection|locks|messages|broadcast|idle [flags]
+       peers all [flags of all of them, such as -reps 1]
+       peers table [-against PEER] FILE...
+       peers NAME -h
+`
 
 func main() {
 	if text, is := os.LookupEnv(childVariable); is {
@@ -69,9 +74,12 @@ func exitOnError(err error) {
 
 func runCommand(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errUsage
+		args = []string{"-h"}
 	}
 	switch args[0] {
+	case "-h", "-help", "--help", "help":
+		fmt.Print(usageText)
+		return nil
 	case "all":
 		return runAll(ctx, args[1:])
 	case "table":
@@ -89,17 +97,15 @@ func runCommand(ctx context.Context, args []string) error {
 	return fmt.Errorf("%w: unknown command %q", errUsage, args[0])
 }
 
-// runAll measures everything that docs/performance.md shows.
+// runAll measures everything that docs/performance.md shows, each with the given flags.
 func runAll(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%w: all has no flags", errUsage)
-	}
 	for _, command := range [][]string{
 		{"failover"},
 		{"failover", "-signal", "stop", "-n", "3,5", "-reps", "3", "-out", "peers-failover-stop"},
 		{"formation"}, {"detection"}, {"locks"}, {"messages"}, {"broadcast"}, {"idle"},
 	} {
-		fmt.Printf("\n# peers %s\n", strings.Join(command, " "))
+		command = append(command, args...)
+		fmt.Printf("\n# peers %s\n\n", strings.Join(command, " "))
 		if err := runCommand(ctx, command); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ type measurement struct {
 var measurements = []measurement{
 	{
 		name: "failover", about: "from the death of the leader until all others see the next one",
-		sizes: []int{3, 5, 9, 25}, reps: 5, dies: true, peers: namesOfNodes,
+		sizes: []int{3, 5, 9, 25}, reps: 7, dies: true, peers: namesOfNodes,
 		keys: []string{"n", "timing", "how", "peer"},
 		columns: []column{
 			{"ms", "from the death of the leader until all others see another one"},
@@ -66,7 +66,7 @@ var measurements = []measurement{
 		run:     measureDetection,
 	}, {
 		name: "locks", about: "locks acquired and released, with empty and full tables",
-		sizes: []int{5}, reps: 3, duration: 2 * time.Second, peers: namesOfLockers,
+		sizes: []int{5}, reps: 3, duration: time.Second, peers: namesOfLockers,
 		keys: []string{"n", "clients", "table", "peer"},
 		columns: []column{
 			{"locks_s", "locks acquired and released per second, each by its own client"},
@@ -144,7 +144,22 @@ func (m measurement) printTables(rows []row, against string, w io.Writer) error 
 		t := results.Table{Column: c.name, Means: c.means, Keys: m.keys, Against: against}
 		errs = append(errs, t.Print(w, rows))
 	}
+	fmt.Fprintln(w)
+	for _, r := range rows {
+		if r["missed"] != nil {
+			fmt.Fprintln(w, describeMissed(r))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// describeMissed describes a case without a result.
+func describeMissed(r row) string {
+	text := fmt.Sprintf("missed: %v, repetition %v", r["peer"], r["rep"])
+	if n, ok := r["n"]; ok {
+		text += fmt.Sprintf(", n=%v, %v", n, r["timing"])
+	}
+	return text + ": " + fmt.Sprint(r["missed"])
 }
 
 // printTablesOf prints the tables of a file.
@@ -173,16 +188,12 @@ type recorder struct {
 	rows []row
 }
 
-// record records a row with the load of the machine. A case that timed out has the field "missed"
-// instead of a result.
+// record records a row with the load of the machine. A case that failed has the field "missed"
+// instead of a result, and the measurement continues: it may take long to repeat.
 func (rec *recorder) record(r row, err error) error {
-	if errors.Is(err, errSlow) {
-		r["missed"] = err.Error()
-		fmt.Fprintf(os.Stderr, "%v, n=%v, repetition %v: %v\n", r["peer"], r["n"], r["rep"], err)
-		err = nil
-	}
 	if err != nil {
-		return fmt.Errorf("%v, n=%v: %w", r["peer"], r["n"], err)
+		r["missed"] = err.Error()
+		fmt.Fprintln(os.Stderr, describeMissed(r))
 	}
 	r.AddLoad()
 	rec.rows = append(rec.rows, r)

@@ -99,7 +99,7 @@ const (
 func measureMessages(ctx context.Context, o options, rec *recorder) error {
 	for rep := range o.reps {
 		for _, name := range namesOfMessengers() {
-			s := &senderSetup{name, o.duration}
+			s := &senderSetup{name, o.duration, o.profiles}
 			if err := runSenders(ctx, o, rec, rep, name, child{Sender: s}); err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func measureMessages(ctx context.Context, o options, rec *recorder) error {
 func measureBroadcast(ctx context.Context, o options, rec *recorder) error {
 	for rep := range o.reps {
 		for _, name := range namesOfBroadcasters() {
-			s := &senderSetup{name, o.duration}
+			s := &senderSetup{name, o.duration, o.profiles}
 			if err := runSenders(ctx, o, rec, rep, name, child{Broadcast: s}); err != nil {
 				return err
 			}
@@ -151,16 +151,21 @@ func runSenders(
 			errs = append(errs, rec.record(r, nil))
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", peer, err))
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return errors.Join(append(errs, context.Cause(ctx))...)
+	if err != nil { // it has printed why
+		errs = append(errs, rec.record(row{"peer": peer, "rep": rep}, err))
+	}
+	return errors.Join(errs...)
 }
 
 // senderSetup describes a measurement to the process that sends.
 type senderSetup struct {
-	Peer string
-	For  time.Duration // of each case
+	Peer     string
+	For      time.Duration // of each case
+	Profiles string        // folder for CPU profiles; empty for none
 }
 
 // warmUp is the divisor of the duration of a case that gives the duration of the warm-up before it.
@@ -210,6 +215,10 @@ func (s senderSetup) measureOneWay(c client, r *receiverProcess, bytes int) erro
 		if err != nil {
 			return err
 		}
+		stop, err := s.profile(r, fmt.Sprint(bytes, "-oneway"))
+		if err != nil {
+			return err
+		}
 		cpu, allocs := processorTime(), allocations()
 		n, began, err := sendForDuration(1, d, bytes, send)
 		if err == nil {
@@ -219,7 +228,7 @@ func (s senderSetup) measureOneWay(c client, r *receiverProcess, bytes int) erro
 			return err
 		}
 		after, err := r.waitForCount(before.Count + n)
-		if err != nil {
+		if err := errors.Join(err, stop()); err != nil {
 			return err
 		}
 		count := float64(n)
@@ -252,10 +261,14 @@ func (s senderSetup) measureCalls(c client, r *receiverProcess, bytes, workers i
 	if err != nil {
 		return err
 	}
+	stop, err := s.profile(r, fmt.Sprint(bytes, "-request-", workers))
+	if err != nil {
+		return err
+	}
 	cpu := processorTime()
 	n, began, err := sendForDuration(workers, s.For, bytes, call)
 	ended := readMonotonic()
-	if err != nil {
+	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	cpu = processorTime() - cpu

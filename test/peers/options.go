@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -28,6 +29,7 @@ type options struct {
 	reps     int           // repetitions
 	duration time.Duration // of each case
 	how      string        // a leader or member dies: killed or stopped
+	profiles string        // folder for CPU profiles of senders and receivers; empty for none
 	against  string        // the peer that all others are compared with
 	dir      string        // folder for the stores
 	out      string        // name of the results, without folder and .jsonl
@@ -71,6 +73,9 @@ func parseOptions(m measurement, args []string) (options, error) {
 		}
 		return nil
 	})
+	if len(m.sizes) == 0 {
+		f.StringVar(&o.profiles, "profiles", "", "existing folder for CPU profiles of each case")
+	}
 	f.IntVar(&o.reps, "reps", o.reps, "repetitions of each case")
 	if m.duration > 0 {
 		f.DurationVar(&o.duration, "for", o.duration, "duration of each case")
@@ -78,19 +83,25 @@ func parseOptions(m measurement, args []string) (options, error) {
 	if m.dies {
 		f.StringVar(&o.how, "signal", o.how, "kill, or stop for a host that hangs")
 	}
-	f.StringVar(&o.against, "against", "athena", "peer that the ratios compare with")
+	f.StringVar(&o.against, "against", "athena",
+		"peer that the ratios compare with; the first of -peers if it is not measured")
 	f.StringVar(&o.dir, "dir", "/dev/shm", "folder for the stores")
 	f.StringVar(&o.out, "out", "peers-"+m.name, "name of the file in results/, without .jsonl")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
+	err := f.Parse(args)
 	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return o, err
+	case err != nil:
+		return o, fmt.Errorf("%w: %w", errUsage, err)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("%w: unexpected %q", errUsage, f.Args())
 	case o.reps < 1:
 		return o, fmt.Errorf("%w: -reps %d: must be at least 1", errUsage, o.reps)
 	case o.how != killed && o.how != stopped:
 		return o, fmt.Errorf("%w: -signal %q: must be kill or stop", errUsage, o.how)
+	}
+	if !o.wants(o.against) {
+		o.against = o.peers[0]
 	}
 	return o, nil
 }

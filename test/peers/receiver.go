@@ -53,6 +53,10 @@ type usage struct {
 	Allocs  uint64
 }
 
+// usageOrder is the line that only asks for the usage. Every other line ends the current profile,
+// and begins one in the file that it names; an empty line names none.
+const usageOrder = "usage"
+
 // runReceiver starts the receiving side and prints its usage for every line that it reads.
 func runReceiver(s receiverSetup, in io.Reader) error {
 	peer, err := findMessagePeer(s.Peer)
@@ -70,7 +74,19 @@ func runReceiver(s receiverSetup, in io.Reader) error {
 	}
 	var seen arrivals
 	go seen.watch(&received)
+	endProfile := func() error { return nil }
 	for lines := bufio.NewScanner(in); lines.Scan(); {
+		if path := lines.Text(); path != usageOrder {
+			if err := endProfile(); err != nil {
+				return err
+			}
+			endProfile = func() error { return nil }
+			if path != "" {
+				if endProfile, err = startProfile(path); err != nil {
+					return err
+				}
+			}
+		}
 		u := usage{
 			Count: seen.count.Load(), Last: seen.last.Load(), CPU: processorTime(),
 			Allocs: allocations(),
@@ -131,8 +147,11 @@ func startReceiver(s receiverSetup) (*receiverProcess, error) {
 }
 
 // usage asks the receiver for its usage.
-func (r *receiverProcess) usage() (u usage, err error) {
-	if _, err := io.WriteString(r.in, "\n"); err != nil {
+func (r *receiverProcess) usage() (usage, error) { return r.ask(usageOrder) }
+
+// ask sends a line to the receiver, which answers with its usage.
+func (r *receiverProcess) ask(line string) (u usage, err error) {
+	if _, err := io.WriteString(r.in, line+"\n"); err != nil {
 		return u, err
 	}
 	err = r.out.Decode(&u)

@@ -42,10 +42,19 @@ func startEtcd(s nodeSetup) (*node, error) {
 	for _, m := range e.Server.Cluster().Members() {
 		names[m.ID] = m.Name
 	}
+	changes := newNotification()
+	go func() {
+		<-e.Server.ReadyNotify()
+		for {
+			changed := e.Server.LeaderChangedNotify() // before the view is read
+			changes.notify()
+			<-changed
+		}
+	}()
 	locks := &etcdLocks{address: s.address(s.Index, 1), name: s.name(s.Index)}
 	return &node{
 		view:    func() nodeView { return viewEtcd(e, names) },
-		changed: e.Server.LeaderChangedNotify, fill: locks.fill, lock: locks.lock,
+		changed: changes.changed, fill: locks.fill, lock: locks.lock,
 	}, nil
 }
 

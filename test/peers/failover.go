@@ -194,14 +194,6 @@ func measureIdle(ctx context.Context, o options, rec *recorder) error {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, c.close()) }()
-		for _, p := range c.all {
-			if err := p.order(order{Do: doRest}); err != nil {
-				return nil, err
-			}
-			if _, err := p.wait(ctx, longestWait); err != nil {
-				return nil, err
-			}
-		}
 		if err := rest(ctx, o.duration*3/10); err != nil {
 			return nil, err
 		}

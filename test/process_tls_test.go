@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestProcessOverTLS runs daemons over TLS on TCP. When the leader is killed, another node
@@ -32,6 +33,37 @@ func TestProcessOverTLS(t *testing.T) {
 	code, _, stderr := run(t, c.flags(1, "--transport", "tls", "--data-dir", c.store(9))...)
 	if code != 1 || !strings.Contains(stderr, "in use") {
 		t.Errorf("on an address in use: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestProcessRefusedPortOverTLS kills leaders. Their hosts refuse the port, so with TrustRefusal
+// the others need not wait for LeaderTimeout.
+func TestProcessRefusedPortOverTLS(t *testing.T) {
+	const leaderTimeout = 30 * time.Second
+	c := newNodes(t, 5)
+	all := map[int]*process{}
+	for i := range 5 {
+		all[i+1] = c.start(i+1, "--transport", "tls", "--trust-refusal",
+			"--leader-timeout", leaderTimeout.String(), "--ttl-timeout", "5m")
+	}
+	leader := c.settle(1, 2, 3, 4, 5)
+	begin := time.Now()
+	for range 2 { // each follower was dialed by the leader or dialed it
+		all[leader].signal(syscall.SIGKILL)
+		all[leader].wait()
+		delete(all, leader)
+		killed := leader
+		eventually(t, "another leader", func() bool {
+			for i := range all {
+				if s, ok := c.status(i); ok && s.Token > 0 && s.IsLeader() {
+					leader = i
+				}
+			}
+			return leader != killed
+		})
+	}
+	if took := time.Since(begin); took > leaderTimeout {
+		t.Errorf("two elections took %v, want less than LeaderTimeout, %v", took, leaderTimeout)
 	}
 }
 

@@ -89,9 +89,10 @@ type Conn interface {
 	// address.
 	Certificate() *x509.Certificate
 	// PortRefused asks the peer's host whether it refuses the port, which proves that the
-	// process is gone. It blocks for at most a second, and returns earlier if ctx is done.
-	// It returns false if the host does not answer or the network does not support this.
-	PortRefused(ctx context.Context) bool
+	// process is gone; the connection may have ended. at is the address of the member. It
+	// blocks for at most a second, and returns earlier if ctx is done. It returns false if
+	// the host does not answer or the network does not support this.
+	PortRefused(ctx context.Context, at member.Address) bool
 }
 
 // FrameStream is one stream of frames. One goroutine reads and one writes; both stop at the

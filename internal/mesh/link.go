@@ -127,6 +127,9 @@ func (l *link) end(code transport.Code, reason string, err error) {
 	}
 	wasCur, started := p.cur == l, l.started
 	dropped := p.removeLink(l)
+	if wasCur && err != nil {
+		p.lost = l
+	}
 	var lost, unsettled bool
 	switch {
 	case !started:

@@ -34,6 +34,7 @@ type peer struct {
 	mu       sync.Mutex
 	leaving  bool          // Close has begun
 	cur      *link         // the connection to write frames on; nil if there is none
+	lost     *link         // the last cur, if it failed and no other has followed
 	changed  chan struct{} // closed when cur changes; nil if no caller waits
 	draining []*link       // connections being left, the earliest first
 	// ended holds the closed links whose readers are still delivering frames. The frames of
@@ -249,7 +250,7 @@ func (p *peer) setCur(l *link) {
 	if l != nil {
 		p.mesh.stats.connections.Add(1)
 	}
-	p.cur = l
+	p.cur, p.lost = l, nil
 	p.wakeWaiting()
 	p.mesh.prepared.signal()
 }

@@ -3,6 +3,7 @@
 package mesh
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/athena-go/athena/member"
@@ -15,11 +16,11 @@ const maxProbes = 4
 var errPortRefused = errors.New("transport: the host of the peer refuses packets to its port: " +
 	"the process has ended")
 
-// Probe asks the host of a connected run of a peer whether the process is gone (protocol.md
-// section 6). If the host refuses the port, Probe calls refused once, from another
-// goroutine, and ends the connection, so that nothing waits for the timeout of QUIC. Probe
-// does not block. It does nothing if there is no connection to that run, if maxProbes
-// probes of the peer are in flight, or if the network does not support probes.
+// Probe asks the host of a run of a peer whether the process is gone (protocol.md section 6).
+// If the host refuses the port, Probe calls refused once, from another goroutine, and ends the
+// connection, so that nothing waits for the timeout of QUIC. Probe does not block. It does
+// nothing if the last connection to the peer was not to that run, if maxProbes probes of the
+// peer are in flight, or if the network does not support probes.
 func (m *Mesh) Probe(who member.Identity, refused func()) {
 	m.mu.Lock()
 	p := m.peers[who.Address]
@@ -27,13 +28,13 @@ func (m *Mesh) Probe(who member.Identity, refused func()) {
 	if p == nil {
 		return
 	}
-	l := p.linkTo(who)
+	l := p.lastLinkTo(who)
 	if l == nil {
 		return
 	}
 	if p.probes.Add(1) > maxProbes || !m.spawnWork(func() {
 		defer p.probes.Add(-1)
-		if !l.conn.PortRefused(m.ctx) {
+		if !l.conn.PortRefused(m.ctx, who.Address) {
 			return
 		}
 		refused()
@@ -53,4 +54,16 @@ func (p *peer) linkTo(who member.Identity) *link {
 		return nil
 	}
 	return p.cur
+}
+
+// lastLinkTo returns the connection to a run of the peer or, if it was lost, the lost one: TCP
+// reports the end of a process before a probe is due. It returns nil if there is none.
+func (p *peer) lastLinkTo(who member.Identity) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := cmp.Or(p.cur, p.lost)
+	if l == nil || l.who != who {
+		return nil
+	}
+	return l
 }

@@ -62,7 +62,7 @@ func (c *conn) Heard() uint64 { return c.heard.Load() }
 
 // PortRefused implements transport.Conn. It is not needed: when a node is killed, its
 // connections are reset.
-func (c *conn) PortRefused(context.Context) bool { return false }
+func (c *conn) PortRefused(context.Context, member.Address) bool { return false }
 
 func (c *conn) Certificate() *x509.Certificate { return nil }
 

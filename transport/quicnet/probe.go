@@ -8,6 +8,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/athena-go/athena/member"
 )
 
 // probeTimeout bounds the wait for a refusal.
@@ -19,7 +21,7 @@ var probe = []byte{0}
 // PortRefused implements transport.Conn. It sends a packet to the address that the peer's
 // packets come from. It uses a separate socket, because only a connected socket is notified
 // of the refusal.
-func (c *conn) PortRefused(ctx context.Context) bool {
+func (c *conn) PortRefused(ctx context.Context, _ member.Address) bool {
 	at, ok := c.quic.RemoteAddr().(*net.UDPAddr)
 	if !ok || !c.kernel {
 		return false

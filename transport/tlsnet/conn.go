@@ -3,16 +3,21 @@
 package tlsnet
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -166,19 +171,34 @@ func (c *conn) Heard() uint64 {
 // Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return c.peer }
 
-// PortRefused implements transport.Conn. Only the end that dialed can ask: an accepted
-// connection comes from a port on which the peer does not listen.
-func (c *conn) PortRefused(ctx context.Context) bool {
-	if c.dialed == "" {
-		return false
-	}
+// PortRefused implements transport.Conn.
+func (c *conn) PortRefused(ctx context.Context, at member.Address) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	t, err := c.network.dialTCP(ctx, c.dialed)
+	addr := cmp.Or(c.dialed, c.listens(ctx, at))
+	if addr == "" {
+		return false
+	}
+	t, err := c.network.dialTCP(ctx, addr)
 	if err == nil {
 		_ = t.Close() // nothing was sent
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// listens returns where a peer that dialed listens: at the port of its address, if that belongs
+// to the host from which the connection came. Behind a NAT it does not, and listens returns "".
+func (c *conn) listens(ctx context.Context, at member.Address) string {
+	from, ok := c.lanes[systemLane].remote().(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	hosts, err := net.DefaultResolver.LookupHost(ctx, at.Host) // an IP address is returned as it is
+	host := (&net.IPAddr{IP: from.IP, Zone: from.Zone}).String()
+	if err != nil || !slices.Contains(hosts, host) {
+		return ""
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(at.Port)))
 }
 
 // handle processes a frame other than data.

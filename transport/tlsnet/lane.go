@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,6 +241,7 @@ func (l *lane) end(err error) {
 		return
 	}
 	l.err = err
+	l.pending, l.spare = nil, nil // the Mesh keeps the connection to probe its host
 	l.ack.Stop()
 	l.room.Broadcast()
 	select {
@@ -290,6 +292,16 @@ func (l *lane) rtt() time.Duration {
 		return 0
 	}
 	return roundTrip(l.tls.socket.Conn)
+}
+
+// remote returns the address of the peer's end of the lane, nil if it is not connected.
+func (l *lane) remote() net.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tls.Conn == nil {
+		return nil
+	}
+	return l.tls.socket.RemoteAddr()
 }
 
 // isSilent is called once each keepAlivePeriod and reports whether the lane has heard nothing

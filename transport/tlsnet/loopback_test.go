@@ -223,7 +223,8 @@ func TestStreamNumbersEnd(t *testing.T) {
 // TestKilledPeer closes the TCP connections of a peer without a word.
 func TestKilledPeer(t *testing.T) {
 	a, b := connected(t)
-	if a.PortRefused(t.Context()) {
+	to, _ := member.ParseAddress(a.(*conn).dialed)
+	if a.PortRefused(t.Context(), to) {
 		t.Error("the port of a process that lives is refused")
 	}
 	killed := b.(*conn)
@@ -234,11 +235,36 @@ func TestKilledPeer(t *testing.T) {
 	if _, err := a.Stream(transport.System).Read(make([]byte, 1)); !errors.Is(err, errLost) {
 		t.Errorf("Read: got %v, want errLost", err)
 	}
-	if !a.PortRefused(t.Context()) {
+	if !a.PortRefused(t.Context(), to) {
 		t.Error("the port of a process that is gone is not refused")
 	}
-	if b.PortRefused(t.Context()) {
-		t.Error("an accepted connection does not know the port of its peer")
+}
+
+// TestKilledDialer does the same at the end that accepted, which asks at the address of the member.
+func TestKilledDialer(t *testing.T) {
+	a, b := connected(t)
+	killed := a.(*conn).network
+	at, _ := member.ParseAddress(killed.listener.Addr().String())
+	if b.PortRefused(t.Context(), at) {
+		t.Error("the port of a process that lives is refused")
+	}
+	if err := killed.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a.(*conn).abort()
+	if _, err := b.Stream(transport.System).Read(make([]byte, 1)); !errors.Is(err, errLost) {
+		t.Errorf("Read: got %v, want errLost", err)
+	}
+	if !b.PortRefused(t.Context(), at) {
+		t.Error("the port of a process that is gone is not refused")
+	}
+	at.Host = "localhost"
+	if !b.PortRefused(t.Context(), at) {
+		t.Error("the port of a name is not refused")
+	}
+	at.Host = "127.0.0.2" // refuses the port too, but the connection came from another host
+	if b.PortRefused(t.Context(), at) {
+		t.Error("the refusal of another host counts")
 	}
 }
 

@@ -4,11 +4,14 @@ package tlsnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/athena-go/athena/transport"
 )
 
 // needLane connects the bulk lane, or asks the end that dialed to do so. It does not block
@@ -38,7 +41,7 @@ func (c *conn) connectLane() {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.network.last, cancel)()
-	t, err := c.network.handshake(ctx, c.dialed, c.id, bulkLane)
+	t, err := c.dialLane(ctx)
 	if err != nil {
 		c.fail(fmt.Errorf("%w: connect the bulk lane: %w", errLost, err))
 		return
@@ -50,6 +53,27 @@ func (c *conn) connectLane() {
 	}
 	if !c.lanes[bulkLane].attach(t) {
 		c.network.closeUnused(t.socket)
+	}
+}
+
+// lanePause is the pause after the first attempt to connect the bulk lane. It doubles.
+const lanePause = 20 * time.Millisecond
+
+// dialLane connects a TCP connection for the bulk lane. It tries again while the connection
+// lasts: a peer that has too many pending handshakes refuses it.
+func (c *conn) dialLane(ctx context.Context) (t tlsConn, err error) {
+	for pause := lanePause; ; pause *= 2 {
+		t, err = c.network.handshake(ctx, c.dialed, c.id, bulkLane)
+		if err == nil || errors.Is(err, transport.ErrCertificate) {
+			return t, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return t, err
+		case <-c.over:
+			return t, err
+		}
 	}
 }
 

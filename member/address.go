@@ -69,7 +69,10 @@ func (a Address) IsZero() bool { return a == Address{} }
 
 // Compare orders addresses by host as a string, then by port as a number.
 func (a Address) Compare(b Address) int {
-	return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port))
+	if a.Host != b.Host {
+		return strings.Compare(a.Host, b.Host)
+	}
+	return cmp.Compare(a.Port, b.Port)
 }
 
 // MarshalText returns the text of String, or no text for the zero Address.

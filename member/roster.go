@@ -23,10 +23,22 @@ func (r Roster) Find(addr Address) (Member, bool) {
 	return r[i], true
 }
 
-func (r Roster) index(addr Address) (int, bool) {
-	return slices.BinarySearchFunc(r, addr, func(m Member, a Address) int {
-		return m.Address.Compare(a)
-	})
+// index returns the position of addr, or where it belongs. Each event looks up its sender, and
+// slices.BinarySearchFunc would copy every member that it compares.
+func (r Roster) index(addr Address) (at int, found bool) {
+	end := len(r)
+	for at < end {
+		middle := (at + end) / 2
+		switch order := r[middle].Address.Compare(addr); {
+		case order == 0:
+			return middle, true
+		case order < 0:
+			at = middle + 1
+		default:
+			end = middle
+		}
+	}
+	return at, false
 }
 
 // Rank returns the position of addr, or len(r) if it has no entry.

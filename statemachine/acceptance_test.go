@@ -15,8 +15,8 @@ import (
 // Tests for protocol.md 6, steps 5 to 8 (acceptance, bound voters, the first steps of a chosen
 // leader) and for what must be durable.
 
-// 5. "If it is itself a chosen leader and not the candidate, its lease has ended: then it
-// steps down."
+// Step 5: A chosen leader that grants a vote to another candidate no longer has a lease, so it
+// steps down.
 func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(message.LeaseMargin(b.timings.LeaseTimeout))
@@ -34,8 +34,8 @@ func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 	}
 }
 
-// 5. "It stores what it accepted and is bound: it takes no state, sends no keep-alive and believes
-// no ack of a lower version." TestRefusals covers states and acks.
+// Step 5: A node stores the value that it accepted and is bound: it takes no state of a lower
+// version, sends no keep-alive for it and ignores its acks. TestRefusals covers states and acks.
 func TestABoundFollowerSendsNoKeepAlive(t *testing.T) {
 	b := boundFollower(t)
 	mark := len(b.sent)
@@ -57,10 +57,10 @@ func TestAStateAtTheBoundIsTaken(t *testing.T) {
 	}
 }
 
-// 5. "A leader that accepted a higher version, its own proposal included, makes
-// and commits no more changes in its old one; it proposes again above."
+// Step 5: A leader that accepted a higher version, even by its own proposal, changes and commits
+// nothing in its old version. It proposes itself above the higher one.
 func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
-	b := boundLeader(t) // n1 leads 4 and accepted its own 7 with one pre vote
+	b := boundLeader(t) // n1 leads 4 and accepted its own proposal for 7
 	before := b.nodes[0].durable.Held.Number
 	mark := len(b.sent)
 	b.run(2 * b.timings.HeartbeatTimeout) // n2 and n3 fall silent
@@ -78,9 +78,9 @@ func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
 	}
 }
 
-// 6. "M formal votes, one per voter, of this very ballot. The proposer sends LeaderElected; all
-// take the state and immediately send LeaderKeepAlive, the leader answers immediately, they echo
-// immediately: it is quorate within two round trips."
+// Step 6: After M formal votes the proposer sends LeaderElected. All nodes take the state and send
+// a keep-alive, the leader answers, and they echo, each immediately: the leader is quorate within
+// two round trips.
 func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 	for size := 2; size <= 7; size++ {
 		b := formed(t, size, size)
@@ -88,7 +88,7 @@ func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 		b.latency = 10 * time.Millisecond
 		b.crash(old)
 		if size == 2 {
-			b.start(old) // the other voter alone is no majority
+			b.start(old) // the other voter alone is not a majority
 		}
 		won := func(n *node) bool {
 			return slices.ContainsFunc(n.trace, func(t statemachine.Trace) bool {
@@ -106,8 +106,8 @@ func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// 6. The announcement goes to "all of the old and new roster", whatever their status
-// (section 2).
+// Step 6: LeaderElected is sent to all members of the old and the new roster, whatever their
+// status (section 2).
 func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 	s := state(5, 3, 0, 1)
 	s.Roster[3].Status = member.Joining
@@ -128,8 +128,9 @@ func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 	}
 }
 
-// 8. "A leader that sees a member bound to a higher version (in a join or keep-alive)
-// proposes itself above it: its followers vote for it, and none is released."
+// Step 8: A leader that learns from a join request or keep-alive that a member is bound to a
+// higher version proposes itself above that version. Its followers vote for it, and none is
+// released.
 func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"keep-alive": event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}),
@@ -239,7 +240,7 @@ func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 	}
 }
 
-// A bound leader does not even reactivate a member that returned.
+// A bound leader does not even reactivate a returning member.
 func TestABoundLeaderReactivatesNoMember(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatTimeout - 1)

@@ -39,7 +39,7 @@ type node struct {
 	stop    error
 	trace   []statemachine.Trace
 	answers []message.RecordResponse
-	asked   uint64 // id of the newest request
+	asked   uint64 // ID of the newest request
 	conf    func(*statemachine.Config)
 }
 

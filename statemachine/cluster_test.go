@@ -49,7 +49,7 @@ func (b *bus) follow(nodes ...int) bool {
 }
 
 // The founding creates the cluster id. Every later state keeps it, across elections, restarts and
-// new members. Another founding creates another id.
+// new members. A new founding creates a new id.
 func TestAClusterKeepsTheIDOfItsFounding(t *testing.T) {
 	b := twoClusters(t)
 	id := b.nodes[0].durable.Held.Cluster

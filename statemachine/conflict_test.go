@@ -56,7 +56,7 @@ func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	}
 }
 
-// softFollower returns n1, which holds 3.0 and follows n2, the provisional leader of 9.
+// softFollower returns n1, which holds 3.0 and follows n2, the provisional leader of version 9.
 func softFollower(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
@@ -117,7 +117,7 @@ func TestReJoinClusterLeadsToTheWinner(t *testing.T) {
 	}
 }
 
-// "Any node that holds a better claim answers with it."
+// Any node that knows a better claim answers with it.
 func TestABetterClaimIsTheAnswer(t *testing.T) {
 	b := supporter(t)
 	for _, tc := range []struct {
@@ -160,8 +160,8 @@ func TestOldClaimsAreIgnored(t *testing.T) {
 	}
 }
 
-// "Two chosen leaders of different versions are normal for a moment. Two of one version are proof
-// of a fault: both stop with an error."
+// Two chosen leaders of different versions are normal for a moment. Two of the same version prove
+// a fault, and both stop with an error.
 func TestTwoLeadersOfOneVersionStop(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))

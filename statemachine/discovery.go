@@ -13,7 +13,7 @@ import (
 // joinState is the search for a leader (protocol.md 4). It proceeds in rounds of about
 // RetryInterval.
 type joinState struct {
-	id         uint64    // of the current round
+	id         uint64    // id of the current round
 	roundStart time.Time // when the round began
 	nextAt     time.Time // when the next round begins
 	since      time.Time // when the first round began; zero while there is a leader

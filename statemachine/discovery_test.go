@@ -27,8 +27,7 @@ func (b *bus) byRank() []int {
 	return out
 }
 
-// ledByOne reports whether there is a quorate leader that all running nodes follow, except those in
-// but.
+// ledByOne reports whether all running nodes except those in but follow one quorate leader.
 func (b *bus) ledByOne(but []int) bool {
 	b.t.Helper()
 	l := b.quorate()
@@ -64,7 +63,7 @@ func (b *bus) withoutGreatest(d int) time.Duration {
 	return retry*3/2 + time.Duration(d-1)*turn + beat
 }
 
-// "A fresh cluster" whose greatest seeds are dead, or can receive but not send.
+// A new cluster elects a leader although its greatest seeds are dead, or can receive but not send.
 func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct{ size, seeds, dead int }{
 		{3, 3, 1}, {5, 5, 1}, {5, 5, 2}, {25, 3, 1}, {50, 3, 1}, {9, 9, 1}, {9, 9, 3}, {25, 25, 1},
@@ -88,7 +87,7 @@ func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// The same with seeds that start one after another and have different jitter.
+// The same holds for seeds that start one after another with different jitter.
 func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for trial := range uint64(100) {
 		draw := rand.New(rand.NewPCG(trial, 1))
@@ -97,7 +96,7 @@ func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 		dead := 1 + draw.IntN(max((seeds-1)/2, 1))
 		b := newBus(t, size, seeds)
 		if seeds-dead < member.Quorum(seeds) || size-dead < member.Quorum(size) {
-			continue // no founding is possible
+			continue // too few nodes are left for a founding
 		}
 		b.dice(trial)
 		gone := b.byRank()[:dead]

@@ -77,7 +77,7 @@ func quorate(t *testing.T) *bus  { t.Helper(); return aQuorateLeader(t, 3) }
 func votes(t *testing.T) *bus    { t.Helper(); return aVoter(t, 3) }
 func founder(t *testing.T) *bus  { t.Helper(); return aFounder(t, 3) }
 
-// fixed returns a message that does not depend on the bus.
+// fixed returns a message regardless of the bus.
 func fixed(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
 	return func(*bus) message.Message { return event(from, claim, body) }
 }

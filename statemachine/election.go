@@ -13,7 +13,7 @@ import (
 // proposerState is the proposer of this node and its timers (protocol.md 6).
 type proposerState struct {
 	paxos.Proposer
-	deadline time.Time // of the current attempt
+	deadline time.Time // when the current attempt fails
 	at       time.Time // earliest start of a founding, or of an election above this leader's version
 }
 
@@ -92,8 +92,8 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	}
 }
 
-// countsVoteOf reports whether v has a vote that this node counts. Only such a v may raise the
-// numbers of this node's next proposal.
+// countsVoteOf reports whether this node counts the vote of v. Only a voter whose vote counts may
+// raise the numbers of this node's next proposal.
 func (m *Machine) countsVoteOf(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || m.propose.Attempt.Base.Roster.IsVoter(v)
 }
@@ -143,7 +143,7 @@ func (m *Machine) countVote(v paxos.Vote) {
 	}
 }
 
-// announceLeader takes the state of the leader that got M formal votes and sends it to all.
+// announceLeader takes the state of the leader that got M formal votes and sends it to all nodes.
 func (m *Machine) announceLeader(a paxos.Attempt) {
 	s := a.Value.State
 	m.trace(Trace{Kind: Elected, Peer: s.Leader, Version: s.Version})

@@ -15,7 +15,8 @@ import (
 
 // Tests for protocol.md 6, steps 1 to 4: suspicion, inquiry, promises and the choice of the value.
 
-// 1. "No healthy leader for LeaderTimeout, or MemberLeave of the leader: the view has no leader."
+// Step 1: A node that has heard no healthy leader for LeaderTimeout, or MemberLeave from its
+// leader, shows no leader.
 func TestSuspicionAfterLeaderTimeoutOrGoodbye(t *testing.T) {
 	b := supporter(t)
 	took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
@@ -33,7 +34,7 @@ func TestSuspicionAfterLeaderTimeoutOrGoodbye(t *testing.T) {
 	}
 }
 
-// 2. "LeaderStatusQuery to the voters of the held roster."
+// Step 2: The node sends LeaderStatusQuery to the voters of the held roster.
 func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
 	s := state(5, 3, 0, 1)
 	s.Roster[2].Status = member.Joining
@@ -51,8 +52,8 @@ func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
 	}
 }
 
-// 2. "Each lets the active members before it ask first": all members lose a dead leader at the same
-// instant, and one of them is elected without interference.
+// Step 2: Each node lets the active members before it ask first. All members lose a dead leader at
+// the same instant, and one of them is elected without interference.
 func TestVotersAskInTurn(t *testing.T) {
 	b := newBus(t, 5, 5)
 	b.start(0, 1, 2, 3, 4)
@@ -89,8 +90,8 @@ func TestVotersAskInTurn(t *testing.T) {
 	}
 }
 
-// 7. "A node that granted another's proposal holds back": late answers to its own query do not make
-// it propose.
+// Step 7: A node that granted the proposal of another node holds back: late answers to its own
+// query do not make it propose.
 func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	b := aVoter(t, 3)
 	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
@@ -102,8 +103,9 @@ func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	}
 }
 
-// 2. "If fewer than M answer unhealthy (its own answer is one), it asks again after
-// HeartbeatInterval". The pauses grow, so a long round trip only delays the election.
+// Step 2: If fewer than M nodes, including this one, answer that they have no healthy leader, the
+// node asks again after HeartbeatInterval. The pauses grow, so a long round trip only delays the
+// election.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -127,8 +129,8 @@ func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	}
 }
 
-// 2. "After a healthy answer it joins the leader of that claim, and continues to ask until
-// it has taken that leader's state."
+// Step 2: If an answer names a healthy leader, the node joins that leader, and continues to ask
+// until it has taken the leader's state.
 func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -145,8 +147,8 @@ func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	}
 }
 
-// 3. "case1: the version asked about must still be held." Of the members that lost a leader one is
-// elected; a slower one must not start another election.
+// Step 3: A node proposes only if it still holds the version that it asked about (case1). Once one
+// of the members that lost a leader is elected, a slower one must not start another election.
 func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
 	b := aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
@@ -157,9 +159,8 @@ func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
 	}
 }
 
-// 3. "Proposal(pre) to all voters. The version is the greatest of held + 1, the
-// highest seen in votes, and one above a version whose value could not be
-// adopted."
+// Step 3: The pre proposal goes to all voters. Its version is the greatest of held + 1, the
+// highest version seen in votes, and one above a version whose value could not be adopted.
 func TestThePreProposal(t *testing.T) {
 	b, p := aProposer(t, 3)
 	if p.ID.Version != 4 || p.Founding || p.Held != number(3, 0) || !p.Base.IsZero() {
@@ -180,8 +181,8 @@ func TestThePreProposal(t *testing.T) {
 	}
 }
 
-// 3. "A promise constrains ballots only: the voter continues to follow, echo and take
-// states."
+// Step 3: A promise constrains only ballots: the voter continues to follow its leader, to echo and
+// to take states.
 func TestAPromiseConstrainsBallotsOnly(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
@@ -202,7 +203,7 @@ func TestAPromiseConstrainsBallotsOnly(t *testing.T) {
 	}
 }
 
-// 3. "It stores the promise" before the vote is sent: both are in one output.
+// Step 3: A promise is saved before the vote is sent, since both are in one output.
 func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 	b := aVoter(t, 3)
 	out := b.hand(event(2, member.Claim{}, pre(2, 4)))
@@ -226,8 +227,8 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 	}
 }
 
-// 3. "A leaderless or provisional node that sees in any vote, accept or reject, a newer held
-// state that is not below its bound takes it and starts from it."
+// Step 3: A node without a chosen leader takes a newer held state that any vote shows, whether it
+// accepts or rejects, unless that state is below its bound, and starts from it.
 func TestANewerStateInAVoteIsTaken(t *testing.T) {
 	for _, granted := range []bool{true, false} {
 		b, p := aProposer(t, 5)
@@ -259,15 +260,16 @@ func accepted(candidate int, base member.Number, incarnation uint64) paxos.Accep
 	return paxos.Accepted{ID: ballot(2, 4, 1), Base: base, State: s}
 }
 
-// 4. "If a vote shows a value accepted at this version: adopt the one of the highest ballot if its
-// base is that newest state, its voters are those of that state, and its candidate voted in this
-// round in the incarnation that the value names; otherwise start again at this version + 1."
+// Step 4: If a vote shows a value accepted at this version, the proposer adopts the one with the
+// highest ballot, provided that its base is the newest state, its voters are those of that state,
+// and its candidate voted in this round in the incarnation that the value names. Otherwise the
+// proposer starts again one version higher.
 func TestTheChoiceOfTheValue(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		value paxos.Accepted
 		want  int    // candidate; -1 for none
-		next  uint64 // version of the next attempt if no candidate
+		next  uint64 // next version to try if there is no candidate
 	}{
 		{"nothing accepted", paxos.Accepted{}, 0, 0},
 		{"the voter itself", accepted(1, number(3, 0), 1), 1, 0},
@@ -305,8 +307,8 @@ func TestTheChoiceOfTheValue(t *testing.T) {
 	}
 }
 
-// 4. "The initial state is the newest held state with the candidate active and the
-// incarnations of the nodes that pre-voted, under the new version, revision 0."
+// Step 4: The initial state is the newest held state, in revision 0 of the new version, with the
+// candidate active and the incarnations of the nodes that pre-voted.
 func TestTheInitialState(t *testing.T) {
 	s := state(3, 3, 5, 1)
 	s.Roster[0].Status = member.Unreachable
@@ -333,7 +335,7 @@ func TestTheInitialState(t *testing.T) {
 func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		voter int // index; the first three hold 3.0, which excludes n4
+		voter int // index; only the first three are in 3.0
 		held  member.State
 		want  member.Number
 	}{
@@ -369,7 +371,7 @@ func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	}
 }
 
-// 4. "Votes count if (address, store id) is a voter of the newest held state."
+// Step 4: A vote counts if its address and store id are those of a voter of the newest held state.
 func TestVotesOfOthersDoNotCount(t *testing.T) {
 	for name, from := range map[string]member.Identity{
 		"a stranger": run(7, 1), "another store": newStore(run(1, 1)),
@@ -384,8 +386,8 @@ func TestVotesOfOthersDoNotCount(t *testing.T) {
 	}
 }
 
-// 5. "The formal proposal is sent to all voters of the proposed state too", even if only an adopted
-// value of a founding lists them.
+// Step 5: The formal proposal is also sent to all voters of the proposed state, even if only an
+// adopted value of a founding lists them.
 func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	b := aFounder(t, 5)
 	for i := 1; i < 3; i++ {
@@ -404,9 +406,9 @@ func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	}
 }
 
-// 7. A proposer that got fewer than M votes, or a reject, tries again: "round = highest seen or
-// promised + 1", "after a wait that grows with the member's rank in the roster plus jitter, so that
-// contenders do not compete forever".
+// Step 7: A proposer that got fewer than M votes, or a rejection, tries again in a round above the
+// highest that it has seen or promised. First it waits for a time that grows with its rank in the
+// roster and includes jitter, so that contenders do not compete forever.
 func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	b, p := aProposer(t, 3)
 	var rounds []uint64
@@ -424,7 +426,7 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 			t.Errorf("got rounds %v, want them to grow", rounds)
 		}
 	}
-	// The rounds of other proposals count too.
+	// The rounds seen in other proposals count too.
 	higher := pre(2, 3)
 	higher.ID.Ballot.Round = 77
 	b.hand(event(2, member.Claim{}, higher))
@@ -435,7 +437,8 @@ func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	}
 }
 
-// 7. "If fewer than M votes arrive within HeartbeatInterval": no voter answers the proposal.
+// Step 7: A proposal fails if fewer than M votes arrive within HeartbeatInterval. Here no voter
+// answers.
 func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
 	b, _ := aProposer(t, 3)
 	from := len(b.nodes[0].trace)
@@ -449,7 +452,7 @@ func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-// 7. "A node has one proposal under way."
+// Step 7: A node has at most one proposal in progress.
 func TestOneProposalUnderWayPerNode(t *testing.T) {
 	b, p := aProposer(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -587,9 +590,9 @@ func TestAVoterDoesNotContendWithItsCandidate(t *testing.T) {
 	}
 }
 
-// 4. "A proposer that is bound above that state cannot take it, and builds on it all the same", if
-// the candidate is a voter of that state. An election must not give a vote or the lead to a joining
-// or removed node.
+// Step 4: A proposer that is bound above the newest state cannot take it, but builds on it if the
+// candidate is a voter of that state. An election must not give a vote or the lead to a joining or
+// removed node.
 func TestHandsOverOnlyToAVoterOfTheNewestState(t *testing.T) {
 	joins := state(3, 5, 1, 2)
 	e := joins.Roster[1]

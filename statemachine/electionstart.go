@@ -14,7 +14,7 @@ import (
 // inquiryState is the query that precedes a proposal: do M voters, including this one, have no
 // healthy leader? (protocol.md 6, 2)
 type inquiryState struct {
-	id        uint64 // of the open query; 0 for none
+	id        uint64 // id of the open query; 0 for none
 	version   uint64 // held version when it was sent
 	unhealthy []member.Address
 	fails     int       // queries in a row that led to no proposal

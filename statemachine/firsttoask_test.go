@@ -10,8 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The members that ask first are those whose turn is first, without the leader, which would be the
-// lost one, and without the node itself. A leader is connected to all anyway.
+// FirstToAsk returns the members whose turn comes first, except the node itself and the leader,
+// whose loss would start the election. A leader gets none, because it is connected to all members
+// anyway.
 func TestFirstToAsk(t *testing.T) {
 	b := formed(t, 7, 7)
 	leader := b.quorate()
@@ -31,7 +32,7 @@ func TestFirstToAsk(t *testing.T) {
 			t.Errorf("n%d: got %v, want %v", i+1, got, want)
 		}
 	}
-	// After the loss, before the next leader, the order stays.
+	// The order stays the same between the loss of a leader and the next one.
 	b.crash(leader)
 	last := b.nodes[len(b.nodes)-1]
 	if leader == len(b.nodes)-1 {

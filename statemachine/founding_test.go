@@ -13,7 +13,7 @@ import (
 
 // Tests for foundings (protocol.md 4).
 
-// "With N = 1 founding takes no message."
+// A cluster of one node is founded without any message.
 func TestFoundingAloneTakesNoMessage(t *testing.T) {
 	b := newBus(t, 1, 1)
 	b.start(0)
@@ -22,7 +22,7 @@ func TestFoundingAloneTakesNoMessage(t *testing.T) {
 	}
 }
 
-// "An election without any held state is a founding: always for version 1."
+// An election without any held state is a founding, which is always for version 1.
 func TestFoundingIsForVersionOne(t *testing.T) {
 	b := formed(t, 5, 3)
 	for i, n := range b.nodes {
@@ -37,8 +37,8 @@ func TestFoundingIsForVersionOne(t *testing.T) {
 	}
 }
 
-// "It needs pre and formal votes of M active members and of a majority of the
-// configured seeds, so that two halves cannot both found."
+// A founding needs pre and formal votes of M active members and of a majority of the configured
+// seeds, so that two halves cannot both found a cluster.
 func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -67,15 +67,15 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// "It waits until no node has joined for half a HeartbeatInterval, at most until a RetryInterval
-// after it declared itself, and not at all if its roster is full."
+// A founder waits until no node has joined for half a HeartbeatInterval, but no longer than a
+// RetryInterval after it declared itself, and not at all if its roster is full.
 func TestFounderWaitsForJoiners(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {
 		name    string
 		joiners int // nodes that join after M, one after each pause
 		pause   time.Duration
-		want    time.Duration // since the last of M joined
+		want    time.Duration // time since the last of M nodes joined
 	}{
 		{"no joiner", 0, 0, 50 * time.Millisecond},
 		{"one joins", 1, 30 * time.Millisecond, 80 * time.Millisecond},
@@ -128,7 +128,7 @@ func TestTwoHalvesCannotBothFound(t *testing.T) {
 	b.until(3*b.timings.TTLTimeout, "leader", func() bool { return b.quorate() >= 0 })
 }
 
-// "Members that are not active are left out."
+// A founding leaves out members that are not active.
 func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 	b := aFounder(t, 5)
 	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
@@ -153,8 +153,8 @@ func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 	}
 }
 
-// "The highest accepted value is always adopted", even if its candidate is gone, because the value
-// may have been chosen.
+// A founding always adopts the accepted value with the highest ballot, even if its candidate is
+// gone, because the value may have been chosen.
 func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.cut = func(m message.Message) bool {
@@ -186,7 +186,7 @@ func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	}
 }
 
-// "Any answer, accept or reject, that shows a held state stops it."
+// Any vote that shows a held state stops a founding, whether it accepts or rejects.
 func TestAHeldStateStopsTheFounding(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -247,8 +247,8 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	}
 }
 
-// "A node that then holds nothing votes in foundings only": a pre proposal carries the state that
-// it is based on, and a voter of that state that holds nothing takes it before it votes.
+// Before it votes, a voter that holds nothing takes the state on which the pre proposal is based.
+// If it still holds nothing, it votes only in foundings.
 func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	s := state(3, 1, 2, 2)
 	others := s
@@ -283,8 +283,8 @@ func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	}
 }
 
-// "A seed that lost its disk is started with JoinOnly: it neither founds nor
-// votes in a founding."
+// A seed with JoinOnly, which is set after it lost its disk, neither starts a founding nor votes
+// in one.
 func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
 	joinOnly := func(c *statemachine.Config) { c.JoinOnly = true }
 	b := newBus(t, 3, 3)

@@ -26,7 +26,7 @@ func (s *script) byte() byte {
 // pick returns a number below n.
 func (s *script) pick(n int) int { return int(s.byte()) % n }
 
-// seldom returns true once in 16.
+// seldom returns true in one of 16 cases.
 func (s *script) seldom() bool { return s.byte() >= 0xf0 }
 
 // near returns v or a number next to it, and seldom any number that the wire format allows.
@@ -202,7 +202,7 @@ func (p *pair) arbitrary() message.Message {
 	return in
 }
 
-// body returns a body that a machine can receive; Greet never reaches one.
+// body returns a body that a machine can receive, which excludes Greet.
 func (p *pair) body(k message.Kind, in *message.Message) message.Body {
 	held := p.held()
 	switch k {

@@ -56,8 +56,8 @@ type pair struct {
 	now      time.Time
 	saved    paxos.Durable
 	sent     []message.Message          // newest messages that the node sent
-	leaders  map[uint64]member.Identity // by the version led with authority
-	token    uint64                     // greatest version led with authority
+	leaders  map[uint64]member.Identity // the leader with authority for each version
+	token    uint64                     // greatest version that a node led with authority
 	given    []frozen
 }
 
@@ -355,8 +355,8 @@ func (p *pair) checkTimes(what string, out statemachine.Output, stopped bool) {
 	}
 }
 
-// look inspects the first machine only, which must change nothing. The version in which a machine
-// has authority never decreases and belongs to one run.
+// look inspects only the first machine. Inspecting it must change nothing. The version in which a
+// machine has authority never decreases and belongs to one run.
 func (p *pair) look() {
 	p.t.Helper()
 	at := p.now.Add(p.cfg.Timings.HeartbeatInterval * time.Duration(p.in.pick(64)-16) / 4)

@@ -16,8 +16,8 @@ import (
 // Tests for a leaving leader and for the operator's calls (protocol.md 6). Tests for members that
 // leave are in roster_test.go.
 
-// "It ends its authority, sends MemberLeave, which frees its followers, then proposes a successor",
-// the one that had shown the newest state.
+// A leader that leaves ends its authority, sends MemberLeave, which frees its followers, and then
+// proposes the successor that had shown the newest state.
 func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.nodes[0].Leave(b.now)
@@ -33,7 +33,7 @@ func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	if goodbye.GivenUp != chosen(4, 0) || goodbye.Successor.IsZero() || goodbye.Stays {
 		t.Errorf("got %+v, want version 4 given up for a successor", goodbye)
 	}
-	// "Proposer and candidate differ."
+	// The proposer is not the candidate.
 	formal := bodies[message.Proposal](b.wins(bodies[message.Proposal](out.Send)[0]).Send)
 	if len(formal) == 0 || formal[0].State.Leader != goodbye.Successor ||
 		formal[0].ID.Ballot.Proposer != addr(0) {
@@ -41,7 +41,7 @@ func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	}
 }
 
-// The successor has the newest state and is active, recently heard and not drained.
+// The successor has the newest state, is active, was heard recently and is not drained.
 func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	b := aQuorateLeader(t, 5)
 	b.run(b.timings.HeartbeatTimeout - 1)
@@ -62,8 +62,8 @@ func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	}
 }
 
-// A leaving leader stops once its successor is chosen and knows that it leaves. "Failover takes a
-// few round trips."
+// A leaving leader stops once its successor is chosen and knows that it leaves. The hand-over
+// takes a few round trips.
 func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 	for _, size := range []int{2, 3, 5} {
 		b := formed(t, size, size)
@@ -130,7 +130,7 @@ func TestLeaveTwice(t *testing.T) {
 	}
 }
 
-// "Transfer is the same without leaving."
+// Transfer hands leadership over in the same way, but the old leader stays a member.
 func TestTransferHandsOverAndStays(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -193,8 +193,8 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// "Then another successor is proposed in its place": a successor that died unnoticed causes no
-// delay if any member may succeed, and a delay of HeartbeatInterval otherwise. No version is
+// If a successor does not vote, another one is proposed. A successor that died unnoticed causes no
+// delay if any member may succeed, and otherwise a delay of HeartbeatInterval. No version is
 // wasted.
 func TestADeadSuccessorIsNotElected(t *testing.T) {
 	for _, size := range []int{3, 5} {
@@ -296,8 +296,9 @@ func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	}
 }
 
-// After 2 x LeaderTimeout without a chosen leader a drained voter "stands as any other voter": all
-// of the M running voters are drained, and one of them leads until another member can.
+// After 2 x LeaderTimeout without a chosen leader a drained voter stands for election like any
+// other. Here all of the M running voters are drained, and one of them leads until another member
+// can.
 func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		b := formed(t, size, size)

@@ -180,7 +180,7 @@ func aProposer(t *testing.T, size int) (*bus, message.Proposal) {
 	return b, b.proposes(size)
 }
 
-// proposes answers the query of n1 for enough members that have no leader, and returns the pre
+// proposes answers n1's query on behalf of enough members without a leader, and returns the pre
 // proposal that n1 then sends.
 func (b *bus) proposes(size int) message.Proposal {
 	b.t.Helper()
@@ -207,7 +207,7 @@ func no(p message.Proposal, why message.Reason) message.Vote {
 	return message.Vote{Stage: p.Stage, ID: p.ID, Reason: why}
 }
 
-// wins delivers the votes that p needs to n1 and returns the last output.
+// wins delivers to n1 the votes that make p succeed and returns the last output.
 func (b *bus) wins(p message.Proposal) statemachine.Output {
 	b.t.Helper()
 	var out statemachine.Output
@@ -262,7 +262,7 @@ func (b *bus) mail(mark int, kind message.Kind) []flight {
 
 func (b *bus) view(i int) member.View { return b.nodes[i].View(b.now) }
 
-// status returns the status of node of in the view of node i.
+// status returns the status that node i's view shows for node of.
 func (b *bus) status(i, of int) member.Status {
 	e, _ := b.view(i).Member(addr(of))
 	return e.Status

@@ -15,8 +15,8 @@ import (
 
 // Tests for fewer than M live members (protocol.md 6).
 
-// "Elections fail; voters continue to ask and propose. [...] Authority still needs M of the
-// held roster. Nothing is forgotten by time."
+// With fewer than M live members elections fail, but voters continue to ask and propose. Authority
+// still needs M members of the held roster, however long this lasts.
 func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 	b := formed(t, 3, 3)
 	held := b.nodes[0].durable.Held
@@ -41,8 +41,8 @@ func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
 	}
 }
 
-// "After 3 x TTLTimeout without a chosen leader a seed to which no answering seed names a leader
-// declares itself." A seed to which one is named waits.
+// A seed that has had no chosen leader for 3 x TTLTimeout declares itself if no answering seed
+// names a leader. Otherwise it waits.
 func TestASeedThatLearnsOfALeaderDoesNotDeclareItself(t *testing.T) {
 	b := aVoter(t, 3)
 	for range 200 {
@@ -91,8 +91,8 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 }
 
 // If so many voters of the held roster return with another store id and nothing newer that fewer
-// than M are left, "that roster can never elect again (ErrRosterLost) [...] A node with a durable
-// store waits."
+// than M are left, the roster can never elect again (ErrRosterLost), and a node with a durable
+// store waits.
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int
@@ -113,8 +113,8 @@ func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	}
 }
 
-// "A node with a memory store then starts as a new run (new store id, holds nothing; tokens start
-// again at 1)."
+// A node with a memory store then starts a new run: it draws a new store id and holds nothing, and
+// tokens start again at 1.
 func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	before := b.nodes[0].durable
@@ -147,7 +147,7 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	}
 }
 
-// "A node that was left out of athena recover stays outside until it is recovered too", because it
+// A node that was left out of athena recover stays outside until it is recovered too, because it
 // holds a state of the cluster that the others have replaced. That state must not spread at the
 // next election, although its numbers are higher and its leader has the same address.
 func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
@@ -210,7 +210,7 @@ func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	}
 }
 
-// The same for a voter that has declared itself and leads no member.
+// The same holds for a voter that has declared itself and leads no member.
 func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = true }
@@ -252,8 +252,8 @@ func TestTheOwnLostStoreCounts(t *testing.T) {
 	}
 }
 
-// A member that is the only one cut off from the leader never disturbs the others for long (L3).
-// They name the leader, so it does not declare itself either.
+// A member that alone is cut off from the leader never disturbs the others for long (L3). They
+// name the leader to it, so it does not declare itself either.
 func TestAMemberThatAloneCannotReachTheLeaderDisturbsNoOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

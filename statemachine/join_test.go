@@ -15,9 +15,9 @@ import (
 
 // Tests for protocol.md 4 up to the founding, one per sentence.
 
-// "A node that holds a state asks all seeds and the members of its roster simultaneously. A node
-// that holds nothing asks the seed with the greatest address", and "if there are at most five
-// seeds, each asks all others simultaneously".
+// A node that holds a state asks all seeds and the members of its roster simultaneously. A node
+// that holds nothing asks the seed with the greatest address; if there are at most five seeds,
+// each of them asks all others simultaneously.
 func TestQueriesOfTheFirstRound(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -55,8 +55,8 @@ func (b *bus) asked(mark int) []member.Address {
 	return out
 }
 
-// If no answer arrives, a node asks one more seed after half a RetryInterval. "From the second
-// round on it asks the greatest and further ones simultaneously, others each time."
+// If no answer arrives, a node asks one more seed after half a RetryInterval. From the second
+// round on it asks the greatest seed and further ones simultaneously, different ones each time.
 func TestAsksOtherSeedsInTurns(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		b := newBus(t, 10, 9)
@@ -90,9 +90,9 @@ func TestAsksOtherSeedsInTurns(t *testing.T) {
 	}
 }
 
-// One of many seeds "declares itself also if no other seed answers", after it has asked all others
-// for a RetryInterval. It begins to ask them half a RetryInterval after its first question, and
-// another half later for each greater seed except one.
+// One of many seeds declares itself even if no other seed answers, after it has asked all others
+// for a RetryInterval. It begins to ask them half a RetryInterval after its first query, plus
+// another half for each greater seed except one.
 func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
 		b := newBus(t, 9, 9)
@@ -118,7 +118,7 @@ func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	}
 }
 
-// "It does not begin while a greater seed answers."
+// One of many seeds does not ask all others while a greater seed answers.
 func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(7)
@@ -136,8 +136,9 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	}
 }
 
-// A provisional leader sends its claim "to the greatest of them and one more, others each time, and
-// to one further for every four that were sent it so" (section 5).
+// A provisional leader sends its claim to the greatest node and to another one, a different one
+// each time, plus one more for every four nodes that it has sent the claim to in this way (section
+// 5).
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(8)
@@ -162,8 +163,8 @@ func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	}
 }
 
-// "It announces changes to its members at most twice a HeartbeatInterval, as its whole state, and
-// immediately when its roster is full."
+// A provisional leader sends changes to its members as its whole state, at most twice per
+// HeartbeatInterval, and immediately when its roster is full.
 func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	b := aFounder(t, 9)
 	told := func() (n int) { return len(b.mail(0, message.KindClusterAlignment)) }
@@ -194,8 +195,8 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	}
 }
 
-// A provisional leader sends only whole states: a member drops an update from it, and holds
-// nothing.
+// A provisional leader sends only whole states. A member drops any update from it, and holds no
+// state.
 func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -219,8 +220,8 @@ func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	}
 }
 
-// "After a failure it sleeps for RetryInterval with jitter and starts again, until it is
-// stopped."
+// After a failed round a node waits for RetryInterval with jitter and starts again, until it is
+// stopped.
 func TestFailedSearchStartsAgainAfterRetryIntervalWithJitter(t *testing.T) {
 	b := newBus(t, 3, 1)
 	b.start(2)
@@ -249,7 +250,7 @@ func (b *bus) answer(from int, c member.Claim, held member.Number) message.Messa
 	return event(from, c, message.LeaderResponse{ID: last[message.LeaderQuery](b).ID, Held: held})
 }
 
-// "The node joins the leader of the best claim."
+// A node joins the leader with the best claim.
 func TestJoinsTheLeaderOfTheBestClaim(t *testing.T) {
 	claims := []member.Claim{provisional(1, 3), provisional(9, 4), chosen(2, 1), chosen(3, 2)}
 	for i, best := range claims {
@@ -269,7 +270,7 @@ func TestJoinsTheLeaderOfTheBestClaim(t *testing.T) {
 	}
 }
 
-// "A reject not leader names the leader to try next."
+// A rejection with "not leader" names the leader to try next.
 func TestRejectNamesTheLeaderToTryNext(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -286,8 +287,8 @@ func TestRejectNamesTheLeaderToTryNext(t *testing.T) {
 	b.untilSent(b.timings.RetryInterval*5/4+1, message.KindLeaderQuery)
 }
 
-// "If none knows a leader, the one with the greatest address among the seeds that answered
-// leaderless declares itself, and the others retry."
+// If no seed knows a leader, the one with the greatest address among those that answered
+// declares itself, and the others retry.
 func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0, 1, 2)
@@ -302,8 +303,8 @@ func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
 	}
 }
 
-// "A seed declares itself also if no other seed answers within RetryInterval [...] becomes
-// provisional leader of version 1."
+// A seed also declares itself if no other seed answers within RetryInterval. It becomes
+// provisional leader of version 1.
 func TestSeedDeclaresItselfWhenNoOtherSeedAnswers(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -323,7 +324,7 @@ func TestSeedDeclaresItselfWhenNoOtherSeedAnswers(t *testing.T) {
 	}
 }
 
-// A seed declares itself "if it stays leaderless for TTLTimeout".
+// A seed declares itself if it has had no leader for TTLTimeout.
 func TestSeedLeaderlessForTTLTimeoutDeclaresItself(t *testing.T) {
 	b := newBus(t, 3, 3)
 	for _, i := range []int{1, 2} { // the greater seeds, which may not declare themselves
@@ -351,8 +352,8 @@ func TestOthersNeverDeclareThemselves(t *testing.T) {
 	}
 }
 
-// "A seed that holds a roster [...] declares itself (version = held version + 1) only after 3 x
-// TTLTimeout."
+// A seed that holds a roster declares itself only after 3 x TTLTimeout, in the version after the
+// held one.
 func TestSeedWithARosterDeclaresItselfAfterThreeTTLTimeouts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 5, 1))
 	b.start(0)
@@ -370,7 +371,7 @@ func TestSeedWithARosterDeclaresItselfAfterThreeTTLTimeouts(t *testing.T) {
 	}
 }
 
-// "A provisional leader that holds a roster starts from it and admits only its members."
+// A provisional leader that holds a roster starts from it and admits only its members.
 func TestProvisionalLeaderWithARosterAdmitsItsMembers(t *testing.T) {
 	b := provisionalWithRoster(t)
 	if got := b.status(0, 1); got != member.Unreachable {
@@ -385,7 +386,7 @@ func TestProvisionalLeaderWithARosterAdmitsItsMembers(t *testing.T) {
 	}
 }
 
-// "One that holds none keeps a place for every configured seed."
+// A provisional leader that holds no roster keeps a place for every configured seed.
 func TestProvisionalLeaderKeepsAPlaceForEverySeed(t *testing.T) {
 	b := newBus(t, 4, 3)
 	b.start(0)
@@ -403,7 +404,7 @@ func TestProvisionalLeaderKeepsAPlaceForEverySeed(t *testing.T) {
 	}
 }
 
-// "It is never healthy: it gets no support and stops no election."
+// A provisional leader is never healthy: it gets no support and stops no election.
 func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 	b := aFounder(t, 5)
 	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
@@ -412,7 +413,7 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 	if len(ack) != 1 || ack[0].Healthy || ack[0].Quorate || !ack[0].Stamp.IsZero() {
 		t.Errorf("got acks %+v, want one without stamp, not healthy, not quorate", ack)
 	}
-	for _, i := range []int{0, 1} { // of the leader and its followers
+	for _, i := range []int{0, 1} { // a follower and the leader
 		c := newBus(t, 5, 5)
 		c.start(0, 1)
 		c.until(time.Minute, "follower of a provisional leader", func() bool {
@@ -426,7 +427,8 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 	}
 }
 
-// "Nodes that follow it continue to ask and to propose among the voters they know."
+// Nodes that follow a provisional leader continue to ask and to propose among the voters that they
+// know.
 func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, provisional(9, 2), message.SeedKeepAlive{}))
@@ -502,8 +504,8 @@ func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 	}
 }
 
-// "A reject names the known incarnation. A new store id joins again above it, because a
-// clock that was set back must not lock a node out." (protocol.md 3).
+// A rejection names the known incarnation. A node with a new store id joins again with a greater
+// one, because a clock that was set back must not lock a node out (protocol.md 3).
 func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -516,7 +518,7 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	if got := out.Send[0].From.Incarnation; got != 42 || b.nodes[0].durable.Incarnation != 42 {
 		t.Errorf("joins as run %d, saved %d, want 42", got, b.nodes[0].durable.Incarnation)
 	}
-	// No answer may use up the numbers.
+	// No answer may use up the available numbers.
 	known.Known = 1 << 62
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
 		t.Errorf("reject with an absurd incarnation: got %q, want nothing", kinds(out.Send))
@@ -545,7 +547,7 @@ func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	}
 }
 
-// A run that had its place and is refused in favor of a later run "stops with ErrAddressInUse"
+// A run that had its place and is refused in favor of a later run stops with ErrAddressInUse
 // (protocol.md 3).
 func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 	for known, want := range map[uint64]error{
@@ -642,7 +644,7 @@ func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 // cluster exists, and its members will elect.
 func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
 	b := newBus(t, 3, 3)
-	b.nodes[0].durable.Held = state(2, 3, 0, 1) // of n1 and n2; n2 is down
+	b.nodes[0].durable.Held = state(2, 3, 0, 1) // lists n1 and n2; n2 is down
 	b.start(0, 2)
 	b.run(b.timings.TTLTimeout - 1)
 	if role := b.view(2).Role; role != member.Seeking {
@@ -676,9 +678,10 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	}
 }
 
-// L2: "after a heal with a quorate side, within 4 intervals + 4 round trips". The old leader
-// reaches only one member and learns of its successor from it, but its join request is lost. After
-// the heal the successor's claims make it ask again, before its next round.
+// After a heal with a quorate side, all nodes follow its leader within 4 intervals and 4 round
+// trips (L2). Here the old leader reaches only one member and learns of its successor from it, but
+// its join request is lost. After the heal the successor's claims make it ask again, before its
+// next round.
 func TestJoinsAgainAfterALostRequest(t *testing.T) {
 	for phase := range 20 {
 		b := newBus(t, 5, 5)

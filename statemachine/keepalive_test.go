@@ -16,8 +16,8 @@ import (
 // Tests for keep-alives, health and restarts (protocol.md 5) and for the transfer of states
 // (protocol.md 2).
 
-// "Every HeartbeatInterval a leader sends LeaderKeepAliveAck, unasked [...] A follower answers":
-// two messages per member and no more.
+// Every HeartbeatInterval a leader sends an unsolicited LeaderKeepAliveAck, and the follower
+// answers: two messages per member and no more.
 func TestALeaderAcksUnaskedAndEachAnswersOnce(t *testing.T) {
 	b := formed(t, 5, 5)
 	mark := len(b.sent)
@@ -46,7 +46,8 @@ func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout - 1)
 	got := b.mail(0, message.KindLeaderKeepAlive)
-	// The first shows the state and the second shows the first stamp. Both are sent immediately.
+	// The first keep-alive shows the state, and the second echoes the first stamp. Both are sent
+	// immediately.
 	gap := b.timings.HeartbeatInterval * 3 / 2
 	if want := 2 + int(b.timings.LeaderTimeout/gap); len(got) != want {
 		t.Errorf("got %d keep-alives within LeaderTimeout, want %d", len(got), want)
@@ -64,7 +65,7 @@ func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	}
 }
 
-// A follower answers an ack, "unless it sent one within the last half interval".
+// A follower answers an ack with a keep-alive, unless it sent one within the last half interval.
 func TestAnAckIsAnsweredOnceInHalfAnInterval(t *testing.T) {
 	b := supporter(t)
 	half := b.timings.HeartbeatInterval / 2
@@ -96,7 +97,7 @@ func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
 	}
 }
 
-// "If digest or number differ, the leader sends a ClusterAlignment."
+// If the digest or the number differs, the leader sends a ClusterAlignment.
 func TestADifferingDigestBringsTheState(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatInterval)
@@ -123,7 +124,7 @@ func TestADifferingDigestBringsTheState(t *testing.T) {
 	}
 }
 
-// "Alignments and keep-alives must never trigger each other at network speed."
+// Alignments and keep-alives must never trigger each other at network speed.
 func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -157,8 +158,8 @@ func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
 	}
 }
 
-// "A leader is healthy while quorate, or if it was chosen less than LeaderTimeout ago; its
-// acks carry this."
+// A leader is healthy while it is quorate, or if it was chosen less than LeaderTimeout ago. Its
+// acks show whether it is healthy.
 func TestALeaderIsHealthyWhileQuorateOrJustChosen(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -196,8 +197,8 @@ func longQuorate(t *testing.T) *bus {
 	return b
 }
 
-// "The leader of a follower is healthy if a healthy ack, or the first state of that version,
-// arrived within LeaderTimeout." An unhealthy ack does not count.
+// A follower considers its leader healthy if a healthy ack, or the first state of that version,
+// arrived within LeaderTimeout. An unhealthy ack does not count.
 func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -224,7 +225,7 @@ func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	}
 }
 
-// "Following the same version again does not restart this time."
+// Following the same version again does not make its leader healthy for longer.
 func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
 	b := aFollower(t, 3)
 	b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
@@ -242,8 +243,8 @@ func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
 	}
 }
 
-// "So a leader that only one bridging member can reach does not keep the others
-// from electing."
+// A leader that only one bridging member can reach does not keep the others from electing another
+// one.
 func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 	b := formed(t, 5, 5)
 	old := b.quorate()
@@ -261,10 +262,10 @@ func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 	b.settle(5)
 }
 
-// "Each HeartbeatInterval the leader also sends its claim to each seed and each member that it has
-// not heard as its follower within HeartbeatTimeout, so that no island forms."
+// Each HeartbeatInterval the leader also sends its claim to every seed and member that it has not
+// heard as its follower within HeartbeatTimeout, so that no group of nodes stays isolated.
 func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
-	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is a seed but no member
+	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is a seed but not a member
 	b.seeds = append(b.seeds, addr(4))
 	for _, n := range b.nodes {
 		n.durable.Held = state(4, 3, 0, 1)
@@ -276,7 +277,7 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	count := make(map[member.Address]int)
 	const intervals = 10
 	for range intervals {
-		b.hand(b.keepAlive(1, b.now)) // n2 and n3 are always heard, n4 never
+		b.hand(b.keepAlive(1, b.now)) // n1 always hears n2 and n3, but never n4
 		b.hand(b.keepAlive(2, b.now))
 		b.run(b.timings.HeartbeatInterval)
 	}
@@ -294,15 +295,15 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	}
 }
 
-// "After a start with a held state whose leader was another node, a node votes for no one
-// else during LeaseTimeout."
+// After a start with a held state whose leader was another node, a node votes only for that leader
+// during LeaseTimeout.
 func TestARestartedNodeVotesForNoOtherDuringLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		leader int // of the held state
+		leader int // leader of the held state
 		memory bool
 		after  time.Duration
-		votes  []int // those of n2 and n3 for which it votes
+		votes  []int // the nodes among n2 and n3 for which it votes
 	}{
 		{"immediately", 1, false, 0, []int{1}},
 		{"just before the end", 1, false, lan.LeaseTimeout - 1, []int{1}},
@@ -327,8 +328,8 @@ func TestARestartedNodeVotesForNoOtherDuringLeaseTimeout(t *testing.T) {
 	}
 }
 
-// "The wait ends early when the leader of the held state gives that very leadership up, by
-// ReJoinCluster or MemberLeave of that version and incarnation."
+// The wait ends early if the leader of the held state gives up exactly that leadership, by
+// ReJoinCluster or MemberLeave with its version and incarnation.
 func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 	from := func(m message.Message, change func(*member.Identity)) message.Message {
 		change(&m.From)
@@ -377,8 +378,8 @@ func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 	}
 }
 
-// A keep-alive "of an older version [...] is answered, with the state but without a stamp, or with
-// the better claim" (section 2).
+// A keep-alive of an older version is answered with the state but without a stamp, or with the
+// better claim (section 2).
 func TestAKeepAliveToAFormerLeaderIsAnswered(t *testing.T) {
 	b := aFollower(t, 3)
 	for _, c := range []member.Claim{chosen(2, 0), provisional(9, 0)} {
@@ -389,15 +390,15 @@ func TestAKeepAliveToAFormerLeaderIsAnswered(t *testing.T) {
 			t.Errorf("claim %v: got %+v, want %+v", c, r, want)
 		}
 	}
-	// n1 may be chosen for a later version without knowing it yet.
+	// n1 may have been chosen for a later version without knowing it yet.
 	out := b.hand(event(2, chosen(4, 0), message.LeaderKeepAlive{}))
 	if len(out.Send) != 0 {
 		t.Errorf("a version that n1 does not know: got %q, want no answer", kinds(out.Send))
 	}
 }
 
-// MemberStatusUpdate is "applied only to the revision before it, otherwise an alignment follows"
-// (section 2). The follower requests the alignment once per gap.
+// A MemberStatusUpdate applies only to the revision before it. Otherwise the follower requests an
+// alignment, once per gap (section 2).
 func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	b := aFollower(t, 3)
 	entry := state(3, 3, 1, 1).Roster[2]
@@ -427,7 +428,7 @@ func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 	}
 }
 
-// Only "the first state of that version" counts as healthy; later revisions do not.
+// Only the first state of a version makes its leader count as healthy; later revisions do not.
 func TestLaterRevisionsShowNoHealth(t *testing.T) {
 	b := aFollower(t, 3)
 	b.run(b.timings.LeaderTimeout / 2)

@@ -14,7 +14,7 @@ import (
 // leadership starts with an empty leaderState.
 type leaderState struct {
 	since        time.Time // when it was chosen or declared itself
-	quorate      bool      // as of the last call
+	quorate      bool      // whether it was quorate in the last call
 	quorateSince time.Time
 	heartbeatAt  time.Time // when to send the next acks and claims
 	peers        []*peer   // the other members of the roster

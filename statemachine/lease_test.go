@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for support, echo and lease (protocol.md 5).
+// Tests for support, echoes and the lease (protocol.md 5).
 
 // helps reports whether n1 would now help node i to lead. It delivers a formal proposal, whose
 // outcome depends only on support, promise and state.
@@ -27,8 +27,8 @@ func (b *bus) helps(i int, version uint64) (bool, message.Reason) {
 	return votes[0].Granted, votes[0].Reason
 }
 
-// "By taking a stamped ack of a chosen leader a follower supports that leader until now +
-// LeaseTimeout, whatever its view shows meanwhile."
+// A follower that takes a stamped ack of a chosen leader supports that leader for LeaseTimeout
+// from then on, whatever its view shows meanwhile.
 func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		after time.Duration
@@ -53,7 +53,7 @@ func TestAFollowerHelpsTheLeaderThatItSupports(t *testing.T) {
 	}
 }
 
-// "Unhealthy acks still create support."
+// Unhealthy acks create support too.
 func TestUnhealthyAcksMakeSupport(t *testing.T) {
 	b := aFollower(t, 3)
 	ack := b.ack(1)
@@ -78,9 +78,8 @@ func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
 	}
 }
 
-// "Support ends early only by ReJoinCluster or MemberLeave of that very leader,
-// version and incarnation, or by a message of a later incarnation of the same
-// store id."
+// Only ReJoinCluster or MemberLeave of exactly that leader, version and incarnation, or a message
+// of a later incarnation of the same store id, ends support early.
 func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	later := func(m message.Message, more uint64) message.Message {
 		m.From.Incarnation += more
@@ -120,8 +119,8 @@ func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	}
 }
 
-// "A leader that gave up, stepped down or restarted never leads that version again": a later stamp
-// of that leadership creates no support.
+// A leader that gave up, stepped down or restarted never leads that version again, so a later
+// stamp of that leadership creates no support.
 func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 	b := supporter(t)
 	b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
@@ -131,7 +130,7 @@ func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
 	}
 }
 
-// "A leader stamps only acks to members that showed its own version."
+// A leader stamps only acks to members that showed its own version.
 func TestALeaderStampsOnlyForMembersOfItsVersion(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -168,8 +167,7 @@ func (b *bus) echo() message.Stamp {
 	return last[message.LeaderKeepAlive](b).Echo
 }
 
-// "A follower echoes the greatest stamp of its present leader, version and
-// incarnation."
+// A follower echoes the greatest stamp of its current leader, version and incarnation.
 func TestAFollowerEchoesTheGreatestStamp(t *testing.T) {
 	b := aFollower(t, 3)
 	for _, tc := range []struct{ clock, want int64 }{{5, 5}, {9, 9}, {7, 9}, {12, 12}} {
@@ -209,15 +207,15 @@ func TestAFollowerForgetsTheEchoWithTheLeadership(t *testing.T) {
 	}
 }
 
-// "It ends at the M-th newest echoed stamp + 0.9 x LeaseTimeout, computed when
-// asked, over the voters of the current state; the leader counts itself."
+// A lease ends 0.9 x LeaseTimeout after the M-th newest stamp echoed by the voters of the current
+// state. The leader counts itself.
 func TestTheLeaseEndsAfterTheMthNewestEcho(t *testing.T) {
 	margin := message.LeaseMargin(lan.LeaseTimeout)
 	for _, tc := range []struct {
 		name   string
 		size   int
 		echoes []time.Duration // time before now for each of n2, n3, ...; negative for none
-		want   time.Duration   // from now; 0 for no lease
+		want   time.Duration   // remaining time; 0 for no lease
 	}{
 		{"N=2", 2, []time.Duration{30}, margin - 30},
 		{"N=3, one echo", 3, []time.Duration{30, -1}, margin - 30},
@@ -270,8 +268,7 @@ func TestALateEchoHasNoEffect(t *testing.T) {
 	}
 }
 
-// "The leader counts it for the (address, store id, incarnation) in its current
-// state and ignores others."
+// The leader counts an echo only for the address, store id and incarnation in its current state.
 func TestEchoesOfOthersDoNotCount(t *testing.T) {
 	change := map[string]func(*message.Message){
 		"another store": func(m *message.Message) { m.From = newStore(m.From) },
@@ -299,7 +296,7 @@ func TestEchoesOfOthersDoNotCount(t *testing.T) {
 	}
 }
 
-// "Authority ends before anything else happens."
+// Authority ends before anything else happens.
 func TestAuthorityEndsWithTheLease(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	end := b.now.Add(message.LeaseMargin(b.timings.LeaseTimeout))
@@ -320,7 +317,7 @@ func TestAuthorityEndsWithTheLease(t *testing.T) {
 	}
 }
 
-// "The leader stays leader in name, and is quorate again when echoes are fresh."
+// A leader without a lease keeps its role, and is quorate again once it gets fresh echoes.
 func TestALeaderWithoutALeaseLeadsOnInName(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.LeaseTimeout)
@@ -333,8 +330,8 @@ func TestALeaderWithoutALeaseLeadsOnInName(t *testing.T) {
 	}
 }
 
-// "Without a lease for LeaderTimeout it steps down: it sends ReJoinCluster without a winner
-// and continues with section 6."
+// A leader without a lease for LeaderTimeout steps down: it sends ReJoinCluster without a winner
+// and stands for election (section 6).
 func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	margin := message.LeaseMargin(b.timings.LeaseTimeout)
@@ -366,7 +363,7 @@ func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 	}
 }
 
-// "Authority ends before anything else happens": an echo that arrives after the end of a lease
+// Authority ends before anything else happens: an echo that arrives after the end of a lease
 // starts a new lease.
 func TestALeaseThatEndedUnnoticedHasEnded(t *testing.T) {
 	b := aLeader(t, 3)

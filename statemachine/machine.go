@@ -43,7 +43,7 @@ type Machine struct {
 	isSeed bool
 
 	durable paxos.Durable // saved before the output of the call is sent
-	digest  uint64        // of durable.Held
+	digest  uint64        // digest of durable.Held
 	soft    member.State  // state of the provisional leader, this node or the one it follows
 	// admitted is set once a state has listed this run of the node.
 	admitted bool

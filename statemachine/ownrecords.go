@@ -19,7 +19,7 @@ type recordState struct {
 	own []ownRecord
 	// until is when the trust in own ends unless it is extended.
 	until time.Time
-	open  []openRequest // by ascending id
+	open  []openRequest // sorted by id
 	// committed is the newest number known to be committed, of a version that was held at the time.
 	// shown is the table of the newest held state that was committed.
 	committed member.Number
@@ -39,7 +39,7 @@ type openRequest struct {
 	id    uint64
 	claim member.Claim // the leadership to which it was sent
 	at    time.Time
-	keys  []string // of the records that this run will own if the request is taken
+	keys  []string // keys of the records that this run will own if the request is taken
 }
 
 // maxOpen is the maximum number of open requests of this node.

@@ -62,7 +62,7 @@ func owned(key string) message.Change {
 
 func drop(key string) message.Change { return message.Change{Key: key, Drop: true} }
 
-// acquire takes a record in the way a latch does and returns its token.
+// acquire takes a record as a latch does and returns its token.
 func (b *bus) acquire(i int, key string) member.Token {
 	b.t.Helper()
 	n := b.wants(message.ReasonNone, i, absent(key), owned(key))
@@ -557,7 +557,7 @@ func TestAJoiningMemberAsksInVain(t *testing.T) {
 	})
 }
 
-// "A request is taken once at most", even if its sender lost its place to another store and got it
+// A request is taken at most once, even if its sender lost its place to another store and got it
 // back in the same run.
 func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	b, others := recorders(t, 3)

@@ -65,8 +65,8 @@ func TestProbesOfALateLeader(t *testing.T) {
 	}
 }
 
-// A refusal "ends the view immediately [...] Support ends by itself after LeaseTimeout, or
-// immediately with TrustRefusal".
+// A refusal immediately ends the view of the leader. Support ends after LeaseTimeout, or
+// immediately with TrustRefusal.
 func TestARefusalEndsTheViewAndOnlyWithTrustSupport(t *testing.T) {
 	for _, trusts := range []bool{false, true} {
 		b := supporterOf(t, trusts)

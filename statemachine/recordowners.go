@@ -25,8 +25,8 @@ type recordTable struct {
 	// former is the previous leader if acks of earlier leaders no longer extend its trust in its
 	// records; otherwise zero.
 	former member.Identity
-	// endsAt is a time not later than when the first owner has been silent for too long; zero for
-	// never.
+	// endsAt is a lower bound for the time at which the first owner has been silent for too long;
+	// zero for never.
 	endsAt time.Time
 	// recheckCommit is set if more may be committed than at the last check. commitUnannounced is
 	// set if the members do not know yet that the newest table is committed.
@@ -157,7 +157,7 @@ func (m *Machine) answerAll() {
 	}
 }
 
-// tableDeadline adds when to drop the records of a silent owner.
+// tableDeadline adds the time at which the records of a silent owner are dropped.
 func (m *Machine) tableDeadline(d *deadline) {
 	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
 		d.add(m.lead.endsAt)

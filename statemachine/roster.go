@@ -26,7 +26,7 @@ func (m *Machine) reactivateMember(id member.Identity) {
 	}
 }
 
-// silenceDeadline returns when the silence of a member will have a consequence; zero for never.
+// silenceDeadline returns when a silent member will next change status; zero for never.
 func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	p := m.lead.peer(e.Address)
 	if p == nil || !m.mayChange() {

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for how a leader changes the statuses of its members (protocol.md 3).
+// Tests for the way a leader changes the statuses of its members (protocol.md 3).
 
 // moves returns the statuses that the leader gave a node, in order.
 func (b *bus) moves(l, of int) []member.Status {
@@ -44,8 +44,8 @@ func threeOfFive(t *testing.T) (*bus, int) {
 	return b, l
 }
 
-// A node whose join request was taken is joining. Once "it showed a state of this version, and M
-// voters hold the leader's current state: it becomes active and a voter in one revision".
+// A node whose join request was taken is joining. Once it has shown a state of this version and M
+// voters hold the leader's current state, one revision makes it active and a voter.
 func TestAJoinerIsJoiningThenActive(t *testing.T) {
 	b, l := threeOfFive(t)
 	b.start(3)
@@ -234,8 +234,8 @@ func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	b.settle(3)
 }
 
-// "The leader changes the set of voters one member at a time, and only while M voters of its
-// current state hold that state, in its own version."
+// The leader changes the set of voters one member at a time, and only while M voters of its
+// current state hold that state, in its own version.
 func TestOneChangeOfVotersAtATime(t *testing.T) {
 	b := newBus(t, 5, 1)
 	b.start(0, 1, 2)
@@ -290,8 +290,8 @@ func (b *bus) holders(s member.State) int {
 	return n
 }
 
-// "A roster holds at most N members: any further joiner is rejected with cluster full and retries."
-// The joiner gets a seat once one is free.
+// A roster holds at most N members. Any further joiner is rejected with "cluster full" and
+// retries, and gets a seat once one is free.
 func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -320,9 +320,9 @@ func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 	}
 }
 
-// (S) A seat is given away "only if the roster is full, a joiner waits for it, the leader is
-// quorate, M of the remaining voters were heard within HeartbeatTimeout". In this test one of five
-// seats belongs to a member that left.
+// (S) A seat is given away only if the roster is full, a joiner waits for it, the leader is
+// quorate, and M of the remaining voters were heard within HeartbeatTimeout. In this test one of
+// five seats belongs to a member that left.
 func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -369,8 +369,8 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	}
 }
 
-// "A restarted process with its store keeps its seat and its vote, and joins again immediately
-// under its new incarnation."
+// A process that restarts with its store keeps its seat and its vote, and joins again immediately
+// under its new incarnation.
 func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -389,7 +389,8 @@ func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
 	}
 }
 
-// "A member that finds another incarnation of itself in a state joins; it does not follow."
+// A member that finds another incarnation of itself in a state asks for a place instead of
+// following.
 func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.Incarnation = 4
@@ -407,9 +408,9 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	}
 }
 
-// "With another store id at a known address it is a new member in the same place: in one
-// change of voters the entry becomes joining with the new store id and without a vote; then
-// it becomes active."
+// A process with another store id at a known address is a new member in the same place: one change
+// of voters makes its entry joining, with the new store id and without a vote. Then it becomes
+// active.
 func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -432,8 +433,8 @@ func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {
 	}
 }
 
-// "Of two live processes at one address the later incarnation wins; the other
-// stops with ErrAddressInUse."
+// Of two live processes at one address the later incarnation wins; the other stops with
+// ErrAddressInUse.
 func TestTheLaterOfTwoRunsAtOneAddressWins(t *testing.T) {
 	for _, sameStore := range []bool{true, false} {
 		b := formed(t, 5, 5)
@@ -561,7 +562,8 @@ func (b *bus) shows(from int, num member.Number) {
 	}))
 }
 
-// "M voters of its current state hold that state": a joining member that holds it is not a voter.
+// A joining member that holds the leader's state does not count as one of the M voters that must
+// hold it.
 func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 1))
@@ -575,8 +577,8 @@ func TestAJoiningMemberDoesNotCommit(t *testing.T) {
 	}
 }
 
-// The lease counts "the voters of the current state": a joining member that supports the leader is
-// not a voter.
+// A joining member that supports the leader does not count for the lease, because it is not a
+// voter.
 func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
 	b := joiningOfFive(t)
 	b.shows(4, number(5, 0))

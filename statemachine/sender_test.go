@@ -247,7 +247,8 @@ func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	}
 }
 
-// During a failover, a stranger that claims to hold more sends a pre proposal with a high round.
+// During a failover, a stranger that claims to hold a newer state sends a pre proposal with a high
+// round.
 func TestStrangerPreProposalRound(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()

@@ -57,10 +57,11 @@ func (t timing) answerLifetime() time.Duration { return t.longestRound() + t.Ret
 // leader.
 func (t timing) namedLeaderTimeout() time.Duration { return 2 * t.RetryInterval }
 
-// declareTimeout is how long a seed is without a chosen leader before it declares itself in any
-// case: TTLTimeout, or 3 x TTLTimeout with a held state, whose voters may still elect (4, 6; the
-// original design). With a shorter time provisional leaders appear during elections, and nodes
-// join twice; with a longer one a minority stays without any leader for longer.
+// declareTimeout is TTLTimeout, or 3 x TTLTimeout if the seed holds a state, whose voters may
+// still elect a leader. A seed that has had no chosen leader for this time declares itself in any
+// case (4, 6; the original design). With a shorter time provisional leaders appear during
+// elections, and nodes join twice; with a longer one a minority stays without any leader for
+// longer.
 func (t timing) declareTimeout(holdsState bool) time.Duration {
 	if holdsState {
 		return 3 * t.TTLTimeout

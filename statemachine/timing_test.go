@@ -95,8 +95,8 @@ func TestTimingsFit(t *testing.T) {
 	}
 }
 
-// Section 6, 7: "If fewer than M votes arrive within HeartbeatInterval (longer after each
-// failure, as in 2)"; 2: "up to five times as long".
+// The vote timeout grows with each failure, up to five times HeartbeatInterval (protocol.md 6, 2
+// and 7).
 func TestVoteTimeoutGrowsWithFailures(t *testing.T) {
 	var timing timing
 	timing.HeartbeatInterval = time.Second

@@ -96,8 +96,8 @@ func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64)
 	return v
 }
 
-// refusePre returns the reason to refuse a promise: those of the acceptor, then those that
-// protect a live leader. (S) protocol.md 6, 3.
+// refusePre returns the reason to refuse a promise, first by the rules of the acceptor, then by
+// those that protect a live leader. (S) protocol.md 6, 3.
 func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reason {
 	if why := m.durable.RefusePromise(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
 		return reasonOf[why]
@@ -119,8 +119,8 @@ func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reas
 	return message.ReasonNone
 }
 
-// refuseFormal returns the reason to refuse acceptance: those of the acceptor, then those that
-// protect a live leader. (S) protocol.md 6, 5.
+// refuseFormal returns the reason to refuse acceptance, first by the rules of the acceptor, then
+// by those that protect a live leader. (S) protocol.md 6, 5.
 func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.Reason {
 	if why := m.durable.RefuseAcceptance(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
 		return reasonOf[why]

@@ -8,7 +8,7 @@ import "github.com/athena-go/athena/member"
 // that it continues, and the id of the proposal that carried it. The zero Accepted means no value.
 type Accepted struct {
 	ID    ID
-	Base  member.Number // of the held state that State continues; zero in a founding
+	Base  member.Number // number of the held state that State continues; zero in a founding
 	State member.State
 }
 

@@ -28,7 +28,8 @@ func formal(i ID, base member.Number) Proposal {
 	}
 }
 
-// 6, 3: "A voter accepts if: version > held version; (version, ballot) > promised."
+// A voter grants a pre proposal if its version is above the held one and its (version, ballot) is
+// above the promised one (protocol.md 6, 3).
 func TestPromiseOnlyAboveThePromise(t *testing.T) {
 	for _, tc := range []struct {
 		id   ID
@@ -49,8 +50,8 @@ func TestPromiseOnlyAboveThePromise(t *testing.T) {
 	}
 }
 
-// 6, 5: "A voter accepts if: version > held version; (version, ballot) >= promised; base >= own
-// held state."
+// A voter accepts a formal proposal if its version is above the held one, its (version, ballot) is
+// not below the promised one, and its base is not older than the held state (protocol.md 6, 5).
 func TestAcceptOnlyFromThePromiseOnAndOnTheHeldState(t *testing.T) {
 	for _, tc := range []struct {
 		id   ID
@@ -71,7 +72,8 @@ func TestAcceptOnlyFromThePromiseOnAndOnTheHeldState(t *testing.T) {
 	}
 }
 
-// 6, 3: "It stores the promise, and its vote shows the value that it accepted last."
+// A voter stores its promise, and its vote shows the value that it accepted last (protocol.md 6,
+// 3).
 func TestPromiseIsStoredAndShowsTheAcceptedValue(t *testing.T) {
 	a := promised().Accept(formal(id(5, 4, 1), number(4, 9)))
 	after, shown := a.Promise(pre(id(6, 5, 3)))
@@ -86,8 +88,8 @@ func TestPromiseIsStoredAndShowsTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// 6, 5: "It stores what it accepted and is bound." Accepting also raises the promise, because the
-// acceptor may not have seen the pre proposal.
+// A voter stores the value that it accepted and is bound (protocol.md 6, 5). Accepting also raises
+// the promise, because the acceptor may not have seen the pre proposal.
 func TestAcceptanceIsStoredAndBinds(t *testing.T) {
 	p := formal(id(6, 1, 1), number(5, 0))
 	a := promised().Accept(p)
@@ -102,8 +104,7 @@ func TestAcceptanceIsStoredAndBinds(t *testing.T) {
 	}
 }
 
-// 6, 3: "A node that then holds nothing votes in foundings only, in pre and in formal
-// votes."
+// A node that holds nothing votes only in foundings, in both stages (protocol.md 6, 3).
 func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
 	for _, founding := range []bool{false, true} {
 		want := HoldsNothing
@@ -121,10 +122,10 @@ func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
 	}
 }
 
-// 3: "A proposal is refused if its version is more than 2^16 above the voter's held version
-// (if the proposer is a voter: or above the state that its proposal continues, if that is
-// newer) or its round is above 2^40. For a proposer that is a voter, and for a founder,
-// twice as much is allowed. A founding proposes version 1."
+// A proposal is refused if its round is above 2^40, or if its version is more than 2^16 above the
+// held version of the voter. If the proposer is a voter, the state that its proposal continues
+// counts instead if it is newer. Twice as much is allowed for a proposer that is a voter, and for
+// a founder. A founding proposes version 1 (protocol.md 3).
 func TestNumbersCannotBeUsedUp(t *testing.T) {
 	at := func(version, round uint64) Proposal { return pre(id(version, round, 1)) }
 	founding := func(version, round uint64) Proposal {
@@ -167,8 +168,8 @@ func TestNumbersCannotBeUsedUp(t *testing.T) {
 	}
 }
 
-// 6, durable: "Promise and accepted value of version w are dropped only when a state of version
-// >= w is held."
+// The promise and the accepted value of a version are dropped only when a state of that version or
+// a later one is held (protocol.md 6, durable).
 func TestTakeDropsWhatItSupersedes(t *testing.T) {
 	accepted := Accepted{ID: id(5, 1, 1), State: member.State{Number: number(5, 0)}}
 	for _, tc := range []struct {

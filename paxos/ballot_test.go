@@ -21,9 +21,9 @@ func id(version, round uint64, proposer int) ID {
 	}}
 }
 
-// A ballot is "(round, proposer address, incarnation and store id)", and "ballots of different
-// versions compare by version first" (protocol.md 1). Stores at the same address never have the
-// same ballot.
+// A ballot consists of a round and the proposer's address, incarnation and store id. Ballots of
+// different versions are ordered by version first (protocol.md 1). Stores at the same address
+// never have the same ballot.
 func TestProposalOrder(t *testing.T) {
 	store := id(1, 1, 2)
 	store.Ballot.StoreID[0]++

@@ -12,7 +12,7 @@ import (
 // the next Proposer. It is not saved, because a later run has another incarnation and therefore
 // other ballots.
 type Proposer struct {
-	Attempt  Attempt // in progress; zero for none
+	Attempt  Attempt // the attempt in progress; zero for none
 	Failures int     // attempts in a row that ended without a leader, at most MaxFailures
 	round    uint64  // highest round seen
 	version  uint64  // highest version seen in a promise, or the next version to try
@@ -31,7 +31,7 @@ type Attempt struct {
 	quorum     int          // M
 	seeds      []member.Address
 	able       []member.Identity // runs that can lead, according to their pre votes
-	votes      tally             // of the current stage
+	votes      tally             // votes of the current stage
 }
 
 // IsZero reports whether no attempt is in progress.
@@ -120,8 +120,8 @@ func (t Attempt) Expects(id ID, stage Stage) bool {
 // Count counts a vote that the attempt expects, or returns the reason why it does not count. The
 // caller then calls Next.
 //
-// "Votes count if (address, store id) is a voter of the newest held state among the votes"
-// (protocol.md 6, 4), "one per voter" (6, 6).
+// A vote counts if its (address, store id) is a voter of the newest held state among the votes
+// (protocol.md 6, 4), once per voter (6, 6).
 func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 	p.Attempt = p.Attempt.rebaseOn(v.Newer)
 	t := &p.Attempt
@@ -139,9 +139,8 @@ func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 // rebaseOn bases the attempt on s if s is newer than its base. A proposer bound above s cannot take
 // s, but voters that hold s would always refuse a value with an older base.
 //
-// (S) "A proposer that is bound above that state cannot take it, and builds on it all the same if
-// its candidate has a vote in it"; "the proposer must be [a voter of it]" (protocol.md 6, 4). In
-// the formal stage the value is settled and stays as it is.
+// (S) It may build on s without taking it, but only if both it and its candidate are voters of s
+// (protocol.md 6, 4). In the formal stage the value is settled and stays as it is.
 func (t Attempt) rebaseOn(s member.State) Attempt {
 	hasVote := func(c member.Address) bool {
 		e, _ := s.Roster.Find(c)
@@ -239,7 +238,7 @@ func (t Attempt) initialState() (member.State, bool) {
 }
 
 // MaxFailures is the maximum of Failures. The caller waits for answers for one interval, plus one
-// for each failure: "longer each time, up to five times as long" (protocol.md 6, 2).
+// for each failure, and so for at most five (protocol.md 6, 2).
 const MaxFailures = 4
 
 // Fail ends an attempt that was refused, timed out or cannot succeed. The next one has a higher

@@ -65,8 +65,9 @@ func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 	return p, step
 }
 
-// 6, 3: "The version is the greatest of held + 1, the highest seen in votes, and one above a
-// version whose value could not be adopted." It is never below the node's own promise.
+// The version of a proposal is the greatest of held + 1, the highest version seen in votes, and
+// one above a version whose value could not be adopted (protocol.md 6, 3). It is never below the
+// node's own promise.
 func TestVersionOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -101,7 +102,7 @@ func TestVersionOfAnElection(t *testing.T) {
 	}
 }
 
-// 6, 7: "Round = highest seen or promised + 1."
+// The round of a ballot is one above the highest that was seen or promised (protocol.md 6, 7).
 func TestRoundOfAnAttempt(t *testing.T) {
 	begin := func(p Proposer, promised uint64) Proposer {
 		a := Acceptor{Held: heldBy(3), Promised: id(5, promised, 2)}
@@ -126,8 +127,8 @@ func TestRoundOfAnAttempt(t *testing.T) {
 	}
 }
 
-// 6, 4 and 6: M promises settle the value, and M votes in the formal stage choose it. The test
-// covers all votes of five voters in each stage.
+// M promises settle the value, and M votes in the formal stage choose it (protocol.md 6, 4 and 6).
+// The test covers all votes of five voters in each stage.
 func TestMVotesOfAStageWinIt(t *testing.T) {
 	const n, quorum = 5, 3
 	for _, stage := range []Stage{Pre, Formal} {
@@ -138,7 +139,7 @@ func TestMVotesOfAStageWinIt(t *testing.T) {
 			start, _ = counted(t, start, yes(1))
 			wins = Elect
 		}
-		for granting := range 1 << (n - 1) { // those of voters 2 to 5 that grant
+		for granting := range 1 << (n - 1) { // set of the voters among 2 to 5 that grant
 			p, granted, refused := start, 1, 0
 			for i := 2; i <= n; i++ {
 				v := no(i)
@@ -168,8 +169,8 @@ func TestMVotesOfAStageWinIt(t *testing.T) {
 	}
 }
 
-// 4: a founding "needs pre and formal votes of M active members and of a majority of the
-// configured seeds".
+// A founding needs pre and formal votes of M active members and of a majority of the configured
+// seeds (protocol.md 4).
 func TestAFoundingNeedsAMajorityOfTheSeeds(t *testing.T) {
 	p := founding(t, 5)
 	if p.Attempt.ID.Version != 1 {
@@ -191,8 +192,8 @@ func TestAFoundingNeedsAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// 6, 7: "Votes of other ballots and of other runs of the proposer do not count." Neither do votes
-// of the other stage.
+// Votes of other ballots, of other runs of the proposer and of the other stage do not count
+// (protocol.md 6, 7).
 func TestOnlyVotesOnThisProposalAreExpected(t *testing.T) {
 	p := proposing(t, 3)
 	own, other, run := p.Attempt.ID, p.Attempt.ID, p.Attempt.ID
@@ -212,7 +213,8 @@ func TestOnlyVotesOnThisProposalAreExpected(t *testing.T) {
 	}
 }
 
-// 6, 4: "Votes count if (address, store id) is a voter", and 6, 6: "one per voter".
+// A vote counts only if its address and store id are those of a voter (protocol.md 6, 4), and each
+// voter counts once (6, 6).
 func TestVotesThatDoNotCount(t *testing.T) {
 	store := yes(2)
 	store.From.StoreID[0]++
@@ -235,9 +237,10 @@ func TestVotesThatDoNotCount(t *testing.T) {
 	}
 }
 
-// 6, 4: "If a vote shows a value accepted at this version: adopt the one of the highest ballot if
-// its base is that newest state, its voters are those of that state, and its candidate voted in
-// this round in the incarnation that the value names; otherwise start again at this version + 1."
+// If a vote shows a value accepted at this version, the proposer adopts the one with the highest
+// ballot, provided that its base is the newest held state, its voters are those of that state, and
+// its candidate voted in this round in the incarnation that the value names. Otherwise the
+// proposer starts again one version higher (protocol.md 6, 4).
 func TestTheChoiceOfTheValue(t *testing.T) {
 	value := func(round uint64, change func(*Accepted)) Accepted {
 		a := Accepted{ID: id(5, round, 3), Base: number(4, 9), State: heldBy(5)}
@@ -297,8 +300,8 @@ func TestTheChoiceOfTheValue(t *testing.T) {
 	}
 }
 
-// 6, 4: "In a founding an accepted value is always adopted", regardless of its voters and
-// candidate.
+// A founding always adopts an accepted value, regardless of its voters and candidate (protocol.md
+// 6, 4).
 func TestAFoundingAlwaysAdopts(t *testing.T) {
 	value := Accepted{ID: id(1, 1, 3), State: member.State{
 		Number: number(1, 0), Cluster: member.ClusterID{9}, Leader: addr(3), Roster: roster(2),
@@ -310,8 +313,8 @@ func TestAFoundingAlwaysAdopts(t *testing.T) {
 	}
 }
 
-// 6, 4: "A proposer that is bound above that state cannot take it, and builds on it all the same if
-// its candidate has a vote in it." The proposer must have one too.
+// A proposer that is bound above the newest held state cannot take it, but builds on it if both
+// the proposer and its candidate have a vote in it (protocol.md 6, 4).
 func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	newer := func(change func(*member.State)) member.State {
 		s := heldBy(3)
@@ -354,9 +357,9 @@ func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	}
 }
 
-// 6, leaving leader: "Of the successors that answered when M votes have arrived, the one
-// that had shown the newest state. An answer is a granted pre vote, or one that a member
-// with a memory store refused because of the wait after a start."
+// Of the successors that have answered when M votes have arrived, the one that had shown the
+// newest state is proposed. An answer is a granted pre vote, or one that a member with a memory
+// store refused because of the wait after a start (protocol.md 6, leaving leader).
 func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 	waits := no(4)
 	waits.Waits = true

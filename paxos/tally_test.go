@@ -45,9 +45,9 @@ func TestCountOfEveryVote(t *testing.T) {
 	}
 }
 
-// A founding "needs pre and formal votes of M active members and of a majority of the configured
-// seeds" (protocol.md 4). The test covers all votes of up to four members, with any number of seeds
-// among them and up to two other seeds.
+// A founding needs votes of M active members and of a majority of the configured seeds
+// (protocol.md 4). The test covers all votes of up to four members, with any number of seeds among
+// them and up to two other seeds.
 func TestCountOfEveryFounding(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for inside := range n + 1 {
@@ -119,7 +119,7 @@ func countKinds(votes []int, n int) (yes, open int) {
 	return yes, open
 }
 
-// "Counted per voter and ballot: one voter three times is no majority" (protocol.md 12).
+// Each voter counts once per ballot: three votes of one voter are not a majority (protocol.md 12).
 func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
 	var b tally
 	e := electorate{roster: roster(3), quorum: 2}
@@ -140,7 +140,8 @@ func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
 	}
 }
 
-// "Votes count if (address, store id) is a voter of the newest held state" (protocol.md 6, 4).
+// A vote counts if its address and store id are those of a voter of the newest held state
+// (protocol.md 6, 4).
 func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 	r := roster(3)
 	r = r.With(member.Member{Identity: voter(4), Status: member.Joining})
@@ -158,8 +159,8 @@ func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 	}
 }
 
-// "If a vote shows a value accepted at this version: adopt the one of the highest ballot"
-// (protocol.md 6, 4).
+// Of the accepted values that votes show for this version, the one with the highest ballot is
+// adopted (protocol.md 6, 4).
 func TestAdoptTheValueOfTheHighestBallot(t *testing.T) {
 	value := func(version, round uint64) Accepted {
 		return Accepted{ID: id(version, round, 1), Base: number(4, round)}
@@ -207,8 +208,8 @@ func TestGrantedIsOfOneRun(t *testing.T) {
 	}
 }
 
-// "The initial state is the newest held state with the candidate active and the incarnations of
-// the nodes that pre-voted, under the new version, revision 0" (protocol.md 6, 4).
+// The initial state is the newest held state, in revision 0 of the new version, with the candidate
+// active and the incarnations of the nodes that pre-voted (protocol.md 6, 4).
 func TestInitialState(t *testing.T) {
 	base := member.State{Number: number(4, 9), Leader: addr(1), Roster: roster(4)}
 	base.Roster[1].Status, base.Roster[1].Gone, base.Roster[1].Resigned = member.Leaving, true, true

@@ -26,7 +26,7 @@ type Proposal struct {
 	Stage    Stage
 	ID       ID
 	Founding bool          // set for an election without any held state
-	Held     member.Number // of the state that the proposer holds; zero in a founding
+	Held     member.Number // number of the proposer's held state; zero in a founding
 	// Base is the state that State continues; formal only.
 	Base member.Number
 	// State is the value in the formal stage, with the candidate as its leader. In the pre stage it

@@ -63,8 +63,8 @@ func TestParseAddressNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// protocol.md section 1: "the host is compared first, as a string; then the
-// port, as a number".
+// Addresses are compared first by host, as strings, and then by port, as numbers (protocol.md
+// section 1).
 func TestAddressOrder(t *testing.T) {
 	sorted := []member.Address{
 		{},
@@ -142,8 +142,8 @@ func TestIdentityNamesAddressStoreAndRun(t *testing.T) {
 	}
 }
 
-// protocol.md section 7: "chosen before provisional, then the higher version,
-// then the greater address".
+// A chosen leader beats a provisional one; otherwise the higher version wins, and then the greater
+// address (protocol.md section 7).
 func TestClaimOrder(t *testing.T) {
 	a1, a2 := member.Address{Host: "a", Port: 1}, member.Address{Host: "a", Port: 2}
 	sorted := []member.Claim{

@@ -16,7 +16,7 @@ import (
 // empty.
 type Records struct{ t *table }
 
-// table is the content of a Records. It is immutable.
+// table holds the contents of a Records value. It is immutable.
 type table struct {
 	chunks []*chunk // none is empty
 	count  int

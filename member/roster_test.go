@@ -143,9 +143,9 @@ func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
 	}
 }
 
-// protocol.md section 1: M = N/2+1; section 3: "any two sets of M voters from neighbouring
-// rosters intersect". The test checks all pairs of sets for every N up to 7. The next
-// roster has the same voters or one fewer; in the opposite direction it has one more.
+// M is N/2+1 (protocol.md section 1), so any two sets of M voters from neighboring rosters
+// intersect (section 3). The test checks all pairs of sets for every N up to 7. The next roster
+// has the same voters or one fewer; in the opposite direction it has one more.
 func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		m := member.Quorum(n)

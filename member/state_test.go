@@ -16,7 +16,7 @@ func state() member.State {
 	}
 }
 
-// protocol.md section 1: states are "ordered by (version, revision)".
+// States are ordered by version, then by revision (protocol.md section 1).
 func TestNumberOrder(t *testing.T) {
 	sorted := []member.Number{{}, {Revision: 1}, {Version: 1}, {Version: 1, Revision: 9}, {Version: 2}}
 	for i, a := range sorted {

@@ -12,8 +12,7 @@ var statuses = []member.Status{
 	member.None, member.Joining, member.Active, member.Unreachable, member.Leaving, member.Removed,
 }
 
-// The table of protocol.md section 3, with a row for the current status and a column for
-// the next one.
+// The table of protocol.md section 3. Each row is a current status and each column a next one.
 func TestStatusesMoveAlongTheTable(t *testing.T) {
 	table := map[member.Status]string{
 		//                    N J A U L R
@@ -59,8 +58,7 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-// protocol.md section 1: a voter is a member "whose status is active,
-// unreachable or leaving".
+// A voter is a member whose status is active, unreachable or leaving (protocol.md section 1).
 func TestVotersByStatus(t *testing.T) {
 	for s, want := range map[member.Status]bool{
 		member.None: false, member.Joining: false, member.Active: true,
@@ -72,9 +70,8 @@ func TestVotersByStatus(t *testing.T) {
 	}
 }
 
-// protocol.md section 3: "Removed is the status that views, and so the application, show
-// once it is committed that a member leaves", and Joining is what it shows of one that
-// rejoins.
+// A View shows a member as Removed once it is committed that the member leaves, and as Joining
+// when it then rejoins (protocol.md section 3).
 func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 	for _, tc := range []struct {
 		entry member.Member

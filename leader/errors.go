@@ -35,7 +35,7 @@ var (
 // wraps ErrNotLeader.
 type NotLeaderError struct {
 	Asked       member.Address // the node that refused; zero for this node
-	Leader      member.Address // as far as this node knows, perhaps itself; zero if it knows none
+	Leader      member.Address // the known leader, which may be this node; zero if none
 	Provisional bool           // Leader declared itself and cannot hand over authority
 }
 

@@ -22,7 +22,7 @@ type LeaseConfig struct {
 	// Until is when a lease of this process ends, by Clock, unless it is extended. If it is zero,
 	// the lease lasts until End.
 	Until time.Time
-	// Guard is how long before Until the term ends, which gives functions time to return.
+	// The term ends Guard before Until, so that functions have time to return.
 	Guard time.Duration
 	Clock func() time.Time // nil is time.Now
 }

@@ -170,7 +170,7 @@ func (c *Candidate) pauseFor(ctx context.Context, t Term, d time.Duration) {
 	_ = c.wait(ctx, t, elapsed)
 }
 
-// The pauses after failed work are those of Fabric: 100 ms, then 1.2 times the previous one.
+// The pauses after failed work are the same as in Fabric: 100 ms, then 1.2 times the previous one.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 10 * time.Second

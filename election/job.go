@@ -21,9 +21,9 @@ type JobOptions struct {
 	RetryFor time.Duration
 }
 
-// Job is this member as a candidate for one of many jobs that each need a leader, independently of
-// the leader of the cluster. A job has at most one leader at any time, and the leaders of different
-// jobs are spread over the members.
+// Job represents this member as a candidate for one of many jobs that each need a leader,
+// independently of the leader of the cluster. A job has at most one leader at any time, and the
+// leaders of different jobs are spread over the members.
 type Job struct {
 	*leader.Candidate
 	source *jobSource

@@ -33,7 +33,7 @@ type jobSource struct {
 
 	mu      sync.Mutex
 	closed  bool
-	records []member.Record // as last read
+	records []member.Record // the records as last read
 	term    *jobTerm        // nil while this member does not lead
 	lease   *leader.Lease   // the newest one, of this member or another; nil before the first
 	refused error           // error of the last attempt to lead or to give up leadership

@@ -66,7 +66,7 @@ type Session interface {
 type Op struct {
 	Kind  Kind
 	Key   string
-	Token member.Token // of Held
+	Token member.Token // set for Held
 	Value []byte       // for Set and SetOwned
 }
 

@@ -32,8 +32,8 @@ type group struct {
 	candidate *leader.Candidate
 	deliver   func(from string, m lowest.Message)
 
-	heard  map[string]mark // of the newest message of each member
-	lowest proposal        // of those forwarded
+	heard  map[string]mark // the newest message of each member
+	lowest proposal        // the lowest proposal forwarded
 }
 
 // mark orders the messages of one member.
@@ -143,7 +143,7 @@ func (g *group) queueMessage(now time.Time, l groupMessage) {
 }
 
 // sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It sends its own
-// packets, because memberlist would send these messages after its own ones, which are most numerous
+// packets, because memberlist would send these messages after its own, which are most numerous
 // when the network is partitioned and leaders are needed.
 func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	defer n.running.Done()

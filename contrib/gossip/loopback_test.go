@@ -30,7 +30,7 @@ type split struct {
 type parts struct {
 	cut  atomic.Bool
 	mu   sync.Mutex
-	high map[string]bool // by address
+	high map[string]bool // set of addresses in one part
 }
 
 var errCut = errors.New("the network is cut")

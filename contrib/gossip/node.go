@@ -33,13 +33,13 @@ type Node struct {
 	name      string
 	log       *slog.Logger
 	seedNames []string
-	interval  time.Duration // of gossip
+	interval  time.Duration // memberlist's GossipInterval
 	list      *memberlist.Memberlist
 	stop      context.CancelFunc
 	running   sync.WaitGroup // gossip and rejoin
 
 	opening sync.Mutex // held while a group is being opened
-	run     uint64     // of the group opened last
+	run     uint64     // run number of the group opened last
 	mu      sync.Mutex
 	closed  bool
 	members map[string]memberlist.Node // including this one

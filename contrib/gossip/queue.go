@@ -46,7 +46,8 @@ func (q *queue) add(name string, message []byte, said time.Time) {
 }
 
 // take returns messages that fit into room bytes, with their ages. It prefers those that were sent
-// least often, and of these the latest. It removes a message that was taken times times.
+// least often, and of these the latest. It removes a message once it has been taken the given
+// number of times.
 func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	for _, name := range slices.SortedFunc(maps.Keys(q.waiting), q.compare) {
 		b := q.waiting[name]

@@ -56,7 +56,7 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)
 type follower struct {
 	*backend
 	running sync.WaitGroup
-	events  chan zk.Event   // of all watches
+	events  chan zk.Event   // events of all watches
 	names   map[string]bool // names of the watched entries
 }
 

@@ -74,7 +74,7 @@ type backend struct {
 	acl  []zk.ACL
 
 	mu      sync.Mutex
-	nodes   map[string]node   // as last read, by entry name
+	nodes   map[string]node   // nodes as last read, by entry name
 	watches map[string]*watch // watches that have not fired, by node path
 }
 
@@ -212,8 +212,8 @@ func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	}
 }
 
-// convertErr converts an error of the client. The argument otherwise is the meaning of errors after
-// which the request may have been sent.
+// convertErr converts an error of the client. The result wraps otherwise if the request may have
+// been sent.
 func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

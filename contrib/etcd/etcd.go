@@ -152,8 +152,8 @@ func (b backend) entryOf(kv *mvccpb.KeyValue) leasestore.Entry {
 	}
 }
 
-// convertErr converts an error of the client. The argument otherwise is the meaning of errors after
-// which the request may have been sent.
+// convertErr converts an error of the client. The result wraps otherwise if the request may have
+// been sent.
 func (b backend) convertErr(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:

@@ -36,8 +36,8 @@ type Count struct{}
 // Counted is the answer to Count.
 type Counted struct{ Number int }
 
-// counter is the resource that only the leader may change. In a real service it is a
-// table or a bucket that stores the greatest token beside the data.
+// counter is the resource that only the leader may change. In a real service it is a table or a
+// bucket that stores the greatest token with the data.
 type counter struct {
 	mu     sync.Mutex
 	token  member.Token

@@ -93,9 +93,8 @@ func (k *checker) noteLeaderAsleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
-// mayBeLate reports whether the leader of a version may act late at time at because its
-// clock had stopped. When the clock starts again, an earlier deadline is at most deadline
-// away.
+// mayBeLate reports whether the leader of a version may act late at time at because its clock had
+// stopped. It may until deadline has passed since the clock started again.
 func (k *checker) mayBeLate(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
 	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline

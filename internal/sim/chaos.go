@@ -15,13 +15,13 @@ import (
 type chaos struct {
 	c       *Cluster
 	plan    Plan
-	rand    *rand.Rand // of the series that is drawing
+	rand    *rand.Rand // source of the series that is drawing
 	walls   *rand.Rand // for wall clocks
 	stopped bool
 	counts  [classes]int
 	series  []*series
-	focus   int              // process that is preferred as the next victim, or -1
-	armed   []armedInterrupt // by process
+	focus   int              // preferred next victim, or -1
+	armed   []armedInterrupt // indexed by process
 	slow    [][]SlowSave     // the next saves of each process
 	misfit  int              // process with a different configuration, or -1
 }

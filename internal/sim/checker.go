@@ -44,31 +44,31 @@ type checker struct {
 	// can be repeated if memory stores are lost (protocol.md section 11).
 	void string
 
-	auth    []authority // by process
+	auth    []authority // indexed by process
 	token   token       // the greatest token seen
 	changes int         // number of times that authority passed to another process
 	gap     int64       // shortest gap between two holders; never if there was none
 
-	stores        []paxos.Durable                // by process, as stored on its disk
-	homes         []member.Address               // by process
+	stores        []paxos.Durable                // contents of each process's disk
+	homes         []member.Address               // indexed by process
 	voters        map[member.Voter]*storeHistory // what each store has saved so far
 	values        map[paxos.ID]*value            // accepted values, by ballot
 	chosen        map[uint64]*value              // by version
 	order         []uint64                       // versions in the order of choice
 	states        map[member.Number]member.State
 	digests       map[member.Number]uint64
-	newest        map[uint64]member.State // by version, the leader's latest state
-	commits       map[uint64]uint64       // by version, committed revision + 1
+	newest        map[uint64]member.State // latest state of the leader of each version
+	commits       map[uint64]uint64       // committed revision + 1 of each version
 	commitV       []uint64                // versions in commits
 	heardAt       map[heardKey]int64      // time of the latest message
 	keptAt        map[keptKey]int64       // time of the latest keep-alive
-	trusts        trusts                  // in records
+	trusts        trusts                  // trust in records
 	seatGiven     member.State            // state before a step that gave a seat away
 	wasAuthorized bool                    // whether the leader had authority before that step
 
 	founded     bool
-	neverJoined []bool // by seed, since the founding
-	restarted   []bool // by seed: it got a new store after it had voted
+	neverJoined []bool // set for seeds that have not joined since the founding
+	restarted   []bool // set for seeds that got a new store after they had voted
 }
 
 func newChecker(size int, seeds []member.Address, processes int) *checker {

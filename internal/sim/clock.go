@@ -25,7 +25,7 @@ const clockEpoch = 1_700_000_000 * int64(time.Second)
 // clock is the clock of one machine. It has its own rate and offset.
 type clock struct {
 	offset int64 // reading at global time 0, in nanoseconds since 1970
-	rate   int64 // of rateUnit
+	rate   int64 // in parts of rateUnit
 }
 
 // steadyClock returns a clock that shows global time.

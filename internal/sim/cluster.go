@@ -18,7 +18,7 @@ const MaxProcesses = 64
 
 // Setup describes a Cluster. Only Size and Timings must be set.
 type Setup struct {
-	Seed    uint64 // of all randomness
+	Seed    uint64 // seed of all randomness
 	Size    int    // N
 	Timings message.Timings
 	// Processes is the number of processes; 0 means Size. Those beyond Size wait for a

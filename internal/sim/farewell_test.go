@@ -28,7 +28,7 @@ func TestLateFarewells(t *testing.T) {
 		leader := c.Leader()
 		tm := s.Timings
 		c.RunFor(arrives - c.Now() - tm.LeaderTimeout - drawUpTo(r, 2*tm.LeaderTimeout))
-		kept := c.check.quorum - 2 // in addition to the voter; the others miss the leader
+		kept := c.check.quorum - 2 // voters kept in addition to this one; the others miss the leader
 		for _, o := range r.Perm(s.Size) {
 			switch {
 			case o == leader || o == voter:

@@ -22,18 +22,18 @@ const (
 	Partitions                       // two sides, or one isolated node; in one or both directions
 	Topologies                       // bridge, ring of majorities, hub
 	Flapping                         // links that are cut and healed repeatedly
-	Pauses                           // of a process
-	Suspends                         // of a machine, together with its clock
+	Pauses                           // a process is paused
+	Suspends                         // a machine is suspended together with its clock
 	Crashes                          // at any time
 	Interrupts                       // crashes within a step, before or after it is saved
 	TornWrites                       // crashes that leave an unreadable store
-	LostDisks                        // of a process that is down
+	LostDisks                        // a process that is down loses its disk
 	ClocksBack                       // a run that begins with a lower incarnation
 	Operators                        // leave, transfer, drain
 	Twins                            // a second process at one address
 	OtherSize                        // a process with another Size for a while
-	OtherSeeds                       // with another list of seeds
-	OtherProtocol                    // with other versions of the protocol
+	OtherSeeds                       // a process with another list of seeds
+	OtherProtocol                    // a process with other versions of the protocol
 	Skew                             // clocks with rates 1.0 to 1.111
 	OtherTimings                     // a process with another LeaseTimeout for a while
 	SlowSaves                        // saves that take up to 2.5 leases

@@ -89,7 +89,7 @@ func (h *holders) sendRequest(i int) {
 		r.Changes = []message.Change{set(key)}
 	case 6: // drop without a condition, as an operator does
 		r.Changes = []message.Change{{Key: key, Drop: true}}
-	case 7: // set without an owner
+	case 7: // set, owned by no process
 		r.Conditions = []message.Condition{{Key: key}}
 		r.Changes = []message.Change{{Key: key, Value: []byte(p.cfg.Name)}}
 	default: // release by its token

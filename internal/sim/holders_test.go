@@ -33,8 +33,8 @@ func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
 	return leader, owner, other
 }
 
-// taken waits until another process has the record, and fails the test otherwise, because
-// it would show nothing.
+// taken waits until another process has the record. It fails the test if none gets it, because the
+// test would then prove nothing.
 func taken(t *testing.T, c *Cluster, by int) {
 	t.Helper()
 	sound(t, c)

@@ -52,7 +52,7 @@ type process struct {
 
 	saving       *save                   // the save in progress, or nil
 	stepAt       int64                   // when its machine was last called
-	stepTime     time.Time               // by its own clock
+	stepTime     time.Time               // the same by its own clock
 	inbox        []item                  // items that arrived while it was paused or saving
 	renewed      bool                    // the current step began a new run
 	leaving      bool                    // Leave was called in this run

@@ -49,8 +49,8 @@ type Record struct {
 	Process int           // the process concerned, or -1
 	From    int           // sender of a Delivered message
 	Kind    RecordKind
-	Message message.Message    // of Sent, Lost and Delivered
-	Trace   statemachine.Trace // of Traced
+	Message message.Message    // set for Sent, Lost and Delivered
+	Trace   statemachine.Trace // set for Traced
 	Text    string
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Result describes a completed run.
 type Result struct {
-	Options  Options      // with Size and For as drawn
+	Options  Options      // the options, with Size and For as drawn
 	Faults   Faults       // classes that could happen
 	Happened [classes]int // how often faults of each class happened
 	Timings  string

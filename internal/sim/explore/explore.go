@@ -30,7 +30,7 @@ type Options struct {
 
 // Result describes the explored states.
 type Result struct {
-	States      int // of the cluster
+	States      int // number of states of the cluster
 	Transitions int // steps between states
 	Depth       int // number of steps to the farthest state
 	Elections   int // number of transitions in which a leader was chosen

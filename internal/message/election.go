@@ -20,7 +20,7 @@ const (
 // that a node that was cut off does not disturb the others.
 type LeaderStatusQuery struct {
 	ID      uint64
-	Version uint64 // of the asker's held state
+	Version uint64 // version of the asker's held state
 }
 
 // LeaderStatusQueryResponse answers LeaderStatusQuery. It is about the leader in the header's
@@ -38,8 +38,8 @@ type Proposal struct {
 	Stage      Stage
 	ID         paxos.ID
 	Founding   bool
-	SeedDigest uint64        // of the proposer's seeds; checked in a founding
-	Held       member.Number // of the proposer's held state; zero in a founding
+	SeedDigest uint64        // digest of the proposer's seeds; checked in a founding
+	Held       member.Number // number of the proposer's held state; zero in a founding
 	Base       member.Number // formal only
 	State      member.State
 }
@@ -47,9 +47,9 @@ type Proposal struct {
 // Vote answers a proposal.
 type Vote struct {
 	Stage    Stage
-	ID       paxos.ID // of the proposal voted on
+	ID       paxos.ID // the proposal voted on
 	Granted  bool
-	Reason   Reason         // of a refusal
+	Reason   Reason         // why the vote was refused
 	Promised paxos.ID       // the highest ID that the voter promised
 	Accepted paxos.Accepted // zero if none; has the state only in a granted pre vote
 	Held     member.Number

@@ -4,18 +4,18 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// Greet is the first event from each side of a connection (protocol.md section 8). Active is set in
-// the dialer's.
+// Greet is the first event from each side of a connection (protocol.md section 8). Active is set
+// only by the dialer.
 type Greet struct {
 	Active      bool
 	Name        string
 	Cluster     string
 	Size        int
-	SeedDigest  uint64 // of the sorted list of seeds; a difference causes a warning
+	SeedDigest  uint64 // digest of the sorted list of seeds; a difference causes a warning
 	Timings     Timings
 	MinProtocol uint16
 	MaxProtocol uint16
-	ClusterID   member.ClusterID // of the held state; zero if none or in a memory store
+	ClusterID   member.ClusterID // cluster of the held state; zero if none or in a memory store
 }
 
 // LeaderQuery asks which node leads.

@@ -18,7 +18,7 @@ func (s Stamp) IsZero() bool { return s == Stamp{} }
 
 // LeaderKeepAlive is a follower's heartbeat to its leader.
 type LeaderKeepAlive struct {
-	Number  member.Number // of the leader's state that the follower has
+	Number  member.Number // number of the leader's state that the follower has
 	Digest  uint64
 	Bound   uint64 // version that the follower is bound to, 0 if none
 	Echo    Stamp  // the greatest stamp received from this leader, version and run

@@ -64,7 +64,7 @@ var kindNames = [Kinds]string{
 	"RecordRequest", "RecordResponse", "RecordUpdate",
 }
 
-// String returns the name of the event as in protocol.md.
+// String returns the event's name in protocol.md.
 func (k Kind) String() string {
 	if k < Kinds {
 		return kindNames[k]

@@ -16,121 +16,121 @@ const (
 
 	// Any event.
 
-	// ReasonOwnAddress drops an event that claims to be from this node's address.
+	// ReasonOwnAddress means that an event claims to be from this node's address.
 	ReasonOwnAddress
-	// ReasonEarlierRun drops an event from an earlier run than the latest known one.
+	// ReasonEarlierRun means that an event is from an earlier run than the latest known one.
 	ReasonEarlierRun
-	// ReasonNotAddressed drops an event for another address.
+	// ReasonNotAddressed means that an event is for another address.
 	ReasonNotAddressed
-	// ReasonOtherCluster drops an event from a node with the state of another cluster.
+	// ReasonOtherCluster means that the sender holds the state of another cluster.
 	ReasonOtherCluster
 
 	// Discovery and joining.
 
-	// ReasonOtherQuery drops the answer to a query that is no longer pending.
+	// ReasonOtherQuery means that an answer is to a query that is no longer pending.
 	ReasonOtherQuery
-	// ReasonNotJoining drops an answer to a join that this node did not request.
+	// ReasonNotJoining means that an answer is to a join that this node did not request.
 	ReasonNotJoining
-	// ReasonNotLeader refuses a request that only a leader can serve.
+	// ReasonNotLeader means that only a leader can serve the request.
 	ReasonNotLeader
-	// ReasonClusterFull refuses a joiner because N members have seats.
+	// ReasonClusterFull means that N members have seats already.
 	ReasonClusterFull
-	// ReasonOldIncarnation refuses a joiner whose address has a later run.
+	// ReasonOldIncarnation means that the joiner's address has a later run.
 	ReasonOldIncarnation
-	// ReasonNotSettled delays a joiner until the pending change of voters is committed.
+	// ReasonNotSettled means that a joiner has to wait until the pending change of voters is
+	// committed.
 	ReasonNotSettled
-	// ReasonHoldsState refuses a joiner that holds a state at a provisional leader that holds none.
+	// ReasonHoldsState means that a joiner holds a state but the provisional leader holds none.
 	ReasonHoldsState
-	// ReasonNotMember refuses a node outside the roster of a provisional leader.
+	// ReasonNotMember means that a node is not in the roster of the provisional leader.
 	ReasonNotMember
-	// ReasonLeaderBound refuses a change because the leader is bound to a later version, or must
-	// lead a later version first.
+	// ReasonLeaderBound means that the leader may make no change because it is bound to a later
+	// version, or must lead a later version first.
 	ReasonLeaderBound
-	// ReasonQuorumAtStake delays the removal of an old store's vote until this node has heard M
+	// ReasonQuorumAtStake means that an old store's vote is not removed before this node has heard M
 	// other voters.
 	ReasonQuorumAtStake
 
 	// Keep-alive and state.
 
-	// ReasonOtherLeader drops an event that is not from the leader that this node follows.
+	// ReasonOtherLeader means that an event is not from the leader that this node follows.
 	ReasonOtherLeader
-	// ReasonOtherVersion drops an event of another version.
+	// ReasonOtherVersion means that an event belongs to another version.
 	ReasonOtherVersion
-	// ReasonUnknownRun answers a keep-alive without a stamp because the state does not list this
-	// run of the follower.
+	// ReasonUnknownRun means that a keep-alive is answered without a stamp because the state does not
+	// list this run of the follower.
 	ReasonUnknownRun
-	// ReasonBound drops an event below the version that the node is bound to.
+	// ReasonBound means that an event is below the version that the node is bound to.
 	ReasonBound
-	// ReasonOldState drops a state that is not newer than the held one.
+	// ReasonOldState means that a state is not newer than the held one.
 	ReasonOldState
-	// ReasonRevisionGap drops an update that does not follow the held state.
+	// ReasonRevisionGap means that an update does not follow the held state.
 	ReasonRevisionGap
-	// ReasonForeignEcho ignores an echo of another leadership or run.
+	// ReasonForeignEcho means that an echo belongs to another leadership or run.
 	ReasonForeignEcho
-	// ReasonUnknownMember drops an event about a node outside the roster.
+	// ReasonUnknownMember means that an event is about a node outside the roster.
 	ReasonUnknownMember
 
 	// Conflict.
 
-	// ReasonWorseClaim drops a claim that is worse than that of the leader followed.
+	// ReasonWorseClaim means that a claim is worse than that of the leader followed.
 	ReasonWorseClaim
 
 	// Election.
 
-	// ReasonOldVersion refuses a proposal that is not above the held version.
+	// ReasonOldVersion means that a proposal is not above the held version.
 	ReasonOldVersion
-	// ReasonPromised refuses a proposal below the promise.
+	// ReasonPromised means that a proposal is below the promise.
 	ReasonPromised
-	// ReasonSupports refuses a proposal while the voter supports a leader.
+	// ReasonSupports means that the voter supports another leader.
 	ReasonSupports
-	// ReasonHealthyLeader refuses a pre proposal because the leader is healthy.
+	// ReasonHealthyLeader means that a pre proposal came while the leader was healthy.
 	ReasonHealthyLeader
-	// ReasonStartWait refuses a proposal during the wait after a start.
+	// ReasonStartWait means that the voter is still in its wait after a start.
 	ReasonStartWait
-	// ReasonNotVoter refuses a proposer that is not a voter of the held state.
+	// ReasonNotVoter means that the proposer is not a voter of the held state.
 	ReasonNotVoter
-	// ReasonOldBase refuses a value built on an older state than the voter holds.
+	// ReasonOldBase means that a value is built on an older state than the voter holds.
 	ReasonOldBase
-	// ReasonLeaseRuns refuses a formal proposal at a leader whose lease runs.
+	// ReasonLeaseRuns means that the voter is itself a leader whose lease is running.
 	ReasonLeaseRuns
-	// ReasonJoinOnly refuses a founding at a node that may only join.
+	// ReasonJoinOnly means that the node may only join and not vote in a founding.
 	ReasonJoinOnly
-	// ReasonOtherSeeds refuses a founding with another list of seeds.
+	// ReasonOtherSeeds means that a founding has another list of seeds.
 	ReasonOtherSeeds
-	// ReasonOtherBallot drops a vote for another proposal or stage.
+	// ReasonOtherBallot means that a vote is for another proposal or stage.
 	ReasonOtherBallot
-	// ReasonVotedTwice drops a second vote from the same voter.
+	// ReasonVotedTwice means that the voter has voted before.
 	ReasonVotedTwice
-	// ReasonRepeated drops a proposal that was answered before.
+	// ReasonRepeated means that the proposal was answered before.
 	ReasonRepeated
-	// ReasonNotCandidate drops a proposal or a state that no leader of this cluster can
-	// have made.
+	// ReasonNotCandidate means that no leader of this cluster can have made the proposal or state.
 	ReasonNotCandidate
-	// ReasonVersionJump refuses a version so far above the held one that no election can have
+	// ReasonVersionJump means that a version is so far above the held one that no election can have
 	// reached it.
 	ReasonVersionJump
-	// ReasonHoldsNothing refuses a proposal, other than a founding, at a voter that holds no state
-	// and could not take the proposer's.
+	// ReasonHoldsNothing means that the voter holds no state and could not take the proposer's, and
+	// the proposal is not a founding.
 	ReasonHoldsNothing
 
-	// ReasonPortRefused gives up a leader whose host refuses the leader's port.
+	// ReasonPortRefused means that the leader was given up because its host refuses its port.
 	ReasonPortRefused
 
 	// Records.
 
-	// ReasonConflict refuses a request whose conditions do not hold.
+	// ReasonConflict means that the conditions of a request do not hold.
 	ReasonConflict
-	// ReasonOwned refuses to set a record that another run owns.
+	// ReasonOwned means that a request would set a record that another run owns.
 	ReasonOwned
-	// ReasonNotActive refuses a request from a node that is not an active member.
+	// ReasonNotActive means that the sender of a request is not an active member.
 	ReasonNotActive
-	// ReasonTooLarge refuses a request that exceeds the limits of records.
+	// ReasonTooLarge means that a request exceeds the limits of records.
 	ReasonTooLarge
-	// ReasonBusy refuses a request because too many are waiting.
+	// ReasonBusy means that too many requests are waiting.
 	ReasonBusy
-	// ReasonNoQuorum refuses a request because no leader has authority.
+	// ReasonNoQuorum means that no leader has authority.
 	ReasonNoQuorum
-	// ReasonUnknown ends a request that may or may not have been executed.
+	// ReasonUnknown means that a request may or may not have been executed.
 	ReasonUnknown
 
 	// Reasons is the number of reasons.

@@ -23,8 +23,8 @@ func lan() message.Timings {
 	}
 }
 
-// TestValidateTimings checks each bound of protocol.md section 1, at its edge and one step
-// past it.
+// TestValidateTimings checks each bound of protocol.md section 1, at its limit and one step
+// beyond.
 func TestValidateTimings(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -50,7 +50,7 @@ const (
 type Answer struct {
 	ID      uint64
 	Outcome Outcome
-	Text    string // of an error, for people; may contain any character
+	Text    string // error text for people; may contain any character
 	Payload []byte // nil if empty
 }
 

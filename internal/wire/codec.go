@@ -123,9 +123,8 @@ func (c *codec) uint64(v *uint64) {
 	*v = c.next(unsigned)
 }
 
-// count codes a version, a revision, a round or an incarnation. Writing allows larger
-// numbers than reading, so that a node can always write the successor of a number it has
-// read.
+// count encodes or decodes a version, a revision, a round or an incarnation. Writing allows larger
+// numbers than reading, so that a node can always write the successor of a number it has read.
 func (c *codec) count(v *uint64) {
 	c.uint64(v)
 	if *v > 2*member.MaxCount || !c.writing && *v > member.MaxCount {
@@ -133,7 +132,8 @@ func (c *codec) count(v *uint64) {
 	}
 }
 
-// within codes an unsigned integer of a narrower type and checks that it is from lo to hi.
+// within encodes or decodes an unsigned integer of a narrower type and checks that it is from lo
+// to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)
 	c.uint64(&n)
@@ -162,7 +162,7 @@ func (c *codec) int64(v *int64) {
 	*v = int64(n)
 }
 
-// duration codes a duration, not negative, in nanoseconds.
+// duration encodes or decodes a duration in nanoseconds, which must not be negative.
 func (c *codec) duration(v *time.Duration) {
 	n := int64(*v)
 	c.int64(&n)
@@ -192,8 +192,8 @@ func (c *codec) text(v *string, limit int) {
 	}
 }
 
-// name codes a text that appears in logs and on terminals. It refuses characters that could
-// forge a log line or control a terminal, as a configuration does.
+// name encodes or decodes a text that appears in logs and on terminals. It refuses characters that
+// could forge a log line or control a terminal, as the configuration does.
 func (c *codec) name(v *string, limit int) {
 	c.text(v, limit)
 	if !member.IsPrintable(*v) {
@@ -201,8 +201,8 @@ func (c *codec) name(v *string, limit int) {
 	}
 }
 
-// view codes a binary. When reading, it sets *v to a part of the frame, or leaves it nil if
-// the binary is empty.
+// view encodes or decodes a binary. When reading, it sets *v to a part of the frame, or leaves it
+// nil if the binary is empty.
 func (c *codec) view(v *[]byte) {
 	if c.writing {
 		c.array.fields++
@@ -214,7 +214,7 @@ func (c *codec) view(v *[]byte) {
 	}
 }
 
-// id codes the random ID of a store or a cluster.
+// id encodes or decodes the random ID of a store or a cluster.
 func (c *codec) id(of string, v *[16]byte) {
 	if c.writing {
 		c.array.fields++
@@ -229,9 +229,9 @@ func (c *codec) id(of string, v *[16]byte) {
 	copy(v[:], c.take(n))
 }
 
-// blob codes a binary of at most limit bytes. When reading, it makes a copy of exactly its
-// size (bytes.Clone would allocate eight bytes for one), or leaves *v nil if the binary is
-// empty.
+// blob encodes or decodes a binary of at most limit bytes. When reading, it makes a copy of
+// exactly its size (bytes.Clone would allocate eight bytes for one), or leaves *v nil if the
+// binary is empty.
 func (c *codec) blob(v *[]byte, limit int) {
 	c.view(v)
 	if len(*v) > limit {

@@ -28,7 +28,7 @@ const (
 
 // Event is the envelope of a custom event.
 type Event struct {
-	Name     string            // of its type, 1 to MaxEventName bytes
+	Name     string            // name of its type, 1 to MaxEventName bytes
 	Payload  []byte            // encoded for the receiver; nil if empty
 	Metadata map[string]string // nil if empty
 	Call     Call              // zero if the sender does not wait for the outcome

@@ -23,7 +23,7 @@ func (c *codec) header(m *message.Message) {
 	c.leave(outer)
 }
 
-// address codes an address, which is zero or one that member.ParseAddress accepts.
+// address encodes or decodes an address, which is zero or one that member.ParseAddress accepts.
 func (c *codec) address(a *member.Address) {
 	c.text(&a.Host, member.MaxHostBytes)
 	within(c, &a.Port, 0, 1<<16-1)
@@ -71,7 +71,7 @@ func (c *codec) proposalID(i *paxos.ID) {
 	c.id("store", (*[16]byte)(&i.Ballot.StoreID))
 }
 
-// entry codes a member of a roster, whose status is neither None nor Removed.
+// entry encodes or decodes a member of a roster, whose status is neither None nor Removed.
 func (c *codec) entry(m *member.Member) {
 	outer := c.enter()
 	c.identity(&m.Identity)
@@ -103,7 +103,7 @@ func (c *codec) state(s *member.State) {
 	c.leave(outer)
 }
 
-// records codes a table, which must be sorted and within the limits of a table.
+// records encodes or decodes a table, which must be sorted and within the limits of a table.
 func (c *codec) records(r *member.Records) {
 	var all []member.Record
 	if c.writing {
@@ -115,7 +115,7 @@ func (c *codec) records(r *member.Records) {
 	}
 }
 
-// recordList codes a list of records, sorted by key and within the limits of a table.
+// recordList encodes or decodes a list of records, sorted by key and within the limits of a table.
 func (c *codec) recordList(r *[]member.Record) {
 	list(c, "a table", r, member.MaxRecords, minRecordBytes, c.record)
 	n := 0
@@ -130,7 +130,7 @@ func (c *codec) recordList(r *[]member.Record) {
 	}
 }
 
-// record codes one record of a table. Its owner may be zero.
+// record encodes or decodes one record of a table. Its owner may be zero.
 func (c *codec) record(r *member.Record) {
 	outer := c.enter()
 	c.key(&r.Key)
@@ -159,7 +159,7 @@ const (
 	minDroppedBytes   = 5
 )
 
-// list codes up to most elements, each of which is one value of at least size bytes.
+// list encodes or decodes up to most elements, each of which is one value of at least size bytes.
 // Reading an empty list yields nil.
 func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)) {
 	outer := c.enter()

@@ -28,7 +28,7 @@ func (s *session) Commit(ctx context.Context, ops ...record.Op) (member.Token, e
 	return token, err
 }
 
-// commit sends a request to the leader, waiting for one if there is none.
+// commit sends a request to the leader, waiting for a leader if there is none.
 func (t *Table) commit(ctx context.Context, r message.RecordRequest) (member.Token, error) {
 	for {
 		a, err := t.sendRequest(ctx, r)

@@ -291,7 +291,7 @@ func TestG14OneWayLink(t *testing.T) {
 			w.cut[[2]int{0, 1}] = true
 			w.startAll()
 			if w.loss == 0 {
-				w.run(firstLeader + 4*alive) // a node may lead twice until now
+				w.run(firstLeader + 4*alive) // until now, a node may lead twice
 				w.stays(w.leaders()[0], w.all(), 20*alive)
 				return
 			}

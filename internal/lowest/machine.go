@@ -71,8 +71,8 @@ type peer struct {
 type leader struct {
 	id      string
 	term    uint64
-	mark    mark      // of the newest declaration
-	heardAt time.Time // when that left its origin
+	mark    mark      // mark of the newest declaration
+	heardAt time.Time // when that declaration left its origin
 }
 
 // Reason is why a term ended.

@@ -76,9 +76,9 @@ func (q *inFlight) Pop() any {
 	return last
 }
 
-// in plays a scenario for many seeds, first without loss and then with the loss of a tenth of all
-// messages. slack is how much a bound may be exceeded with loss: a lost message is sent again twice
-// per Alive.
+// in plays a scenario for many seeds, first without loss and then with a tenth of all messages
+// lost. slack is by how much a bound may then be exceeded: lost messages are repeated twice per
+// Alive.
 func in(t *testing.T, size int, play func(w *world, slack time.Duration)) {
 	t.Helper()
 	t.Run("no loss", func(t *testing.T) {

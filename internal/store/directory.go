@@ -22,7 +22,7 @@ import (
 type directory struct {
 	path string      // for messages
 	file *os.File    // opened once; also used to sync, list and lock the directory
-	info fs.FileInfo // of file
+	info fs.FileInfo // describes file
 	// spare is closed by createFile if the process has reached its limit of open files.
 	spare *os.File
 }

@@ -22,7 +22,7 @@ const (
 	lockName  = "athena.lock"
 	keyName   = "reset.key"
 
-	maxKeyBytes = 128 // of the key file; a valid one has 65
+	maxKeyBytes = 128 // limit for the key file; a valid one has 65
 
 	// Permissions that group and others must not have: othersWrite on any file that the
 	// store relies on, othersRead on its directory, because a user who may read it may lock

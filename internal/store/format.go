@@ -40,7 +40,7 @@ type image struct {
 	holds Content
 	root  string // digest of the first entry
 	end   int    // end of the last entry
-	size  int    // of the file
+	size  int    // size of the file
 }
 
 // formatContent returns a state file with one entry. It rejects whatever parseContent would

@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whenSync selects the calls of fsync that fail.
+// whenSync selects the fsync calls that fail.
 type whenSync struct{ dir, others bool }
 
-// with runs do on a thread whose calls of fsync fail with EIO: those on the descriptor of
-// the directory, or all others. The kernel rejects them (seccomp), so all code down to the
-// system call is real.
+// with runs do on a thread whose fsync calls fail with EIO: those on the descriptor of the
+// directory, or all others. The kernel rejects them (seccomp), so all code down to the system call
+// is real.
 func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	t.Helper()
 	verdict := func(fails bool) uint32 {

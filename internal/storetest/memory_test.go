@@ -203,7 +203,7 @@ func TestL20CallsAfterClose(t *testing.T) {
 	})
 }
 
-// deaf is a Store that sends no hints of changes.
+// deaf is a Store whose watches never report a change.
 type deaf struct{ record.Store }
 
 func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {

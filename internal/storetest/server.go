@@ -25,7 +25,7 @@ type Server struct {
 	ready   func() error
 
 	cmd    *exec.Cmd
-	output bytes.Buffer // of all runs; read it only while the server is stopped
+	output bytes.Buffer // output of all runs; read it only while the server is stopped
 }
 
 // StartServer starts the command, and waits until ready returns nil. The server is killed when

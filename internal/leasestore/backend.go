@@ -29,7 +29,7 @@ type Backend interface {
 type Entry struct {
 	Name     string // printable, may contain slashes; at most 300 bytes
 	Value    []byte // printable; at most 8 KiB
-	Revision uint64 // of the write that put it; 0 if the entry does not exist
+	Revision uint64 // revision of the write that put it; 0 if the entry does not exist
 }
 
 // Change is a condition on one entry and the effect on it. A Write has at most 127 changes,

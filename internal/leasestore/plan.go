@@ -52,7 +52,7 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 		if err != nil {
 			return err
 		}
-		owners := map[string]bool{} // by lease: whether it exists
+		owners := map[string]bool{} // whether each lease exists
 		for _, e := range entries {
 			c := cell{storedRecord: recordOf(e)}
 			cells[strings.TrimPrefix(e.Name, records)] = c

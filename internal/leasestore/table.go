@@ -13,7 +13,7 @@ import (
 
 // table is the state of the service as the Store last saw it.
 type table struct {
-	keys    []string // of records, sorted
+	keys    []string // keys of the records, sorted
 	records map[string]storedRecord
 	leases  map[string]leaseEntry
 	// watchers holds a channel for each Watch, by prefix. Each channel has a buffer of one

@@ -59,8 +59,8 @@ type Table struct {
 	Means  string // meaning of the column
 	// Keys are the columns that identify a line of the table.
 	Keys []string
-	// Against, if not empty, is the value of the last key whose median divides the others: the
-	// ratio compares the lines in which all other keys are equal.
+	// Against, if not empty, is the value of the last key that marks the reference: each median is
+	// divided by that of the reference with which it shares all other keys.
 	Against string
 }
 
@@ -95,8 +95,8 @@ func (t Table) Print(w io.Writer, rows []Row) error {
 	return out.Flush()
 }
 
-// group collects the values of each line. Lines of one group, then the groups, are in the order in
-// which they first occur.
+// group collects the values of each line. Groups, and the lines in each, are in the order in which
+// they first occur.
 func (t Table) group(rows []Row) (lines []line) {
 	for _, r := range rows {
 		value, ok := r[t.Column].(float64)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -34,6 +35,13 @@ const (
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
 	dialsPerYield  = 4
+	// Nodes of a large cluster that start together all dial the same few. So the pause before a peer
+	// without an earlier connection is dialed again is at least pausePerMember for each member, up
+	// to maxRedialCap, and an attempt may take attemptPerMember for each, up to maxSlotTime. If a
+	// busy peer got a further handshake of each node before it could answer the first one, it would
+	// never answer any.
+	pausePerMember   = 5 * time.Millisecond
+	attemptPerMember = 50 * time.Millisecond
 )
 
 // dial makes attempts until there is a connection or none is needed. When ctx is canceled,
@@ -46,17 +54,29 @@ func (p *peer) dial(ctx context.Context) {
 		case <-pause.C:
 		case <-ctx.Done():
 		}
+		release, life := func() {}, minAttempt
+		if p.isNew() {
+			release = p.mesh.slots.acquire(ctx)
+			life = max(life, p.mesh.perMember(attemptPerMember, maxSlotTime))
+		}
 		next, attempt, more := p.nextAttempt(ctx)
+		if !attempt {
+			release()
+		}
 		if !more {
 			return
 		}
 		others := time.Duration(p.mesh.dialing.Load() - 1)
 		if attempt {
-			timeout := max(attemptPauses*next, minAttempt, others*attemptPerDial)
+			timeout := max(attemptPauses*next, life, others*attemptPerDial)
 			attemptCtx, cancel := context.WithTimeout(ctx, timeout)
 			p.mesh.work.Go(func() {
 				defer cancel()
+				slot := time.AfterFunc(p.mesh.slots.holdTime(), release)
 				p.attemptDial(attemptCtx)
+				if slot.Stop() {
+					release()
+				}
 			})
 		}
 		pause.Reset(max(next, min(others*pausePerDial, maxRedialCap)))
@@ -108,15 +128,32 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 func (p *peer) dialPause() time.Duration {
 	doublings := min(max(p.failures-1, 0), maxDoublings)
 	d := min(firstPause<<doublings, p.mesh.redialCap)
+	if p.run == (member.Identity{}) {
+		d = max(d, p.mesh.perMember(pausePerMember, maxRedialCap))
+	}
 	if p.refused {
 		d = maxRedialCap
 	}
 	return d*3/4 + rand.N(d/2)
 }
 
+// isNew reports whether there has been no connection to the peer yet.
+func (p *peer) isNew() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run == (member.Identity{})
+}
+
+// perMember returns a duration for each member of the cluster, up to limit.
+func (m *Mesh) perMember(d, limit time.Duration) time.Duration {
+	return min(d*time.Duration(m.cfg.Size), limit)
+}
+
 func (p *peer) attemptDial(ctx context.Context) {
+	began := time.Now()
 	conn, err := p.mesh.net.Dial(ctx, p.addr)
 	if err == nil {
+		p.mesh.slots.noteHandshake(time.Since(began))
 		p.greet(conn)
 		return
 	}

@@ -97,6 +97,7 @@ type Mesh struct {
 	redialCap time.Duration
 	silence   time.Duration
 
+	slots      *dialSlots
 	dialing    atomic.Int64 // number of peers that are being dialed
 	sharedRoom budget       // for large frames of all peers that are neither members nor seeds
 
@@ -131,6 +132,7 @@ func New(
 		reports:  reporter{to: cfg.Report},
 		greets:   make(chan struct{}, cfg.maxPeers()),
 		peers:    make(map[member.Address]*peer),
+		slots:    newDialSlots(),
 		prepared: preparation{wake: make(chan struct{}, 1)},
 		closed:   make(chan struct{}),
 	}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxFirstDials bounds how many peers without an earlier connection a node dials at the same
+	// time. When many nodes start together, unbounded dials would leave too little processor time
+	// for any handshake to complete.
+	maxFirstDials = 8
+	// A dial counts towards maxFirstDials for minSlotTime, so that peers that do not answer delay
+	// the others little, or for twice as long as recent handshakes took, if that is longer: then the
+	// machines are busy, and more dials would only make them busier.
+	minSlotTime = 250 * time.Millisecond
+	maxSlotTime = 5 * time.Second
+)
+
+// dialSlots bounds the first dials of a node.
+type dialSlots struct {
+	taken   chan struct{} // one entry for each slot in use
+	slowest atomic.Int64  // duration of the slowest recent handshake; it decays with each faster one
+}
+
+func newDialSlots() *dialSlots { return &dialSlots{taken: make(chan struct{}, maxFirstDials)} }
+
+// acquire waits for a slot. The caller must call release once; if ctx is done first, it releases
+// nothing.
+func (s *dialSlots) acquire(ctx context.Context) (release func()) {
+	select {
+	case s.taken <- struct{}{}:
+		return func() { <-s.taken }
+	case <-ctx.Done():
+		return func() {}
+	}
+}
+
+// holdTime returns how long a dial may keep its slot.
+func (s *dialSlots) holdTime() time.Duration {
+	return min(max(2*time.Duration(s.slowest.Load()), minSlotTime), maxSlotTime)
+}
+
+// noteHandshake records how long a handshake took.
+func (s *dialSlots) noteHandshake(took time.Duration) {
+	s.slowest.Store(max(int64(took), s.slowest.Load()/8*7))
+}

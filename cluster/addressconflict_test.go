@@ -155,7 +155,7 @@ func TestACrashIsNoSecondProcess(t *testing.T) {
 		warnings := watched(t, w)
 		crashed := w.nodes[2]
 		w.cut(crashed)
-		// The calls of the old run are lost, and its address is free.
+		// The calls of the old run fail, and its address becomes free.
 		listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(9)) }
 		cfg := w.config(2, Config{})
 		copied := t.TempDir()

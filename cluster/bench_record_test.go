@@ -13,8 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// several starts nodes in this process that are connected by UDP on loopback and have their stores
-// on disk.
+// several starts nodes in this process that use UDP on loopback and keep their stores on disk.
 func several(b *testing.B, size int) []*Node {
 	b.Helper()
 	cfg := Config{Size: size, Secret: []byte(clusterSecret)}
@@ -25,7 +24,7 @@ func several(b *testing.B, size int) []*Node {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // keeps the port in use, so that the next one differs
+		held = append(held, c) // keeps the port in use, so that the next node gets another one
 	}
 	nodes := make([]*Node, size)
 	started := make(chan error, size)
@@ -53,8 +52,8 @@ func several(b *testing.B, size int) []*Node {
 	return nodes
 }
 
-// BenchmarkRecords measures setting a record and dropping it by its token, from five nodes at the
-// same time. One operation includes both; each client has its own key.
+// BenchmarkRecords measures how long it takes to set a record and then drop it by its token, with
+// clients on five nodes at the same time. Each client has its own key.
 func BenchmarkRecords(b *testing.B) {
 	for _, clients := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -87,8 +86,8 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// BenchmarkRecordsOfFullTable is BenchmarkRecords with one client and a table that already holds
-// other records.
+// BenchmarkRecordsOfFullTable is like BenchmarkRecords, but with one client and a table that
+// already holds other records.
 func BenchmarkRecordsOfFullTable(b *testing.B) {
 	for _, table := range []int{0, 250, 1900} {
 		b.Run(fmt.Sprintf("records=%d", table), func(b *testing.B) {

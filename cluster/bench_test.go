@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// load is used as event and as request in the benchmarks.
+// load is both the event and the request type of the benchmarks.
 type load struct{ Data []byte }
 
 type loadRequest struct{ Data []byte }
@@ -34,7 +34,7 @@ func (l *ownLoad) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// countdown closes done when all events are handled.
+// countdown closes done when all events have been handled.
 type countdown struct {
 	left atomic.Int64
 	done chan struct{}
@@ -46,7 +46,7 @@ func (c *countdown) count() {
 	}
 }
 
-// pair starts two nodes in this process that are connected by UDP on loopback.
+// pair starts two nodes in this process that communicate over UDP on loopback.
 func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	b.Helper()
 	var cfg Config
@@ -57,7 +57,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // keeps the port in use, so that the second one differs
+		held = append(held, c) // keeps the port in use, so that the second node gets another one
 	}
 	for _, c := range held {
 		_ = c.Close()
@@ -98,7 +98,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	return nodes[0], nodes[1].cfg.self
 }
 
-// processorTime returns the CPU time of this process, which includes both nodes and the benchmark.
+// processorTime returns the CPU time of this process, that is, of both nodes and the benchmark.
 func processorTime(b *testing.B) time.Duration {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -112,7 +112,7 @@ func BenchmarkEvents(b *testing.B) {
 	events(b, func(data []byte) any { return load{data} })
 }
 
-// BenchmarkOwnEvents is BenchmarkEvents with a type that encodes itself.
+// BenchmarkOwnEvents is like BenchmarkEvents, but with a type that encodes itself.
 func BenchmarkOwnEvents(b *testing.B) {
 	events(b, func(data []byte) any { return ownLoad{load{data}} })
 }

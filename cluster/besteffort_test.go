@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// notesInto returns a function that registers a handler for notes, which adds each note to box. The
-// handler takes a minute for a note "wait".
+// notesInto returns a function that registers a handler for notes. The handler adds each note to
+// box, and takes a minute for the note "wait".
 func notesInto(box *mailbox, opts ...receiver.Option) func(*testing.T, int, *receiver.Mux) {
 	return func(_ *testing.T, i int, mux *receiver.Mux) {
 		receiver.Handle(mux, func(ctx context.Context, from member.Member, m note) error {

@@ -17,8 +17,8 @@ import (
 // resignTimeout is how long a leader that resigned waits for another leader.
 const resignTimeout = 5 * time.Second
 
-// Candidate returns a candidate for the leadership of the cluster. A node may have several: all of
-// them lead while the node does, and if one resigns, the node hands leadership over. At most one
+// Candidate returns a candidate for the leadership of the cluster. A node may have several: they
+// all lead while the node leads, and if one resigns, the node hands leadership over. At most one
 // member leads at any time, and no member leads without a majority. The token of a term is the
 // version of the leader.
 //

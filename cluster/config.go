@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Config is the part of a node's configuration that fits in a file. A zero field means its default;
-// WithDefaults fills in the defaults. Cluster, Size, Seeds and the timings must be the same on
+// Config is the part of a node's configuration that fits in a file. Zero fields stand for their
+// defaults, which WithDefaults fills in. Cluster, Size, Seeds and the timings must be the same on
 // every node.
 type Config struct {
 	// Addr is the host:port to listen on. Without a host the node listens on all addresses,
@@ -97,12 +97,11 @@ type Config struct {
 	// LeaderTimeout is the silence after which the leader counts as lost, at most TTLTimeout.
 	// Default: 1 s.
 	LeaderTimeout time.Duration
-	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other: more
-	// than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease a dead leader is
-	// replaced sooner, but clocks must be more accurate and answers faster. Records of a silent
-	// member expire after LeaderTimeout + LeaseTimeout, so that they survive the crash of a leader.
-	// If the previous run had longer timeouts, Start first waits out the difference. Default:
-	// LeaderTimeout.
+	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other node:
+	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease a dead leader is
+	// replaced sooner, but clocks must be more accurate and answers faster. Records of a silent member
+	// expire after LeaderTimeout + LeaseTimeout, so that they survive the crash of a leader. If the
+	// previous run had longer timeouts, Start first waits out the difference. Default: LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from the view. Default: 10 s.
 	TTLTimeout time.Duration

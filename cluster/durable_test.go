@@ -16,10 +16,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// saveTime is how long a slowStore takes: longer than any message on the network.
+// saveTime is how long a slowStore takes to save. Every message arrives sooner than that.
 const saveTime = 30 * time.Millisecond
 
-// slowStore saves slowly. From call number fails of Save on, counted from 1, it returns an error.
+// slowStore saves slowly. Save returns an error from call number fails on, counted from 1.
 type slowStore struct {
 	*store.Memory
 	fails int // 0 for never
@@ -73,7 +73,7 @@ func bears(saved *paxos.Durable, m message.Message) bool {
 	return true
 }
 
-// runLooking is runLoop, but calls look with each message first.
+// runLooking is like runLoop, but first calls look with each message.
 func (n *Node) runLooking(look func(message.Message)) {
 	defer n.shutdown()
 	timer := time.NewTimer(0)
@@ -120,7 +120,7 @@ func (s *said) count(m message.Message) {
 }
 
 // saveAndSay runs two of three nodes and makes each leader in turn. One of them saves to slow; the
-// other checks every message from it. ended is why the first one stopped, if it did.
+// other checks every message from it. If the first one stopped, ended is the reason.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

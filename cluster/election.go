@@ -48,9 +48,9 @@ type Election struct {
 	Version uint64 // version of the new leader
 	Leader  member.Address
 	Before  member.Address // the previous leader; zero if this node followed none
-	// Voters are the members that voted for the new leader, as far as this node knows, sorted. The
-	// node that proposed it, usually the leader itself, knows a majority. Any other node knows at
-	// most its own vote.
+	// Voters are the members that are known to have voted for the new leader, sorted. The node that
+	// proposed it, usually the leader itself, knows a majority. Any other node knows at most its own
+	// vote.
 	Voters []member.Address
 	Steps  []Step        // what this node saw of the election, in chronological order
 	Took   time.Duration // how long this node knew of no leader with authority

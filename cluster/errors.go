@@ -87,17 +87,17 @@ type ConfigMismatchError = transport.ConfigMismatchError
 // Result is the result of a Broadcast at one member.
 type Result struct {
 	To  member.Member
-	Err error // nil if the member took the event
+	Err error // nil if the event was accepted for this member
 }
 
-// BroadcastError means that some active members did not take the event.
+// BroadcastError means that some active members did not accept the event.
 type BroadcastError struct {
 	// Results has an entry for each member that was active when Broadcast began, sorted by
 	// address.
 	Results []Result
 }
 
-// Error names the members that did not take the event.
+// Error names the members that did not accept the event.
 func (e *BroadcastError) Error() string {
 	var b strings.Builder
 	failed := e.Unwrap()

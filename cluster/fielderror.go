@@ -8,8 +8,9 @@ import (
 	"github.com/athena-go/athena/internal/fielderr"
 )
 
-// FieldError describes an invalid field of Config. Validate joins one for each fault (errors.Join).
-// Programs that name the fields differently, such as by flags, print the fault with Text.
+// FieldError describes an invalid field of Config. Validate joins one FieldError for each fault
+// (errors.Join). Programs that know the fields by other names, such as flags, print the fault with
+// Text.
 type FieldError struct {
 	Field string // name of the field
 	Index int    // index of the invalid element; -1 if the fault is not about one element
@@ -22,8 +23,8 @@ func (e *FieldError) Error() string { return e.fault().Error() }
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Text is like Error, but calls the field itself subject, and each other field f of Config that it
-// mentions name(f).
+// Text is like Error, but uses subject as the name of the field, and name(f) for each other field f
+// of Config that it mentions.
 func (e *FieldError) Text(subject string, name func(field string) string) string {
 	return e.fault().Text(subject, name)
 }

@@ -52,7 +52,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 			views := func() []member.View {
 				views := []member.View{leader.View(), victim.View()}
 				for i := range views {
-					// The leader may miss the forger while the forger is not connected.
+					// The leader may count the forger as unreachable while it is not connected.
 					views[i].Revision = 0
 				}
 				return views

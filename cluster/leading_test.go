@@ -89,8 +89,8 @@ func TestOneWorkerAtATime(t *testing.T) {
 	})
 }
 
-// TestWorkEndsTheGuardBeforeTheLease checks that a leader's work ends before its lease, by the
-// guard, on the leader's clock.
+// TestWorkEndsTheGuardBeforeTheLease checks that a leader's work ends before its lease does,
+// earlier by the guard, on the leader's clock.
 func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()

@@ -186,8 +186,8 @@ var certificateLines = map[tlsfiles.Event]line{
 		"authority above it, expires soon: replace the TLS files"},
 }
 
-// resetSecret returns the secret from which the key of stateless resets is derived if no
-// store keeps one. Only the nodes of the cluster may know it.
+// resetSecret returns the secret from which the key of stateless resets is derived if no store
+// keeps one. Only nodes of the cluster may know it.
 func (c Config) resetSecret() ([]byte, error) {
 	if files := c.tlsFiles(); files.Used() {
 		key, err := files.ReadKey()

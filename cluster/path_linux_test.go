@@ -61,7 +61,7 @@ func TestPathShrinks(t *testing.T) {
 		}()
 	}
 	for _, end := range []int{0, 1} {
-		<-time.After(time.Second) // events flow, in packets that have grown
+		<-time.After(time.Second) // events are sent in larger packets
 		l.SetMTU(t, end, 1400-60*end)
 	}
 	select {

@@ -25,7 +25,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// pkiConfig is quicConfig with certificates instead of the secret.
+// pkiConfig is like quicConfig, but with certificates instead of a secret.
 func pkiConfig(t *testing.T, i int, pki *transporttest.Authority) Config {
 	t.Helper()
 	c := quicConfig(i, "")
@@ -102,7 +102,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 }
 
 // TestDamagedFiles checks that damaged content is not ignored as if it were a comment. Otherwise
-// the second of two CA certificates could be missing unnoticed.
+// the second of two CA certificates could be missing without an error.
 func TestDamagedFiles(t *testing.T) {
 	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
 	read := func(path string) string {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Voters are connected to the members that ask first before the leader is lost: no handshake stands
-// between the loss and the next leader, however many voters there are.
+// Voters are connected to the members that would propose first even before the leader is lost, so
+// that an election needs no handshake, however many voters there are.
 func TestVotersAreConnectedBeforeTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 9)

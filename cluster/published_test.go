@@ -28,9 +28,9 @@ func (w *world) do(n *Node, v verb) {
 	}
 }
 
-// rejoining cuts a member off from its leader and makes it ask to join again. It returns a verb
-// that simulates a late answer to an earlier run of the member, which makes it join under a higher
-// number.
+// rejoining cuts a member off from its leader and makes it ask to join again. The verb that it
+// returns simulates a late answer to an earlier run of the member; the member then joins again
+// under a higher number.
 func (w *world) rejoining(leader, n *Node) verb {
 	w.t.Helper()
 	claim, from := claimOf(leader.currentSnapshot().held), leader.Self().Identity
@@ -104,7 +104,8 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// begin returns a node, a term of its leadership or of a record, and the step that ends it.
+		// begin returns a node, its term as the leader or as the owner of a record, and the operation
+		// that ends the term.
 		begin func(t *testing.T, w *world) (*Node, leader.Term, verb)
 	}{
 		{"a leader that hands over", func(t *testing.T, w *world) (*Node, leader.Term, verb) {

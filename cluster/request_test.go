@@ -29,7 +29,7 @@ type total struct{ Sum int }
 // bulk is a request for an answer of Bytes bytes.
 type bulk struct{ Bytes int }
 
-// desk counts the requests that ran, and collects why those that waited ended.
+// desk counts the requests that ran, and records why "wait" requests ended.
 type desk struct {
 	mu    sync.Mutex
 	ran   int
@@ -329,7 +329,8 @@ func TestRequestToARemovedMember(t *testing.T) {
 	})
 }
 
-// TestOutcomesAreReported checks that one outcome is reported for each member that took the event.
+// TestOutcomesAreReported checks that one outcome is reported for each member that accepted the
+// event.
 func TestOutcomesAreReported(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		var box mailbox

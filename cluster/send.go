@@ -71,8 +71,8 @@ func WithMetadata(entries map[string]string) SendOption {
 	return func(o *sendOptions) { o.Metadata = entries }
 }
 
-// WithOutcome makes the node call report once for each member that took the event, when its outcome
-// at that member is known: nil if its handlers returned nil, otherwise a *HandlerError,
+// WithOutcome makes the node call report once for each member that accepted the event, when the
+// outcome at that member is known: nil if its handlers returned nil, otherwise a *HandlerError,
 // ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome if the connection was lost first. If a
 // member's process dies, its outcomes are reported once its host refuses packets to the port, or
 // otherwise once the member is removed. report is not called for a member for which Send returned
@@ -99,10 +99,10 @@ func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true
 
 // Send sends an event to one active member, which may be this node. It blocks while there is no
 // connection to the member, for at most 5 s, and while the member's handlers are slow, until ctx is
-// done. A nil error means that the connection took the event, which is delivered at most once and
-// in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
+// done. A nil error means that the connection accepted the event, which is delivered at most once
+// and in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
 // ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, the connection
-// takes events for up to 5 s more, unless the host refuses packets to the port.
+// accepts events for up to 5 s more, unless the host refuses packets to the port.
 //
 // A nil error does not mean that a handler gets the event. A member that has no handler for the
 // event's name drops it, logs a warning once for each name and sender, and counts it as "no
@@ -114,9 +114,9 @@ func (n *Node) Send(
 }
 
 // Broadcast sends an event to all active members except this one, in parallel, and blocks until
-// each member has taken it or failed. If any failed, the error is a *BroadcastError with the result
-// of each member. WithResults stores the results in any case; WithOutcome reports one outcome for
-// each nil result. See Send.
+// each member has accepted it or failed. If any failed, the error is a *BroadcastError with the
+// result of each member. WithResults stores the results in any case; WithOutcome reports one
+// outcome for each nil result. See Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
 	o := newSendOptions(opts)
 	all, err := n.messages.Broadcast(ctx, event, o.Options)

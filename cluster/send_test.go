@@ -45,7 +45,8 @@ func (b *mailbox) sorted() []string {
 	return slices.Sorted(slices.Values(b.lines))
 }
 
-// textError stands for any error that contains this text, if a test has no value to compare.
+// textError stands for any error that contains this text, for tests that have no error value to
+// compare with.
 type textError string
 
 func (e textError) Error() string { return string(e) }
@@ -58,7 +59,8 @@ func matchesError(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// withReceivers is inWorld with receivers; register adds the handlers of node i.
+// withReceivers is like inWorld, but each node has a receiver; register adds the handlers of node
+// i.
 func withReceivers(
 	t *testing.T, size int, register func(t *testing.T, i int, mux *receiver.Mux),
 	test func(*testing.T, *world),

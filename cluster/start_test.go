@@ -314,8 +314,8 @@ func TestIncarnationGrows(t *testing.T) {
 	})
 }
 
-// TestStartWaitsForThisRun checks that Start waits until this run is an active member: in the
-// loaded state, the previous run is.
+// TestStartWaitsForThisRun checks that Start waits until this run is an active member. The previous
+// run is one in the loaded state.
 func TestStartWaitsForThisRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

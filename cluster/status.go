@@ -52,11 +52,11 @@ type Status struct {
 	Silent []member.Address
 	Counts Counts
 	Uptime time.Duration
-	// VoteWait is how long this run must still wait before it may vote for a new leader, because
-	// its previous run may have supported another one (protocol.md section 5). The wait is at most
-	// a LeaseTimeout from the start, or from the end of a roster that memory stores have lost, and
-	// ends early if that leader hands over. During a rolling restart, wait until VoteWait is 0
-	// before you restart the next node.
+	// VoteWait is how long this run must still wait before it may vote for a new leader, because its
+	// previous run may have supported another one (protocol.md section 5). The wait lasts at most a
+	// LeaseTimeout from the start, or from the end of a roster that was lost with memory stores. It
+	// ends early if that leader hands over. During a rolling restart, wait until VoteWait is 0 before
+	// you restart the next node.
 	VoteWait time.Duration
 	Drained  bool
 	// RosterLost reports whether so many members have lost their stores that the roster of this

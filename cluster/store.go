@@ -81,8 +81,8 @@ func (n *Node) saveDurable(d paxos.Durable) error {
 const oldLeaseStep = 5 * time.Second
 
 // waitOldLeases blocks until the leases that the last run granted under longer timeouts have
-// expired, apart from the part of the wait that this run observes anyway once it runs
-// (statemachine.Owed). A cluster of one has granted no leases to others.
+// expired, except for the time that the machine waits anyway (statemachine.Owed). A cluster of one
+// has granted no leases to others.
 func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: max(c.HoldTimeout, c.LeaseTimeout)}
 	before, left := owed, owed.Wait(n.cfg.timings)

@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// elsewhere lists changes of a configuration that no longer match the store of the node at
-// address(1) in a cluster of three.
+// elsewhere lists configuration changes that do not match the store of the node at address(1) in a
+// cluster of three.
 var elsewhere = []struct {
 	name   string
 	change func(c *Config)
@@ -156,7 +156,7 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 }
 
 // TestShorterLeaseWaitsForTheLonger checks that, if two of three nodes restart with shorter timings
-// and cannot reach the third, which leads, its authority ends before they elect another leader.
+// and cannot reach the leader, its authority ends before they elect another one.
 func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -206,8 +206,8 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 }
 
 // TestShorterHoldWaitsForTheLonger checks that, if two of three nodes restart with a shorter
-// LeaderTimeout and cannot reach the third, which holds a record, its lease ends before one of them
-// holds the record.
+// LeaderTimeout and cannot reach the third, which holds a record, the third node's lease ends
+// before one of them holds the record.
 func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -250,9 +250,9 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	})
 }
 
-// TestShorterTimingsWaitForBoth restarts three of five nodes with shorter timings that cannot reach
-// the other two. One of those leads: it keeps its authority for a while, because the three have
-// acknowledged it, and meanwhile extends the lease of the other one's record.
+// TestShorterTimingsWaitForBoth restarts three of five nodes with shorter timings while they cannot
+// reach the other two. One of those two leads. It keeps its authority for a while, because the
+// three have acknowledged it, and meanwhile extends the lease of the other's record.
 func TestShorterTimingsWaitForBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5)
@@ -294,8 +294,8 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 	})
 }
 
-// TestWaitOfShorterTimings checks that each of the two timings that became shorter has its own
-// wait, which the other does not shorten if it became longer.
+// TestWaitOfShorterTimings checks that each of the two timings has its own wait if it became
+// shorter, even if the other one became longer.
 func TestWaitOfShorterTimings(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,

@@ -22,8 +22,8 @@ import (
 )
 
 // withStreams is inWorld with two nodes that handle "echo" and "do" streams. The metadata of a "do"
-// stream selects what its handler does; one runs at a time. The mailbox collects how handlers
-// ended.
+// stream selects what its handler does; only one of these handlers runs at a time. The mailbox
+// collects how handlers ended.
 func withStreams(t *testing.T, test func(*testing.T, *world, *mailbox)) {
 	t.Helper()
 	var box mailbox

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// withGate is withReceivers with a channel for handlers to wait on. It is closed at the end of the
-// test.
+// withGate is like withReceivers, but with a channel that handlers wait on. The channel is closed
+// at the end of the test.
 func withGate(
 	t *testing.T, size int,
 	register func(i int, mux *receiver.Mux, gate <-chan struct{}),

@@ -94,8 +94,8 @@ func (ts *terms) isHandingOver() bool {
 }
 
 // endOwnTerm begins a hand-over: it ends the node's own term and waits up to guard for the
-// functions that run under it, the time that they also have when a lease ends. The caller must call
-// done after the hand-over.
+// functions that run under it. They have the same time when a lease ends. The caller must call done
+// after the hand-over.
 func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	ts.mu.Lock()
 	ts.handOvers++

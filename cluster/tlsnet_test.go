@@ -101,7 +101,7 @@ func startOverTLS(t *testing.T, configs []cluster.Config) *tlsCluster {
 	return c
 }
 
-// exerciseCluster sends in each possible way, then closes the leader and waits for the next one.
+// exerciseCluster uses each way of sending, then closes the leader and waits for the next one.
 func exerciseCluster(t *testing.T, c *tlsCluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -50,12 +50,12 @@ func (b *logBuffer) option() cluster.Option {
 	return cluster.WithLogger(slog.New(slog.NewTextHandler(b, nil)))
 }
 
-// TestTransportsDiffer starts a node with another transport than the seed, which knows nothing of
-// it. Start fails with the difference, and both nodes log it.
+// TestTransportsDiffer starts a node whose transport differs from the seed's. Start fails with the
+// difference, and both nodes log it.
 func TestTransportsDiffer(t *testing.T) {
 	overTLS := cluster.WithTransport(tlsnet.Open)
 	for _, test := range []struct {
-		name, ours, theirs string // of the node that joins and of the seed
+		name, ours, theirs string // ours is the joining node's transport, theirs the seed's
 		node, seed         []cluster.Option
 	}{
 		{"TLS joins QUIC", "tls", "quic", []cluster.Option{overTLS}, nil},

@@ -59,7 +59,7 @@ func (c Config) WithDefaults() Config {
 }
 
 // Validate returns every fault of the configuration as a *FieldError, joined by errors.Join, or nil
-// if there is none. It reads SecretFile and the TLS files, but no others.
+// if there is none. It reads SecretFile and the TLS files, but no other files.
 func (c Config) Validate() error {
 	_, err := c.parse()
 	return err

@@ -38,7 +38,7 @@ type world struct {
 	dir func(i int) string
 	// own returns an additional option for node i; may be nil.
 	own func(i int) Option
-	// profile is the configuration of the nodes that form starts.
+	// profile is the configuration with which form starts each node.
 	profile Config
 	book    *book // what the nodes log
 }

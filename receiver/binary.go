@@ -44,9 +44,9 @@ func appendBinary(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
 	return b, nil
 }
 
-// encodesItself reports whether values of a type are sent by AppendBinary and
-// UnmarshalBinary: the type must have both, and no method that msgpack would prefer. An
-// error describes a fault of these methods.
+// encodesItself reports whether values of a type are sent by AppendBinary and UnmarshalBinary: the
+// type must have both, and no method that msgpack would prefer. The error describes what is wrong
+// with these methods.
 func encodesItself(t reflect.Type) (bool, error) {
 	var (
 		appends  = reflect.TypeFor[encoding.BinaryAppender]()
@@ -60,7 +60,7 @@ func encodesItself(t reflect.Type) (bool, error) {
 		slices.ContainsFunc(msgpackTypes, pointer.Implements):
 		return false, nil
 	case isStruct && embedsMethods(t, appends) && pointer.Implements(marshals):
-		return false, nil // AppendBinary may belong only to the embedded type
+		return false, nil // AppendBinary may encode only the embedded value
 	case t.Implements(appends) && pointer.Implements(reads) && !(isStruct && t.Implements(reads)):
 		return true, nil
 	case pointer.Implements(marshals):

@@ -113,7 +113,7 @@ func TestRequestEnds(t *testing.T) {
 	}
 }
 
-// TestRequestThatWaitedTooLong checks that the handler does not run.
+// TestRequestThatWaitedTooLong checks that the handler does not run if the deadline has passed.
 func TestRequestThatWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := slow(Concurrency(1))
@@ -186,7 +186,7 @@ func TestRequestsAreRefused(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 			}
 		}
-		// If it is sent as an event, the handler runs and the answer is dropped.
+		// If the request is sent as an event, the handler runs and the answer is dropped.
 		if err := mux.Deliver(t.Context(), orderFor("x", nil)); err != nil {
 			t.Errorf("an event for a handler of requests: got %v, want nil", err)
 		}

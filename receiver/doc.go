@@ -18,14 +18,13 @@
 // Each type has one queue, a lane, per sender. Events of one sender and type are handled in the
 // order in which they were sent; events of different senders or types are handled concurrently.
 //
-// Lanes are bounded. While a lane is full, Deliver blocks and the node reads no further
-// events and requests from that sender, so that its Send finally blocks: a slow handler
-// slows down only the members that send to it. Queue and Policy change this for a type.
+// Lanes are bounded. While a lane is full, Deliver blocks, and the node stops reading events and
+// requests from that sender, whose Send eventually blocks too. So a slow handler slows down only
+// the members that send to it. Queue and Policy change this for a type.
 //
 // # Streams
 //
-// Data that is too large for an event, or unbounded, is sent as a stream of bytes.
-// HandleStream registers a handler for a name. Each stream is handled in its own goroutine,
-// without order or queue; if too many streams of a name are open, the next open fails with
-// ErrBusy.
+// Data that is too large for an event, or unbounded, is sent as a stream of bytes. HandleStream
+// registers a handler for a name. Each stream is handled in its own goroutine; there is no order
+// and no queue. If too many streams of a name are open, the next one fails with ErrBusy.
 package receiver

@@ -45,7 +45,7 @@ func ExampleHandleMatch() {
 	// Output: <nil>
 }
 
-// jsonCodec is JSON in place of msgpack. All nodes of a cluster must use it.
+// jsonCodec encodes events as JSON instead of msgpack. All nodes of a cluster must use it.
 type jsonCodec struct{}
 
 func (jsonCodec) Marshal(event any) ([]byte, error)     { return json.Marshal(event) }

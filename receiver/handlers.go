@@ -17,7 +17,7 @@ type worker struct {
 	run   *muxRun
 	route *route
 	lane  *lane
-	batch []item // taken from the lane; those before next are handled
+	batch []item // taken from the lane; those before next have been handled
 	next  int
 }
 
@@ -34,7 +34,7 @@ func (w *worker) drainLane(sender member.Address) {
 	}()
 	for w.next < len(w.batch) || w.takeBatch(sender) {
 		it := w.batch[w.next]
-		w.batch[w.next] = item{} // so that the handlers alone hold its memory
+		w.batch[w.next] = item{} // so that only the handlers keep its memory alive
 		w.next++
 		if !w.acquireSlot() {
 			w.route.count.dropped.Add(1)
@@ -63,7 +63,7 @@ func (w *worker) takeBatch(sender member.Address) bool {
 	}
 	w.next = 0
 	if r.policy == Block && !r.answers {
-		// All of them: with this policy no other goroutine reads them.
+		// It takes all of them: with this policy no other goroutine reads the lane.
 		w.batch, l.items, l.spare = l.items, l.spare[:0], l.items
 		return true
 	}
@@ -143,8 +143,8 @@ func (w *worker) handleItem(it *item) {
 	w.route.count.took.Observe(time.Since(began))
 }
 
-// runHandlers runs the handlers of an event: those of its type, then those of Raw that match,
-// and if none of them took it, the default handlers of Raw.
+// runHandlers runs the handlers of an event: those of its type, then those of Raw that match, and
+// if no handler matched, the default handlers of Raw.
 func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took bool, err error) {
 	raw := it.raw
 	try := func(h handler, event any) {

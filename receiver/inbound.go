@@ -31,7 +31,7 @@ type Delivery struct {
 	From *member.Member // must not be changed afterwards
 	// Payload may be reused once Deliver has returned.
 	Raw
-	Metadata map[string]string // nil for none; belongs to the handlers
+	Metadata map[string]string // may be nil; belongs to the handlers
 	Call     *Call             // nil if the sender does not wait for the outcome
 }
 
@@ -51,7 +51,7 @@ type Call struct {
 }
 
 // Deliver queues an event for its handlers. While the queue is full and its Policy is Block,
-// Deliver blocks until ctx is done or the Mux closes. If it returns an error, no handler runs.
+// Deliver blocks until ctx is done or the Mux closes. If Deliver returns an error, no handler runs.
 func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	run := m.live.Load()
 	if run == nil || run.isEnded() {

@@ -15,10 +15,10 @@ import (
 // a script that uses the admin API. It is sent in the encoding of the cluster, so the
 // handlers of the type with that name get it like any other event.
 //
-// Under msgpack, an object becomes a map, a number without '.' and 'e' an integer, and any
-// other number a 64-bit float. A []byte is written as a string, and a time.Duration as
-// nanoseconds. A time.Time, and a type with AppendBinary, have binary forms that JSON
-// cannot express: such an event is malformed at its receiver.
+// Under msgpack, an object becomes a map, a number without '.' and 'e' an integer, and any other
+// number a 64-bit float. Write a []byte as a string, and a time.Duration in nanoseconds. JSON
+// cannot express the binary form of a time.Time or of a type with AppendBinary: the receiver treats
+// such an event as malformed.
 type JSON struct {
 	Name string
 	Text []byte // one JSON value

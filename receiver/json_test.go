@@ -29,8 +29,7 @@ type ware struct {
 	Short  int `msgpack:"s"`
 }
 
-// TestJSONDecodesIntoTypes checks that an event written by a person arrives like one sent
-// by a program.
+// TestJSONDecodesIntoTypes checks that an event written as JSON arrives like one sent by a program.
 func TestJSONDecodesIntoTypes(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -60,15 +59,14 @@ func TestJSONDecodesIntoTypes(t *testing.T) {
 	}
 }
 
-// textCodec is a codec of an application.
+// textCodec is a codec that an application might use.
 type textCodec struct{}
 
 func (textCodec) Marshal(event any) ([]byte, error)      { return json.Marshal(event) }
 func (textCodec) Unmarshal(text []byte, event any) error { return json.Unmarshal(text, event) }
 
-// TestJSONTravelsInTheOwnCodec checks that a JSON is sent by the codec of WithCodec, not in
-// msgpack.
-func TestJSONTravelsInTheOwnCodec(t *testing.T) {
+// TestJSONUsesTheCodec checks that a JSON is encoded with the codec of WithCodec, not as msgpack.
+func TestJSONUsesTheCodec(t *testing.T) {
 	mux := NewMux(WithCodec(textCodec{}))
 	started(t, mux, Setup{})
 	payload, err := mux.Encode(nil, JSON{Name: "ware", Text: []byte(` {"Count": 1} `)})

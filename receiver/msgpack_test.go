@@ -41,8 +41,8 @@ type marshaled struct{ price }
 
 func (m marshaled) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
 
-// TestOwnEncodingTravels sends a type that encodes itself: as a value and as a pointer, as
-// an event, an answer and a field.
+// TestOwnEncodingTravels sends a type that encodes itself as a value and as a pointer, in an event,
+// an answer and a field.
 func TestOwnEncodingTravels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -82,8 +82,8 @@ func TestOwnEncodingTravels(t *testing.T) {
 	})
 }
 
-// TestOwnEncodingOfMsgpack checks that the output of MarshalBinary by msgpack is also
-// decoded, and that damaged bytes are malformed.
+// TestOwnEncodingOfMsgpack checks that a value that msgpack encoded with MarshalBinary is decoded
+// too, and that damaged bytes are malformed.
 func TestOwnEncodingOfMsgpack(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -115,7 +115,7 @@ func TestOwnEncodingOfMsgpack(t *testing.T) {
 	}
 }
 
-// Types with a faulty AppendBinary.
+// These types have a faulty AppendBinary.
 type (
 	faulty    struct{ price }
 	forgetful struct{ price }
@@ -153,7 +153,7 @@ func TestOwnEncodingThatFails(t *testing.T) {
 	}
 }
 
-// Types with AppendBinary that msgpack encodes in another way.
+// These types have AppendBinary, but msgpack encodes them in another way.
 type (
 	// logged embeds time.Time and implements a msgpack interface.
 	logged struct {
@@ -204,8 +204,8 @@ func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
 	return got
 }
 
-// TestMsgpackKeepsItsOwn checks that types for which msgpack has another encoding are sent
-// by msgpack.
+// TestMsgpackKeepsItsOwn checks that types for which msgpack has another encoding are sent in that
+// encoding.
 func TestMsgpackKeepsItsOwn(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})

@@ -43,8 +43,8 @@ type muxRun struct {
 	sent  sync.Map          // names of the types that were sent
 	// streams holds the handlers of streams by name.
 	streams map[string]*streamRoute
-	// raw is the route of names without handlers, or nil if Raw has no handler. All events
-	// are matched against watches; fallbacks get the events that no handler took.
+	// raw is the route of names without handlers, or nil if Raw has no handler. All events are matched
+	// against watches; fallbacks get the events that no other handler matched.
 	raw                *route
 	watches, fallbacks []handler
 
@@ -70,14 +70,13 @@ func NewMux(opts ...MuxOption) *Mux {
 
 // Setup holds the parameters that a node passes to its Mux.
 type Setup struct {
-	// Scan checks a msgpack payload before it is decoded or sent. It is required, because
-	// the decoder allocates whatever a length declares and recurses as deep as the values
-	// nest.
+	// Scan checks a msgpack payload before it is decoded or sent. It is required, because the decoder
+	// allocates as much as a length field claims, and recurses as deeply as values are nested.
 	Scan func(payload []byte) error
 	// Local lists types that only the local node emits. Other members cannot send them.
 	Local []reflect.Type
-	// Report is called for each failure of a handler, and for each event that no handler
-	// took (ErrUnknown). Goroutines of handlers call it concurrently; it must not block.
+	// Report is called for each failure of a handler, and for each event without a handler
+	// (ErrUnknown). Goroutines of handlers call it concurrently; it must not block.
 	Report func(Failure)
 	// Context is the parent of the contexts of all handlers; nil means
 	// context.Background().
@@ -87,7 +86,7 @@ type Setup struct {
 // Failure is an error of a handler. Err is a *PanicError if the handler panicked.
 type Failure struct {
 	Event  string // name of the type, or of the stream
-	Stream bool   // the handler was that of a stream
+	Stream bool   // the handler handles streams
 	From   member.Member
 	Err    error
 	Told   bool // the sender is waiting for the outcome and gets the error
@@ -109,7 +108,7 @@ func (e *PanicError) Error() string {
 // cluster.WithOutcome.
 type HandlerError struct {
 	Member member.Address // the member whose handler failed
-	Text   string         // of the handler's error; may be any text
+	Text   string         // text of the handler's error; may contain anything
 }
 
 // Error returns one short line. Text has the whole text.

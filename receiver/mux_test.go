@@ -17,7 +17,7 @@ type order struct{ Text string }
 
 type other struct{ Text string }
 
-// Types that would not arrive as sent.
+// Values of these types would not arrive as sent.
 type (
 	hidden     struct{ order order }
 	misplaced  struct{ Text string } // both methods on the pointer
@@ -38,9 +38,8 @@ type marker struct{ _ struct{} }
 
 func ignore[T any](context.Context, member.Member, T) error { return nil }
 
-// TestRegistrationMistakesAreToldAtOnce checks that one error of Validate contains every
-// mistake.
-func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
+// TestRegistrationMistakesAreJoined checks that one error of Validate contains every mistake.
+func TestRegistrationMistakesAreJoined(t *testing.T) {
 	mux := NewMux()
 	Handle[order](mux, nil)
 	Handle(mux, ignore[*order])

@@ -86,8 +86,8 @@ func TestDefaultTakesWhatNobodyTook(t *testing.T) {
 	})
 }
 
-// TestEventThatNobodyMatches checks that such an event is counted and reported, and that
-// its sender gets the error.
+// TestEventThatNobodyMatches checks that an event that no handler matches is counted and reported,
+// and that its sender gets the error.
 func TestEventThatNobodyMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -156,8 +156,8 @@ func TestQueuePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
 		want   []string
-		err    error // for the first event without room
-		old    error // for the oldest waiting event
+		err    error // of the first event for which there is no room
+		old    error // of the oldest waiting event
 	}{
 		{Drop, []string{"0", "2", "3"}, nil, ErrBusy},
 		{Reject, []string{"0", "1", "2"}, ErrBusy, nil},
@@ -225,8 +225,8 @@ func TestQueueBytesBoundAQueue(t *testing.T) {
 	})
 }
 
-// TestConcurrencyIsOverAllSenders checks that the limit covers all senders and that events
-// of one sender stay in order.
+// TestConcurrencyIsOverAllSenders checks that the limit applies to all senders together, and that
+// events of one sender stay in order.
 func TestConcurrencyIsOverAllSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -277,13 +277,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// jsons is a codec of an application.
+// jsons is a codec that an application might use.
 type jsons struct{}
 
 func (jsons) Marshal(event any) ([]byte, error)     { return json.Marshal(event) }
 func (jsons) Unmarshal(payload []byte, e any) error { return json.Unmarshal(payload, e) }
 
-// TestCodecIsReplaced checks that neither msgpack nor its scan is used.
+// TestCodecIsReplaced checks that with another codec, neither msgpack nor its scan is used.
 func TestCodecIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(WithCodec(jsons{})), &journal{}
@@ -342,8 +342,8 @@ func TestMetadataReachesHandlers(t *testing.T) {
 	})
 }
 
-// TestDropKeepsWithinQueueBytes checks that as many small events are dropped as a large one
-// needs room.
+// TestDropKeepsWithinQueueBytes checks that enough small events are dropped to make room for a
+// large one.
 func TestDropKeepsWithinQueueBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

@@ -17,7 +17,7 @@ type item struct {
 	raw      *Raw // nil if there is no handler of Raw
 	metadata map[string]string
 	call     *Call
-	ctx      context.Context // set for a request whose sender waits, otherwise nil
+	ctx      context.Context // not nil for a request whose sender waits
 	bytes    int64           // of the payload
 }
 
@@ -101,7 +101,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	return nil, old, nil
 }
 
-// maxIdle is how many unused lanes of a route are kept for reuse.
+// maxIdle bounds the unused lanes of a route that are kept for reuse.
 const maxIdle = 4
 
 // laneOf returns the lane of a sender, or a new one. r.mu must be held.

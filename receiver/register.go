@@ -39,11 +39,11 @@ type route struct {
 	decode   func(codec Codec, raw Raw) (any, error) // returns a pointer to the event
 	point    func(event any) any                     // returns a pointer to a copy of the event
 	handlers []handler
-	answers  bool // the only handler is that of HandleRequest
+	answers  bool // the only handler was added by HandleRequest
 
 	policy      Policy
 	queue       int // limit of waiting events per sender
-	concurrency int // limit of running handlers; 0 means one per sender
+	concurrency int // limit of running handlers; 0 means one for each sender
 	slots       chan struct{}
 
 	mu    sync.Mutex
@@ -78,19 +78,18 @@ func Named(name string) Option {
 	}
 }
 
-// Policy is how an event is treated if its queue is full.
+// Policy selects what happens to an event if its queue is full.
 type Policy uint8
 
 // The policies.
 const (
-	// Block blocks the sender: the node reads no further events and requests of this
-	// sender, so that its Send finally blocks. No event is lost; answers, streams and
-	// heartbeats still pass. Prefer another policy for types whose events may pile up in
-	// front of requests.
+	// Block blocks the sender: the node stops reading events and requests of this sender, whose Send
+	// eventually blocks. No event is lost; answers, streams and heartbeats still pass. Prefer another
+	// policy for types whose events may delay requests.
 	Block Policy = iota
-	// Drop drops the oldest waiting events. It is for types whose newest event alone
-	// matters. A sender that waits for the outcome of a dropped event gets ErrBusy. Dropped
-	// events are counted in Stats, like those of Reject, and not logged.
+	// Drop drops the oldest waiting events. It is for types whose older events become obsolete. A
+	// sender that waits for the outcome of a dropped event gets ErrBusy. Dropped events are counted in
+	// Stats, like those of Reject, and not logged.
 	Drop
 	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.
 	Reject
@@ -111,7 +110,7 @@ func Queue(length int, policy Policy) Option {
 	}
 }
 
-// Concurrency sets how many handlers of the type may run concurrently, over all senders, at
+// Concurrency sets how many handlers of the type may run concurrently for all senders together, at
 // least 1. Events of one sender still run one after the other; requests run concurrently. The
 // default is one per sender for events, and RequestConcurrency for requests.
 func Concurrency(handlers int) Option {
@@ -128,12 +127,12 @@ func Concurrency(handlers int) Option {
 // of a type run for each of its events, in the order in which they were added. A handler of
 // Raw gets only events that no other handler takes.
 //
-// The exported fields of T are sent in msgpack, unless WithCodec replaces it, under their
-// names or the tag `msgpack:"name"`. Unknown fields are ignored and missing fields are
-// zero. Under msgpack, a T with AppendBinary on the value and UnmarshalBinary on the
-// pointer (encoding.BinaryAppender, encoding.BinaryUnmarshaler) is sent by these methods,
-// which saves reflection. The name of T does not include its package: if two programs of a
-// cluster have different types with the same name, rename one with Named.
+// The exported fields of T are sent in msgpack, unless WithCodec replaces it, under their names or
+// the tag `msgpack:"name"`. Unknown fields are ignored and missing fields are zero. Under msgpack,
+// a T with AppendBinary on the value and UnmarshalBinary on the pointer (encoding.BinaryAppender,
+// encoding.BinaryUnmarshaler) is sent by these methods, without reflection. The name of T does not
+// include its package: if two programs of a cluster have different types with the same name, rename
+// one with Named.
 //
 // The context is canceled when the node closes; Close waits for fn. fn may run before the
 // Start of its node has returned. cluster.FromContext returns the node, for example to
@@ -145,13 +144,13 @@ func Concurrency(handlers int) Option {
 // dropped and counted; a sender that waits gets an error, and the node logs one warning for
 // each name and sender.
 //
-// Decoding may allocate in proportion to T: each byte of an event can become an element of
-// a slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to
-// 256 bytes, and more in proportion for larger ones. If T decodes itself, its methods must
-// set their own limits.
+// Decoding may allocate in proportion to the size of T: each byte of an event can become an element
+// of a slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to 256
+// bytes, and proportionally more for larger ones. If T decodes itself, its methods must set their
+// own limits.
 //
-// The Start of the node reports mistakes, such as two types of one name. Handle panics while a
-// node uses the Mux.
+// The Start of the node reports mistakes, such as two types with the same name. Handle panics while
+// a node uses the Mux.
 func Handle[T any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
 ) {
@@ -204,8 +203,8 @@ func addHandler[T any](
 // error is context.DeadlineExceeded, or context.Canceled if the clock of the sender was
 // faster.
 //
-// The text of an error of fn is sent back. If a Req is sent as an event rather than a request,
-// fn runs and its answer is dropped.
+// If fn returns an error, its text is sent back. If a Req is sent as an event rather than a
+// request, fn runs and its answer is dropped.
 func HandleRequest[Req, Resp any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, req Req) (Resp, error), opts ...Option,
 ) {

@@ -47,11 +47,11 @@ type streamRoute struct {
 // stream. At most 64 of them run at a time, unless Concurrency, the only option that
 // applies, sets another limit. Beyond the limit, the opener gets cluster.ErrBusy.
 //
-// The stream ends when fn returns, and nothing else may use it afterwards. If fn returns
-// nil, the peer reads io.EOF after everything written. So unless fn calls CloseWrite
-// earlier, io.EOF means to the opener that fn has succeeded. If fn returns an error or panics,
-// the failure is counted and reported, and the peer gets cluster.ErrStreamReset without the
-// text. To refuse a stream with a reason, write the reason and return nil.
+// The stream ends when fn returns, and nothing else may use it afterwards. If fn returns nil, the
+// peer reads io.EOF after everything written. So unless fn calls CloseWrite earlier, the opener
+// reads io.EOF only if fn has succeeded. If fn returns an error or panics, the failure is counted
+// and reported, and the peer gets cluster.ErrStreamReset without the text. To refuse a stream with
+// a reason, write the reason and return nil.
 //
 // When the node closes, the context is canceled and the stream ends. If the peer or the
 // connection is lost, the context is not canceled, but Read and Write fail. Metadata

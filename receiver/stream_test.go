@@ -53,7 +53,7 @@ func (s *fakeStream) Close() error {
 	return nil
 }
 
-// opened handles a new stream in its own goroutine, as a node does.
+// opened creates a stream and handles it in its own goroutine, as a node does.
 func opened(
 	mux *Mux, from member.Member, name string, metadata map[string]string,
 ) (*fakeStream, error) {
@@ -201,9 +201,9 @@ func TestStreamsAreRefused(t *testing.T) {
 	})
 }
 
-// TestCloseNamesStreamsThatGoOn checks that Close names the streams that are still open,
-// and refuses further ones.
-func TestCloseNamesStreamsThatGoOn(t *testing.T) {
+// TestCloseNamesOpenStreams checks that Close names the streams that are still open, and refuses
+// further ones.
+func TestCloseNamesOpenStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
 		HandleStream(mux, "stuck", func(context.Context, member.Member, Stream) error {
@@ -229,8 +229,8 @@ func TestCloseNamesStreamsThatGoOn(t *testing.T) {
 	})
 }
 
-// TestStreamMistakesAreTold checks that one error of Validate contains every mistake.
-func TestStreamMistakesAreTold(t *testing.T) {
+// TestStreamMistakesAreReported checks that one error of Validate contains every mistake.
+func TestStreamMistakesAreReported(t *testing.T) {
 	fine := func(context.Context, member.Member, Stream) error { return nil }
 	mux := NewMux()
 	HandleStream(mux, "nil", nil)

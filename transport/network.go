@@ -16,9 +16,9 @@ import (
 const (
 	// MaxStreams bounds the bulk streams that each side of a connection may have open.
 	MaxStreams = 16
-	// MaxPacketBytes bounds a SendDatagram. A QUIC packet of 1200 bytes has room for it,
-	// for acknowledgements and for a part of a system frame: QUIC puts datagrams into a
-	// packet first.
+	// MaxPacketBytes bounds a SendDatagram. A QUIC packet of 1200 bytes has room for such a datagram,
+	// for acknowledgements and for part of a system frame. The rest of the room matters because QUIC
+	// puts datagrams into a packet first.
 	MaxPacketBytes = 962
 )
 
@@ -44,8 +44,8 @@ type Config struct {
 	Warn func(err error)
 }
 
-// Network makes the connections of one node. It handles bytes, not greets, frames or peers.
-// Its methods may be called concurrently.
+// Network makes the connections of one node. It carries bytes and knows nothing about greets,
+// frames or peers. Its methods may be called concurrently.
 type Network interface {
 	// Dial connects to the node at an address. It gives up when ctx is done.
 	Dial(ctx context.Context, to member.Address) (Conn, error)
@@ -60,9 +60,9 @@ type Network interface {
 // the peer has closed it, its streams return a *CloseError. Streams and datagrams that
 // arrive before the first AcceptStream and ReceiveDatagram wait, within limits.
 type Conn interface {
-	// Stream returns the stream of a kind. Read returns the bytes that the peer writes to
-	// its stream of that kind. The custom stream is read only after the first bytes of the
-	// system stream.
+	// Stream returns the stream of a kind. Read returns the bytes that the peer writes to its stream
+	// of that kind. The node reads the custom stream only after the first bytes of the system stream
+	// have arrived.
 	Stream(k Kind) FrameStream
 	// OpenStream opens a bulk stream. The peer accepts it when the first byte arrives.
 	// OpenStream does not block: it returns ErrTooManyStreams if MaxStreams streams opened
@@ -73,8 +73,8 @@ type Conn interface {
 	// SendDatagram sends up to MaxPacketBytes, which may be lost. It may block while the
 	// network is busy. The caller must not change the bytes afterwards.
 	SendDatagram(b []byte) error
-	// ReceiveDatagram blocks until a datagram arrives or the connection ends. A few
-	// datagrams are queued between calls, and further ones are lost.
+	// ReceiveDatagram blocks until a datagram arrives or the connection ends. A few datagrams are
+	// queued between calls; further ones are lost.
 	ReceiveDatagram() ([]byte, error)
 	// Close ends the connection immediately; bytes in flight are lost. Only the first call
 	// has an effect, and the peer receives its code and reason.
@@ -82,7 +82,7 @@ type Conn interface {
 	// RTT returns the round-trip time, or 0 if it is not known.
 	RTT() time.Duration
 	// Heard returns a number that grows whenever anything arrives from the peer, even an
-	// acknowledgement by its network.
+	// acknowledgement sent by its network.
 	Heard() uint64
 	// Certificate returns the verified certificate of the peer. It returns nil if the
 	// certificates of this network do not name members; a peer may then greet from any
@@ -95,15 +95,15 @@ type Conn interface {
 	PortRefused(ctx context.Context, at member.Address) bool
 }
 
-// FrameStream is one stream of frames. One goroutine reads and one writes; both stop at the
-// latest when the connection is closed.
+// FrameStream is one stream of frames. One goroutine reads and one writes; both stop when the
+// connection is closed, if not earlier.
 type FrameStream interface {
 	io.ReadWriter
 	// TryWrite writes all of p. If it would have to wait, it writes nothing and returns
 	// false. It is not called concurrently with Write.
 	TryWrite(p []byte) (bool, error)
-	// CloseWrite ends the direction to the peer, which reads io.EOF after everything
-	// written before.
+	// CloseWrite ends the direction to the peer, which reads io.EOF after all the bytes written
+	// before.
 	CloseWrite() error
 }
 
@@ -112,18 +112,17 @@ type FrameStream interface {
 // ErrStreamReset after the peer has called Cancel.
 type RawStream interface {
 	io.ReadWriter
-	// CloseWrite ends the direction to the peer, which reads io.EOF after everything
-	// written before.
+	// CloseWrite ends the direction to the peer, which reads io.EOF after all the bytes written
+	// before.
 	CloseWrite() error
 	// Cancel ends both directions immediately. It may be called concurrently with all other
 	// methods.
 	Cancel()
-	// Release is called for a stream that the peer opened: it no longer counts towards
-	// MaxStreams.
+	// Release ends the use of a stream that the peer opened: it no longer counts towards MaxStreams.
 	Release()
 }
 
-// Kind separates frames that must not wait for each other.
+// Kind is a class of frames. Frames of different kinds do not wait for each other.
 type Kind uint8
 
 // The kinds of frames.

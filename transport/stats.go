@@ -16,7 +16,7 @@ type Stats struct {
 	// Handshakes counts by result: "established", "refused", "refused by peer",
 	// "duplicate", "failed" and "certificate refused". Every result has an entry.
 	Handshakes map[string]uint64
-	// Duplicates counts connections that ended because another one stays.
+	// Duplicates counts connections that were closed because another one to the same peer was kept.
 	Duplicates uint64
 	// Dials counts attempts to connect. Redials counts those that followed a failure.
 	Dials   uint64
@@ -35,17 +35,17 @@ type Stats struct {
 // Traffic counts frames of one kind in one direction.
 type Traffic struct {
 	Messages uint64
-	Bytes    uint64 // of the frames, without the headers that carry them
+	Bytes    uint64 // bytes of the frames, without headers
 }
 
 // PeerState describes a peer and the connection to it.
 type PeerState struct {
 	Address   member.Address
 	Connected bool
-	// Garbage counts malformed frames and stream heads from this address, as long as the
-	// node remembers the peer. Each of them closed its connection or its bulk stream.
+	// Garbage counts malformed frames and stream heads from this address, while the node remembers the
+	// peer. Each of them closed its connection or its bulk stream.
 	Garbage uint64
-	// The fields below describe the connection. They are zero without one.
+	// The fields below describe the connection. They are zero if there is none.
 	Identity member.Identity
 	Since    time.Time
 	Dialed   bool // by this node

@@ -15,7 +15,7 @@ type bulks struct {
 	mu     sync.Mutex
 	open   []*bulkPipes
 	opened [2]int  // streams opened by an end and not yet released by the other
-	held   [2]bool // the bytes that an end writes are held back
+	held   [2]bool // the bytes that this end writes are held back
 	err    [2]error
 }
 
@@ -89,7 +89,7 @@ func (b *bulks) fail(side int, err error) {
 	}
 }
 
-// hold holds back the bytes that one end writes, or releases them.
+// hold starts or stops holding back the bytes that one end writes.
 func (b *bulks) hold(side int, cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *conn) newBulk(p *bulkPipes) *bulk {
 func (b *bulk) Cancel() {
 	b.conn.bulks.cancel(b)
 	if b.pair.opener == b.conn.side {
-		b.Release() // the opener itself does not call it
+		b.Release() // the opener does not call Release
 	}
 }
 
@@ -181,7 +181,7 @@ func (a *arrivals) update(change func()) {
 	a.changed.Broadcast()
 }
 
-// addStream needs no limit, because an end has at most MaxStreams streams open.
+// addStream needs no limit, because an end can open at most MaxStreams streams.
 func (a *arrivals) addStream(p *bulkPipes) { a.update(func() { a.streams = append(a.streams, p) }) }
 
 // addDatagram drops the datagram if the link is cut or maxDatagrams datagrams are waiting.

@@ -20,8 +20,8 @@ type conn struct {
 	// parting is the error to pass to the peer once the link is healed. The network's mutex
 	// guards it.
 	parting error
-	// heard counts what arrived from the peer, and also what the peer has read, because a
-	// real network acknowledges that.
+	// heard counts arrivals from the peer, and also reads by the peer, because a real network
+	// acknowledges them.
 	heard   atomic.Uint64
 	streams [transport.Kinds]stream
 	bulks   *bulks
@@ -55,7 +55,7 @@ func (c *conn) Close(code transport.Code, reason string) {
 		&transport.CloseError{Code: code, Reason: reason, Remote: true})
 }
 
-// RTT implements transport.Conn. The round-trip time is not known.
+// RTT implements transport.Conn. It returns 0: the round-trip time is not known.
 func (c *conn) RTT() time.Duration { return 0 }
 
 func (c *conn) Heard() uint64 { return c.heard.Load() }
@@ -66,7 +66,7 @@ func (c *conn) PortRefused(context.Context, member.Address) bool { return false 
 
 func (c *conn) Certificate() *x509.Certificate { return nil }
 
-// link is the direction in which this end sends.
+// link returns the direction in which this end sends.
 func (c *conn) link() link { return link{c.node.addr, c.peer} }
 
 func (c *conn) fail(err error) {
@@ -78,7 +78,7 @@ func (c *conn) fail(err error) {
 	c.bulks.fail(c.side, err)
 }
 
-// hold holds back everything written at this end, or releases it.
+// hold starts or stops holding back everything written at this end.
 func (c *conn) hold(cut bool) {
 	for k := range c.streams {
 		c.streams[k].out.hold(cut)

@@ -18,11 +18,11 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestOrdersOfCrossing makes two nodes dial each other simultaneously, and releases the
-// four directions of the two connections in every order. Each direction is released twice:
-// first for the bytes in flight, and later permanently. Both nodes send all the time. No
-// frame is lost, duplicated or out of order, and the connection of the smaller address
-// stays. The test runs every twelfth of the 2,520 orders.
+// TestOrdersOfCrossing makes two nodes dial each other simultaneously, and releases the four
+// directions of the two connections in every order. Each direction is released twice: first for the
+// bytes in flight, and later permanently. Both nodes send continuously. The test checks that no
+// frame is lost, duplicated or out of order, and that the connection dialed by the smaller address
+// is kept. The test runs every twelfth of the 2,520 orders.
 func TestOrdersOfCrossing(t *testing.T) {
 	const stride = 12
 	count := 0
@@ -38,7 +38,7 @@ func TestOrdersOfCrossing(t *testing.T) {
 	}
 }
 
-// permute calls do for each order of values, in which value i occurs left[i] times.
+// permute calls do for each sequence in which value i occurs left[i] times.
 func permute(left []int, do func([]int), chosen ...int) {
 	done := true
 	for i := range left {
@@ -61,7 +61,7 @@ func cross(t *testing.T) (network *Network, a, b *node) {
 	a, b = meet(t, network, "a"), meet(t, network, "b")
 	a.talk(t, b)
 	b.talk(t, a)
-	time.Sleep(50 * time.Millisecond) // until both nodes have dialed
+	time.Sleep(50 * time.Millisecond) // wait until both nodes have dialed
 	synctest.Wait()
 	return network, a, b
 }
@@ -104,9 +104,9 @@ func crossInOrder(t *testing.T, order []int) {
 	}
 }
 
-// TestDeadConnectionHoldsUpForAWhile never answers the greet of the node with the greater
-// address. On the connection that stays, the frames of that node wait for those that might
-// be on the other connection, but only for a limited time.
+// TestDeadConnectionHoldsUpForAWhile never answers the greet of the node with the greater address.
+// The frames of that node wait, on the connection that is kept, for those that might be on the
+// other connection, but only for a limited time.
 func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := cross(t)
@@ -126,7 +126,7 @@ func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	})
 }
 
-// node is a Mesh whose first dialed connection is held in both directions.
+// node is a Mesh. The first connection that it dials is held back in both directions.
 type node struct {
 	*mesh.Mesh
 	*endpoint
@@ -164,7 +164,7 @@ func meet(t *testing.T, network *Network, host string) *node {
 	return n
 }
 
-// held is the network of a node. It holds the first connection that the node dials.
+// held is the network of a node. It holds back the first connection that the node dials.
 type held struct {
 	*endpoint
 	node *node
@@ -237,7 +237,7 @@ func (n *node) received(k transport.Kind) []string {
 	return slices.Clone(n.got[k])
 }
 
-// greet is the encoding of a greet in these tests.
+// greet encodes a greet for these tests.
 type greet struct {
 	From member.Identity
 	To   member.Address

@@ -53,8 +53,8 @@ func begin(t *testing.T, network *Network, port int) *node {
 	return n
 }
 
-// TestHealOfMany checks that a node that was cut off from many others reconnects about as
-// fast as if it was cut off from one.
+// TestHealOfMany checks that a node that was cut off from many others reconnects about as fast as
+// one that was cut off from a single node.
 func TestHealOfMany(t *testing.T) {
 	const interval, limit = 100 * time.Millisecond, 1200 * time.Millisecond
 	for _, count := range []int{1, 120} {

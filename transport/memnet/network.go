@@ -31,7 +31,7 @@ type Network struct {
 	healed chan struct{}
 }
 
-// link is the direction from one node to another.
+// link is one direction between two nodes.
 type link struct{ from, to member.Address }
 
 // New returns a network without nodes.
@@ -103,8 +103,8 @@ func (n *Network) Heal(from, to member.Address) {
 	n.healed = make(chan struct{})
 }
 
-// disconnect breaks a connection. This end gets the error ours immediately; the other end
-// gets theirs once it can be reached.
+// disconnect breaks a connection. This end gets the error ours immediately; the other end gets the
+// error theirs once it can be reached.
 func (n *Network) disconnect(c *conn, ours, theirs error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -225,5 +225,5 @@ func (e *endpoint) shut(err error) {
 			e.net.disconnect(c, net.ErrClosed, err)
 		}
 	}
-	close(e.closed) // must be last: once Accept has failed, the node sends nothing more
+	close(e.closed) // must come last: once Accept has failed, the node sends nothing more
 }

@@ -53,8 +53,8 @@ func TestListenTwice(t *testing.T) {
 	}
 }
 
-// TestKillBreaksConnectionsFirst checks that a killed node cannot end a stream gracefully
-// after its Accept has failed: the peer must see a reset connection.
+// TestKillBreaksConnectionsFirst checks that a killed node cannot end a stream gracefully once its
+// Accept has failed: the peer must see a reset.
 func TestKillBreaksConnectionsFirst(t *testing.T) {
 	for round := range 100 {
 		n := New()

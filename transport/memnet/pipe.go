@@ -17,8 +17,8 @@ const pipeBytes = 64 << 10
 
 // pipe is one direction of a stream.
 type pipe struct {
-	// A read counts for both ends: the reader has received bytes, and the writer an
-	// acknowledgement.
+	// A read counts as an arrival at both ends: bytes for the reader, and an acknowledgement for the
+	// writer.
 	writerHeard, readerHeard *atomic.Uint64
 
 	mu       sync.Mutex
@@ -26,7 +26,7 @@ type pipe struct {
 	data     []byte
 	held     bool // the link is cut, so nothing arrives
 	ended    bool // by closeWrite
-	reset    bool // by cancelWrite; the reader sees it unless the link is cut
+	reset    bool // set by cancelWrite; the reader sees it unless the link is cut
 	writeErr error
 	readErr  error
 }

@@ -51,8 +51,8 @@ func (p *prepareTest) connected() (ports []uint16) {
 	return ports
 }
 
-// A node connects to the peers that it prepares although nothing is sent, after a pause that
-// leaves the processor to the members that are joining, and replaces connections that end.
+// A node connects to the peers that it prepares even if nothing is sent, and replaces connections
+// that end. It pauses first, to leave the CPU to members that are joining.
 func TestPreparedPeersAreConnected(t *testing.T) {
 	inPrepareTest(t, func(p *prepareTest) {
 		p.alone.Prepare(p.peers, false)
@@ -63,7 +63,7 @@ func TestPreparedPeersAreConnected(t *testing.T) {
 		if got := p.connected(); len(got) != len(p.peers) {
 			p.Errorf("connected to %v, want all three", got)
 		}
-		// A later run of a peer has no use for the connection to the earlier one.
+		// A connection to an earlier run of a peer is of no use to the later run.
 		before := p.alone.Stats().Dials
 		later := slices.Clone(p.peers)
 		later[1].Incarnation++
@@ -75,7 +75,8 @@ func TestPreparedPeersAreConnected(t *testing.T) {
 	})
 }
 
-// If the connections are needed soon, all are dialed at once; one that is missing delays none.
+// If the connections are needed soon, all peers are dialed at once, so that one that is missing
+// delays no other.
 func TestPeersAreConnectedSoon(t *testing.T) {
 	inPrepareTest(t, func(p *prepareTest) {
 		p.Cut(p.alone.at, p.peers[0].Address)
@@ -87,12 +88,13 @@ func TestPeersAreConnectedSoon(t *testing.T) {
 	})
 }
 
-// One peer is dialed at a time, the first one first, and less often the longer it does not answer.
+// Peers are dialed one at a time, in order. A peer is dialed less often the longer it does not
+// answer.
 func TestPreparedPeersAreDialedInTurn(t *testing.T) {
 	inPrepareTest(t, func(p *prepareTest) {
 		p.Cut(p.alone.at, p.peers[0].Address)
 		p.alone.Prepare(p.peers, false)
-		// The pause is at most 2.4 s in a cluster of 200, and the first dial lasts 1.5 s at least.
+		// The pause is at most 2.4 s in a cluster of 200, and the first dial lasts at least 1.5 s.
 		time.Sleep(2300 * time.Millisecond)
 		if got := p.connected(); len(got) > 0 {
 			p.Errorf("connected to %v while the first peer was dialed", got)
@@ -104,7 +106,7 @@ func TestPreparedPeersAreDialedInTurn(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		before := p.alone.Stats().Dials
 		time.Sleep(10 * time.Minute)
-		// Each minute or so the peer is dialed for 2 s; without pauses 3,000 dials were made.
+		// The peer is dialed for 2 s about once a minute; without pauses there would be 3,000 dials.
 		if got := p.alone.Stats().Dials - before; got == 0 || got > 400 {
 			p.Errorf("%d dials in ten minutes, want 1 to 400", got)
 		}

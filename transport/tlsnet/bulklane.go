@@ -14,8 +14,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// needLane connects the bulk lane, or asks the end that dialed to do so. It does not block
-// and takes no lock of a lane.
+// needLane makes the dialing end connect the bulk lane. It does not block, and locks no lane.
 func (c *conn) needLane() {
 	c.mu.Lock()
 	asked := c.laneAsked || c.err != nil
@@ -47,7 +46,7 @@ func (c *conn) connectLane() {
 		return
 	}
 	if !c.samePeer(t) {
-		_ = t.socket.Close() // it was never used
+		_ = t.socket.Close() // nothing was sent on it
 		c.fail(fmt.Errorf("%w: the bulk lane reached another process", errLost))
 		return
 	}

@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// ackDelay is how long a lane waits for something to send before it sends a sign of
-	// life in answer to system messages.
+	// ackDelay is how long a lane waits for another frame to send before it answers system messages
+	// with a keep-alive.
 	ackDelay = 25 * time.Millisecond
-	// A lane with nothing to send sends a sign of life each keepAlivePeriod. A connection ends
-	// if a lane has heard nothing at three checks in a row, so it outlives a pause or a
+	// A lane with nothing to send sends a keep-alive every keepAlivePeriod. A connection ends if one
+	// of its lanes has received nothing at three consecutive checks, so it survives a pause or a
 	// partition of less than idleTimeout. The values are those of package quicnet.
 	keepAlivePeriod = 10 * time.Second
 	silentChecks    = 3
 	idleTimeout     = silentChecks * keepAlivePeriod
-	// closeTimeout bounds how long the peer is given to take the close frame, and
-	// lastCloseTimeout how long it is given once the network closes.
+	// closeTimeout is how long the peer has to receive the close frame, and lastCloseTimeout how long
+	// it has once the network closes.
 	closeTimeout     = time.Second
 	lastCloseTimeout = 250 * time.Millisecond
 	// maxReasonBytes bounds the reason of a close frame.
 	maxReasonBytes = 1 << 10
-	// maxDatagrams bounds the datagrams that wait for ReceiveDatagram; more are lost.
+	// maxDatagrams bounds the datagrams that wait for ReceiveDatagram; further ones are lost.
 	maxDatagrams = 32
 )
 
@@ -46,30 +46,31 @@ type conn struct {
 	network *network
 	id      connID
 	dialed  string            // the address that was dialed; empty if the peer dialed
-	peer    *x509.Certificate // of the peer, if certificates name members
+	peer    *x509.Certificate // certificate of the peer, if certificates name members
 	lanes   [lanes]*lane
 	kinds   [transport.Kinds]*stream
 
 	mu         sync.Mutex
 	err        error
-	streams    map[uint32]*stream // bulk streams that are not done
-	unreleased map[uint32]bool    // of this end, until the peer releases them
-	accepted   int                // of the peer, until this end releases them
-	nextID     uint32             // of the next bulk stream of this end
-	lastPeerID uint32             // of the last bulk stream of the peer
-	laneAsked  bool               // the bulk lane was asked for, or is being dialed
+	streams    map[uint32]*stream // bulk streams that have not ended
+	unreleased map[uint32]bool    // opened by this end and not yet released by the peer
+	accepted   int                // streams of the peer that this end has not released
+	nextID     uint32             // number of this end's next bulk stream
+	lastPeerID uint32             // number of the peer's last bulk stream
+	laneAsked  bool               // the bulk lane was requested or is being dialed
 	keepAlive  *time.Timer
 
-	incoming  chan *stream // with room for all that may be accepted
+	incoming  chan *stream // has room for all streams that the peer may open
 	datagrams chan []byte
-	over      chan struct{} // closed when the connection is over
+	over      chan struct{} // closed when the connection has ended
 	ready     chan struct{} // closed when the peer has accepted the connection
 	accept    sync.Once     // closes ready
 }
 
 var _ transport.Conn = (*conn)(nil)
 
-// Bulk streams are numbered after the kinds, with even numbers by the end that dialed.
+// Bulk streams have the numbers after the kinds: even ones for the dialing end, odd ones for the
+// other.
 const firstBulkID = 4
 
 func (n *network) newConn(id connID, dialed string) *conn {
@@ -95,7 +96,7 @@ func (n *network) newConn(id connID, dialed string) *conn {
 	for k := range transport.Kinds {
 		c.kinds[k] = newStream(c, c.laneOf(uint32(k)), uint32(k))
 	}
-	c.mu.Lock() // checkAlive uses the timer
+	c.mu.Lock() // checkAlive uses the timer, perhaps before it is set here
 	defer c.mu.Unlock()
 	c.keepAlive = time.AfterFunc(keepAlivePeriod, c.checkAlive)
 	return c
@@ -216,7 +217,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 	case frameDatagram:
 		select {
 		case c.datagrams <- payload:
-		default: // lost: the receiver does not keep up
+		default: // lost, because the receiver does not keep up
 		}
 		return nil
 	case frameClose:
@@ -225,7 +226,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 			Reason: safetext.PeerText(string(payload[8:])),
 			Remote: true,
 		})
-		c.abort() // the peer waits for it, even if this end has closed the connection too
+		c.abort() // the peer waits for this, even if this end has closed the connection too
 		return nil
 	case frameRelease:
 		return c.released(h.stream)
@@ -235,7 +236,7 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 		return err
 	}
 	switch {
-	case s == nil: // of a stream that is done
+	case s == nil: // the stream has ended
 		return nil
 	case h.kind == frameWindow:
 		return s.renew(payload)
@@ -251,8 +252,8 @@ func (c *conn) handle(l *lane, h header, payload []byte) error {
 	return nil
 }
 
-// receiving returns the stream of a frame, nil if it is done. The first frame of a bulk
-// stream opens it at the end that did not open it.
+// receiving returns the stream of a received frame, or nil if the stream has ended. The first frame
+// of a bulk stream opens it at the accepting end.
 func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	if l != c.laneOf(id) {
 		return nil, fmt.Errorf("%w: stream %d is on the wrong lane %d", errFrame, id, l.id)
@@ -274,8 +275,8 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	case c.err != nil:
 		return nil, c.err
 	}
-	// Streams are numbered when they are opened, and their first frames may overtake each
-	// other: a number opens those before it too.
+	// Streams are numbered when they are opened, and their first frames may overtake each other, so a
+	// number also opens the streams before it.
 	for c.lastPeerID < id {
 		if c.accepted == transport.MaxStreams {
 			return nil, fmt.Errorf("%w: more than %d bulk streams", errFrame, transport.MaxStreams)
@@ -289,7 +290,7 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	return c.streams[id], nil
 }
 
-// releaseStream ends the count of a stream that the peer opened.
+// releaseStream no longer counts a stream that the peer opened towards MaxStreams.
 func (c *conn) releaseStream(s *stream) {
 	c.mu.Lock()
 	theirs := (s.id%2 == 0) != (c.dialed != "")
@@ -303,7 +304,7 @@ func (c *conn) releaseStream(s *stream) {
 	s.lane.pushControl(frameRelease, s.id, nil)
 }
 
-// released notes that the peer has released a stream of this end.
+// released records that the peer has released a stream of this end.
 func (c *conn) released(id uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,7 +315,7 @@ func (c *conn) released(id uint32) error {
 	return nil
 }
 
-// forgetIfDone forgets a bulk stream once both directions have ended.
+// forgetIfDone removes a bulk stream if both of its directions have ended.
 func (c *conn) forgetIfDone(s *stream) {
 	if s.id < uint32(transport.Kinds) || !s.done() {
 		return
@@ -324,7 +325,7 @@ func (c *conn) forgetIfDone(s *stream) {
 	delete(c.streams, s.id)
 }
 
-// closeGarbage ends the connection because the peer sent what no node sends.
+// closeGarbage ends the connection because the peer sent bytes that no node sends.
 func (c *conn) closeGarbage(err error) { c.Close(transport.CodeGarbage, err.Error()) }
 
 // Close implements transport.Conn.
@@ -339,7 +340,7 @@ func (c *conn) Close(code transport.Code, reason string) {
 	frame := appendHeader(nil, frameClose, 0, 8+len(reason))
 	frame = binary.BigEndian.AppendUint64(frame, uint64(code))
 	frame = append(frame, reason...)
-	// The bulk lane ends last: to the peer its end would be a lost connection.
+	// Close the bulk lane last, because the peer takes its end for a lost connection.
 	goodbye := func() {
 		c.lanes[systemLane].sayGoodbye(frame)
 		c.lanes[bulkLane].abort()
@@ -349,7 +350,7 @@ func (c *conn) Close(code transport.Code, reason string) {
 	}
 }
 
-// fail ends the connection without a word to the peer.
+// fail ends the connection without notifying the peer.
 func (c *conn) fail(err error) {
 	if c.end(err) {
 		c.abort()
@@ -362,7 +363,7 @@ func (c *conn) abort() {
 	}
 }
 
-// end fails all streams; false if the connection is over already.
+// end fails all streams. It returns false if the connection has already ended.
 func (c *conn) end(err error) bool {
 	c.mu.Lock()
 	if c.err != nil {
@@ -390,15 +391,15 @@ func (c *conn) end(err error) bool {
 	return true
 }
 
-// cause returns why the connection is over.
+// cause returns why the connection has ended.
 func (c *conn) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// checkAlive sends a sign of life, and ends the connection if one of its lanes hears nothing: a
-// firewall can lose the state of a single lane.
+// checkAlive sends keep-alives, and ends the connection if one of its lanes receives nothing: a
+// firewall may drop the state of a single lane.
 func (c *conn) checkAlive() {
 	c.mu.Lock()
 	if c.err == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// The alerts of RFC 8446, section 6.2, that translate knows: no_application_protocol, and those
-// with which a node refuses a certificate.
+// These are the alerts of RFC 8446, section 6.2, that translate knows: no_application_protocol, and
+// those with which a node refuses a certificate.
 const noCommonALPN tls.AlertError = 120
 
 var certificateAlerts = []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 51, 116}
@@ -63,7 +63,7 @@ func translate(err error) error {
 	return err
 }
 
-// isCertificateError reports whether crypto/x509 found a certificate invalid, in a
+// isCertificateError reports whether err is from crypto/x509, which rejected a certificate in the
 // verification of quicnet.CertificateTLS.
 func isCertificateError(err error) bool {
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
@@ -71,8 +71,8 @@ func isCertificateError(err error) bool {
 	return authority || invalid
 }
 
-// describeCertificate describes why the certificate of a peer is not accepted. The text does
-// not change from one attempt to the next, so that logs do not repeat it.
+// describeCertificate describes why the certificate of a peer is not accepted. The text is the same
+// at each attempt, so that logs do not repeat it.
 func describeCertificate(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "the certificate of the other node is from another authority: " +

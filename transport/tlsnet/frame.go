@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// A lane carries frames: a header of headerBytes, then the payload.
+// A lane carries frames. A frame is a header of headerBytes, followed by the payload.
 //
 //	type     1 byte
 //	stream   4 bytes, big endian; zero for frames of the connection
@@ -27,19 +27,19 @@ type frameType uint8
 
 const (
 	frameData     frameType = iota // bytes of a stream
-	frameEnd                       // the sender writes nothing more on the stream
-	frameReset                     // the sender gave up writing the stream
+	frameEnd                       // the sender has written everything on the stream
+	frameReset                     // the sender stopped writing the stream early
 	frameStop                      // the sender no longer reads the stream
-	frameWindow                    // the sender reads 4 bytes' worth more of the stream
-	frameRelease                   // the accepting end has finished with the stream
+	frameWindow                    // the peer may send this many more bytes: a 4-byte number
+	frameRelease                   // the accepting end has released the stream
 	frameDatagram                  // a datagram
-	frameAlive                     // nothing but a sign of life
-	frameOpenLane                  // the end that did not dial needs the bulk lane
+	frameAlive                     // a keep-alive
+	frameOpenLane                  // the accepting end needs the bulk lane
 	frameClose                     // the connection is closed: an 8-byte code and the reason
 	frameTypes
 )
 
-// errFrame reports bytes that no node of Athena sends.
+// errFrame reports bytes that no Athena node sends.
 var errFrame = errors.New("tlsnet: invalid frame")
 
 // appendHeader appends the header of a frame with a payload of n bytes.
@@ -56,7 +56,7 @@ type header struct {
 	length int
 }
 
-// parseHeader decodes a header and checks it as far as it can be checked by itself.
+// parseHeader decodes a header and checks what can be checked without the state of the connection.
 func parseHeader(b []byte) (header, error) {
 	h := header{
 		kind:   frameType(b[0]),

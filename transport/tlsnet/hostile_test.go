@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// hostile is a member that sends what it likes on a lane, and the node that it attacks.
+// hostile is a member that sends arbitrary frames, with the node that it attacks.
 type hostile struct {
 	lanes  [lanes]tlsConn
 	victim *conn
@@ -51,7 +51,7 @@ func (h *hostile) send(t *testing.T, lane int, kind frameType, stream uint32, pa
 	}
 }
 
-// TestHostileFrames sends frames that no node sends: each ends the connection, and nothing
+// TestHostileFrames checks that each frame that no node sends ends the connection, and nothing
 // else.
 func TestHostileFrames(t *testing.T) {
 	window := binary.BigEndian.AppendUint32(nil, maxCredit)
@@ -115,8 +115,8 @@ func TestHostileFrames(t *testing.T) {
 	}
 }
 
-// TestStreamsChurn opens and resets streams without reading a byte of what the victim sends
-// back: what the victim keeps stays bounded.
+// TestStreamsChurn opens and resets streams without reading any answer, and checks that the memory
+// of the victim stays bounded.
 func TestStreamsChurn(t *testing.T) {
 	h := attack(t)
 	go func() {
@@ -153,7 +153,7 @@ func TestStreamsChurn(t *testing.T) {
 	h.victim.Close(transport.CodeClosed, "enough")
 }
 
-// blockWriter begins a Write on a stream of the victim that waits for room on the lane.
+// blockWriter starts a Write on a stream of the victim. The Write waits for room on the lane.
 func (h *hostile) blockWriter(t *testing.T) (s transport.RawStream, ended chan error) {
 	t.Helper()
 	s, err := h.victim.OpenStream()
@@ -164,7 +164,7 @@ func (h *hostile) blockWriter(t *testing.T) (s transport.RawStream, ended chan e
 	l := h.victim.lanes[bulkLane]
 	<-l.attached
 	l.mu.Lock()
-	l.writer = pushWriter // the test, which writes nothing
+	l.writer = pushWriter // pretend to be the writer, and write nothing
 	l.mu.Unlock()
 	ended = make(chan error, 1)
 	go func() {
@@ -179,7 +179,8 @@ func (h *hostile) blockWriter(t *testing.T) (s transport.RawStream, ended chan e
 	return s, ended
 }
 
-// TestAWriteEndsWithItsStream ends a stream, at either end, on which a Write waits for the lane.
+// TestAWriteEndsWithItsStream checks that a Write that waits for the lane returns when either end
+// closes the stream.
 func TestAWriteEndsWithItsStream(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -210,8 +211,8 @@ func TestAWriteEndsWithItsStream(t *testing.T) {
 	}
 }
 
-// TestNothingPilesUpBelowTLS writes what TLS writes by itself, such as new keys that the peer
-// asks for, to a member that does not read.
+// TestNothingPilesUpBelowTLS writes to a member that does not read, as TLS does by itself, for
+// example when the peer requests new keys. It checks that the unwritten bytes are bounded.
 func TestNothingPilesUpBelowTLS(t *testing.T) {
 	h := attack(t)
 	l := h.victim.lanes[bulkLane]
@@ -229,8 +230,8 @@ func TestNothingPilesUpBelowTLS(t *testing.T) {
 	<-h.victim.over
 }
 
-// TestEveryMessageIsAnswered sends a system message with another frame behind it, then a part of
-// one, as over a slow network: a sign of life answers each.
+// TestEveryMessageIsAnswered sends a system message followed by another frame, and then only a part
+// of a message, as a slow network would. It checks that each is answered with a keep-alive.
 func TestEveryMessageIsAnswered(t *testing.T) {
 	h := attack(t)
 	l := h.lanes[systemLane]
@@ -238,7 +239,7 @@ func TestEveryMessageIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := make([]byte, headerBytes)
-	if _, err := io.ReadFull(l, b); err != nil { // the connection is accepted
+	if _, err := io.ReadFull(l, b); err != nil { // the frame that accepts the connection
 		t.Fatalf("Read: %v", err)
 	}
 	message := append(appendHeader(nil, frameData, 0, 1), 'x')
@@ -264,7 +265,7 @@ func TestEveryMessageIsAnswered(t *testing.T) {
 	}
 }
 
-// FuzzHeader parses any header.
+// FuzzHeader parses arbitrary headers.
 func FuzzHeader(f *testing.F) {
 	f.Add(appendHeader(nil, frameData, 1, 1))
 	f.Add(appendHeader(nil, frameClose, 0, 8))

@@ -24,14 +24,14 @@ const (
 )
 
 const (
-	// maxPending bounds what writers leave for a lane that is busy. Writers wait while more
-	// is pending, so a lane holds at most this and one frame of each stream.
+	// maxPending bounds the pending bytes of a busy lane. Writers wait while more is pending, so a
+	// lane holds at most maxPending and one frame of each stream.
 	maxPending = 128 << 10
 	// readBytes is the buffer between TLS and the streams: two TLS records.
 	readBytes = 32 << 10
 )
 
-// writer is who writes what is pending on a lane.
+// writer identifies the goroutine that writes the pending frames of a lane.
 type writer uint8
 
 const (
@@ -40,26 +40,26 @@ const (
 	loopWriter        // writeLoop, which was woken
 )
 
-// lane is one TCP connection of a pair. Frames are appended to pending by any goroutine.
-// The goroutine that finds the lane idle writes them itself, which saves waking another one;
-// what is appended meanwhile, or what the kernel does not take, is written by writeLoop.
+// lane is one of the TCP connections between two nodes. Any goroutine may append frames to pending.
+// If it finds the lane idle, it also writes them, which saves waking another goroutine. Otherwise,
+// or if the kernel has no room, writeLoop writes them.
 type lane struct {
 	conn *conn
 	id   int
 
 	mu       sync.Mutex
-	room     sync.Cond // signaled when pending gets shorter, or a stream or the lane ends
+	room     sync.Cond // signaled when pending shrinks, or when a stream or the lane ends
 	tls      tlsConn   // zero until the lane is connected
 	pending  []byte
 	spare    []byte
 	writer   writer
 	err      error
 	lastSent time.Time
-	checked  uint64 // what heard was at the last check
-	silent   int    // checks in a row at which nothing had been heard
-	ackDue   bool   // the peer waits for a sign of life
+	checked  uint64 // value of heard at the last check
+	silent   int    // consecutive checks that found nothing new in heard
+	ackDue   bool   // the peer waits for a keep-alive
 
-	heard    atomic.Uint64 // frames of the peer, and the pieces in which they arrived
+	heard    atomic.Uint64 // counts frames from the peer, and the pieces of data frames
 	attached chan struct{} // closed when the lane has its connection
 	wake     chan struct{} // wakes writeLoop
 	written  chan struct{} // closed when writeLoop has returned
@@ -77,8 +77,8 @@ func newLane(c *conn, id int) *lane {
 	return l
 }
 
-// attach gives the lane its TCP connection and starts to read and write. It returns false
-// if the lane has one already or has failed.
+// attach gives the lane its TCP connection and starts to read and write. It returns false if the
+// lane already has a connection or has failed.
 func (l *lane) attach(t tlsConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,8 +94,8 @@ func (l *lane) attach(t tlsConn) bool {
 	return true
 }
 
-// push sends a frame, of a stream if s is not nil. If wait is false and the lane is behind,
-// it sends nothing and returns false. If wait is true it blocks until there is room.
+// push sends a frame, which belongs to stream s unless s is nil. While too much is pending, push
+// blocks if wait is true; otherwise it sends nothing and returns false.
 func (l *lane) push(t frameType, s *stream, payload []byte, wait bool) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,18 +114,18 @@ func (l *lane) push(t frameType, s *stream, payload []byte, wait bool) (bool, er
 	return true, l.append(t, s.id, payload)
 }
 
-// seal sends the last frame of what this end writes on a stream.
+// seal sends the last frame that this end writes on a stream.
 func (l *lane) seal(t frameType, s *stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !s.sealed {
 		s.sealed = true
-		l.room.Broadcast()         // its writer need not wait any longer
-		_ = l.append(t, s.id, nil) // the stream gets the same error
+		l.room.Broadcast()         // a blocked Write of the stream returns
+		_ = l.append(t, s.id, nil) // the error has ended the stream too
 	}
 }
 
-// stop sends nothing more on a stream that the peer no longer reads.
+// stop makes this end send nothing more on a stream, because the peer no longer reads it.
 func (l *lane) stop(s *stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,16 +133,17 @@ func (l *lane) stop(s *stream) {
 	l.room.Broadcast()
 }
 
-// pushControl sends a frame without waiting for room. Its callers send a bounded number: a
-// few for each stream, and those of the connection.
+// pushControl sends a frame without waiting for room. Its callers send a bounded number of frames:
+// a few for each stream and for the connection.
 func (l *lane) pushControl(t frameType, stream uint32, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.append(t, stream, payload) // its streams get the same error
+	_ = l.append(t, stream, payload) // the error has ended the streams too
 }
 
-// append adds a frame, and writes if no one else does. Frames that did not wait for room end
-// the connection if the peer does not read them. l.mu must be held.
+// append adds a frame, and writes it unless another goroutine is writing. It ends the connection if
+// too many frames that need not wait for room are pending, because the peer does not read. l.mu
+// must be held.
 func (l *lane) append(t frameType, stream uint32, payload []byte) error {
 	if l.err == nil && len(l.pending) > 4*maxPending {
 		l.fail(errNotRead)
@@ -166,8 +167,8 @@ func (l *lane) append(t frameType, stream uint32, payload []byte) error {
 	return nil
 }
 
-// handOver makes writeLoop the writer if there is more to write. l.mu must be held, and there
-// be no other writer.
+// handOver makes writeLoop the writer if there is more to write. l.mu must be held, and no other
+// goroutine may be writing.
 func (l *lane) handOver() {
 	l.writer = noWriter
 	if l.err != nil || len(l.pending) == 0 && !l.tls.socket.behind() {
@@ -180,8 +181,8 @@ func (l *lane) handOver() {
 	}
 }
 
-// flush gives what is pending to TLS. l.mu must be held, and the caller be the
-// writer; l.mu is released meanwhile.
+// flush writes the pending frames to TLS. l.mu must be held, and the caller must be the writer;
+// flush releases l.mu while it writes.
 func (l *lane) flush() {
 	b := l.pending
 	l.pending, l.spare = l.spare[:0], nil
@@ -198,15 +199,15 @@ func (l *lane) flush() {
 	}
 }
 
-// fail ends the connection because of an error of the lane. l.mu must be held; it is
-// released meanwhile.
+// fail ends the connection because of an error of the lane. l.mu must be held; fail releases it
+// temporarily.
 func (l *lane) fail(err error) {
 	l.mu.Unlock()
 	l.conn.fail(lostError(err))
 	l.mu.Lock()
 }
 
-// writeLoop writes what others left, until the lane fails.
+// writeLoop writes what other goroutines have left, until the lane fails.
 func (l *lane) writeLoop() {
 	defer close(l.written)
 	for range l.wake {
@@ -253,16 +254,16 @@ func (l *lane) end(err error) {
 // abort closes the TCP connection.
 func (l *lane) abort() {
 	l.mu.Lock()
-	t := l.tls // it is not set after end
+	t := l.tls // end was called, so it no longer changes
 	l.mu.Unlock()
 	if t.Conn != nil {
-		_ = t.socket.Close() // nothing can be done about an error
+		_ = t.socket.Close() // an error would change nothing
 	}
 }
 
-// sayGoodbye sends a last frame and closes the TCP connection of a lane that has ended. Before
-// it closes, it reads until the peer does, for closeTimeout at most: if this end closed with
-// bytes unread, the kernel would reset the connection and the peer might lose the frame.
+// sayGoodbye sends a last frame and closes the TCP connection of a lane that has ended. First it
+// reads until the peer closes, but not longer than closeTimeout: if this end closed while bytes are
+// unread, the kernel would reset the connection, and the peer might lose the frame.
 func (l *lane) sayGoodbye(frame []byte) {
 	l.conn.network.closeAfter(l.tls.socket, func() error {
 		<-l.written
@@ -273,18 +274,18 @@ func (l *lane) sayGoodbye(frame []byte) {
 	})
 }
 
-// closeAfter runs f and closes a TCP connection once the peer does, after closeTimeout at most.
+// closeAfter runs f, and closes a TCP connection when the peer does or closeTimeout has passed.
 func (n *network) closeAfter(s *socket, f func() error) {
-	abort := func() { _ = s.Close() } // nothing can be done about an error
+	abort := func() { _ = s.Close() } // an error would change nothing
 	defer abort()
 	defer time.AfterFunc(closeTimeout, abort).Stop()
 	defer context.AfterFunc(n.last, abort)()
 	if f() == nil {
-		_, _ = io.Copy(io.Discard, s) // until the peer closes
+		_, _ = io.Copy(io.Discard, s) // wait until the peer closes
 	}
 }
 
-// rtt returns the round-trip time, 0 if it is unknown.
+// rtt returns the round-trip time, or 0 if it is unknown.
 func (l *lane) rtt() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,17 +319,17 @@ func (l *lane) isSilent() bool {
 	return l.silent >= silentChecks
 }
 
-// keepAlive sends a sign of life if nothing was sent for a while.
+// keepAlive sends a keep-alive if nothing was sent for a while.
 func (l *lane) keepAlive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tls.Conn != nil && time.Since(l.lastSent) >= keepAlivePeriod/2 {
-		_ = l.append(frameAlive, 0, nil) // a failed lane has nothing to keep
+		_ = l.append(frameAlive, 0, nil) // a failed lane needs no keep-alive
 	}
 }
 
-// readLoop reads frames and hands them to their streams. It never waits for a stream to be
-// read, because flow control bounds what each holds.
+// readLoop reads frames and passes them to their streams. It never waits for the readers of
+// streams, because flow control bounds what each stream holds.
 func (l *lane) readLoop() {
 	r := bufio.NewReaderSize(l.tls.Conn, readBytes)
 	for {
@@ -379,7 +380,7 @@ func (l *lane) readFrame(r *bufio.Reader) error {
 	return l.conn.handle(l, h, payload)
 }
 
-// readData hands the payload of a data frame to its stream, piece by piece as it arrives.
+// readData passes the payload of a data frame to its stream piece by piece, as it arrives.
 func (l *lane) readData(r *bufio.Reader, h header) error {
 	s, err := l.conn.receiving(l, h.stream)
 	if err != nil {
@@ -407,8 +408,8 @@ func (l *lane) readData(r *bufio.Reader, h header) error {
 	return nil
 }
 
-// oweAck makes sure that the peer soon hears something, as it does from QUIC. The Mesh
-// replaces a connection on which nothing follows what it wrote.
+// oweAck makes sure that something is sent to the peer soon, as QUIC does with acknowledgements.
+// The Mesh replaces a connection if it gets nothing back after it has written a frame.
 func (l *lane) oweAck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -418,11 +419,11 @@ func (l *lane) oweAck() {
 	}
 }
 
-// sendAck sends a sign of life unless something was sent since it became due.
+// sendAck sends a keep-alive unless another frame was sent since it became due.
 func (l *lane) sendAck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ackDue {
-		_ = l.append(frameAlive, 0, nil) // a failed lane has nothing to acknowledge
+		_ = l.append(frameAlive, 0, nil) // a failed lane needs no keep-alive
 	}
 }

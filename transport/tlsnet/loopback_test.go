@@ -59,8 +59,8 @@ func connected(t testing.TB) (dialed, accepted transport.Conn) {
 	return dialed, accepted
 }
 
-// TestEverythingAtOnce sends on all streams in both directions at once, much more than fits
-// into the buffers of the kernel, and checks what arrives.
+// TestEverythingAtOnce sends on all streams in both directions at the same time, much more than
+// fits into the kernel's buffers, and checks what arrives.
 func TestEverythingAtOnce(t *testing.T) {
 	const size = 8 << 20
 	a, b := connected(t)
@@ -128,7 +128,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// TestTryWriteNeverBlocks writes to a peer that does not read.
+// TestTryWriteNeverBlocks checks that TryWrite does not block if the peer does not read, and that a
+// full stream does not block the others.
 func TestTryWriteNeverBlocks(t *testing.T) {
 	a, b := connected(t)
 	frame := make([]byte, 4<<10)
@@ -146,7 +147,7 @@ func TestTryWriteNeverBlocks(t *testing.T) {
 	if taken == 0 || taken > streamWindow {
 		t.Errorf("taken %d bytes, want some and at most the window, %d", taken, streamWindow)
 	}
-	// The heartbeat does not wait behind them.
+	// A heartbeat does not wait behind these frames.
 	if ok, err := a.Stream(transport.System).TryWrite([]byte("beat")); !ok || err != nil {
 		t.Errorf("TryWrite of a system frame: %v, %v", ok, err)
 	}
@@ -159,14 +160,15 @@ func TestTryWriteNeverBlocks(t *testing.T) {
 	}
 }
 
-// TestCloseTellsThePeer closes one end or the other while the bulk lane is being connected.
+// TestCloseTellsThePeer checks that the peer gets the reason of Close, even while the bulk lane is
+// being connected.
 func TestCloseTellsThePeer(t *testing.T) {
 	for i := range 20 {
 		a, b := connected(t)
 		if i%2 == 1 {
 			a, b = b, a
 		}
-		for k := range transport.Kinds { // bytes that are not read must not lose the reason
+		for k := range transport.Kinds { // unread bytes must not make the peer lose the reason
 			if _, err := b.Stream(k).Write(make([]byte, 10_000)); err != nil {
 				t.Fatalf("Write: %v", err)
 			}
@@ -181,7 +183,7 @@ func TestCloseTellsThePeer(t *testing.T) {
 	}
 }
 
-// TestBothEndsClose closes both ends at once: neither waits for the other.
+// TestBothEndsClose checks that if both ends close at the same time, neither waits for the other.
 func TestBothEndsClose(t *testing.T) {
 	fastest := time.Hour
 	for range 5 {
@@ -202,7 +204,7 @@ func TestBothEndsClose(t *testing.T) {
 	}
 }
 
-// TestStreamNumbersEnd opens the last streams of a connection: another one then takes its place.
+// TestStreamNumbersEnd checks that a connection ends when its stream numbers are used up.
 func TestStreamNumbersEnd(t *testing.T) {
 	for i, last := range []uint32{math.MaxUint32 - 1, math.MaxUint32} {
 		a, b := connected(t)
@@ -220,7 +222,8 @@ func TestStreamNumbersEnd(t *testing.T) {
 	}
 }
 
-// TestKilledPeer closes the TCP connections of a peer without a word.
+// TestKilledPeer closes the listener and the TCP connections of a peer, as if its process was
+// killed.
 func TestKilledPeer(t *testing.T) {
 	a, b := connected(t)
 	to, _ := member.ParseAddress(a.(*conn).dialed)
@@ -287,7 +290,7 @@ func TestOtherSecretIsRefused(t *testing.T) {
 	}
 }
 
-// TestDialErrors dials what is no node.
+// TestDialErrors dials addresses where no node listens.
 func TestDialErrors(t *testing.T) {
 	n, at := open(t, nil)
 	cfg := n.cfg

@@ -23,11 +23,11 @@ import (
 // handshakeTimeout bounds the TLS handshake and the preamble that follows it.
 const handshakeTimeout = 5 * time.Second
 
-// connID joins the lanes of a connection. The dialer draws it, and only the two ends learn
-// it, so no other peer can add a lane.
+// connID identifies the lanes of a connection. The dialer chooses it at random, and only the two
+// ends learn it, so no other peer can add a lane.
 type connID [16]byte
 
-// tlsConn is a TLS connection and the socket below it.
+// tlsConn is a TLS connection and its socket.
 type tlsConn struct {
 	*tls.Conn
 	socket *socket
@@ -82,14 +82,14 @@ type network struct {
 	gate     *handshakes.Gate
 	accepted chan *conn
 
-	ctx    context.Context // ends when the network closes
+	ctx    context.Context // done when the network closes
 	cancel context.CancelFunc
-	last   context.Context // ends lastCloseTimeout after that
+	last   context.Context // done lastCloseTimeout after ctx
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
-	closing bool // no connection is added
-	closed  bool // no goroutine is added
+	closing bool // no more connections are added
+	closed  bool // no more goroutines are added
 	conns   map[connID]*conn
 }
 
@@ -107,7 +107,7 @@ func newNetwork(
 		return nil, errors.Join(err, l.Close())
 	}
 	own = own.Clone()
-	own.DynamicRecordSizingDisabled = true // records are written whole, not for a browser
+	own.DynamicRecordSizingDisabled = true // small first records help only browsers
 	dialTLS, serveTLS := transports.TLS.Configure(own)
 	n := &network{
 		cfg:      cfg,
@@ -128,7 +128,7 @@ func newNetwork(
 	return n, nil
 }
 
-// spawn runs f in a goroutine for which Close waits; false if the network closes.
+// spawn runs f in a goroutine that Close waits for. It returns false if the network is closed.
 func (n *network) spawn(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,7 +155,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	case <-c.ready:
 		return c, nil
 	case <-c.over:
-		// A peer that closed the connection had accepted it.
+		// If the peer closed the connection, it had accepted it before.
 		if _, closed := errors.AsType[*transport.CloseError](c.cause()); closed {
 			return c, nil
 		}
@@ -185,18 +185,19 @@ func (n *network) handshake(
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = raw.Close() // the first error counts
+		_ = raw.Close() // the first error matters more
 		return t, translate(err)
 	}
 	return t, nil
 }
 
-// start registers a connection and attaches its system lane; false if the network closes.
+// start registers a connection and attaches its system lane. It returns false if the network is
+// closing.
 func (n *network) start(c *conn, t tlsConn) bool {
 	if n.named {
-		c.peer = t.ConnectionState().PeerCertificates[0] // verified: there is one
+		c.peer = t.ConnectionState().PeerCertificates[0] // a verified peer has one
 	}
-	n.mu.Lock() // until the goroutines of the lane count towards work
+	n.mu.Lock() // hold it until work counts the goroutines of the lane
 	fits := !n.closing && n.conns[c.id] == nil
 	if fits {
 		n.conns[c.id] = c
@@ -204,7 +205,7 @@ func (n *network) start(c *conn, t tlsConn) bool {
 	}
 	n.mu.Unlock()
 	if !fits {
-		_ = t.socket.Close() // it was never used
+		_ = t.socket.Close() // nothing was sent on it
 		c.fail(net.ErrClosed)
 	}
 	return fits
@@ -250,7 +251,7 @@ func (n *network) listen() {
 	}
 }
 
-// serve does the handshake of a TCP connection that another host has begun.
+// serve performs the handshake on an accepted TCP connection.
 func (n *network) serve(raw net.Conn, leave func()) {
 	defer leave()
 	ctx, cancel := context.WithTimeout(n.ctx, handshakeTimeout)
@@ -267,7 +268,7 @@ func (n *network) serve(raw net.Conn, leave func()) {
 		_, err = io.ReadFull(t, preamble[:])
 	}
 	if !stop() || err != nil {
-		_ = raw.Close() // the handshake's error counts
+		_ = raw.Close() // the error of the handshake matters more
 		n.reportFailed(raw.RemoteAddr(), err)
 		return
 	}
@@ -277,7 +278,7 @@ func (n *network) serve(raw net.Conn, leave func()) {
 		return
 	}
 	if preamble[0] != systemLane {
-		_ = raw.Close() // it is not a node
+		_ = raw.Close() // the peer is not a node
 		return
 	}
 	c := n.newConn(id, "")
@@ -293,21 +294,21 @@ func (n *network) serve(raw net.Conn, leave func()) {
 	}
 }
 
-// attachBulk adds the bulk lane to a connection that was accepted before.
+// attachBulk adds the bulk lane to a connection that was accepted earlier.
 func (n *network) attachBulk(id connID, t tlsConn) {
 	n.mu.Lock()
 	c := n.conns[id]
 	n.mu.Unlock()
 	if c == nil || c.dialed != "" || !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
-		n.closeUnused(t.socket) // the connection has ended meanwhile, or the peer is no node
+		n.closeUnused(t.socket) // the connection has ended, or the peer is not its node
 	}
 }
 
-// closeUnused closes a bulk lane that came too late. The peer is given time to learn on the
-// system lane why the connection ended: to it the end of a lane is a lost connection.
+// closeUnused closes a bulk lane whose connection has ended. The peer takes the end of a lane for a
+// lost connection, so it first gets time to learn the real reason on the system lane.
 func (n *network) closeUnused(s *socket) { n.closeAfter(s, func() error { return nil }) }
 
-// reportFailed reports a handshake that another host began.
+// reportFailed reports that a handshake of another host failed.
 func (n *network) reportFailed(from net.Addr, err error) {
 	addr, parseErr := member.ParseAddress(from.String())
 	if err != nil && parseErr == nil && n.cfg.HandshakeFailed != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roundTrip returns the round-trip time that the kernel has measured, 0 if it is unknown.
+// roundTrip returns the round-trip time that the kernel has measured, or 0 if it is unknown.
 func roundTrip(c net.Conn) time.Duration {
 	sys, ok := c.(syscall.Conn)
 	if !ok {

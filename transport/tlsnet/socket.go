@@ -8,9 +8,10 @@ import (
 	"syscall"
 )
 
-// socket is the TCP connection below TLS. After startDirect its Write does not block where
-// the system can try a write: what the kernel has no room for is kept until drain. TLS must
-// never write a part of a record; this way goroutines that must not wait can still use it.
+// socket is the TCP connection below TLS. After startDirect, its Write does not block on systems
+// that support this: it stores what the kernel has no room for, and drain writes it later. Write
+// must not return early with a part of a TLS record, so this is how goroutines that must not block
+// can use TLS.
 type socket struct {
 	net.Conn
 
@@ -21,11 +22,11 @@ type socket struct {
 	draining bool
 }
 
-// maxRest is more than one flush of a lane writes. TLS itself writes too: it changes its keys
-// whenever the peer asks for it.
+// maxRest bounds the bytes that Write stores. It exceeds one flush of a lane, because TLS also
+// writes on its own: it updates its keys whenever the peer asks.
 const maxRest = 8 * maxPending
 
-// startDirect makes Write return without waiting, if the system can.
+// startDirect makes Write return without waiting, if the system supports this.
 func (s *socket) startDirect() {
 	sys, ok := s.Conn.(syscall.Conn)
 	if !ok || !canTryWrite {
@@ -33,22 +34,21 @@ func (s *socket) startDirect() {
 	}
 	raw, err := sys.SyscallConn()
 	if err != nil {
-		return // writes block, in the goroutine of the lane
+		return // Write blocks, but only writeLoop calls it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.raw = raw
 }
 
-// direct reports whether Write would return without waiting, with nothing left of earlier
-// writes.
+// direct reports whether Write returns without waiting and no earlier write has left anything.
 func (s *socket) direct() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw != nil && !s.draining && len(s.rest) == 0
 }
 
-// behind reports whether there is something for drain to write.
+// behind reports whether drain has anything to write.
 func (s *socket) behind() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// drain writes what Write has left, and blocks until the kernel has taken it.
+// drain writes what Write has stored, and blocks until the kernel has accepted it.
 func (s *socket) drain() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

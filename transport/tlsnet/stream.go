@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// streamWindow is what a peer may send on a stream before it is read. It doubles, up to
-	// maxStreamWindow, each time half of it was read. It starts small because that is
-	// what a hostile peer can fill on a stream that is not read; at maxStreamWindow a stream
-	// carries 25 MB/s over a round trip of 10 ms.
+	// streamWindow is how many unread bytes a stream may hold at first. The window doubles, up to
+	// maxStreamWindow, each time half of it was read. It starts small because a hostile peer can fill
+	// it on every unread stream. At maxStreamWindow, a stream carries 25 MB/s if the round trip takes
+	// 10 ms.
 	streamWindow    = 32 << 10
 	maxStreamWindow = 256 << 10
 )
@@ -28,24 +28,24 @@ type stream struct {
 	lane *lane
 	id   uint32
 
-	writing sync.Mutex // held by Write, so that what two of them write does not mix
+	writing sync.Mutex // held by Write, so that concurrent writes are not interleaved
 
 	mu       sync.Mutex
 	changed  sync.Cond
-	credit   int // bytes that the peer can take
+	credit   int // bytes that the peer has room for
 	ended    bool
 	writeErr error
 
 	buf       []byte // received and not yet read
-	off       int    // of buf, already read
+	off       int    // bytes of buf that were already read
 	window    int
 	used      int // read since the window was last renewed
 	remaining int // bytes that the peer may still send
 	peerEnded bool
 	readErr   error
 
-	sealed   bool // nothing more is sent on it; guarded by lane.mu
-	released bool // of an accepted bulk stream; guarded by conn.mu
+	sealed   bool // this end sends nothing more; guarded by lane.mu
+	released bool // for accepted bulk streams; guarded by conn.mu
 }
 
 func newStream(c *conn, l *lane, id uint32) *stream {
@@ -57,7 +57,8 @@ func newStream(c *conn, l *lane, id uint32) *stream {
 	return s
 }
 
-// Write implements io.Writer. It blocks while the peer does not read or the lane is behind.
+// Write implements io.Writer. It blocks while the peer does not read or too much is pending on the
+// lane.
 func (s *stream) Write(p []byte) (written int, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -91,8 +92,8 @@ func (s *stream) TryWrite(p []byte) (bool, error) {
 	return sent && err == nil, err
 }
 
-// takeCredit reserves the right to send up to n bytes. If wait is true it waits for some
-// and returns at least one; else it returns n, or 0.
+// takeCredit reserves the right to send up to n bytes. If wait is true, it waits until it can
+// return at least 1; otherwise it returns n or 0.
 func (s *stream) takeCredit(n int, wait bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,10 +123,10 @@ func (s *stream) addCredit(n int) {
 	s.changed.Broadcast()
 }
 
-// maxCredit bounds the credit of a stream: no peer of this protocol gives more.
+// maxCredit bounds the credit of a stream. A peer that follows the protocol never grants more.
 const maxCredit = 1 << 30
 
-// renew is called for a window frame of the peer.
+// renew handles a window frame from the peer.
 func (s *stream) renew(payload []byte) error {
 	n := binary.BigEndian.Uint32(payload)
 	s.mu.Lock()
@@ -138,7 +139,7 @@ func (s *stream) renew(payload []byte) error {
 	return nil
 }
 
-// CloseWrite announces that nothing more is written.
+// CloseWrite implements transport.FrameStream and transport.RawStream.
 func (s *stream) CloseWrite() error {
 	s.mu.Lock()
 	err, ended := s.writeErr, s.ended
@@ -183,8 +184,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// renewal counts n bytes as read and returns by how much the peer's credit grows: nothing
-// until half of the window was read. s.mu must be held.
+// renewal counts n bytes as read and returns by how much the peer's credit grows: 0 until half of
+// the window has been read. s.mu must be held.
 func (s *stream) renewal(n int) int {
 	s.used += n
 	if s.used < s.window/2 || s.peerEnded {
@@ -200,7 +201,8 @@ func (s *stream) renewal(n int) int {
 	return credit
 }
 
-// deliver takes what the peer sent. A peer that sends more than it may is not a node.
+// deliver adds received bytes. It returns an error if the peer sent more than the window allows,
+// which no node does.
 func (s *stream) deliver(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +213,7 @@ func (s *stream) deliver(b []byte) error {
 	case s.peerEnded:
 		return fmt.Errorf("%w: stream %d: data after its end", errFrame, s.id)
 	case s.readErr != nil:
-		return nil // no one reads it
+		return nil // the data will not be read
 	}
 	if s.off > 0 && len(s.buf)+len(b) > cap(s.buf) {
 		s.buf, s.off = append(s.buf[:0], s.buf[s.off:]...), 0
@@ -221,7 +223,7 @@ func (s *stream) deliver(b []byte) error {
 	return nil
 }
 
-// endRead notes that the peer writes nothing more.
+// endRead records that the peer has written everything.
 func (s *stream) endRead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +231,7 @@ func (s *stream) endRead() {
 	s.changed.Broadcast()
 }
 
-// failRead ends the stream for its reader, unless it has ended before.
+// failRead ends the stream for its reader, unless it has already ended.
 func (s *stream) failRead(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +242,7 @@ func (s *stream) failRead(err error) {
 	s.changed.Broadcast()
 }
 
-// failWrite ends the stream for its writer, unless it has ended before.
+// failWrite ends the stream for its writer, unless it has already ended.
 func (s *stream) failWrite(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +252,7 @@ func (s *stream) failWrite(err error) {
 	s.changed.Broadcast()
 }
 
-// whyEnded returns why a write failed: err, unless the stream had ended before.
+// whyEnded returns why a write failed: the reason why the stream has ended, or else err.
 func (s *stream) whyEnded(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +279,8 @@ func (s *stream) Cancel() {
 // Release implements transport.RawStream.
 func (s *stream) Release() { s.conn.releaseStream(s) }
 
-// done reports whether both directions have ended, so that no frame of the stream matters
-// any longer.
+// done reports whether both directions have ended, so that further frames of the stream can be
+// ignored.
 func (s *stream) done() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 const canTryWrite = true
 
-// tryWrite writes what the kernel has room for and returns how much that was.
+// tryWrite writes as much as the kernel has room for, and returns the number of bytes.
 func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
 	outer := raw.Write(func(fd uintptr) bool {
 		for n < len(b) {

@@ -13,8 +13,8 @@ type buffer struct{ b []byte }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// getBuffer returns an empty buffer. The caller releases it after the transport has taken
-// its bytes.
+// getBuffer returns an empty buffer. The caller releases it once the transport has accepted its
+// bytes.
 func getBuffer() *buffer {
 	b := buffers.Get().(*buffer)
 	b.b = b.b[:0]

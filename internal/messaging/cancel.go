@@ -37,8 +37,8 @@ func (m *Messenger) cancelCall(to member.Address, id uint64) {
 	}
 }
 
-// cancelRequests cancels the pending requests when the node shuts down, while its
-// connections still work. An answer may cross the cancel.
+// cancelRequests cancels the pending requests when the node shuts down, while its connections still
+// work. A cancel and an answer may cross.
 func (m *Messenger) cancelRequests() {
 	for id, c := range m.pending.close() {
 		m.cancelCall(c.to, id)

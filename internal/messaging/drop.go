@@ -15,8 +15,7 @@ type Drop struct {
 	From   member.Identity
 	Reason string // one of the constants below
 	Err    error  // nil for a late answer, which is not an error
-	// Event is the name of an event that its handlers did not get. It is empty for a frame
-	// that was not an event.
+	// Event is the name of the event; it is empty if the frame was not an event.
 	Event string
 	// SenderTold reports whether the sender waits for the outcome and gets Err.
 	SenderTold bool
@@ -51,7 +50,7 @@ func (m *Messenger) dropUndecoded(from member.Identity, err error) error {
 	return m.dropFrame(from, DropMalformed, err)
 }
 
-// dropEvent reports that an event of another member reaches no handler.
+// dropEvent reports that an event of another member did not reach a handler.
 func (m *Messenger) dropEvent(from member.Identity, name string, senderTold bool, err error) {
 	m.cfg.Dropped(Drop{
 		From: from, Reason: dropReason(err), Err: err, Event: name, SenderTold: senderTold,

@@ -31,13 +31,13 @@ var (
 	ErrUnknownOutcome = errors.New("cluster: unknown outcome")
 )
 
-// Errors of streams. Each wraps the one of package transport with the same name.
+// Errors of streams. Each wraps the error of package transport with the same name.
 var (
 	// ErrStreamClosed means that this node has closed the stream, or this direction.
 	ErrStreamClosed = errors.New("cluster: stream is closed")
 	// ErrStreamReset means that the other member closed the stream before its end.
 	ErrStreamReset = errors.New("cluster: stream was closed by the other member")
-	// ErrStreamCut means that the connection ended before the stream.
+	// ErrStreamCut means that the connection ended before the stream did.
 	ErrStreamCut = errors.New("cluster: stream was cut off")
 )
 

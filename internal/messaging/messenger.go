@@ -77,7 +77,7 @@ type Messenger struct {
 	sending  atomic.Int64 // sends in flight
 	requests requestCounts
 
-	// answering is the context for sending answers to other members.
+	// answering is the context of answers to other members.
 	answering     context.Context
 	stopAnswering context.CancelFunc
 	// streaming is the context of streams. It is canceled before Close waits for their
@@ -120,7 +120,7 @@ func (m *Messenger) Close(ctx context.Context) error {
 	// Handlers that return now can still answer, until the transport stops flushing.
 	late := time.AfterFunc(mesh.CloseTimeout, func() {
 		m.stopAnswering()
-		// Unblock an answer that is being sent. The call below returns the same error.
+		// This unblocks an answer that is being sent. The call below returns the same error.
 		_ = m.net.Close()
 	})
 	defer late.Stop()
@@ -151,7 +151,7 @@ func (m *Messenger) ctxErr(ctx context.Context) error {
 	}
 }
 
-// notLeader returns the error of a call that is for the leader but reached this node.
+// notLeader returns the error of a call that is meant for the leader but reached this node.
 func notLeader(l Leader) error {
 	return &leader.NotLeaderError{Leader: l.Address, Provisional: l.Provisional}
 }

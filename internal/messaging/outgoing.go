@@ -38,8 +38,7 @@ func (e *outgoing) delivery(self *member.Member) receiver.Delivery {
 	}
 }
 
-// encode encodes an event once for all members that get it, and checks it against the
-// options.
+// encode encodes an event once for all its recipients, and checks it against the options.
 func (m *Messenger) encode(event any, o Options) (*outgoing, error) {
 	if o.BestEffort && o.Outcome != nil {
 		return nil, errNoOutcome

@@ -19,13 +19,13 @@ const MaxPending = 1 << 16
 // answer or an error, and must not block.
 type pendingCall struct {
 	to      member.Address
-	request bool // its handler is canceled if the caller stops waiting
+	request bool // its handler must be canceled if the caller stops waiting
 	settle  func(a wire.Answer, err error)
 }
 
 // pendingCalls holds the pending calls by id.
 type pendingCalls struct {
-	room chan struct{} // contains one entry for each call
+	room chan struct{} // holds one entry for each call
 
 	mu     sync.Mutex
 	lastID uint64
@@ -89,8 +89,8 @@ func (p *pendingCalls) complete(from member.Address, a wire.Answer) bool {
 	return ok
 }
 
-// close refuses further calls, and removes and returns the pending requests. Sends stay:
-// their outcome may still arrive.
+// close refuses further calls, and removes and returns the pending requests. It keeps sends,
+// because their outcomes may still arrive.
 func (p *pendingCalls) close() map[uint64]pendingCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func (m *Messenger) Request(
 	return m.request(ctx, to, req, resp, nil, o)
 }
 
-// RequestLeader is Request to the leader, as cluster.RequestLeader documents.
+// RequestLeader is like Request, but to the leader, as cluster.RequestLeader documents.
 func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options) error {
 	for {
 		led, err := m.node.WaitLeader(ctx)
@@ -103,7 +103,7 @@ func (m *Messenger) request(
 	select {
 	case end := <-done:
 		return end.err
-	case <-m.cfg.Quit: // wait below: Close settles all requests
+	case <-m.cfg.Quit: // wait below, because Close settles all requests
 	case <-ctx.Done():
 		if m.pending.remove(id) {
 			m.cancelCall(to, id)

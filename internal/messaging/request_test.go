@@ -47,8 +47,7 @@ func addHandlers(_ int, mux *receiver.Mux) {
 	receiver.Handle(mux, func(context.Context, member.Member, note) error { return nil })
 }
 
-// TestRequestsLeaveNothingPending checks that no call stays pending, for each way in which
-// a request can end.
+// TestRequestsLeaveNothingPending checks that no call stays pending, however a request ends.
 func TestRequestsLeaveNothingPending(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -74,8 +73,8 @@ func TestRequestsLeaveNothingPending(t *testing.T) {
 	})
 }
 
-// TestLeaderAloneTakesLeaderRequests checks that members other than the leader answer that
-// they do not lead.
+// TestLeaderAloneTakesLeaderRequests checks that other members refuse a request to the leader
+// because they do not lead.
 func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		for i, n := range nodes {
@@ -94,8 +93,7 @@ func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 	})
 }
 
-// TestSendsAreBounded checks that an event and a request beyond MaxSending fail with
-// ErrBusy.
+// TestSendsAreBounded checks that events and requests beyond MaxSending fail with ErrBusy.
 func TestSendsAreBounded(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]

@@ -79,7 +79,7 @@ func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o 
 	return sendError(m.net.Send(ctx, to, e.Frame()))
 }
 
-// sendWithOutcome is send for a sender that waits for the outcome.
+// sendWithOutcome is like send, but for a sender that waits for the outcome.
 func (m *Messenger) sendWithOutcome(
 	ctx context.Context, to *member.Member, e *outgoing, report func(to member.Address, err error),
 ) error {
@@ -104,8 +104,7 @@ func (m *Messenger) sendWithOutcome(
 	return err
 }
 
-// trySend sends an encoded event to one member if it can do so without waiting or another
-// goroutine.
+// trySend sends an encoded event to one member if that needs no waiting and no other goroutine.
 func (m *Messenger) trySend(
 	ctx context.Context, to member.Address, e *outgoing, o Options,
 ) bool {

@@ -105,7 +105,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 		_ = m.dropFrame(from, reason, err)
 		return
 	}
-	// If this Write fails, the handler's first Write fails too.
+	// If this Write fails, so does the first Write of the handler.
 	_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
 	served := make(chan struct{})
 	go func() {
@@ -124,7 +124,7 @@ func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 	text := strings.ToValidUTF8(err.Error(), "")
 	text = text[:min(len(text), wire.MaxAnswerText)]
 	if _, err := raw.Write(append([]byte{byte(outcome)}, text...)); err == nil {
-		_ = raw.CloseWrite() // otherwise the peer would see a reset and no text
+		_ = raw.CloseWrite() // otherwise the peer would see a reset instead of the text
 	}
 }
 
@@ -206,8 +206,8 @@ func (s *stream) readVerdict() error {
 	return s.m.answerError(s.peer, a)
 }
 
-// writeError is streamError for writers. If the stream was refused, it returns the reason
-// for that instead of the reset.
+// writeError is streamError for writers. If the stream was refused, it returns the reason instead
+// of the reset.
 func (s *stream) writeError(err error) error {
 	if errors.Is(err, transport.ErrStreamReset) {
 		if refused := s.awaitVerdict(); refused != nil {

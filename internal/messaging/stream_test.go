@@ -44,7 +44,7 @@ func TestStreamWithABadHead(t *testing.T) {
 			ours, theirs := newLoopback()
 			ours.CloseWrite()
 			n.Stream(peer, head, theirs)
-			theirs.Close() // close it, as the transport does
+			theirs.Close() // close the stream, as the transport does
 			got, err := io.ReadAll(ours)
 			if err != nil || len(got) < 2 || wire.Outcome(got[0]) != wire.OutcomeMalformed {
 				t.Errorf("head %q: got %q and %v, want the verdict that it is malformed", head, got, err)
@@ -73,8 +73,8 @@ func TestStreamWithoutAVerdict(t *testing.T) {
 	})
 }
 
-// TestLoopbackKeepsWritesWhole checks that concurrent writes do not mix, and that the end
-// of the stream comes after them.
+// TestLoopbackKeepsWritesWhole checks that concurrent writes are not interleaved, and that the end
+// of the stream follows them.
 func TestLoopbackKeepsWritesWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := newLoopback()

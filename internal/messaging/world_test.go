@@ -31,7 +31,7 @@ type node struct {
 	*Messenger
 	addr    member.Address
 	members member.Roster
-	led     chan struct{} // closed when the leadership ends, which never happens here
+	led     chan struct{} // never closed: the leadership never ends here
 	quit    chan struct{}
 	cause   error
 

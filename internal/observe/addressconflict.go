@@ -13,8 +13,8 @@ import (
 // addressConflictInterval is the minimum time between two warnings about one address.
 const addressConflictInterval = time.Minute
 
-// Signs that two processes advertise one address. A later run with the same store is not a sign,
-// because every restart looks like that.
+// These are the signs that two processes advertise one address. A later run with the same store is
+// not a sign, because every restart looks like that.
 const (
 	conflictStore = "it has a different store"
 	conflictAlive = "an earlier run still dials or answers"

@@ -33,7 +33,7 @@ const (
 
 var everyRule = []string{ruleChosen, ruleVersion, ruleAddress}
 
-// causes maps the causes of the machine to their names, and to the rule if the cause is a conflict.
+// causes maps the causes of the machine to their names, and to their rules if they are conflicts.
 var causes = [statemachine.Causes]struct {
 	cause Cause
 	rule  string

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// reportLines has the log line of each report of the transport, except ReportFailed, which stops
-// the node: the node then logs it.
+// reportLines has the log line of each report of the transport. ReportFailed has none here: it
+// stops the node, which logs it then.
 var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportConnected:     {slog.LevelDebug, "connected"},
 	mesh.ReportLost:          {slog.LevelDebug, "connection lost"},
@@ -38,8 +38,8 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 		r.Kind == mesh.ReportStreamRefused:
 		// The peer is connected.
 	case r.Kind == mesh.ReportHandshake || r.Peer.IsZero():
-		// Anyone can dial this node and claim to be a seed. Only connections that this node dials
-		// say anything about a seed.
+		// Anyone can dial this node and claim to be a seed. Only connections that this node dials are
+		// evidence about a seed.
 	case isPermanent(r.Err):
 		o.peers.noteRefusal(r.Peer, r.Err)
 	default:
@@ -48,7 +48,7 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 }
 
 // isPermanent reports whether a connection was refused because of the secret or the configuration,
-// rather than because a node is busy or runs twice.
+// rather than because a node is busy or has two processes.
 func isPermanent(err error) bool {
 	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, mesh.ErrSelf) {
 		return true

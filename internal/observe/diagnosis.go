@@ -77,7 +77,7 @@ func (d diagnosis) missingCluster() string {
 }
 
 // missingFounders explains what a provisional leader without a state waits for. leads reports
-// whether this node is that leader. It matters because only the leader exchanges messages with
+// whether this node is that leader. This matters because only the leader exchanges messages with
 // founders.
 func (d diagnosis) missingFounders(leads bool) string {
 	active, activeSeeds := 0, 0
@@ -117,8 +117,8 @@ func (d diagnosis) missingFounders(leads bool) string {
 	return text + "; waiting for " + joinNames(missing)
 }
 
-// missingVoters explains which voters a node with a state has reached, because a majority of them
-// must agree on a leader.
+// missingVoters explains which voters a node with a state has reached and which it waits for. A
+// majority of the voters must agree on a leader.
 func (d diagnosis) missingVoters() string {
 	roster, self := d.Held.Roster, d.View.Self
 	reached := 0

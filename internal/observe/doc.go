@@ -4,5 +4,5 @@
 // the history of elections, and why there is no leader.
 //
 // The event loop calls Observe once per turn. The transport and the messenger report what happens
-// on connections. An Observer decides nothing: without it a node would act the same.
+// on connections. An Observer decides nothing: a node would act the same without it.
 package observe

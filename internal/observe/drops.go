@@ -54,7 +54,7 @@ func (o *Observer) DropFrame(from member.Identity, reason string, err error) {
 	}
 }
 
-// DropEvent counts and logs an event that no handler took. senderTold reports whether the sender
+// DropEvent counts and logs an event that reached no handler. senderTold reports whether the sender
 // gets err.
 func (o *Observer) DropEvent(
 	from member.Identity, name, reason string, senderTold bool, err error,

@@ -16,16 +16,16 @@ import (
 // of the machine.
 type electionTrace struct {
 	self    member.Address
-	cause   Cause // why the last leader was lost; empty while there is one with authority
+	cause   Cause // why the last leader was lost; empty while there is a leader with authority
 	rule    string
 	before  member.Address // the last leader with authority
 	version uint64         // of that leader
 	marks   [stepCount]mark
-	counted votes // votes of others for the proposal of this node
-	given   votes // votes of this node for the proposal of another
+	counted votes // votes by others for this node's proposal
+	given   votes // votes by this node for another's proposal
 }
 
-// votes has the members that voted for a leader in one version.
+// votes records the members that voted for a leader in one version.
 type votes struct {
 	version uint64
 	leader  member.Address
@@ -119,7 +119,7 @@ func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard 
 }
 
 // noteLeaderless records that the leader of a view has no authority. If no trace has given a cause,
-// the leader itself reported this, or it was elected again with a later version.
+// either the leader itself reported the loss, or it was elected again with a later version.
 func (e *electionTrace) noteLeaderless(now time.Time, view member.View) {
 	switch {
 	case e.cause != "":

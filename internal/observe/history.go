@@ -42,12 +42,12 @@ type history struct {
 	elections []Election // the last maxElections, oldest first
 	// leaderlessSince is when the leader with authority was lost; zero if there is one.
 	leaderlessSince time.Time
-	leaderless      time.Duration // in total, without the time since leaderlessSince
+	leaderless      time.Duration // in total, not including the time since leaderlessSince
 	changes         map[Cause]uint64
 }
 
 // updateLeader updates the history after a turn. It returns why the last leader was lost, and the
-// change of leader that was completed in this turn, if any.
+// change of leader that this turn completed, if any.
 func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -158,12 +158,12 @@ func stepAttrs(e Election) []slog.Attr {
 	return steps
 }
 
-// LogHandlerFailure logs an error or a panic of a handler.
+// LogHandlerFailure logs an error or a panic in a handler.
 func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
 	l := line{slog.LevelWarn, "handler failed"}
 	if f.Told && !panicked {
-		// The handler may have meant the error for the sender.
+		// The handler may have returned the error on purpose, for the sender.
 		l = line{slog.LevelDebug, "handler failed; the sender was notified"}
 	}
 	if !o.log.Enabled(context.Background(), l.level) {
@@ -185,11 +185,11 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 // Milliseconds returns a duration in milliseconds, the unit of log fields.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// addressText returns an address, which may come from a peer, for a log line.
+// addressText returns the text of an address in a log line; the address may come from a peer.
 func addressText(a member.Address) string { return safetext.PeerText(a.String()) }
 
-// maxErrorBytes bounds the text of an error of the application, or of an error that contains
-// several texts of peers, each of which safetext.PeerText has cut.
+// maxErrorBytes bounds the text of an error of the application, and of an error that contains
+// several texts of peers, each already cut by safetext.PeerText.
 const maxErrorBytes = 1024
 
 // ErrAttr returns the attribute "error" with the text of err as one line of at most maxErrorBytes,

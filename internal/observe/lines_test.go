@@ -160,7 +160,7 @@ func TestRefusalsAreQuiet(t *testing.T) {
 }
 
 // TestForeignTextIsPrintableAndCut checks that a peer's text is made printable and cut in every
-// line, so that a peer can neither forge lines nor bloat one.
+// line, so that a peer can neither forge lines nor make one too long.
 func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	hostile := "\x1b[2J\n" + strings.Repeat("x", 4000)
 	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}
@@ -174,7 +174,7 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	trace := func(what statemachine.TraceKind) func(*Observer) {
 		return func(o *Observer) { o.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
 	}
-	said := errors.New(safetext.PeerText(hostile)) // as in the error of a peer
+	said := errors.New(safetext.PeerText(hostile)) // as in an error from a peer
 	view := viewOf(3, 2, false, peer)
 	for name, log := range map[string]func(*Observer){
 		"a member":   trace(statemachine.MemberMoved),
@@ -225,8 +225,8 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	}
 }
 
-// TestNothingIsEscapedTwice checks that an error of several lines becomes one readable line, in
-// which quotes are not escaped again.
+// TestNothingIsEscapedTwice checks that an error of several lines becomes one readable line, and
+// that its quotes are not escaped a second time.
 func TestNothingIsEscapedTwice(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}

@@ -56,7 +56,7 @@ type Metrics struct {
 
 	mu     sync.Mutex
 	counts Counts        // without its histograms
-	open   message.Stage // of this node's current proposal; 0 if there is none
+	open   message.Stage // stage of this node's current proposal; 0 if there is none
 }
 
 func incrementCount[K comparable](counts *map[K]uint64, key K) {
@@ -80,8 +80,8 @@ func (m *Metrics) AddClockStep() {
 	m.counts.ClockSteps++
 }
 
-// addTurn counts what happened in a turn of the event loop. ended is the change of leader that was
-// completed in it, if any.
+// addTurn counts what happened in a turn of the event loop. ended is the change of leader that the
+// turn completed, if any.
 func (m *Metrics) addTurn(
 	traces []statemachine.Trace, members []MemberChange, ended Election, self member.Address,
 ) {
@@ -156,7 +156,7 @@ func (m *Metrics) endProposal(result string, next message.Stage) {
 	m.open = next
 }
 
-// copyWithZeros returns a copy of m in which the given keys are present, if necessary as 0.
+// copyWithZeros returns a copy of m in which missing keys of the given ones are 0.
 func copyWithZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
 	out := make(map[K]uint64, len(keys))
 	for _, key := range keys {

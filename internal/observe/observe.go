@@ -25,7 +25,7 @@ type Config struct {
 	RosterLost error
 }
 
-// silentTimeout is the silence after which a peer counts as not reached. A node sends a query every
+// silentTimeout is the silence after which a peer counts as unreachable. A node sends a query every
 // RetryInterval, so the peer has left two queries unanswered.
 func (c *Config) silentTimeout() time.Duration { return 2*c.RetryInterval + c.HeartbeatTimeout }
 
@@ -63,7 +63,7 @@ type State struct {
 	Held member.State
 	// Provisional reports whether the leader of the view declared itself without being elected.
 	Provisional bool
-	// Leader is the leader with authority, as far as this node knows; zero if there is none.
+	// Leader is the leader with authority that this node knows of; zero if it knows of none.
 	Leader Leader
 	// Drained reports whether the operator has drained this node. HandingOver reports whether the
 	// node gives up leadership because it is drained, leaves, or transfers leadership.
@@ -82,15 +82,15 @@ func (l Leader) isZero() bool { return l == Leader{} }
 
 // Turn is one turn of the event loop.
 type Turn struct {
-	// Began is when the machine got its input. Now is when its output had been saved, which may be
-	// much later.
+	// Began is when the machine got its input. Now is when its output was saved, which may be much
+	// later.
 	Began, Now time.Time
 	Traces     []statemachine.Trace
 	// Changed reports whether the view may differ from Before.
 	Changed bool
 	Before  member.View
 	State   State // after the turn
-	// NewTerm is the leader of the term that began in this turn; zero if none began.
+	// NewTerm is the leader of the term that began in this turn; zero if no term began.
 	NewTerm Leader
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The faults of a peer that has not sent a message yet.
+// These are faults of a peer that has not sent a message yet.
 var (
 	errSilent    = errors.New("no answer")
 	errConnected = errors.New("connected, but no message yet")
@@ -28,8 +28,8 @@ type peerLog struct {
 
 	mu     sync.Mutex
 	seeds  []*peer // the other seeds, sorted
-	others []*peer // members that are not seeds, sorted
-	named  *peer   // the leader of the last claim, unless in seeds or others; may be nil
+	others []*peer // the members that are not seeds, sorted
+	named  *peer   // the leader of the last claim; nil if it is in seeds or others
 	// byAddress has all peers in seeds, others and named.
 	byAddress map[member.Address]*peer
 	// seedMismatches has the peers whose seeds differ from this node's, and the time of the
@@ -44,15 +44,15 @@ type peerLog struct {
 type peer struct {
 	address member.Address
 	fault   error         // why there is no connection; nil after a message
-	at      time.Time     // of the last message
-	claim   member.Claim  // of the last message
+	at      time.Time     // when the last message arrived
+	claim   member.Claim  // the claim in the last message
 	held    member.Number // the state that the node last reported
 	// refusal is why the node refused the last join or vote; refused and refusedAt are the kind and
 	// the time of that answer.
 	refusal   message.Reason
 	refused   message.Kind
 	refusedAt time.Time
-	run       uint64    // the latest run that greeted, 0 before the first
+	run       uint64    // the latest run that greeted; 0 if none has
 	warned    time.Time // when the last address conflict was logged
 }
 
@@ -137,7 +137,7 @@ func (p *peerLog) noteConnected(from member.Address) {
 	delete(p.refused, from)
 }
 
-// noteMessage records what a message shows about its sender.
+// noteMessage records what a message reveals about its sender.
 func (p *peerLog) noteMessage(m message.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +213,7 @@ type peerStatus struct {
 	text    string // its last answer, or why there is none
 }
 
-// String is "address (text)".
+// String returns "address (text)".
 func (s peerStatus) String() string {
 	return fmt.Sprintf("%s (%s)", addressText(s.address), s.text)
 }

@@ -70,7 +70,7 @@ func TestStrangersEndNoStart(t *testing.T) {
 }
 
 // TestHopelessWhenEverySeedRefused checks that Hopeless is closed when every seed has refused, but
-// not before: a seed that refuses twice counts once, and an accepted join is not a refusal.
+// not before: a seed that refuses twice counts once, and an accepted join does not count.
 func TestHopelessWhenEverySeedRefused(t *testing.T) {
 	seeds := addresses(1, 2, 3)
 	s := newPeerLog(seeds, seeds[0])

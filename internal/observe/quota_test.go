@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestQuotaIsOfOneText checks that a text that exceeds its quota does not affect other texts.
-func TestQuotaIsOfOneText(t *testing.T) {
+// TestQuotaIsPerText checks that a text that exceeds its quota does not affect other texts.
+func TestQuotaIsPerText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuotaHandler(nil).quota
 		for range 2 * MaxLines {

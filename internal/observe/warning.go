@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// leaderlessWarning decides when a node without a leader logs the reason: first soon, because an
+// leaderlessWarning decides when a node without a leader logs the reason: soon at first, because an
 // operator may be waiting, and then at growing intervals.
 type leaderlessWarning struct {
 	since  time.Time // when the leader was lost; zero if there is one
@@ -25,7 +25,7 @@ const (
 	// normal start or change of leader takes less time.
 	warnRetries  = 3
 	minWarnDelay = 3 * time.Second
-	// WarnInterval is the time between two checks whether the reason has changed.
+	// WarnInterval is how often the reason is checked for changes.
 	WarnInterval = 5 * time.Second
 	// The same reason is logged again after minWarnRepeat. The interval doubles each time, up
 	// to maxWarnRepeat.
@@ -33,9 +33,9 @@ const (
 	maxWarnRepeat = time.Minute
 )
 
-// warnLeaderless logs why there is no leader if a line is due. After such a line it logs that there
-// is a leader again, unless the line of a change of leader reports that. It is called in each turn,
-// and every attempt to join, heartbeat and query takes a turn.
+// warnLeaderless logs why there is no leader if a line is due. After such a line it logs the next
+// leader, unless the line about the change of leader does. It is called in each turn, and thus at
+// least for every heartbeat, query and attempt to join.
 func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	w := &o.warning
 	if !s.Leader.isZero() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handshakes bounds the handshakes that other hosts have started, for every network
-// that listens.
+// Package handshakes bounds the pending handshakes that other hosts have started with a listening
+// node.
 package handshakes
 
 import (
@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// A node bounds the handshakes that others have started at the same time: perMember*Size +
-// extra in total, half of that for one address, and five eighths for one IPv6 prefix. So an
-// attacker with a host leaves at least a part of them to the members.
+// A node bounds the pending handshakes that others have started: perMember*Size + extra in total,
+// half of that for one address, and five eighths for one IPv6 prefix. So an attacker with one host
+// always leaves room for the members.
 const perMember, extra = 4, 32
 
-// Gate bounds the handshakes that others have started, in total and per host, so that a host
-// that never completes its handshakes leaves room for the others. Each address counts as a
-// host, and so does each IPv6 prefix, because a host can use any number of its addresses. The
+// Gate bounds the pending handshakes that others have started, in total and per host, so that a
+// host that never completes its handshakes leaves room for the others. Each address counts as a
+// host, and so does each IPv6 prefix, because a host can use any number of addresses in it. The
 // limit of a prefix is higher, to leave room for the neighbors of such a host.
 type Gate struct {
 	limit int
@@ -42,8 +42,8 @@ func (g *Gate) Pending() int {
 	return g.pending
 }
 
-// Enter counts a handshake until leave is called, which must happen once. It returns false if
-// a limit is reached.
+// Enter counts a handshake until leave is called. The caller must call leave once. Enter returns
+// false if a limit is reached.
 func (g *Gate) Enter(from net.Addr) (leave func(), ok bool) {
 	hosts := hostsOf(from)
 	g.mu.Lock()

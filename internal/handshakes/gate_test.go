@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGateForgetsHosts checks that a host fills only its part, and that nothing is kept of
-// handshakes that have ended, over UDP and TCP.
+// TestGateForgetsHosts checks that a host can fill only its share, and that handshakes leave
+// nothing behind when they end, over UDP and TCP.
 func TestGateForgetsHosts(t *testing.T) {
 	ip := net.ParseIP("2001:db8::1")
 	for _, from := range []net.Addr{&net.UDPAddr{IP: ip, Port: 1}, &net.TCPAddr{IP: ip, Port: 1}} {

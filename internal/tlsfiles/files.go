@@ -27,7 +27,7 @@ const (
 // Files holds the paths of three PEM files. An error in one of them names the field TLSCA,
 // TLSCert or TLSKey of cluster.Config.
 type Files struct {
-	CA   string // certificate authorities of the cluster
+	CA   string // CA certificates of the cluster
 	Cert string // certificate of this node, followed by the intermediates
 	Key  string // its private key
 }
@@ -35,13 +35,13 @@ type Files struct {
 // Identity is the member that the certificate must be for.
 type Identity struct {
 	Cluster string
-	Self    member.Address // not checked if zero
+	Self    member.Address // not checked if it is zero
 }
 
 // Used reports whether any path is set.
 func (f Files) Used() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 
-// Check reads the files and returns every fault in them as of now.
+// Check reads the files and returns all their faults. It checks the dates against the current time.
 func (f Files) Check(id Identity, now time.Time) []error {
 	var faults fielderr.List
 	for _, part := range f.parts() {
@@ -103,7 +103,7 @@ func (f Files) readFiles() (c contents, faults fielderr.List) {
 // credentials are what a handshake needs.
 type credentials struct {
 	quicnet.Credentials
-	until time.Time // when the certificate, or an authority above it, expires
+	until time.Time // when the certificate or its chain expires
 }
 
 // parseFiles makes credentials from the files. It reports a fault if peers would refuse the

@@ -13,9 +13,9 @@ import (
 
 const blockStart = "-----BEGIN "
 
-// parseBlocks returns all PEM blocks of a file. It is stricter than pem.Decode, which skips
-// blocks that it cannot read and so would drop the last authorities of a truncated or
-// indented file without an error.
+// parseBlocks returns all PEM blocks of a file. It is stricter than pem.Decode, which skips blocks
+// that it cannot read and so would silently drop the last authorities of a truncated or indented
+// file.
 func parseBlocks(text []byte) (all []*pem.Block, err error) {
 	begun := 0
 	for line := range bytes.Lines(text) {
@@ -39,7 +39,7 @@ func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	other := "" // the type of a block that is not a certificate
+	other := "" // type of a block that is not a certificate
 	for _, block := range blocks {
 		if block.Type != "CERTIFICATE" {
 			other = block.Type

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestReadSecretTakesLineEndsAway checks that ReadSecret removes all trailing line ends and
-// nothing else, and refuses invalid files.
-func TestReadSecretTakesLineEndsAway(t *testing.T) {
+// TestReadSecretRemovesLineEnds checks that ReadSecret removes all trailing line ends and nothing
+// else, and refuses invalid files.
+func TestReadSecretRemovesLineEnds(t *testing.T) {
 	long := string(NewSecret())
 	key := make([]byte, maxSecretBytes/4*3)
 	rand.Read(key) // never fails

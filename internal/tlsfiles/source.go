@@ -14,11 +14,11 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// ReadInterval is the least time between two reads of the files, regardless of how many
-// handshakes there are.
+// ReadInterval is the minimum time between two reads of the files, however many handshakes there
+// are.
 const ReadInterval = time.Second
 
-// expiryPart sets when to warn: in the last tenth of a certificate's lifetime. An automatic
+// expiryPart sets when to warn: during the last tenth of a certificate's lifetime. An automatic
 // renewal should have replaced it before that.
 const expiryPart = 10
 
@@ -29,21 +29,21 @@ type Event int
 const (
 	Changed  Event = iota // new files are in use, starting with the next handshake
 	Unusable              // the new files have faults; the previous certificate stays in use
-	Expiring              // the certificate, or an authority above it, expires soon
+	Expiring              // the certificate or its chain expires soon
 	Expired               // it has expired: peers refuse it
 )
 
-// Report is an Event. Err is set if it is Unusable. Until is when the certificate in use,
-// or an authority above it, expires.
+// Report is an Event with its details. Err is set for Unusable. Until is when the certificate in
+// use or a certificate in its chain expires, whichever is first.
 type Report struct {
 	Event Event
 	Err   error
 	Until time.Time
 }
 
-// Source provides the certificate of a node and the authorities of its cluster, from files
-// that may be replaced at run time. It reads the files only when a handshake needs the
-// certificate, so a new one ends no connection.
+// Source provides the certificate of a node and the authorities of its cluster, from files that may
+// be replaced at run time. It reads the files only when a handshake needs the certificate, so a new
+// certificate does not end any connection.
 type Source struct {
 	files  Files
 	id     Identity

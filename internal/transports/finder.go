@@ -15,15 +15,15 @@ import (
 const (
 	// askTimeout bounds a handshake of the other transport.
 	askTimeout = time.Second
-	// A node asks one address once each askInterval, and any address once each askPause. So a
-	// peer that is down costs next to nothing, and at most askInterval/askPause answers are
-	// kept.
+	// A node asks an address at most once per askInterval, and all addresses together once per
+	// askPause. So a peer that is down costs next to nothing, and at most askInterval/askPause answers
+	// are stored.
 	askInterval = 20 * time.Second
 	askPause    = 100 * time.Millisecond
 )
 
-// Finder finds out whether an address that cannot be dialed is that of a node with the other
-// transport. A nil Finder asks nothing.
+// Finder finds out whether an address that does not answer belongs to a node with the other
+// transport. A nil Finder does nothing.
 type Finder struct {
 	own    Transport
 	greet  handshake // of the other transport
@@ -33,17 +33,17 @@ type Finder struct {
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
-	next    time.Time         // when the next address may be asked
+	next    time.Time         // when another address may be asked
 	answers map[string]answer // by address
 }
 
-// answer is what an address answered.
+// answer records what an address answered, and when.
 type answer struct {
 	at      time.Time
 	differs bool
 }
 
-// NewFinder returns the Finder of a node. config is the one with which the node dials.
+// NewFinder returns the Finder of a node that dials with config.
 func NewFinder(own Transport, config *tls.Config) *Finder {
 	f := &Finder{
 		own: own, greet: own.other().greet, config: config, answers: make(map[string]answer),
@@ -52,21 +52,21 @@ func NewFinder(own Transport, config *tls.Config) *Finder {
 	return f
 }
 
-// Close ends all handshakes.
+// Close cancels all handshakes and waits for them to end.
 func (f *Finder) Close() {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
-	f.cancel() // ask starts nothing after it
+	f.cancel() // no handshake starts after this
 	f.mu.Unlock()
 	f.work.Wait()
 }
 
-// Explain is called with the result of each dial to an address. If the address is known to be
-// that of a node with the other transport, Explain returns a *transport.ConfigMismatchError in
-// place of err. Otherwise it returns err, and if the address gave no answer, asks it in the
-// background, for the next dial.
+// Explain must be called with the result of each dial to an address. If the address is known to
+// belong to a node with the other transport, Explain returns a *transport.ConfigMismatchError
+// instead of err. Otherwise it returns err. If the address did not answer, Explain also asks it in
+// the background, so that the next call knows.
 func (f *Finder) Explain(addr string, err error) error {
 	if f == nil {
 		return err
@@ -78,7 +78,7 @@ func (f *Finder) Explain(addr string, err error) error {
 	case isAnswer:
 		delete(f.answers, addr)
 	case errors.Is(err, context.Canceled):
-		// The node has another connection, or is closing.
+		// The dial was canceled because the node has another connection or is closing.
 	case now.Sub(known.at) < askInterval:
 		if known.differs {
 			return f.own.mismatch()
@@ -90,14 +90,14 @@ func (f *Finder) Explain(addr string, err error) error {
 				delete(f.answers, addr)
 			}
 		}
-		f.answers[addr] = answer{at: now} // until it has answered
+		f.answers[addr] = answer{at: now} // ask replaces it
 		f.work.Go(func() { f.ask(addr) })
 	}
 	return err
 }
 
-// ask makes a handshake of the other transport. It succeeds with nodes of the same secret or
-// authority only.
+// ask tries a handshake of the other transport. The handshake succeeds only with nodes that have
+// the same secret or certificate authority.
 func (f *Finder) ask(addr string) {
 	ctx, cancel := context.WithTimeout(f.ctx, askTimeout)
 	defer cancel()

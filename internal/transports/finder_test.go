@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errSilent = errors.New("no answer")
 
-// inFinder runs a test with a Finder whose handshakes are made by greet.
+// inFinder runs a test with a Finder that makes its handshakes with greet.
 func inFinder(t *testing.T, greet func(addr string) error, test func(*testing.T, *Finder)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,8 +43,8 @@ func differs(err error) bool {
 	return ok
 }
 
-// TestAnswerIsForTheNextDial checks what Explain returns before and after an address answered,
-// and that a dial that succeeds deletes the answer.
+// TestAnswerIsForTheNextDial checks what Explain returns before and after an address has answered,
+// and that a successful dial deletes the answer.
 func TestAnswerIsForTheNextDial(t *testing.T) {
 	there := func(addr string) error {
 		if addr == "tls:1" {
@@ -83,7 +83,8 @@ func TestAnswerIsForTheNextDial(t *testing.T) {
 	none.Close()
 }
 
-// TestQuestionsAreBounded dials many addresses that are down, all the time.
+// TestQuestionsAreBounded checks that repeated dials to addresses that are down cause a limited
+// number of handshakes.
 func TestQuestionsAreBounded(t *testing.T) {
 	var asked atomic.Int64
 	silent := func(string) error {
@@ -120,7 +121,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestCloseEndsQuestions closes a Finder that waits for an answer.
+// TestCloseEndsQuestions checks that Close does not wait for an answer.
 func TestCloseEndsQuestions(t *testing.T) {
 	inFinder(t, func(string) error { return errSilent }, func(t *testing.T, f *Finder) {
 		began := time.Now()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transports lets nodes refuse each other by name if their transports differ. All nodes
-// of a cluster use the same transport, but a node with QUIC gets no answer from one with TLS on
-// TCP, and the reverse. So a node whose dial gets no answer starts a handshake of the other
-// transport, in which it names its own. A node that listens recognizes that name, refuses the
-// connection, and both log the difference. No node listens on a second port for this.
+// Package transports lets nodes refuse each other by name if their transports differ. All nodes of
+// a cluster use the same transport, but a node that dials over QUIC gets no answer from one that
+// listens for TLS on TCP, and vice versa. So a node that gets no answer starts a handshake of the
+// other transport, in which it names its own. The listening node recognizes that name and refuses
+// the connection, and both nodes log the difference. No node listens on a second port for this.
 package transports
 
 import (
@@ -27,8 +27,8 @@ type Transport struct {
 	greet handshake
 }
 
-// handshake dials an address, completes the handshake of a transport and waits until the peer
-// ends the connection, at most until ctx is done.
+// handshake dials an address, completes the handshake of a transport, and waits until the peer ends
+// the connection or ctx is done.
 type handshake func(ctx context.Context, addr string, config *tls.Config) error
 
 // The transports.
@@ -37,7 +37,7 @@ var (
 	TLS  = Transport{"tls", "athena-tls/1", greetTLS}
 )
 
-// other returns the transport that is not t.
+// other returns the other one of the two transports.
 func (t Transport) other() Transport {
 	if t.Name == QUIC.Name {
 		return TLS
@@ -49,7 +49,7 @@ func (t Transport) other() Transport {
 func (t Transport) Configure(own *tls.Config) (dial, listen *tls.Config) {
 	dial = own.Clone()
 	dial.MinVersion = tls.VersionTLS13
-	// Every connection verifies its certificates: there is nothing to resume.
+	// Do not resume sessions, so that every connection verifies the certificates.
 	dial.SessionTicketsDisabled = true
 	dial.ClientSessionCache = nil
 	dial.NextProtos = []string{t.ALPN}
@@ -58,8 +58,8 @@ func (t Transport) Configure(own *tls.Config) (dial, listen *tls.Config) {
 	return dial, listen
 }
 
-// Check returns the error with which a node must refuse an accepted connection: nil unless the
-// dialer uses the other transport.
+// Check returns the error with which a node must refuse an accepted connection if the dialer uses
+// the other transport, or else nil.
 func (t Transport) Check(state tls.ConnectionState) error {
 	if state.NegotiatedProtocol == t.ALPN {
 		return nil
@@ -67,14 +67,14 @@ func (t Transport) Check(state tls.ConnectionState) error {
 	return t.mismatch()
 }
 
-// mismatch returns the error about a node with the other transport.
+// mismatch returns the error for a node with the other transport.
 func (t Transport) mismatch() error {
 	return &transport.ConfigMismatchError{
 		Field: "Transport", Ours: t.Name, Theirs: t.other().Name,
 	}
 }
 
-// greetTLS makes a handshake of package tlsnet.
+// greetTLS is the handshake of package tlsnet.
 func greetTLS(ctx context.Context, addr string, config *tls.Config) error {
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
@@ -87,11 +87,11 @@ func greetTLS(ctx context.Context, addr string, config *tls.Config) error {
 	if err := c.HandshakeContext(ctx); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // until the peer closes
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // wait until the peer closes
 	return nil
 }
 
-// greetQUIC makes a handshake of package quicnet.
+// greetQUIC is the handshake of package quicnet.
 func greetQUIC(ctx context.Context, addr string, config *tls.Config) (err error) {
 	at, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
@@ -106,7 +106,7 @@ func greetQUIC(ctx context.Context, addr string, config *tls.Config) (err error)
 	defer func() { err = errors.Join(err, t.Close()) }()
 	c, err := t.Dial(ctx, at, config, &quic.Config{
 		Versions: []quic.Version{quic.Version1}, DisablePathMTUDiscovery: true,
-		EnableDatagrams: true, // as quicnet, which requires them
+		EnableDatagrams: true, // quicnet requires them
 	})
 	if err != nil {
 		return fmt.Errorf("quic: %w", err)

@@ -81,8 +81,8 @@ func (n *benchNode) waitFrame(b *testing.B, k transport.Kind) {
 	}
 }
 
-// BenchmarkConnect measures the time from the first Notify to the arrival of the frame:
-// TLS, both greets, and the frame.
+// BenchmarkConnect measures the time from the first Notify to the arrival of the frame: the TLS
+// handshake, both greets, and the frame.
 func BenchmarkConnect(b *testing.B, open Open) {
 	for b.Loop() {
 		b.StopTimer()
@@ -152,8 +152,8 @@ func BenchmarkSend(b *testing.B, open Open) {
 	}
 }
 
-// BenchmarkIdle measures the processor time and the goroutines of a pair of nodes that each
-// send ten heartbeats a second. One round takes two seconds.
+// BenchmarkIdle measures the CPU time and the goroutines of two nodes that each send ten heartbeats
+// a second. One round takes two seconds.
 func BenchmarkIdle(b *testing.B, open Open) {
 	before := runtime.NumGoroutine()
 	x, y := startBench(b, open), startBench(b, open)

@@ -16,7 +16,7 @@ import (
 
 func testDatagrams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
-	// The node itself, a node without a connection, and an address without a node.
+	// These are the node itself, a node without a connection, and an address without a node.
 	for _, to := range []int{1, 2, 3} {
 		if err := a.SendDatagram(addr(to), []byte("lost")); err != nil {
 			t.Errorf("SendDatagram without a connection: %v", err)
@@ -198,7 +198,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 	if err := admitted.greet(addr(9), addr(1), 2); err != nil {
 		t.Fatalf("greet: %v", err)
 	}
-	// The peer is now known, and everything that waited is delivered in its name.
+	// The peer is now known, and everything that waited is delivered as coming from it.
 	in := a.accepted(transport.MaxStreams - 1)
 	if in.head != "head" || in.from.Address != addr(9) {
 		t.Errorf("got stream %q from %v, want \"head\" from %v", in.head, in.from, addr(9))

@@ -37,7 +37,7 @@ func testRedial(t *testing.T, w World) {
 	eventually(t, 3*interval, "the peer is connected after its start",
 		b.hasReceived(transport.System, 1))
 
-	// A connection that lasted resets the pause after failures.
+	// A connection that lasted long enough resets the pause after failures.
 	time.Sleep(2 * time.Second)
 	closeAll(t, b)
 	b = join(t, w, addr(2))
@@ -45,7 +45,7 @@ func testRedial(t *testing.T, w World) {
 	eventually(t, interval/5, "the restarted peer is connected", b.hasReceived(transport.System, 1))
 }
 
-// testLatePeer dials a node shortly before it starts.
+// testLatePeer dials a node that starts shortly afterwards.
 func testLatePeer(t *testing.T, w World) {
 	for i, late := range []time.Duration{
 		5 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
@@ -65,7 +65,7 @@ func testLatePeer(t *testing.T, w World) {
 	}
 }
 
-// beat sends one numbered frame each interval for a while, and returns the next number.
+// beat sends one numbered frame per interval for the given time, and returns the next number.
 func beat(from, to *node, next int, during time.Duration) int {
 	for end := time.Now().Add(during); time.Now().Before(end); next++ {
 		from.Notify(to.address(), []byte(fmt.Sprint(next)))
@@ -149,7 +149,7 @@ func testStuckPeer(t *testing.T, w World) {
 		b.hasReceived(transport.System, got+1))
 }
 
-// raw is one end of a connection, on which a test writes bytes directly.
+// raw is one end of a connection to which a test writes bytes directly.
 type raw struct {
 	transport.Conn
 	t *testing.T
@@ -270,7 +270,7 @@ func testGarbage(t *testing.T, w World) {
 	connect(t, join(t, w, addr(2)), a)
 }
 
-// maxPeers is the limit for a cluster of the size that defaults sets.
+// maxPeers is the limit for a cluster of the default size in this package.
 const maxPeers = 4*3 + 32
 
 func testMuteDialers(t *testing.T, w World) {
@@ -281,7 +281,7 @@ func testMuteDialers(t *testing.T, w World) {
 	for range maxPeers {
 		mute = append(mute, dialRaw(t, stranger, addr(1)))
 	}
-	time.Sleep(100 * time.Millisecond) // until all connections are accepted
+	time.Sleep(100 * time.Millisecond) // wait until all connections are accepted
 	if code, err := dialRaw(t, stranger, addr(1)).closed(); code != transport.CodeBusy || err != nil {
 		t.Errorf("dialer above the limit: closed with %v, %v; want %v", code, err, transport.CodeBusy)
 	}

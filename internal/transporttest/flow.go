@@ -287,8 +287,8 @@ func testCloseFlushes(t *testing.T, w World) {
 	}
 }
 
-// closeLimit is how long a Mesh may take to close. Over TCP it waits for a round trip in which its
-// peers learn why.
+// closeLimit is how long a Mesh may take to close. Over TCP it waits one round trip, in which its
+// peers learn why the connections end.
 func closeLimit(w World) time.Duration { return mesh.CloseTimeout + 2*w.Delay() }
 
 func testCloseReleasesSend(t *testing.T, w World) {

@@ -89,8 +89,8 @@ func testMismatches(t *testing.T, w World) {
 	}
 }
 
-// refusedFor returns a condition: the node has refused a peer because the named field
-// differs.
+// refusedFor returns a condition that holds once the node has refused a peer because the named
+// field differs.
 func refusedFor(n *node, field string) func() bool {
 	return func() bool {
 		for _, err := range n.reported(mesh.ReportRefused) {

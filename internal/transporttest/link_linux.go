@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is a link of the kernel between two hosts, 10.77.0.1 and 10.77.0.2. Each host is a
+// Link is a virtual link in the kernel between two hosts, 10.77.0.1 and 10.77.0.2. Each host is a
 // network namespace.
 type Link [2]host
 
@@ -24,7 +24,7 @@ type host struct {
 	todo   chan func()
 }
 
-// NewLink makes a link. It skips the test if it may not or cannot.
+// NewLink makes a link. It skips the test if this process is not allowed or not able to.
 func NewLink(t *testing.T) *Link {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
@@ -47,7 +47,7 @@ func newHost(t *testing.T) host {
 	h := host{todo: make(chan func())}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlock, so that the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		h.thread = unix.Gettid()
 		made <- unix.Unshare(unix.CLONE_NEWNET)
 		for f := range h.todo {
@@ -83,14 +83,14 @@ func (l *Link) Listen(i int, addr string) (socket *net.UDPConn, err error) {
 	return socket, err
 }
 
-// SetMTU sets the largest IP packet that host i sends and receives. Larger ones that arrive are
-// dropped without a report to the sender.
+// SetMTU sets the largest IP packet that host i sends and receives. Larger packets that arrive are
+// dropped, and the sender is not notified.
 func (l *Link) SetMTU(t *testing.T, i, bytes int) {
 	t.Helper()
 	l.ip(t, i, fmt.Sprintf("link set veth%d mtu %d", i, bytes))
 }
 
-// ip runs a command of iproute2 on host i.
+// ip runs the command ip of iproute2 on host i.
 func (l *Link) ip(t *testing.T, i int, command string) {
 	t.Helper()
 	var out []byte

@@ -21,7 +21,7 @@ type settings struct {
 	greet   message.Message
 	custom  int // transport.Config.CustomBytes
 	refuses error
-	needs   func(peer member.Address) bool // nil means that every peer is needed
+	needs   func(peer member.Address) bool // if nil, every peer is needed
 }
 
 func defaults(at member.Address) settings {
@@ -288,8 +288,7 @@ func connect(t *testing.T, from, to *node) {
 	eventually(t, 5*time.Second, "the nodes are connected", to.hasReceived(transport.System, got+1))
 }
 
-// encoded is the encoding of a greet in this package. The suite does not depend on the real
-// encoding.
+// encoded encodes a greet for this package. The suite does not depend on the real encoding.
 type encoded struct {
 	From  member.Identity
 	To    member.Address

@@ -28,13 +28,13 @@ type PacketNet struct {
 	sockets map[string][]*socket // open sockets of an address; the last one gets the packets
 }
 
-// way is the direction from one address to another.
+// way is a direction from one address to another.
 type way struct{ from, to string }
 
 // Path describes the faults on the way from one address to another. The zero Path has none.
 type Path struct {
-	// Delay is an additional delay of each packet. Jitter bounds a further, random delay,
-	// by which packets can overtake each other.
+	// Delay is an additional delay of each packet. Jitter bounds a further, random delay, so packets
+	// can overtake each other.
 	Delay, Jitter time.Duration
 	// Loss and Twice are the fractions of packets, from 0 to 1, that are lost or arrive
 	// twice.
@@ -64,7 +64,7 @@ func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at.IP = at.IP.To4()
 	link := &simnet.SimulatedLink{Latency: p.delay, UploadPacket: p}
 	s := &socket{SimConn: simnet.NewBlockingSimConn(at, link), link: link, net: p}
-	link.Start() // start before the socket is listed: packets may arrive immediately
+	link.Start() // start before the socket is registered: packets may arrive immediately afterwards
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sockets[at.String()] = append(p.sockets[at.String()], s)
@@ -148,8 +148,8 @@ func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 // AddNode implements simnet.Router. It does nothing, because Open adds the nodes.
 func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
-// Socket can be embedded by a socket that wraps another one to inject faults. Its methods
-// keep QUIC from warning about sockets without buffers.
+// Socket can be embedded by a socket that wraps another one to inject faults. Its methods keep
+// quic-go from warning that it cannot set the buffers.
 type Socket struct{ net.PacketConn }
 
 // SetReadBuffer does nothing.

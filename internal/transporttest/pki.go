@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Authority issues certificates for nodes, like a PKI.
+// Authority is a certificate authority that issues certificates for nodes.
 type Authority struct {
 	t      testing.TB
 	key    *ecdsa.PrivateKey
@@ -88,9 +88,9 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Issue issues a certificate for a host, an IP address, a URI or a DNS name. It is valid
-// for an hour and for both sides of a handshake. If edit is not nil, it changes the
-// certificate before it is signed.
+// Issue issues a certificate for a host, an IP address, a URI or a DNS name. The certificate is
+// valid for an hour, and for both client and server authentication. If edit is not nil, it changes
+// the certificate before it is signed.
 func (a *Authority) Issue(name string, edit func(*x509.Certificate)) *tls.Certificate {
 	a.t.Helper()
 	now := time.Now()

@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// testFramesStandStill starts frames and does not complete them. It also checks that a peer
-// may be silent for any time between two frames.
+// testFramesStandStill starts frames and does not complete them. It also checks that a peer may be
+// silent for any length of time between two frames.
 func testFramesStandStill(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// mustCut fails unless Read and Write at both ends of a stream return ErrStreamCut. Bytes
-// written earlier may still be read, but Read must not return io.EOF.
+// mustCut fails unless Read and Write at both ends of a stream return ErrStreamCut. Read may still
+// return bytes that were written earlier, but not io.EOF.
 func mustCut(t *testing.T, ends ...mesh.BulkStream) {
 	t.Helper()
 	for i, s := range ends {
@@ -199,7 +199,7 @@ func testBadHeads(t *testing.T, w World) {
 	checkStreamsWork(t, r, b)
 }
 
-// checkStreamsWork sends on the remaining streams of a connection.
+// checkStreamsWork checks that the remaining streams of a connection still carry data.
 func checkStreamsWork(t *testing.T, r raw, b *node) {
 	t.Helper()
 	if !b.peer(addr(9)).Connected {

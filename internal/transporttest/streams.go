@@ -234,8 +234,8 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 }
 
-// testEventsAndStreams sends events and bulk data as fast as possible. Both must arrive,
-// and heartbeats too.
+// testEventsAndStreams sends events and bulk data as fast as possible. All of it must arrive, and
+// heartbeats must too.
 func testEventsAndStreams(t *testing.T, w World) {
 	const length = 4 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -329,8 +329,8 @@ func testTooManyStreams(t *testing.T, w World) {
 	}
 }
 
-// testStreamsCrossing opens streams while two nodes dial each other. Short streams must
-// complete on the connection that stays.
+// testStreamsCrossing opens streams while two nodes dial each other. Short streams must complete on
+// the connection that is kept.
 func testStreamsCrossing(t *testing.T, w World) {
 	var duplicates uint64
 	for round := range rounds {
@@ -364,7 +364,7 @@ func ask(from, to *node) error {
 	defer s.Close()
 	sent := noise(100_000, 7)
 	go func() {
-		_, _ = s.Write(sent) // an error shows in the echo
+		_, _ = s.Write(sent) // an error makes the echo differ
 		_ = s.CloseWrite()
 	}()
 	got, err := io.ReadAll(s)
@@ -384,7 +384,7 @@ func answerAll(nodes ...*node) {
 				}
 			}
 			in := n.allAccepted()[0]
-			_, _ = io.Copy(in, in) // the peer notices an error
+			_, _ = io.Copy(in, in) // the peer notices any error
 			_ = in.CloseWrite()
 			close(in.gone)
 		}()

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// tcpBuffer bounds the bytes that a connection keeps in each direction.
+	// tcpBuffer bounds the bytes that a connection buffers in each direction.
 	tcpBuffer = 256 << 10
-	// The first retransmission follows after tcpRetry and a round trip, that of the first
-	// segment after tcpDialRetry. Each further one takes twice as long, up to tcpMaxRetry.
-	// After tcpRetries without an answer the connection ends, or tcpDialRetries.
+	// A segment is retransmitted after tcpRetry plus a round trip, or after tcpDialRetry if it opens
+	// the connection. The time doubles with each retransmission, up to tcpMaxRetry. After tcpRetries
+	// retransmissions without an answer, or tcpDialRetries for a dial, the connection fails.
 	tcpRetry     = 200 * time.Millisecond
 	tcpDialRetry = time.Second
 	tcpMaxRetry  = 2 * time.Minute
 	tcpRetries   = 15
 
 	tcpDialRetries = 5
-	// A segment is sent again if a later one has arrived, and a round trip and a quarter of one
-	// have passed since it was last sent, at least tcpOrder longer.
+	// A segment is retransmitted early if a later one has arrived, and if a round trip plus a quarter
+	// of one, or plus tcpOrder if that is longer, has passed since it was last sent.
 	tcpOrder = time.Millisecond
 )
 
@@ -39,27 +39,27 @@ type tcpConn struct {
 	local       bool // this end has called Close
 
 	out       []byte // written and not acknowledged
-	una, next uint64 // the first byte of out; the first that was not sent
-	limit     uint64 // the peer has room up to it
+	una, next uint64 // numbers of the first byte of out, and of the first one that was not sent
+	limit     uint64 // number up to which the peer has room
 	ending    bool   // a fin follows out
 	timer     *time.Timer
 	armed     bool
 	retries   int
 	rtt       time.Duration
-	sent      []sentSegment // by number, from una
+	sent      []sentSegment // segments in flight, by number, from una
 
-	in       []byte // received in order, not read
-	received uint64 // the first byte that has not arrived in order
-	latest   uint64 // the end of all that has arrived
+	in       []byte // received in order and not yet read
+	received uint64 // number of the next byte in order
+	latest   uint64 // highest number received, in order or not
 	early    map[uint64]segment
 	ended    bool // the fin of the peer has arrived
 }
 
-// sentSegment is when the segment up to a number was last sent.
+// sentSegment records when the segment that ends before next was last sent.
 type sentSegment struct {
 	next  uint64
 	at    time.Time
-	again bool // it does not measure the round trip
+	again bool // retransmitted, so unfit to measure the round trip
 }
 
 var _ net.Conn = (*tcpConn)(nil)
@@ -73,7 +73,7 @@ func (h *TCPHost) newConn(key tcpKey, to net.Addr) *tcpConn {
 	return c
 }
 
-// end returns the number after everything that this end sends.
+// end returns the number after the last byte, or after the fin.
 func (c *tcpConn) end() uint64 {
 	end := c.una + uint64(len(c.out))
 	if c.ending {
@@ -82,17 +82,17 @@ func (c *tcpConn) end() uint64 {
 	return end
 }
 
-// send sends a segment with the present acknowledgement.
+// send sends a segment with the current acknowledgement.
 func (c *tcpConn) send(s segment) {
 	if c.key.dialed {
 		s.flags |= flagDialer
 	}
 	s.id, s.ack, s.latest = c.key.id, c.received, c.latest
 	s.window = uint32(tcpBuffer - len(c.in))
-	_, _ = c.host.packets.WriteTo(s.encode(), c.to) // it may be lost
+	_, _ = c.host.packets.WriteTo(s.encode(), c.to) // the segment may be lost
 }
 
-// sendFrom sends the segment that begins at a number, at most size bytes of data.
+// sendFrom sends a segment of up to size bytes that begins with the given number.
 func (c *tcpConn) sendFrom(seq uint64, size int) (next uint64) {
 	data := c.out[min(int(seq-c.una), len(c.out)):]
 	data = data[:min(len(data), size)]
@@ -106,7 +106,7 @@ func (c *tcpConn) sendFrom(seq uint64, size int) (next uint64) {
 	return next
 }
 
-// flush sends what the peer has room for.
+// flush sends as much as the peer has room for.
 func (c *tcpConn) flush() {
 	for c.established && c.err == nil && c.next < c.end() && c.next < c.limit {
 		room := int(min(c.limit-c.next, maxSegmentData))
@@ -116,7 +116,7 @@ func (c *tcpConn) flush() {
 	c.armTimer()
 }
 
-// resend sends the first segment again.
+// resend retransmits the first unacknowledged segment.
 func (c *tcpConn) resend() {
 	size, next := maxSegmentData, c.next
 	if len(c.sent) > 0 {
@@ -129,7 +129,7 @@ func (c *tcpConn) resend() {
 	c.next = max(c.next, c.sent[0].next)
 }
 
-// armTimer starts the timer, unless it runs, if something must be acknowledged or waits for room.
+// armTimer starts the timer if anything is unacknowledged or unsent, unless it is running.
 func (c *tcpConn) armTimer() {
 	if c.err != nil || c.established && c.una == c.end() {
 		c.armed = false
@@ -147,8 +147,8 @@ func (c *tcpConn) armTimer() {
 	c.timer.Reset(min(first<<c.retries, tcpMaxRetry))
 }
 
-// sendAgain is called when an acknowledgement did not come in time. It sends one segment; the
-// answer shows what else is missing.
+// sendAgain is called when no acknowledgement has arrived in time. It sends one segment; the answer
+// shows whether more are missing.
 func (c *tcpConn) sendAgain() {
 	c.host.mu.Lock()
 	defer c.host.mu.Unlock()
@@ -168,10 +168,10 @@ func (c *tcpConn) sendAgain() {
 	c.armTimer()
 }
 
-// take handles a segment of the peer.
+// take handles a segment from the peer.
 func (c *tcpConn) take(s segment) {
 	if s.flags&flagSyn != 0 {
-		c.send(segment{seq: c.next}) // the peer waits for it
+		c.send(segment{seq: c.next}) // the peer waits for this acknowledgement
 	}
 	if s.ack > c.una && s.ack <= c.end() {
 		c.acknowledge(s.ack)
@@ -182,11 +182,11 @@ func (c *tcpConn) take(s segment) {
 	}
 	c.limit = max(c.limit, s.ack+uint64(s.window))
 	if s.window == 0 {
-		c.retries = 0 // the peer is there, but does not read
+		c.retries = 0 // the peer is alive, but does not read
 	}
 	if len(s.data) > 0 || s.flags&flagFin != 0 {
 		if c.local && len(s.data) > 0 {
-			c.host.reset(c.key, c.to) // it cannot be read any longer
+			c.host.reset(c.key, c.to) // the data can no longer be read
 			c.fail(net.ErrClosed)
 			return
 		}
@@ -195,11 +195,11 @@ func (c *tcpConn) take(s segment) {
 	}
 	c.flush()
 	if c.local && c.ended && c.una == c.end() {
-		c.fail(net.ErrClosed) // both ends are done
+		c.fail(net.ErrClosed) // both directions have ended
 	}
 }
 
-// acknowledge forgets what the peer has received.
+// acknowledge removes what the peer has received.
 func (c *tcpConn) acknowledge(ack uint64) {
 	for len(c.sent) > 0 && c.sent[0].next <= ack {
 		if !c.sent[0].again {
@@ -217,7 +217,7 @@ func (c *tcpConn) acknowledge(ack uint64) {
 	c.changed.Broadcast()
 }
 
-// order moves the bytes that arrived in order to in.
+// order appends bytes to in once they are in order.
 func (c *tcpConn) order(s segment) {
 	if s.seq+uint64(len(s.data)) > c.received+uint64(tcpBuffer-len(c.in)) {
 		return // there is no room
@@ -303,8 +303,8 @@ func (c *tcpConn) Write(b []byte) (written int, err error) {
 	}
 }
 
-// Close implements net.Conn. What was written is still sent, unless there are unread bytes:
-// the peer then gets a reset.
+// Close implements net.Conn. Written bytes are still sent, unless there are unread ones: the peer
+// then gets a reset.
 func (c *tcpConn) Close() error {
 	c.host.mu.Lock()
 	defer c.host.mu.Unlock()

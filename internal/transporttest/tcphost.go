@@ -16,8 +16,8 @@ import (
 )
 
 // TCPHost simulates TCP on a socket of a PacketNet, for package tlsnet in a testing/synctest
-// bubble. Its segments are packets, so they are cut, lost, delayed, doubled and overtaken, and
-// sent again after the timeouts of Linux. It is a net.Listener.
+// bubble. Its segments are packets of that network, which may lose, delay, duplicate and reorder
+// them. Lost segments are retransmitted after the timeouts of Linux. A TCPHost is a net.Listener.
 type TCPHost struct {
 	packets net.PacketConn
 	waiting chan *tcpConn // established, not yet accepted
@@ -29,7 +29,7 @@ type TCPHost struct {
 	conns map[tcpKey]*tcpConn
 }
 
-// tcpKey identifies a connection at one of its ends. The id takes the place of the dialer's port.
+// tcpKey identifies a connection at one of its ends. The id stands for the dialer's port.
 type tcpKey struct {
 	peer   string
 	id     uint64
@@ -64,7 +64,7 @@ func (h *TCPHost) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (h *TCPHost) Addr() net.Addr { return toTCP(h.packets.LocalAddr()) }
 
-// Close implements net.Listener. Connections stay; new ones are refused.
+// Close implements net.Listener. It keeps the connections and refuses new ones.
 func (h *TCPHost) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,14 +75,14 @@ func (h *TCPHost) Close() error {
 	return nil
 }
 
-// Shutdown closes the socket. Connections end without a word to their peers.
+// Shutdown closes the socket. It ends all connections without notifying the peers.
 func (h *TCPHost) Shutdown() error {
 	err := h.packets.Close()
 	h.work.Wait()
 	return err
 }
 
-// Host returns n as the only network of the host, which shuts down when n is closed.
+// Host returns a network like n that shuts the host down when it is closed.
 func (h *TCPHost) Host(n transport.Network) transport.Network { return hosted{n, h} }
 
 type hosted struct {
@@ -167,8 +167,8 @@ func (h *TCPHost) handle(from net.Addr, s segment) {
 	}
 }
 
-// establish is called when the other end of a connection is known to be there. It returns false
-// if too many connections wait to be accepted. h.mu must be held.
+// establish is called when the other end of a connection has answered. It returns false if too many
+// connections wait to be accepted. h.mu must be held.
 func (h *TCPHost) establish(c *tcpConn) bool {
 	if !c.key.dialed {
 		select {
@@ -183,41 +183,42 @@ func (h *TCPHost) establish(c *tcpConn) bool {
 	return true
 }
 
-// reset answers a segment of an unknown connection.
+// reset sends a reset, for example in answer to a segment of an unknown connection.
 func (h *TCPHost) reset(key tcpKey, to net.Addr) {
 	s := segment{flags: flagReset, id: key.id}
 	if key.dialed {
 		s.flags |= flagDialer
 	}
-	_, _ = h.packets.WriteTo(s.encode(), to) // it may be lost
+	_, _ = h.packets.WriteTo(s.encode(), to) // the segment may be lost
 }
 
 func toTCP(a net.Addr) net.Addr {
-	at, _ := net.ResolveTCPAddr("tcp", a.String()) // it is an IP address
+	at, _ := net.ResolveTCPAddr("tcp", a.String()) // no error: the host is an IP address
 	return at
 }
 
 // The flags of a segment.
 const (
-	flagSyn    byte = 1 << iota // opens a connection, or answers that
-	flagFin                     // nothing follows the data
+	flagSyn    byte = 1 << iota // opens a connection, or confirms that it is open
+	flagFin                     // no more data follows
 	flagReset                   // there is no such connection
 	flagDialer                  // sent by the end that dialed
 )
 
-// segment is what a packet carries.
+// segment is a TCP segment in a packet.
 type segment struct {
 	flags    byte
 	id       uint64
 	seq, ack uint64
-	latest   uint64 // the end of what has arrived, in order or not
+	latest   uint64 // highest number received, in order or not
 	window   uint32
 	data     []byte
 }
 
 const (
 	segmentHeader = 37
-	// maxSegmentData makes packets of 1,200 bytes, the smallest that QUIC accepts too.
+	// maxSegmentData limits packets to 1,200 bytes, which every path that QUIC can use must also
+	// carry.
 	maxSegmentData = 1200 - segmentHeader
 )
 

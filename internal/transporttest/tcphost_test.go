@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// tcpPair is two hosts with a connection.
+// tcpPair is a pair of hosts with a connection.
 type tcpPair struct {
 	net              *PacketNet
 	a, b             *TCPHost
@@ -33,7 +33,7 @@ func openTCP(t *testing.T, p *PacketNet, at member.Address) *TCPHost {
 	return h
 }
 
-// inTCP runs a test with two hosts 5 ms apart and the given faults.
+// inTCP runs a test with two hosts on a path with a delay of 5 ms and the given faults.
 func inTCP(t *testing.T, path Path, test func(t *testing.T, p *tcpPair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func inTCP(t *testing.T, path Path, test func(t *testing.T, p *tcpPair)) {
 	})
 }
 
-// TestTCPOverBadPaths sends in both directions at once, over paths with each fault.
+// TestTCPOverBadPaths sends in both directions at the same time, over paths with different faults.
 func TestTCPOverBadPaths(t *testing.T) {
 	data := make([]byte, 1<<20)
 	for i := range data {
@@ -93,8 +93,8 @@ func TestTCPOverBadPaths(t *testing.T) {
 	}
 }
 
-// TestTCPCut cuts one direction: what was written arrives after the heal, once the sender's
-// timeout, which doubles, ends.
+// TestTCPCut cuts one direction and checks that the data arrives after the heal, at the sender's
+// next retransmission.
 func TestTCPCut(t *testing.T) {
 	inTCP(t, Path{}, func(t *testing.T, p *tcpPair) {
 		p.net.Cut(addr(1), addr(2))
@@ -113,7 +113,7 @@ func TestTCPCut(t *testing.T) {
 	})
 }
 
-// TestTCPEnds checks with what error a connection ends.
+// TestTCPEnds checks with which error a connection ends.
 func TestTCPEnds(t *testing.T) {
 	inTCP(t, Path{}, func(t *testing.T, p *tcpPair) {
 		if _, err := p.accepted.Write([]byte("unread")); err != nil {

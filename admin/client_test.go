@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// Limits on the memory that decoding a response may allocate. The worst case is a list of {}.
+	// These limit the memory that decoding a response may allocate. The worst case is a list of {}.
 	answerFactor = 256
 	answerBytes  = 1 << 20
 	// mostRead is the number of bytes after which a client stops reading a response.

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// great cannot be represented exactly as a float64.
+// great is a number that a float64 cannot represent exactly.
 const great = 1<<62 - 1
 
 // TestGreatNumbersTravelAsText checks that each version, revision, incarnation and token is also
@@ -65,8 +65,8 @@ func TestGreatNumbersTravelAsText(t *testing.T) {
 	}
 }
 
-// checkTexts checks that each of these numbers is accompanied by a string, and counts those that
-// are great.
+// checkTexts checks that each of these numbers is accompanied by a string, and counts the numbers
+// equal to great.
 func checkTexts(t *testing.T, from string, v any) (found int) {
 	t.Helper()
 	switch v := v.(type) {

@@ -101,7 +101,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 					func(t *testing.T, a *testCluster) {
 						first := a.dial(0)
 						posts(t, first, verb.path, verb.body, "")
-						if waits { // for a second caller, which hangs up first
+						if waits { // used by a second caller, which hangs up first
 							time.Sleep(4 * commitTime)
 							second := a.dial(0)
 							posts(t, second, verb.path, verb.body, "")

@@ -37,7 +37,7 @@ func raw(t *testing.T, addr, head string) (status int, body string) {
 }
 
 // TestHealthForLoadBalancers checks that health checks work over HTTP/1.0, without a Host and with
-// any Host. A caller with neither the token nor a loopback Host gets only the status and the code.
+// any Host. A caller without the token or a loopback Host gets only the status and the code.
 func TestHealthForLoadBalancers(t *testing.T) {
 	token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
 	open, closed := serve(t, "127.0.0.1:0", joining()), serve(t, "127.0.0.1:0", joining(), token)

@@ -187,7 +187,8 @@ func newAttempt(t *testing.T) *attempt {
 	}
 }
 
-// work is the function of the attempt. It returns on request, or shortly after its context ends.
+// work is the function of the attempt. It returns when the test asks it to, or shortly after its
+// context ends.
 func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 	a.began <- token
 	select {
@@ -673,7 +674,7 @@ func TestElectAfterExpiry(t *testing.T) {
 }
 
 // TestElectThroughLossesOfQuorum checks that a caller loses the job and then leads it again each
-// time the lease of the node ends with an EventAlive in transit.
+// time the lease of the node ends while an EventAlive is in transit.
 func TestElectThroughLossesOfQuorum(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()

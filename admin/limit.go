@@ -21,7 +21,7 @@ const (
 	// limit, since all local processes share it.
 	maxHostConnections   = adminapi.MaxConnections / 4
 	maxPrefixConnections = adminapi.MaxConnections / 2
-	// tokenGrace is how much later a connection with the token is replaced than one without.
+	// tokenGrace is how much longer a connection with the token is kept than one without.
 	tokenGrace = readHeaderTimeout
 )
 
@@ -144,7 +144,7 @@ func hostsOf(a net.Addr) []netip.Prefix {
 	return hosts
 }
 
-// mostOf returns the maximum number of connections of a host or prefix.
+// mostOf returns the limit on connections of a host or prefix.
 func mostOf(h netip.Prefix) int {
 	switch {
 	case h == thisMachine():

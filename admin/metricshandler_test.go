@@ -237,7 +237,7 @@ func TestE08MetricOfAGroup(t *testing.T) {
 				t.Errorf("athena_group_leader: got %v, want %v for the group", e.samples, want)
 			}
 			select {
-			case <-time.After(time.Minute): // the group elects a leader earlier
+			case <-time.After(time.Minute): // the group elects a leader before that
 			case <-t.Context().Done():
 			}
 		}

@@ -461,7 +461,7 @@ func TestDocumentHasEveryResponse(t *testing.T) {
 	}
 }
 
-// looking sends requests that produce every error of the GET paths.
+// looking sends requests that cause every error of the GET paths.
 func (a asked) looking(t *testing.T, d apiDocument) {
 	t.Helper()
 	joining, leaderless, follows := saying{}, leads(), leads()
@@ -490,7 +490,7 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, http.HandlerFunc(full.streams.serveStream), "GET", "/v1/events", "")
 }
 
-// posting sends requests that produce every error of the POST paths.
+// posting sends requests that cause every error of the POST paths.
 func (a asked) posting(t *testing.T, d apiDocument, h http.Handler, path, body string) {
 	t.Helper()
 	a.ask(t, d, h, "POST", path, "{")

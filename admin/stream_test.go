@@ -275,7 +275,7 @@ func TestStreamContinues(t *testing.T) {
 				func(h string) bool { return h == "" })...)
 			r.want(c.want...)
 			if !strings.Contains(c.query, "follow") {
-				r.want("comment") // without any event before it
+				r.want("comment") // no event came before it
 			}
 			r.conn.Close()
 		}
@@ -286,7 +286,7 @@ func TestStreamContinues(t *testing.T) {
 		r.want("snapshot") // too old
 		r.conn.Close()
 		r = s.get("/v1/events?last_event_id=" + run + "-3")
-		r.want("member") // the oldest one kept
+		r.want("member") // the oldest event that is kept
 		r.conn.Close()
 		s.end()
 	})

@@ -19,8 +19,8 @@ const (
 	CodeBadRequest       = "bad_request"        // invalid body
 	CodeTooLarge         = "too_large"          // the body or the event is too large
 	CodeBusy             = "busy"               // too many operations in progress; try again
-	CodeNotDelivered     = "not_delivered"      // no handler received the event, nor will any
-	CodeUnknownType      = "unknown_type"       // the recipient has no handler for the type or payload
+	CodeNotDelivered     = "not_delivered"      // no handler received the event or will receive it
+	CodeUnknownType      = "unknown_type"       // the recipient has no handler, or cannot decode the payload
 	CodeHandlerFailed    = "handler_failed"     // a handler returned an error
 	CodeUnknownOutcome   = "unknown_outcome"    // the operation may or may not have taken effect
 	CodeNoAnswer         = "no_answer"          // another node did not respond in time

@@ -17,10 +17,10 @@ type Election struct {
 	Rule    string  `json:"rule,omitempty"`
 	Version uint64  `json:"version"`
 	TookMS  float64 `json:"took_ms"`
-	// Votes are the members that voted for Leader, as far as the node knows.
+	// Votes are the members that the node knows to have voted for Leader.
 	Votes  []member.Address `json:"votes"`
 	Leader member.Address   `json:"leader"`
-	// Before is the previous leader. It is empty if the node followed none.
+	// Before is the previous leader. It is empty if the node followed no leader.
 	Before member.Address `json:"before"`
 	Ended  time.Time      `json:"ended"`
 	Steps  []Step         `json:"steps"`

@@ -5,10 +5,10 @@ package adminapi
 // The types of the events sent to a caller that holds or waits for a lock or job, with the types of
 // their data.
 const (
-	EventWaiting = "waiting" // Waiting: the caller waits for the lock
-	EventHeld    = "held"    // Grant: the node holds the lock, or leads the job, for this caller
-	EventAlive   = "alive"   // Trust: the node still holds or leads it
-	EventLost    = "lost"    // ErrorBody: the node no longer holds or leads it, or cannot
+	EventWaiting = "waiting" // data Waiting: the caller waits for the lock
+	EventHeld    = "held"    // data Grant: the node holds the lock, or leads the job, for this caller
+	EventAlive   = "alive"   // data Trust: the node still holds or leads it
+	EventLost    = "lost"    // data ErrorBody: the node no longer holds or leads it, or never did
 )
 
 // LockRequest is the body of POST /v1/jobs/JOB/lock.

@@ -17,9 +17,9 @@ const (
 	// KeepAliveInterval is the time between comments on an idle stream. The comments let each side
 	// detect that the other is gone.
 	KeepAliveInterval = 15 * time.Second
-	// MaxConnections limits the connections of a server. Each connection is an open file, and a
-	// node that cannot open files cannot save its state and stops. The limits of streams, holds and
-	// write requests add up to less, so that a full server always has connections that it can
+	// MaxConnections limits the connections of a server. Each connection is an open file, and a node
+	// that cannot open files cannot save its state and stops. The limits of streams, holds and write
+	// requests add up to less than this, so that a full server always has connections that it can
 	// replace.
 	MaxConnections = 256
 	// MaxEventStreams limits the open streams of /v1/events.

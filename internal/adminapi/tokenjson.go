@@ -10,9 +10,9 @@ import (
 )
 
 // Many programs decode JSON numbers as float64, which is exact only up to 2^53. Versions,
-// revisions, incarnations and tokens may be larger and are compared, so each number NAME has a
-// string NAME_text with all digits. Traffic counters have no such string, since rounding does not
-// matter for them.
+// revisions, incarnations and tokens may be larger and are compared, so each number NAME is
+// accompanied by a string NAME_text with all its digits. Traffic counters have no such string,
+// since rounding does not matter for them.
 
 // fencingToken returns the token of the leader of a version as a RecordToken, so that it can be
 // compared with the tokens of records, jobs and locks.
@@ -20,7 +20,7 @@ func fencingToken(version uint64) string { return RecordToken{Version: version}.
 
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// MarshalJSON adds the token as strings.
+// MarshalJSON adds string fields for the token.
 func (s Status) MarshalJSON() ([]byte, error) {
 	type plain Status
 	return json.Marshal(struct {
@@ -30,7 +30,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	}{plain(s), digits(s.Token), fencingToken(s.Token)})
 }
 
-// MarshalJSON adds version and revision as strings.
+// MarshalJSON adds string fields for the version and the revision.
 func (v View) MarshalJSON() ([]byte, error) {
 	type plain View
 	return json.Marshal(struct {
@@ -40,7 +40,7 @@ func (v View) MarshalJSON() ([]byte, error) {
 	}{plain(v), digits(v.Version), digits(v.Revision)})
 }
 
-// MarshalJSON adds version and token as strings.
+// MarshalJSON adds string fields for the version and the token.
 func (l Leader) MarshalJSON() ([]byte, error) {
 	type plain Leader
 	return json.Marshal(struct {
@@ -51,7 +51,7 @@ func (l Leader) MarshalJSON() ([]byte, error) {
 	}{plain(l), digits(l.Version), digits(l.Token), fencingToken(l.Token)})
 }
 
-// MarshalJSON adds the version as strings.
+// MarshalJSON adds a string field for the version.
 func (e Election) MarshalJSON() ([]byte, error) {
 	type plain Election
 	return json.Marshal(struct {
@@ -60,7 +60,7 @@ func (e Election) MarshalJSON() ([]byte, error) {
 	}{plain(e), digits(e.Version)})
 }
 
-// MarshalJSON adds the version as strings.
+// MarshalJSON adds a string field for the version.
 func (c LeaderChange) MarshalJSON() ([]byte, error) {
 	type plain LeaderChange
 	return json.Marshal(struct {
@@ -69,7 +69,7 @@ func (c LeaderChange) MarshalJSON() ([]byte, error) {
 	}{plain(c), digits(c.Version)})
 }
 
-// MarshalJSON adds the incarnation as strings.
+// MarshalJSON adds a string field for the incarnation.
 func (s Self) MarshalJSON() ([]byte, error) {
 	type plain Self
 	return json.Marshal(struct {
@@ -78,7 +78,7 @@ func (s Self) MarshalJSON() ([]byte, error) {
 	}{plain(s), digits(s.Incarnation)})
 }
 
-// MarshalJSON adds the incarnation as strings.
+// MarshalJSON adds a string field for the incarnation.
 func (m Member) MarshalJSON() ([]byte, error) {
 	type plain Member
 	return json.Marshal(struct {
@@ -87,7 +87,7 @@ func (m Member) MarshalJSON() ([]byte, error) {
 	}{plain(m), digits(m.Incarnation)})
 }
 
-// MarshalJSON adds the incarnation as strings.
+// MarshalJSON adds a string field for the incarnation.
 func (o Owner) MarshalJSON() ([]byte, error) {
 	type plain Owner
 	return json.Marshal(struct {
@@ -96,7 +96,7 @@ func (o Owner) MarshalJSON() ([]byte, error) {
 	}{plain(o), digits(o.Incarnation)})
 }
 
-// MarshalJSON adds the token as strings.
+// MarshalJSON adds string fields for the token.
 func (t RecordToken) MarshalJSON() ([]byte, error) {
 	type plain RecordToken
 	return json.Marshal(struct {
@@ -105,7 +105,7 @@ func (t RecordToken) MarshalJSON() ([]byte, error) {
 	}{plain(t), t.String()})
 }
 
-// String returns the token as in ATHENA_TOKEN: the number of member.Token.Int64, or
+// String returns the token as in ATHENA_TOKEN: the number that member.Token.Int64 returns, or
 // "VERSION.REVISION" if that overflows.
 func (t RecordToken) String() string {
 	n, err := member.Token(t).Int64()

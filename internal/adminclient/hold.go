@@ -107,7 +107,7 @@ func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job)
 // holdSession is one call of Lock or Elect.
 type holdSession struct {
 	client   *Client
-	once     bool // set for Lock: the session ends when the lock is lost
+	once     bool // true for Lock: the session ends when the lock is lost
 	onHolder func(*adminapi.Holder)
 	fn       func(context.Context, adminapi.RecordToken) error
 
@@ -130,9 +130,9 @@ type holdSession struct {
 type holdEvent struct {
 	at     time.Time // time of arrival
 	kind   string
-	holder *adminapi.Holder // for EventWaiting and EventLeader
-	grant  adminapi.Grant   // for EventHeld; for EventAlive, only TrustedMS is set
-	err    error            // for EventLost, and for the end of the stream, whose kind is empty
+	holder *adminapi.Holder // set for EventWaiting and EventLeader
+	grant  adminapi.Grant   // set for EventHeld; for EventAlive, only TrustedMS is set
+	err    error            // set for EventLost, and for the end of the stream, whose kind is empty
 }
 
 func (s *holdSession) runUntilDone(ctx context.Context, path string, body any) error {

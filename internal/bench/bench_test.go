@@ -118,9 +118,9 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestDetection checks that a stopped member is not missed too early: its silence lasts for
-// the timeout less one interval, because it may last have been heard up to one interval
-// earlier.
+// TestDetection checks that a stopped member is not detected too early. Detection takes at least
+// the timeout minus one interval, because the last message may have arrived up to one interval
+// before the stop.
 func TestDetection(t *testing.T) {
 	rows, _ := measured(t, "detection", 2, func(*Options) {})
 	if ms, ok := rows[1]["ms"].(float64); !ok || ms < 390 || rows[1]["how"] != Stop {
@@ -205,7 +205,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestLoss checks that a lost event is an error and does not just lower the rate.
+// TestLoss checks that a lost event is an error and does not only lower the rate.
 func TestLoss(t *testing.T) {
 	ps, _, err := formCluster(t.Context(), smallest(t, "oneway"), 3)
 	if err != nil {

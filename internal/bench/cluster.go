@@ -160,7 +160,7 @@ func (ps *processes) followOutput(p *process, out io.Reader) {
 			p.answers <- *l.Answer
 		}
 	}
-	_ = p.cmd.Wait() // killed, or failed, which shows as a missing view
+	_ = p.cmd.Wait() // a failure shows as a missing view
 	ps.changeLocked(func() { p.dead = true })
 	close(p.ended)
 }
@@ -207,8 +207,8 @@ func (ps *processes) beginAll() (at int64, err error) {
 	return at, nil
 }
 
-// waitUntil blocks until is returns true, and returns the time at which the last live node
-// got its current view. It calls is with ps.mu held.
+// waitUntil blocks until is returns true, and returns the time at which the last live node got its
+// current view. It holds ps.mu while it calls is.
 func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, error) {
 	late := time.After(longestWait)
 	for {
@@ -244,9 +244,8 @@ func (ps *processes) listAlive() []*process {
 	return all
 }
 
-// haveAgreed reports whether all live nodes see the same quorate leader, with a token
-// greater than above, and the given number of active members; 0 means any number. ps.mu
-// must be held.
+// haveAgreed reports whether all live nodes see the same quorate leader, with a token greater than
+// above, and with the given number of active members; 0 means any number. ps.mu must be held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {

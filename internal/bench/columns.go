@@ -9,7 +9,7 @@ type Column struct{ Name, Means string }
 // printed.
 func (m Measurement) Columns() []Column { return columns[m.Name] }
 
-// Descriptions of columns that several measurements have.
+// These descriptions are for columns that several measurements have.
 const (
 	hasBytes   = "bytes of payload"
 	hasCPU     = "CPU time of all nodes involved, in seconds per million"

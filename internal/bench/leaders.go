@@ -145,7 +145,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 		return nil, err
 	}
 	ended := died
-	if how == Cut { // the end may be reported after the next leader has begun
+	if how == Cut { // the end may be reported after the next leader has started to lead
 		_, err := ps.waitUntil(ctx, func() bool { ended = old.holding.Ended; return ended != 0 })
 		if err != nil {
 			return nil, fmt.Errorf("wait for the end of the old leadership: %w", err)
@@ -276,8 +276,8 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	return toMilliseconds(at - began), err
 }
 
-// waitLed waits until the live nodes among some follow the same leader, which is not
-// before. It returns the leader and the time at which the last node followed it.
+// waitLed waits until the live ones of some nodes follow the same leader, other than before. It
+// returns the leader and the time at which the last node followed it.
 func (ps *processes) waitLed(
 	ctx context.Context, some []*process, before string,
 ) (leader string, at int64, err error) {
@@ -297,7 +297,8 @@ func (ps *processes) waitLed(
 	return leader, at, err
 }
 
-// waitLedWithin waits until the nodes of a partition all follow the same one of them.
+// waitLedWithin waits until all nodes on one side of a partition follow the same leader from that
+// side.
 func (ps *processes) waitLedWithin(
 	ctx context.Context, part []*process,
 ) (leader string, at int64, err error) {

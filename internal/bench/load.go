@@ -83,7 +83,7 @@ func (o order) makeEvent(payload []byte) any {
 
 // answer is the result of an order, with the resources that the process has used so far.
 type answer struct {
-	Count  int64   // sent, broadcast, answered or written by this order, or handled by all orders
+	Count  int64   // number sent, broadcast, answered or written by this order, or handled so far
 	At     int64   // when the first was sent or the last was handled, on the monotonic clock
 	End    int64   // when the last was answered, on the monotonic clock
 	P50    float64 // median time to an answer in microseconds
@@ -93,7 +93,7 @@ type answer struct {
 	Fault  string // empty if there was no error
 }
 
-// stallTimeout is how long no event may arrive before the missing ones count as lost. It is
+// stallTimeout is the time without arrivals after which the missing events count as lost. It is
 // long because the machine may be busy.
 const stallTimeout = 2 * time.Second
 

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// longestWait is the timeout of everything that is measured.
+	// longestWait is the timeout of each thing that is measured.
 	longestWait = 30 * time.Second
-	// A cluster rests for settle, plus a random time up to settleSpread, before its leader
-	// dies, so that the death can hit any phase of a heartbeat.
+	// Before its leader is killed, a cluster rests for settle plus a random time up to settleSpread,
+	// so that the kill can come at any point between two heartbeats.
 	settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
 )
 
@@ -51,7 +51,7 @@ func measureDetection(ctx context.Context, o Options, rec *recorder) error {
 	return rec.printTable("ms", "n", "how")
 }
 
-// measureDying measures each way to die.
+// measureDying measures a kill by each of the configured signals.
 func measureDying(o Options, rec *recorder, once func(n int, how string) (row, error)) error {
 	return eachSize(o, func(n, rep int) error {
 		for _, how := range o.Signals {
@@ -126,7 +126,7 @@ func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (r
 
 var errLeaderless = errors.New("the cluster lost its leader while at rest")
 
-// startSettled starts a cluster and lets it rest. Every node then sees all nodes as active.
+// startSettled forms a cluster, lets it rest, and checks that every node sees all nodes as active.
 func startSettled(ctx context.Context, o Options, n int) (*processes, float64, error) {
 	ps, formed, err := formCluster(ctx, o, n)
 	if err != nil {

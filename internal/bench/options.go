@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// Ways for a process to die, the values of Options.Signals. A stopped process resembles a
-// host that hangs: its socket stays open, and its peers get no notice.
+// These are the values of Options.Signals: the ways in which a process dies. A stopped process is
+// like a host that hangs: its socket stays open, and its peers are not notified.
 const (
 	Kill = "kill"
 	Stop = "stop"
@@ -34,7 +34,7 @@ type Options struct {
 	JSON         bool          // print the rows of the file instead of tables
 	Config       cluster.Config
 
-	cuts bool // nodes must support being cut off
+	cuts bool // nodes can be cut off
 }
 
 // Measurement describes a measurement.

@@ -48,8 +48,8 @@ func scenario(t *testing.T, name string) athenatest.Scenario {
 	return athenatest.Scenario{}
 }
 
-// TestBrokenProgramIsCaught checks that the checks after each scenario of biller's test
-// distinguish a correct program from a broken one.
+// TestBrokenProgramIsCaught checks that the test of biller, after each scenario, distinguishes a
+// correct program from a broken one.
 func TestBrokenProgramIsCaught(t *testing.T) {
 	for _, name := range []string{"split brain", "deaf leader", "leader pause"} {
 		s := scenario(t, name)
@@ -82,7 +82,7 @@ func (f *failure) Errorf(format string, args ...any) {
 	f.text += fmt.Sprintf(format, args...)
 }
 
-// of returns the failures that do causes in a test with a cluster.
+// of calls do in a test with a cluster and returns the failures that do causes.
 func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
 	done := make(chan struct{})
 	go func() {
@@ -95,9 +95,9 @@ func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) st
 	return f.text
 }
 
-// A Cluster fails its test if two nodes ever lead with authority at the same instant, even
-// if the test does not look at them then. Here the clocks of a majority jump, which
-// violates an assumption of the protocol.
+// A Cluster fails its test if two nodes ever lead with authority at the same instant, even if the
+// test does not check them then. Here the clocks of a majority jump, which violates an assumption
+// of the protocol.
 func TestSplitBrainIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failure{TB: t}

@@ -22,8 +22,8 @@ import (
 const (
 	defaultSize  = 3                // of Options.Size
 	defaultDelay = time.Millisecond // of Options.Delay
-	// Spares is how many nodes may run in addition to Size, for example to find the cluster
-	// full or to replace another node. They are numbered from Size on.
+	// Spares is how many nodes may run in addition to Size, for example to be refused by a full
+	// cluster or to replace another node. They are numbered from Size on.
 	Spares = 2
 )
 
@@ -57,12 +57,12 @@ type Cluster struct {
 	dir     string         // of the stores
 	slots   []slot         // by number of the node
 	older   []*process     // replaced by TakeOver, but still running
-	ghosts  sync.WaitGroup // processes that are ending, and the observers of nodes
+	ghosts  sync.WaitGroup // waits for processes that are ending and for the observers of nodes
 	leases  leases
 	timings cluster.Config // timings of the last start, with defaults
 }
 
-// slot is the place of one node.
+// slot holds the state of one node.
 type slot struct {
 	present *process // nil if none runs
 	store   int      // number of its store; increases with each new store
@@ -156,7 +156,7 @@ func (c *Cluster) Size() int { return c.opts.Size }
 // Address returns the address of node i, whether or not it runs.
 func (c *Cluster) Address(i int) member.Address {
 	c.t.Helper()
-	c.slotOf(i) // fails if there is no node i
+	c.slotOf(i) // fails the test if there is no node i
 	host := i + 1
 	return member.Address{Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000}
 }

@@ -14,10 +14,10 @@
 // # What is real
 //
 // The nodes run the production code, with QUIC, or TLS on TCP, and files. Packets and time are
-// simulated: everything runs in a bubble of testing/synctest, whose clock advances only
-// when all its goroutines wait. The program under test may use timers and contexts as
-// usual. It must not wait for anything outside of the bubble, such as a real socket or
-// another process, because the clock does not advance meanwhile.
+// simulated: everything runs in a bubble of testing/synctest, whose clock advances only when all
+// its goroutines wait. The program under test may use timers and contexts as usual. It must not
+// wait for anything outside of the bubble, such as a real socket or another process, because the
+// clock does not advance during such a wait.
 //
 // At the end of the test all nodes are closed. If a goroutine of the program is still running,
 // the bubble fails the test.

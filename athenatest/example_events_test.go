@@ -81,7 +81,7 @@ func TestEventsAcrossAPartition(t *testing.T) {
 			c.Advance(200 * time.Millisecond)
 		}
 		sends.Wait()
-		c.Advance(time.Minute) // until every pending send has its outcome
+		c.Advance(time.Minute) // wait until every pending send has its outcome
 		r.check(t, count)
 	})
 }

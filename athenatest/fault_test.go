@@ -41,7 +41,7 @@ func answering(got *[5]atomic.Int64) athenatest.Options {
 	}}
 }
 
-// A cut has one direction: a request needs both, but an event arrives even if its
+// A cut affects one direction: a request needs both directions, but an event arrives even if its
 // acknowledgement is lost.
 func TestCutIsOneWay(t *testing.T) {
 	var got [5]atomic.Int64

@@ -32,7 +32,7 @@ func (c *Cluster) Partition(groups ...[]int) {
 	}
 	for _, g := range groups {
 		for _, i := range g {
-			c.slotOf(i) // fails if there is no such node
+			c.slotOf(i) // fails the test if there is no such node
 		}
 	}
 	c.eachLink(func(from, to int) {

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// What follows is in docs/testing.md.
+// The code below is also in docs/testing.md.
 
 func run(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
 	cfg.Receiver = handlers()
@@ -29,7 +29,7 @@ func TestSurvivesACrash(t *testing.T) {
 	athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
 		c.Crash(c.Leader())
 		c.Advance(10 * time.Second)
-		// look at what your program did
+		// check what your program did
 	})
 }
 

@@ -97,7 +97,8 @@ func (p *process) openSocket(
 	}
 }
 
-// conn is a TCP connection of a process. While the process is stopped, its host takes segments.
+// conn is a TCP connection of a process. While the process is stopped, its host still receives
+// segments.
 type conn struct {
 	net.Conn
 	clock *clock

@@ -68,8 +68,8 @@ func deafenLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// pauseLeader pauses the leader until another one has led for some time. Meanwhile only a
-// token protects against its work.
+// pauseLeader pauses the leader until another one has led for some time. Until then, only a token
+// protects against the work of the paused leader.
 func pauseLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -107,8 +107,7 @@ func delayFollower(c *Cluster) {
 	}
 }
 
-// crashMajority crashes so many followers that no node can lead, and restarts them after
-// some time.
+// crashMajority crashes enough followers that no node can lead, and restarts them after some time.
 func crashMajority(c *Cluster) {
 	c.t.Helper()
 	leader := c.beginScenario()

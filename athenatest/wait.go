@@ -18,9 +18,9 @@ const step = time.Millisecond
 // waitLimit is the timeout of every wait, in virtual time: a minute with the default timings.
 func (c *Cluster) waitLimit() time.Duration { return 6 * c.timings.TTLTimeout }
 
-// lookForFailures runs everything that is ready, and fails the test if a process has ended
-// by itself, either with an error or before its node ended. Otherwise the remaining nodes
-// would be taken for the whole cluster.
+// lookForFailures runs everything that is ready, and fails the test if a process has ended by
+// itself, either with an error or before its node ended. Otherwise the test would take the
+// remaining nodes for the whole cluster.
 func (c *Cluster) lookForFailures() {
 	c.t.Helper()
 	synctest.Wait()
@@ -46,9 +46,9 @@ func (c *Cluster) Advance(d time.Duration) {
 	c.lookForFailures()
 }
 
-// Within lets time pass until cond returns true, and returns how long that took. It calls
-// cond every millisecond. If limit passes first, the test fails with what, which names the
-// condition.
+// Within lets time pass until cond returns true, and returns how long that took. It calls cond
+// every millisecond. If limit passes first, the test fails with the text what, which should name
+// the condition.
 func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) time.Duration {
 	c.t.Helper()
 	begin := time.Now()

@@ -33,9 +33,9 @@ type Report struct {
 	Asked int `json:"asked,omitempty"`
 }
 
-// Orders that a supervised node reads from standard input, one per line: "cut ADDR ADDR ..."
-// drops all packets to and from these addresses only, "heal" drops none, and "report NUMBER"
-// requests a Report.
+// These are the orders that a supervised node reads from standard input, one per line: "cut ADDR
+// ADDR ..." drops all packets to and from these addresses only, "heal" drops none, and "report
+// NUMBER" requests a Report.
 const (
 	OrderCut    = "cut"
 	OrderHeal   = "heal"

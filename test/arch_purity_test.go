@@ -67,7 +67,7 @@ func checkPurity(t *sourceTree, report reporter) {
 }
 
 func checkPure(t *sourceTree, p *sourcePackage, typed *typedPackage, report reporter) {
-	if len(typed.errs) > 0 { // otherwise the check could miss a map
+	if len(typed.errs) > 0 { // without types, the check could miss a map
 		report(p.path, "does not type-check: %v", typed.errs[0])
 	}
 	for _, f := range p.code() {

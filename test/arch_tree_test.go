@@ -21,7 +21,7 @@ type sourceTree struct {
 	module   string // the module path, from go.mod
 	fset     *token.FileSet
 	packages []*sourcePackage // sorted by path
-	texts    []*sourceFile    // all texts, Go or not
+	texts    []*sourceFile    // all text files, Go or not
 }
 
 // A sourcePackage is a folder with Go files, including tests.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// JavaScript expressions for the texts about jobs on the page.
+// These JavaScript expressions read the texts about jobs on the page.
 const (
 	pageJobs = `[...document.querySelectorAll("#jobs table:first-of-type tbody tr")].map((tr) =>
 		[...tr.cells].map((c) => c.textContent.trim()).join("|")).join("\n")`
@@ -142,7 +142,7 @@ func TestDashboardWithoutQuorum(t *testing.T) {
 		.map((l) => l.getAttribute("class"))`
 	b.waitUntil("connections", lines+`.some((c) => c === "both")`)
 	for _, p := range others {
-		p.signal(syscall.SIGSTOP) // their hosts still accept packets
+		p.signal(syscall.SIGSTOP) // the hosts of the other nodes still accept packets
 	}
 	began := time.Now()
 	b.waitUntil("an unknown leader",

@@ -25,9 +25,9 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// The files of docs/deployment.md cannot run here. These tests check them without their platforms:
-// the files must be well-formed, and the command lines and variables in them must be a valid
-// configuration of this program.
+// The files of docs/deployment.md need platforms that the tests do not have. So these tests only
+// check that the files are well-formed, and that the command lines and variables in them are a
+// valid configuration of this program.
 
 // checkConfig runs `athena config check` with these variables and arguments.
 func checkConfig(t *testing.T, env map[string]string, args ...string) {
@@ -324,7 +324,7 @@ func TestDeploySystemd(t *testing.T) {
 	dir := t.TempDir()
 	secret := place(t, map[string]string{"ATHENA_SECRET_FILE": "secret"})["ATHENA_SECRET_FILE"]
 	config := filepath.Join(dir, "athena.yaml")
-	// The released unit, with paths that exist on this machine.
+	// This is the released unit, with paths that exist on this machine.
 	text := strings.NewReplacer("10.0.0.1:7000", "127.0.0.1:7001", "/var/lib/athena", dir+"/data",
 		"127.0.0.1:7070", "127.0.0.1:0").Replace(string(readExample(t, "examples/athena.yaml")))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -122,7 +122,7 @@ func newHandshake() (h *handshake, err error) {
 	for i, n := range h.nodes {
 		n.Notify(shaker(1-i).address(), []byte("hello"))
 	}
-	time.Sleep(50 * time.Millisecond) // the greater address waits for the other one to dial
+	time.Sleep(50 * time.Millisecond) // the greater address waits for the other node to dial
 	return h, nil
 }
 
@@ -151,7 +151,7 @@ func (h *handshake) uses(i int) string {
 	return ""
 }
 
-// shaker is a node that only greets.
+// shaker is the handler of a node that only greets.
 type shaker int
 
 func (s shaker) address() member.Address {

@@ -24,7 +24,7 @@ func readDiagram(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A move is an arrow between two statuses.
+// A move is a transition from one status to another.
 type move [2]member.Status
 
 // TestDiagramMemberStates compares docs/plantuml/MEMBER_STATES.puml with the table in the code,
@@ -63,8 +63,8 @@ func status(t *testing.T, name, none string) member.Status {
 	return s
 }
 
-// documentedMoves returns the moves in the table of protocol.md section 3. A row may name
-// several statuses, each followed by other text.
+// documentedMoves returns the moves in the table of protocol.md section 3. A row may name several
+// statuses, with other text between them.
 func documentedMoves(t *testing.T) []move {
 	t.Helper()
 	page, err := os.ReadFile("../docs/protocol.md")

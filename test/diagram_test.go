@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestDiagramsRendered checks that each diagram is rendered from its present source and shown
-// on a page. scripts/diagrams.sh ends the SVG with the SHA-256 of the source.
+// TestDiagramsRendered checks that each diagram is rendered from its current source and shown on a
+// page. scripts/diagrams.sh ends the SVG with the SHA-256 of the source.
 func TestDiagramsRendered(t *testing.T) {
 	sources, err := filepath.Glob("../docs/plantuml/*.puml")
 	if err != nil || len(sources) == 0 {

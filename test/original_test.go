@@ -20,7 +20,7 @@ import (
 // bounds, and check the invariants of protocol.md section 11 after every step. Each fails if two
 // nodes ever have authority simultaneously.
 
-// lan is the LAN profile of protocol.md section 1.
+// lan returns the LAN profile of protocol.md section 1.
 func lan() message.Timings {
 	return message.Timings{
 		HeartbeatInterval: 100 * time.Millisecond,
@@ -158,8 +158,8 @@ func TestOnlySeedRestarts(t *testing.T) {
 	}
 }
 
-// The original refuses a restarted process as a duplicate for 11 to 25 s. Here it is active
-// within two retry intervals.
+// For 11 to 25 s, the original refuses a restarted process as a duplicate. Here the process is
+// active within two retry intervals.
 func TestQuickRestart(t *testing.T) {
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 3))
@@ -172,7 +172,7 @@ func TestQuickRestart(t *testing.T) {
 	}
 }
 
-// undisturbed records disturbances of processes that must not be disturbed.
+// undisturbed records any disturbance of processes that must keep their leader.
 type undisturbed struct {
 	but   int // the one process that may be disturbed
 	since time.Duration
@@ -191,7 +191,7 @@ func (u *undisturbed) record(r sim.Record) {
 }
 
 // In the original, a seed that was alone for a long time returns with such a high version that it
-// deposes the leader of the healthy majority. Here no process is disturbed.
+// deposes the leader of the healthy majority. Here every process keeps its leader.
 func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	var watch undisturbed
 	s := simulated(1, 3)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// JavaScript expressions for the texts of the page.
+// These JavaScript expressions read the texts of the page.
 const (
 	pageVerdict = `document.querySelector("#verdict .words").textContent`
 	pageFocus   = `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.id)`

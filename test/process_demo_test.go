@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// The times promised to a new user, in milliseconds.
+// These are the times promised to a new user, in milliseconds.
 const (
 	formsWithin    = 3000
 	failsOverAfter = 1500
@@ -196,7 +196,7 @@ func TestDemoUnread(t *testing.T) {
 				out.Close()
 			}
 			p := startTo(t, in, "demo", "--size", "3", "--admin", "127.0.0.1:0")
-			in.Close() // the demo has its own copy
+			in.Close() // the demo has a copy of its own
 			var printed strings.Builder
 			lines := bufio.NewScanner(out)
 			for last != nil && !last.MatchString(printed.String()) && lines.Scan() {

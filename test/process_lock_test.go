@@ -161,9 +161,8 @@ func TestLockWithoutALeader(t *testing.T) {
 	p.ended(1, "lock/x was not acquired: interrupted: no leader with authority: ")
 }
 
-// TestLockOfANodeThatDies checks that, if its node dies or falls silent, a command is warned within
-// the lease that another process may soon get its lock, and that the other process then gets the
-// lock with a greater token.
+// TestLockOfANodeThatDies checks that if the node of a command dies or falls silent, the command is
+// warned before its lease ends, and that another process then gets the lock with a greater token.
 func TestLockOfANodeThatDies(t *testing.T) {
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		c, nodes := withWrite(t)

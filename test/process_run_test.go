@@ -214,8 +214,8 @@ func TestProcessLeave(t *testing.T) {
 	}
 }
 
-// TestProcessAlone checks that a single node runs, is not ready, knows no leader, and stops on
-// request.
+// TestProcessAlone checks that a node without the others runs, is not ready, knows of no leader,
+// and stops on request.
 func TestProcessAlone(t *testing.T) {
 	c := newNodes(t, 3)
 	p := start(t, "run", "--addr", c.addrs[0], "--name", "n1", "--size", "3",

@@ -90,7 +90,7 @@ func start(t *testing.T, args ...string) *process {
 	return startTo(t, nil, args...)
 }
 
-// startTo is start with another standard output, unless stdout is nil.
+// startTo is like start, but sends standard output to stdout unless it is nil.
 func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 	t.Helper()
 	path, err := program()
@@ -100,7 +100,7 @@ func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 	return startCommand(t, stdout, exec.Command(path, args...))
 }
 
-// startCommand is startTo for a command that executes athena.
+// startCommand is like startTo, but for a command that executes athena.
 func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, exited: make(chan struct{})}

@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// These tests check the scenarios as texts.
+// These tests check the texts of the scenarios.
 
 // firstLine is the form of the first line, which describes the purpose of a scenario.
 var firstLine = regexp.MustCompile(

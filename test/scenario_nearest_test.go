@@ -61,7 +61,7 @@ func (l looseForm) fault(line string) string {
 	return fmt.Sprintf("%s\nthe line is read as: %s", faults[0], l.form)
 }
 
-// mayStand describes what may stand in a place.
+// mayStand describes the words that may stand in a place.
 func mayStand(place string) string {
 	switch place {
 	case "NODES":

@@ -167,7 +167,7 @@ type player struct {
 	meets *handshake   // for tales about connections
 	bad   error        // a condition that must never hold, but did
 	never []step
-	count map[happening]int // since the last chapter began
+	count map[happening]int // what has happened since the last chapter began
 	dying map[int]*death
 	lost  []losing
 	past  []sim.Record // the latest part of the history
@@ -179,7 +179,7 @@ type player struct {
 // of the story, from 1; 0 means any.
 type happening struct {
 	by, about    int
-	what         string // a decision or one of: sends, refuses, drops, moves to
+	what         string // a decision, or "sends", "refuses", "drops" or "moves to"
 	kind, reason string // of a message, if any
 }
 

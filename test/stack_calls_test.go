@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// inStuckStack runs a test with three nodes whose handlers block until release is closed, except on
-// events with negative numbers. The arrivals list what they have handled.
+// inStuckStack runs a test with three nodes whose handlers block until release is closed, except
+// for events with negative numbers. arrivals lists the events that they have handled.
 func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan struct{})) {
 	t.Helper()
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -58,9 +58,9 @@ func flood(
 	return last, errors.New("more events were taken than all buffers hold")
 }
 
-// A handler that blocks for a minute stops its sender when the buffers between them are full, but
-// nothing else: events of other senders are handled, and members and leader do not change (section
-// 9). At the end all accepted events are handled.
+// A handler that blocks for a minute stops its sender once the buffers between them are full, but
+// nothing else: events of other senders are handled, and the members and the leader stay the same
+// (section 9). In the end, all accepted events are handled.
 func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 	inStuckStack(t, func(t *testing.T, s *stack, a *arrivals, release chan struct{}) {
 		from := s.leader()
@@ -108,9 +108,9 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 	})
 }
 
-// If its own node closes, a waiting Send returns ErrClosed immediately. If the receiver closes,
-// each Send may take its full timeout, even one that begins because a closing handler made room:
-// the sender learns of the close one network delay later.
+// If the sender's own node closes, a waiting Send returns ErrClosed immediately. If the receiver
+// closes, each Send may take its full timeout, even one that begins because a closing handler made
+// room: the sender learns of the close one network delay later.
 func TestStackCloseDuringSend(t *testing.T) {
 	for _, sender := range []bool{true, false} {
 		inStuckStack(t, func(t *testing.T, s *stack, _ *arrivals, _ chan struct{}) {
@@ -136,7 +136,7 @@ func TestStackCloseDuringSend(t *testing.T) {
 			closed := time.Now()
 			limit := mesh.CloseTimeout
 			if s.tls {
-				limit += roundTrip // in which the peers learn why
+				limit += roundTrip // time in which the peers learn why
 			}
 			if took := closed.Sub(begin); took > limit {
 				t.Errorf("Close took %v, want at most %v", took, limit)
@@ -159,8 +159,8 @@ func TestStackCloseDuringSend(t *testing.T) {
 	}
 }
 
-// Transfer, Drain and Leave return in time whatever the loss, and succeed at 5 %. At most one node
-// has authority at any instant (section 6, Leaving leader).
+// Transfer, Drain and Leave return in time at any rate of packet loss, and succeed at 5 %. At most
+// one node has authority at any instant (section 6, Leaving leader).
 func TestStackHandOverUnderLoss(t *testing.T) {
 	for _, loss := range []float64{0.05, 0.3} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
@@ -178,7 +178,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 				// A failed attempt ends after LeaderTimeout; then the others elect a leader.
 				limit := 2*lan().LeaderTimeout + mesh.CloseTimeout
 				if s.tls && loss > 0.1 {
-					limit += lan().TTLTimeout // TCP waits longer from one loss to the next
+					limit += lan().TTLTimeout // TCP waits longer with each loss in a row
 				}
 				if took > limit || loss < 0.1 && err != nil {
 					t.Errorf("loss %v: %s: %v after %v, want nil within %v", loss, verb, err, took, limit)
@@ -191,7 +191,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 						loss, verb, i, next, s.token(), token)
 				}
 				if verb != "Transfer" {
-					s.Crash(i) // it is drained or has left
+					s.Crash(i) // the node is drained or has left
 					s.Start(i)
 					s.Within(2*lan().TTLTimeout, "return of the node", func() bool {
 						return s.joined[i].Load()

@@ -21,8 +21,8 @@ import (
 // largestFiller makes a payload almost as large as an event may be.
 const largestFiller = cluster.MaxEventBytes - 100
 
-// arrivals lists the events that the handlers of all nodes received: for each pair of nodes the
-// numbers, in the order of handling.
+// arrivals lists the events that the handlers of all nodes received: for each pair of nodes, the
+// numbers of the events in the order in which they were handled.
 type arrivals struct {
 	mu  sync.Mutex
 	got map[[2]string][]int // by the names of sender and receiver
@@ -134,9 +134,9 @@ func TestStackLargePacketsVanish(t *testing.T) {
 	})
 }
 
-// QUIC cannot use a path that drops even packets of that size. Heartbeats pass as long as there is
-// no other traffic. An event that does not fit is lost with its connection, and after the heal
-// everything works as before.
+// QUIC cannot use a path that drops even packets of 1,200 bytes. Heartbeats still arrive while
+// there is no other traffic. An event that does not fit is lost together with its connection, and
+// after the heal everything works as before.
 func TestStackPathTooSmallForQUIC(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -167,8 +167,8 @@ func TestStackPathTooSmallForQUIC(t *testing.T) {
 	})
 }
 
-// Reordered and duplicated packets disturb no node: system messages arrive in order, custom
-// events in order and once (sections 2 and 9, I9).
+// Reordered and duplicated packets disturb no node: system messages arrive in order, and custom
+// events in order and only once (sections 2 and 9, I9).
 func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
@@ -186,8 +186,8 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 }
 
 // Packet loss alone removes no member: a member is removed only after TTLTimeout of silence
-// (section 3), and QUIC or TCP gets one of hundreds of packets through. At 5 % no member even
-// becomes unreachable, and no leader is lost.
+// (section 3), and of hundreds of packets in that time, QUIC or TCP delivers some. At 5 % no member
+// even becomes unreachable, and no leader is lost.
 func TestStackLossRemovesNoMember(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64
@@ -232,7 +232,7 @@ func TestStackLossRemovesNoMember(t *testing.T) {
 			s.eachPath(athenatest.Path{})
 			limit := 2 * lan().LeaderTimeout
 			if s.tls {
-				limit = 2 * lan().TTLTimeout // TCP waits longer from one loss to the next
+				limit = 2 * lan().TTLTimeout // TCP waits longer with each loss in a row
 			}
 			s.Within(limit, "one cluster after the loss", s.settled)
 		})

@@ -22,8 +22,8 @@ const oneWay = roundTrip / 2
 // stamp take two (section 6, 2 to 6).
 const election = 5 * roundTrip
 
-// turns is how long voter first waits before its query: a twentieth of an interval for each active
-// member before it, except the lost leader (section 6, 2).
+// turns is how long the voter with index first waits before its query: a twentieth of an interval
+// for each active member before it, except the lost leader (section 6, 2).
 func turns(first, lost int) time.Duration {
 	before := first
 	if lost < first {
@@ -32,10 +32,10 @@ func turns(first, lost int) time.Duration {
 	return lan().HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// leaseGuard is how long before its lease the work of a leader ends.
+// leaseGuard is how long before the end of its lease a leader's work ends.
 func leaseGuard() time.Duration { return lan().HeartbeatInterval / 2 }
 
-// moment is the time of an observation, with the time when it should occur.
+// moment is the time of an observed event, with its expected time.
 type moment struct {
 	what string
 	got  time.Time
@@ -108,8 +108,8 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 
 // A leader that receives no packets still sends healthy acks until its lease ends, but only to
 // members that it heard within HeartbeatTimeout. They miss it LeaderTimeout after the last such
-// ack. It has informed them that they are unreachable, so no member lets another one query first,
-// and the greatest ballot wins.
+// ack. It has informed them that they are unreachable. So no member waits for another one to query
+// first, and the greatest ballot wins.
 func TestStackDeafLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -134,8 +134,8 @@ func TestStackDeafLeader(t *testing.T) {
 	})
 }
 
-// If no other node hears a leader, the others replace it like one that is gone. It learns of the
-// next leader from its LeaderElected, and then steps down.
+// If no other node receives anything from a leader, they replace it as if it had crashed. It learns
+// of the next leader from that leader's LeaderElected, and then steps down.
 func TestStackMuteLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()

@@ -66,8 +66,8 @@ func TestStackRestartWithALostStore(t *testing.T) {
 	})
 }
 
-// A store only serves the address for which it was created (section 1). An attempt with another
-// address disturbs no node.
+// A store can be used only for the address for which it was created (section 1). A start with
+// another address disturbs no node.
 func TestStackStoreAtAnotherAddress(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		moves := others(s.leader())[0]
@@ -97,9 +97,9 @@ const quicPatience = 30 * time.Second
 // belongs to that later run (section 3, Restarts). The first process no longer receives anything,
 // and has no authority after its lease has ended.
 //
-// A copy of a leader's store is not tested. The process that uses it is a later run of that leader,
-// and the protocol requires that the earlier run has ended, which the lock of a store ensures. A
-// copy evades that lock, and then two have authority.
+// A copy of a leader's store is not tested. The protocol requires that the earlier run of the
+// leader has ended. The lock of the store ensures this, but a copy bypasses the lock, and then two
+// processes have authority.
 func TestStackAddressTakenOver(t *testing.T) {
 	for _, tc := range []struct{ copied, leads bool }{{false, false}, {false, true}, {true, false}} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -179,7 +179,7 @@ func TestStackDiskFull(t *testing.T) {
 			if leads {
 				victim = old
 			} else {
-				ends += oneWay // when it learns that the killed one is unreachable
+				ends += oneWay // when it detects that the killed node is unreachable
 			}
 			node := s.Node(victim)
 			beat := s.betweenBeats(old)
@@ -198,7 +198,7 @@ func TestStackDiskFull(t *testing.T) {
 			}
 			if leads {
 				s.Advance(2 * time.Second)
-				// It sent its last acks HeartbeatTimeout after that beat.
+				// The node sent its last acks HeartbeatTimeout after that beat.
 				lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 				s.exactly(beat, moment{"the next is quorate",
 					s.watch.first(beat, rest[0], s.ledBy(rest[0], true)), lost + turns(rest[0], old) + election})
@@ -244,9 +244,9 @@ func TestStackClockJumpsAhead(t *testing.T) {
 	})
 }
 
-// A leader that is suspended for longer than its lease is replaced like one that is gone. When it
-// resumes, its authority is gone before it does anything: its work ends immediately, and it follows
-// the new leader.
+// A leader that is suspended for longer than its lease is replaced as if it had crashed. When it
+// resumes, it has lost its authority before it does anything: its work ends immediately, and it
+// follows the new leader.
 func TestStackSuspendedLeader(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		old := s.leader()

@@ -48,8 +48,8 @@ func (s *stack) openStream(from, to int, name string) receiver.Stream {
 	return stream
 }
 
-// Streams of a few MiB between all members, under loss, disturb no node, and each is echoed
-// completely (section 9).
+// Even with packet loss, streams of a few MiB between all members disturb no node, and each is
+// echoed completely (section 9).
 func TestStackStreamsUnderLoss(t *testing.T) {
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
 		s.eachPath(athenatest.Path{Loss: 0.01})
@@ -141,8 +141,8 @@ func TestStackStreamsEnd(t *testing.T) {
 	})
 }
 
-// Under loss, best-effort events arrive once or not at all. If two members have no connection, the
-// first event is lost but establishes one.
+// With packet loss, best-effort events arrive once or not at all. If two members have no
+// connection, the first event is lost but establishes one.
 func TestStackBestEffort(t *testing.T) {
 	inEchoStack(t, 1, func(t *testing.T, s *stack, a *arrivals) {
 		if s.leader() != 0 {

@@ -26,8 +26,8 @@ import (
 // original_test.go also shows most cases with the core alone, with many seeds, tighter bounds and
 // all invariants after every step.
 
-// rejoined bounds the time until one cluster after a heal with a quorate side: four intervals and
-// four round trips (protocol.md section 11).
+// rejoined bounds the time from a heal until there is one cluster, if one side is quorate: four
+// intervals and four round trips (protocol.md section 11).
 func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
@@ -112,8 +112,8 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 	}
 }
 
-// The original refuses a restarted process as a duplicate for 11 to 25 s. Here it is active
-// within two retry intervals.
+// For 11 to 25 s, the original refuses a restarted process as a duplicate. Here the process is
+// active within two retry intervals.
 func TestStackQuickRestart(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 5 {
@@ -131,7 +131,7 @@ func TestStackQuickRestart(t *testing.T) {
 }
 
 // In the original a seed that was alone for a long time returns with such a high version that it
-// deposes the leader of the healthy majority. Here no node is disturbed.
+// deposes the leader of the healthy majority. Here every node keeps its leader.
 func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -151,7 +151,7 @@ func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	})
 }
 
-// The same, with a store that has promised a version unknown to all other nodes.
+// This is the same case, but the store has promised a version that no other node knows.
 func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
@@ -255,9 +255,9 @@ type payload struct {
 	Filler []byte
 }
 
-// buffered is more 1 KiB payloads than fit into all buffers from sender to handler: 128 wait for
-// their handler, 256 KiB fit into the stream window, 256 KiB wait to be written, and 256 KiB are
-// being written.
+// buffered exceeds the number of 1 KiB payloads that fit into all buffers from sender to handler:
+// 128 wait for their handler, 256 KiB fit into the stream window, 256 KiB wait to be written, and
+// 256 KiB are being written.
 const buffered = 1_000
 
 // In the original 5,000 events to a handler that takes 50 ms make a healthy member look dead.
@@ -307,8 +307,8 @@ func TestStackSlowHandler(t *testing.T) {
 	})
 }
 
-// In the original one survivor of three leads alone. Here it has no authority, however long it
-// waits, and two form a cluster again.
+// In the original one survivor of three leads alone. Here it never gains authority alone, and two
+// nodes form a cluster again.
 func TestStackOneOfThreeSurvives(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		alone := s.leader()
@@ -350,8 +350,8 @@ func TestStackAllRestart(t *testing.T) {
 	})
 }
 
-// In the original, Start on a port in use returns no error. Here it does; TestProcessRefused shows
-// its text. The socket is real.
+// In the original, Start on a port in use returns no error. Here it does; TestProcessRefused checks
+// the text. The socket is real.
 func TestStackPortInUse(t *testing.T) {
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -38,7 +38,7 @@ type watch struct {
 type watched struct {
 	host   int
 	term   leader.Term // the latest term
-	frozen bool        // it cannot act, so it is not checked
+	frozen bool        // it is paused and cannot act, so it is not checked
 }
 
 // report is an event of a node and its time.

@@ -30,7 +30,7 @@ type stack struct {
 	size   int
 	tls    bool                           // over TLS on TCP instead of QUIC
 	seeds  int                            // number of seeds, the first nodes
-	memory bool                           // stores are lost with their processes
+	memory bool                           // stores are lost when their processes end
 	change func(i int, c *cluster.Config) // changes the usual configuration; may be nil
 	// store opens the store of a node; nil means the configured one.
 	store func(i int) store.Store

@@ -15,7 +15,7 @@ var (
 	stay = regexp.MustCompile("(?m)^\\d+\\. `([^`]+)` (\\w+)")
 )
 
-// TestWalks checks that each step of the walks in docs/architecture.md names an existing file that
+// TestWalks checks that each step of a walk in docs/architecture.md names a file that exists and
 // contains the given function or word, and that no walk has more than twelve steps.
 func TestWalks(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")

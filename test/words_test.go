@@ -241,8 +241,8 @@ func TestPlainWordsFindsThem(t *testing.T) {
 	}
 }
 
-// Word limits: for docs without the protocol, the generated list of log lines and the decisions,
-// and for README.md.
+// These are the word limits of README.md and of docs. The limit of docs excludes the protocol, the
+// generated list of log lines and the decisions.
 const (
 	maxDocsWords   = 20_000
 	maxReadmeWords = 900

@@ -37,7 +37,7 @@ type owner struct {
 	run  int64
 }
 
-// hold is an interval of authority.
+// hold is an interval in which a node had authority.
 type hold struct {
 	owner
 	token      uint64
@@ -55,7 +55,7 @@ type findings struct {
 	more     int             // number of repetitions and of faults beyond maxFaultsReported
 
 	holds    []hold
-	tokens   map[uint64]owner // the first node seen with authority, by token
+	tokens   map[uint64]owner // the first node that was seen with authority, by token
 	owned    map[use]bool
 	ends     map[string]int // number of nodes that stopped by themselves, by cause
 	writes   map[string]int // by verdict
@@ -67,7 +67,7 @@ type findings struct {
 	// authority.
 	smallestGap time.Duration
 	stalls      []evidence // intervals in which processes did not run
-	other       *findings  // of the second cluster; nil without one
+	other       *findings  // findings of the second cluster; nil without one
 	excused     int        // changes of its leader that are explained by stalls
 }
 
@@ -178,7 +178,7 @@ func scanWhole(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// isBegun reports whether a line is the beginning of a line of evidence.
+// isBegun reports whether a line may be the beginning of a line of evidence.
 func isBegun(line []byte) bool {
 	var e evidence
 	err := json.NewDecoder(bytes.NewReader(line)).Decode(&e)

@@ -44,8 +44,8 @@ func (b books) sent(node string, run int64, to string, first, last uint64) {
 	b.add(node, run, evidence{Kind: kindSent, To: to, First: first, Last: last})
 }
 
-// view adds a view in which a node with its first store shows a state. In members, a name with an
-// apostrophe, as in "n2'", is a member with another store than its first.
+// view adds a view in which a node with its first store shows a state. A name in members with an
+// apostrophe, such as "n2'", stands for a member that has lost its first store.
 func (b books) view(node string, version, revision uint64, leader string, members ...string) {
 	v := &nodeView{
 		StoreID: node, Version: version, Revision: revision, Role: "follower", Leader: leader,

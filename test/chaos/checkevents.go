@@ -80,7 +80,7 @@ func appendSpan(all map[stream][]span, of stream, s span) bool {
 	return true
 }
 
-// countLost counts the events that were sent without an error, and those of them that no node
+// countLost counts the events that were sent without an error, and how many of them no node
 // recorded. A loss breaks no promise: a connection may end with events in flight, and a receiver
 // may be killed before it records them.
 func (m *eventCheck) countLost() (lost, sent uint64) {

@@ -46,7 +46,7 @@ type receivedRun struct {
 	marks  []uint64
 }
 
-// sentAt identifies an event at its sender.
+// sentAt locates an event in the recording of its sender.
 type sentAt struct {
 	sentRun
 	seq uint64
@@ -56,7 +56,7 @@ func (s sentAt) String() string {
 	return fmt.Sprintf("%s (run %d) to %s: event %d", s.from.node, s.from.run, s.to, s.seq)
 }
 
-// heardAt identifies an event at a handler.
+// heardAt locates an event in the recording of its handler.
 type heardAt struct {
 	receivedRun
 	run int // of the sender
@@ -311,7 +311,7 @@ func (p *floodCheck) readPair(
 	return nil
 }
 
-// listPending returns an error that names the first events without an outcome, although their
+// listPending returns an error that names the first events that have no outcome although their
 // senders are running.
 func listPending(dir string) error {
 	killed, err := readKilled(filepath.Join(dir, killedFile))

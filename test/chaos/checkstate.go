@@ -84,9 +84,9 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 }
 
 // checkCommitted checks I4: a committed state is part of the first state seen of each later
-// version. No node leaves permanently here, so a voter can only have been replaced by one with a
-// new store at its address. Replacements are made one at a time, so there is at most one between a
-// committed state and the next version.
+// version. No node leaves permanently in these runs, so a voter is only replaced by one with a new
+// store at the same address. Stores are lost one at a time, so there is at most one replacement
+// between a committed state and the next version.
 func (s *seats) checkCommitted(f *findings) {
 	var order []number
 	for at := range s.states {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This program is also the program of its children: roleVariable selects the role, and taskVariable
-// contains the task.
+// This program also runs as its own children: roleVariable selects the role of a child, and
+// taskVariable contains its task.
 const (
 	roleVariable = "ATHENA_CHAOS_ROLE"
 	taskVariable = "ATHENA_CHAOS_TASK"
@@ -88,7 +88,7 @@ func enterMain(task string) error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// enterNetwork moves this thread into a namespace, before the process is executed again.
+// enterNetwork moves this thread into a namespace, before the process executes the node.
 func enterNetwork(path string) error {
 	ns, err := os.Open(path)
 	if err != nil {

@@ -69,7 +69,7 @@ type flooding struct {
 	took       time.Duration // time from the beginning until enough events were accepted
 	accepted   uint64        // events accepted in that time
 	reportedAt time.Time     // time of the last progress report
-	open       []*classCost  // of the last step, whose losses are reported later
+	open       []*classCost  // classes of the last step, whose losses are reported later
 	lost       uint64        // events reported lost before the last step
 	slept      uint64        // number of times that a handler slept
 }
@@ -104,8 +104,8 @@ func (r *runner) runDuring(ctx context.Context, live func(context.Context) error
 	return err
 }
 
-// newFloodPlan draws rounds with one fault of each class in any order, and sometimes a second one.
-// A run without its own network only has faults of processes.
+// newFloodPlan draws rounds. Each round has one fault of every class, in any order, and sometimes a
+// second fault at the same time. A run without its own network only has faults of processes.
 func newFloodPlan(o options) []step {
 	p := planner{rand.New(rand.NewPCG(o.seed, 1)), o.nodes}
 	var steps []step
@@ -219,7 +219,7 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 		}
 		t.faults++
 		if slices.Contains(f.open, t) {
-			continue // counted already, since two faults have the same class
+			continue // already counted: two faults of the step have the same class
 		}
 		t.time += time.Since(began)
 		t.accepted += after.Accepted - before.Accepted
@@ -245,7 +245,7 @@ func (f *flooding) sumTotals() (sum recordingHead, err error) {
 	for _, path := range paths {
 		head, err := readHead(path)
 		if errors.Is(err, io.EOF) {
-			continue // it is being created
+			continue // the recording is being created
 		}
 		if err != nil {
 			return sum, err
@@ -295,7 +295,7 @@ func (f *flooding) waitForOutcomes(ctx context.Context) error {
 	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	f.stopSending() // again, for a node that was restarted meanwhile
+	f.stopSending() // repeated for nodes that were restarted in the meantime
 	isBusy := func(p *process) bool { return !p.lastReport().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
 		if time.Since(began) > drainTimeout {
@@ -367,7 +367,7 @@ func (f *flooding) judgeRun(complete bool) error {
 		float64(f.accepted-f.first)/f.took.Seconds())
 	p.printCounts(w, complete)
 	f.slept = p.slept
-	promises.lacks = nil // a flood records less evidence, which is no fault
+	promises.lacks = nil // a flood records less evidence on purpose
 	return errors.Join(p.formVerdict(), promises.formVerdict())
 }
 

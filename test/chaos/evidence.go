@@ -40,8 +40,8 @@ type evidence struct {
 
 	Token uint64 `json:",omitempty"`
 	// Authority was seen at or before Begin and again at or after End. It does not return within a
-	// term, so it lasted from Begin to End. If it was seen only once, then End is before Begin and it
-	// was seen between them.
+	// term, so it lasted from Begin to End. If authority was seen only once, that was between End and
+	// Begin, and End is before Begin.
 	Begin int64 `json:",omitempty"`
 	End   int64 `json:",omitempty"`
 

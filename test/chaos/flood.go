@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// floodTimeout bounds a Send. Its context serves many sends and is replaced after
-	// floodRenewal, so that Send also sees contexts that have almost expired.
+	// floodTimeout bounds a Send. One context serves many sends and is replaced after floodRenewal, so
+	// that some sends have a context that has almost expired.
 	floodTimeout = 5 * time.Second
 	floodRenewal = time.Second
 	// floodPause is the pause after a failed Send, because Send to a member that is gone fails

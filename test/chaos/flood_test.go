@@ -27,7 +27,7 @@ const (
 	refused = markTried | markRefused
 )
 
-// pairTest has the marks of what one run sent and another one received.
+// pairTest holds the marks that two runs left, one as the sender and one as the receiver.
 type pairTest struct {
 	name   string
 	want   string // kind of the only fault; empty for no fault
@@ -275,7 +275,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("without the note of the kill: %v, %v, want events without an outcome",
 			p.formVerdict(), err)
 	}
-	// A flood in which one class of faults is missing has proved too little.
+	// A flood without faults of some class proves too little.
 	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, accepted: o.events}
 	if err := f.checkProved(); !errors.Is(err, errUnproved) || reportFailure(err, io.Discard) != 3 {
 		t.Errorf("no kill happened: %v, want an error, and code 3", err)
@@ -287,7 +287,8 @@ func TestEvents(t *testing.T) {
 func TestStuck(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.length, o.stuck, o.payload = 4, 2*time.Second, true, 1024
-	// Shorter than the run, so that it needs heartbeats, and long enough for a busy machine.
+	// The timeout is shorter than the run, so that heartbeats are needed, and long enough for a busy
+	// machine.
 	o.config.HeartbeatTimeout, o.config.LeaderTimeout = time.Second, 2*time.Second
 	var out bytes.Buffer
 	if err := runStuck(t.Context(), o, &out); err != nil {
@@ -373,7 +374,7 @@ func TestStuckBound(t *testing.T) {
 	}
 }
 
-// logs returns the logs of the nodes of a run.
+// logs returns the log files of the nodes of a run.
 func logs(dir string) string {
 	var all strings.Builder
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid

@@ -24,7 +24,7 @@ type usage struct {
 	bytes      float64
 }
 
-// usageOf reads the present usage of a node. It returns false if the node has ended.
+// usageOf reads the current usage of a node. It returns false if the node has ended.
 func (r *runner) usageOf(node int) (usage, bool) {
 	p := r.ps.nodes[node]
 	if !p.isAlive() {
@@ -51,7 +51,7 @@ func (r *runner) usageOf(node int) (usage, bool) {
 }
 
 const (
-	// settling is how long each process is ignored at its start, while its memory grows to the working
+	// settling is how long a process is ignored after its start, while its memory grows to the working
 	// size.
 	settling = 10 * time.Minute
 	// slopeTime is the shortest time over which a slope is meaningful.
@@ -99,7 +99,7 @@ func findSlopes(node string, samples []usage) []slope {
 		} {
 			at, least := findFloor(life, thing.of)
 			mean, perHour := fitLine(at, least)
-			if mean > 0 { // the goroutines of a daemon are not known
+			if mean > 0 { // the number of goroutines of a daemon is not known
 				growth := perHour * (at[len(at)-1] - at[0])
 				all = append(all, slope{node, thing.what, mean, perHour / mean, growth})
 			}

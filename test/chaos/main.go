@@ -65,7 +65,7 @@ func reportFailure(err error, w io.Writer) int {
 	case errors.Is(err, errUsage):
 		return 2
 	case errors.Is(err, errSkipped), errors.Is(err, errUnproved):
-		return 3 // a run without a check is not successful
+		return 3 // a run that was not checked is not successful
 	default:
 		return 1
 	}

@@ -135,8 +135,8 @@ func (n *network) namespacePath(node int) string {
 		n.namespaceOf(node))
 }
 
-// connected reports whether packets pass from one node to another. Nodes are given by their
-// positions in the order of a fault, from 0.
+// connected reports whether packets pass from one node to another. Its arguments are the positions
+// of the nodes in the order of the fault, from 0.
 type connected func(from, to int) bool
 
 // shapes are the network faults that cut links, by kind. arg is the Arg of the fault.
@@ -161,11 +161,11 @@ var shapes = map[string]func(nodes, arg int) connected{
 		half := nodes/2 + 1
 		return func(a, b int) bool { return a == 0 || b == 0 || (a < half) == (b < half) }
 	},
-	// Each node sees its neighbours: in a cluster of five, each has a different majority.
+	// Each node reaches only its neighbours: in a cluster of five, each reaches a different majority.
 	"ring": func(nodes, _ int) connected {
 		return func(a, b int) bool { return (a+1)%nodes == b || (b+1)%nodes == a }
 	},
-	// Only the first node sees a majority.
+	// Only the first node reaches a majority.
 	"hub": func(_, _ int) connected { return func(a, b int) bool { return a == 0 || b == 0 } },
 }
 

@@ -158,7 +158,7 @@ func (w *testNode) startWork(ctx context.Context) {
 	if w.flood != nil {
 		w.flood.startSending(w.node) // before the runner can stop it
 	}
-	go func() { _ = w.node.WhileLeader(ctx, w.leadTerm) }() // ends with the process
+	go func() { _ = w.node.WhileLeader(ctx, w.leadTerm) }() // the goroutine ends with the process
 	go w.watchViews()
 	go w.keepWriting()
 	if w.flood != nil {
@@ -271,7 +271,7 @@ func heapBytes() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// readView returns the present view.
+// readView returns the current view.
 func (w *testNode) readView() *nodeView {
 	status := w.node.Status()
 	v := status.View

@@ -39,7 +39,7 @@ type options struct {
 	payload int
 	// plain makes the nodes share the loopback interface, so that only processes can have faults.
 	plain bool
-	// The minimum for a run to prove anything.
+	// A run must have at least this many to prove anything.
 	minFaults, minChanges int
 	config                cluster.Config // timings
 }

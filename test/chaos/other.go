@@ -16,8 +16,8 @@ import (
 )
 
 // This file is about the second cluster of a run. It has the same secret, default name and size as
-// the first one, and shares its bridge. Its only faults are restarts of a follower, so its leader
-// must keep the same token.
+// the first one, and shares its bridge. The only faults there are restarts of a follower, so its
+// leader must keep the same token.
 
 // otherDir is the folder of the second cluster's evidence, inside the folder of the run.
 const otherDir = "other"
@@ -27,8 +27,8 @@ const (
 	wrongSeed = "wrong seed"
 	// wrongSeedOther restarts a node of the second cluster with a seed of the first.
 	wrongSeedOther = "wrong seed 2"
-	// minNodesOfTwo is the minimum size of each of two clusters: the second one still needs a majority
-	// without one of its nodes.
+	// minNodesOfTwo is the minimum size of the clusters if there are two: the second one must still
+	// have a majority without one of its nodes.
 	minNodesOfTwo = 3
 )
 
@@ -83,7 +83,7 @@ func (r *runner) restartWith(
 ) []action {
 	restart := func() error {
 		if ps == r.other && ps.findLeader() == node {
-			// The machine stalled, and this follower was elected meanwhile.
+			// This follower was elected in the meantime, because the machine stalled.
 			r.writeJournal("%s%s leads now, so it is not restarted", prefix, nodeName(node))
 			return nil
 		}
@@ -125,7 +125,7 @@ func (f *findings) compareOther(other *findings) {
 const stallReach = 2 * time.Second
 
 // checkSteady checks that the second cluster keeps one leader. It excuses a change if one of the
-// processes stalled at about that time, because that is the fault of the machine.
+// processes stalled at about that time, because then the machine is to blame.
 func (f *findings) checkSteady() {
 	holds := slices.Clone(f.other.holds)
 	slices.SortStableFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })

@@ -74,8 +74,8 @@ const (
 	calmEstimate = 3 * time.Second
 )
 
-// weight is how often a kind of fault is drawn, and how long it lasts. inflict.go implements the
-// kinds.
+// weight determines how often a kind of fault is drawn, and how long it lasts. inflict.go
+// implements the kinds.
 type weight struct {
 	kind     string
 	weight   int
@@ -121,7 +121,7 @@ func needsMovement(kind string) bool {
 }
 
 // lostStore erases a store. A cluster that loses a majority of its stores is lost permanently, so
-// the plan erases one at a time, and only when all nodes were active.
+// the plan erases one store at a time, and only after all nodes were active.
 const lostStore = "lost store"
 
 // planner draws plans.

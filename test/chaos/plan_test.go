@@ -67,8 +67,8 @@ func checkFault(t *testing.T, f fault, nodes int) {
 	}
 }
 
-// TestShapes checks which of five nodes hear each other in each shape: a row is a sender, a column
-// a receiver.
+// TestShapes checks which of five nodes receive packets from each other in each shape: a row is a
+// sender, a column a receiver.
 func TestShapes(t *testing.T) {
 	for kind, want := range map[string]string{
 		"isolate":     "..... ..||| .|.|| .||.| .|||.",

@@ -44,7 +44,7 @@ func launchProcess(role string, task any, log io.Writer) (*process, io.Reader, e
 		return nil, nil, err
 	}
 	p := &process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{})}
-	p.cmd.Args[0] = "athena-chaos" // its name in process listings
+	p.cmd.Args[0] = "athena-chaos" // name of the child in process listings
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, taskVariable+"="+string(text))
 	p.cmd.Stderr = log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -67,7 +67,7 @@ func (p *process) followOutput(out io.Reader) {
 			p.handleReport(r)
 		}
 	}
-	_ = p.cmd.Wait() // the evidence has the cause, unless a signal ended it
+	_ = p.cmd.Wait() // the evidence contains the cause, unless a signal ended the process
 }
 
 func (p *process) handleReport(r report) {
@@ -247,7 +247,7 @@ func (ps *processes) findLeader() int {
 }
 
 // areActive reports whether, since a given time, every node has reported that all are active under
-// one quorate leader. It returns true if there is no cluster.
+// one quorate leader. It returns true if ps is nil.
 func (ps *processes) areActive(after int64) bool {
 	if ps == nil {
 		return true
@@ -329,7 +329,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 // askDaemon records the authority that a daemon reports, until the daemon ends.
 func (p *process) askDaemon(client *adminclient.Client, b *evidenceFile) {
 	defer b.file.Close()
-	var term time.Time // of the last line
+	var term time.Time // begin of the term in the last line
 	var written int64
 	for p.isAlive() {
 		time.Sleep(daemonTick)

@@ -42,8 +42,8 @@ type recordingHead struct {
 	Slept    uint64 // number of times that the handler slept
 }
 
-// Marks of a sent event. Outcomes are counted by kind: nil, unknown because the connection or the
-// node was lost, and any other error, which means that no handler ran.
+// These are the marks of a sent event. Outcomes are counted by kind: nil, unknown because the
+// connection or the node was lost, and any other error, which means that no handler ran.
 const (
 	markTried    = 1 << 0 // Send was called
 	markAccepted = 1 << 1 // Send returned nil
@@ -54,7 +54,7 @@ const (
 	outcomeNotRun  = 1 << 24
 )
 
-// Marks of a handled event: its number, the run of its sender, and anomalies.
+// The mark of a handled event combines its number, the run of its sender, and anomalies.
 const (
 	heardSeqBits = 40
 	heardRunBits = 16

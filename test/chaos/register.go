@@ -101,8 +101,8 @@ func (r *register) decideWrite(w evidence) evidence {
 	return w
 }
 
-// judgeWrite compares a write with the highest token and its writer. A write is late if its writer
-// has abandoned it and used another connection.
+// judgeWrite compares a write with the highest token and its writer. A write may be late because
+// its writer has abandoned it and used another connection.
 func (l *registerState) judgeWrite(w evidence) string {
 	switch {
 	case w.Token < l.top.Token:

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// handOver is the default for the longest time without a leader while one restarts. A leaving
-// leader names its successor, so that no node waits for a timeout.
+// handOver is the default of the longest permitted time without a leader while the leader restarts.
+// A leaving leader names its successor, so that no node waits for a timeout.
 const handOver = 50 * time.Millisecond
 
 // rollingRun restarts every node in turn while all nodes send.
@@ -68,7 +68,7 @@ func (s *rollingRun) runRounds(ctx context.Context) error {
 
 func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	// Until then, a restarted node does not vote for a new leader (protocol.md section 5). If two of
-	// three had just restarted, the third would have no successor.
+	// three nodes had just restarted, the third could not hand over leadership.
 	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *rollingRun) judgeRun() error {
 	if err != nil {
 		return err
 	}
-	f.lacks = nil // a flood records less evidence, which is no fault
+	f.lacks = nil // a flood records less evidence on purpose
 	p.printCounts(io.MultiWriter(s.out, s.log), true)
 	terms := termsOf(f.holds, s.from)
 	changes, longest := countLeaderless(terms)

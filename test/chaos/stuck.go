@@ -43,7 +43,7 @@ const (
 	runtimeBytes = 8 << 20   // stacks and partly used pages
 )
 
-// bound is what a handler that never returns may cost a node.
+// bound limits what a handler that never returns may cost a node.
 type bound struct {
 	events   int // accepted by successive calls of Send
 	receiver int // live bytes at the receiver for one sender
@@ -61,7 +61,8 @@ func newBound(payload int) bound {
 	}
 }
 
-// roomBeside returns the memory that a process may use after its live bytes have grown by lives.
+// roomBeside returns how much memory a process may use that used before and whose live bytes have
+// then grown by lives.
 func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
 // memoryUse is the memory of one process, in bytes.

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// worldsDir has a folder for each run, which the run locks while it lives. The name of the folder
+	// worldsDir contains a folder for each run. The run locks it until it ends. The name of the folder
 	// is part of the names of everything that the run creates on the machine.
 	worldsDir = "/run/athena-chaos"
 	lockFile  = "lock"
@@ -89,7 +89,7 @@ func newWorld(nodes int) (*world, error) {
 	return w, nil
 }
 
-// newPlainWorld creates a world on the loopback interface, whose network, disks and memory have no
+// newPlainWorld creates a world on the loopback interface. Its network, disks and memory have no
 // faults. It does not need root.
 func newPlainWorld(nodes int) (*world, error) {
 	dir, err := os.MkdirTemp("", "athena-chaos-world-")
@@ -98,7 +98,7 @@ func newPlainWorld(nodes int) (*world, error) {
 	}
 	w := &world{dir: dir}
 	for i := range nodes {
-		// All are closed at the end, so that all ports differ.
+		// All sockets stay open until the end, so that all ports differ.
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err == nil {
 			defer c.Close()

@@ -2,9 +2,9 @@
 
 package mutants
 
-// classic lists the bugs that the design named before any code was written, except those in
-// the other lists. One of them is missing because it cannot occur: a formal vote for the
-// held version is already excluded, because its base would be older than the held state.
+// classic lists the bugs that the design named before any code was written, except those in the
+// other lists. One of them is omitted because it cannot occur: a formal vote for the held version
+// is already excluded, since its base would be older than the held state.
 var classic = []Mutant{
 	{
 		Name: "voter-counted-twice",

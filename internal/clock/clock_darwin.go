@@ -4,5 +4,5 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// bootClock is a clock of the system that includes sleep.
+// bootClock includes the time during which the machine sleeps.
 const bootClock = unix.CLOCK_MONOTONIC_RAW

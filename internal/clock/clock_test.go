@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestClockGoesOnFromTheWallClock checks that the clock starts at the wall clock and never goes
+// TestClockStartsAtTheWallClock checks that the clock starts at the wall clock and never goes
 // backwards.
-func TestClockGoesOnFromTheWallClock(t *testing.T) {
+func TestClockStartsAtTheWallClock(t *testing.T) {
 	before := time.Now()
 	clock := New()
 	last := clock()

@@ -13,7 +13,7 @@ func TestStepWatch(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	var clock, wall time.Time
 	readings := 0
-	var pauses [3]time.Duration // before the readings of the clock, the wall clock and the clock
+	var pauses [3]time.Duration // pauses before the three readings: clock, wall clock, clock
 	pass := func() {
 		clock, wall = clock.Add(pauses[readings]), wall.Add(pauses[readings])
 		readings++

@@ -29,8 +29,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Text is like Error, but calls the field itself subject, and each other field f that it mentions
-// name(f).
+// Text is like Error, but uses subject as the name of the field, and name(f) for each other field f
+// that it mentions.
 func (e *Error) Text(subject string, name func(field string) string) string {
 	if t, ok := e.Err.(*text); ok {
 		return subject + " " + t.render(name)
@@ -83,7 +83,7 @@ func (t *text) render(name func(field string) string) string {
 	return fmt.Errorf(t.format, args...).Error()
 }
 
-// List collects errors, each an *Error.
+// List collects errors. Each of them is an *Error.
 type List []error
 
 // Check adds an error as returned by Errorf, unless ok is true.

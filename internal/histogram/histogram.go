@@ -38,7 +38,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Read returns the counts. A concurrent Observe may be reflected in only some of them.
+// Read returns the counts. The counts may include only a part of a concurrent Observe.
 func (h *Histogram) Read() Durations {
 	var d Durations
 	for i := range h.counts {

@@ -18,8 +18,8 @@ const MaxPeerTextBytes = 128
 // and error that contains such a text must use PeerText or QuotePeerText.
 func PeerText(s string) string { return OneLine(s, MaxPeerTextBytes) }
 
-// QuotePeerText is PeerText for use within a sentence. It adds quotes unless the text is one plain
-// word, so that a peer cannot add words to the sentence.
+// QuotePeerText is like PeerText, but for use within a sentence. It adds quotes unless the text is
+// one plain word, so that a peer cannot add words to the sentence.
 func QuotePeerText(s string) string {
 	text := PeerText(strings.ReplaceAll(s, "\n", `\n`))
 	if text != "" && !strings.ContainsAny(text, ` "\(),;`) {

@@ -32,7 +32,7 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestPeerTextCannotForgeALine checks that a peer's text is short and on one line, and cannot add
+// TestPeerTextCannotForgeALine checks that a peer's text becomes one short line, and cannot add
 // words to a sentence.
 func TestPeerTextCannotForgeALine(t *testing.T) {
 	for _, c := range []struct{ text, field, quoted string }{

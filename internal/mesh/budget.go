@@ -18,10 +18,10 @@ const sharedFrameBytes = 4 << 20
 type budget struct {
 	mu      sync.Mutex
 	free    int
-	waiting []*claim // the earliest first
+	waiting []*claim // earliest first
 }
 
-// claim is a frame that waits for room.
+// claim is a pending request for room for one frame.
 type claim struct {
 	bytes   int
 	granted chan struct{} // closed when room is granted
@@ -58,8 +58,8 @@ func (b *budget) release(bytes int) {
 	b.grant()
 }
 
-// grant gives room to the waiting claims in their order and stops at the first one that
-// does not fit, so that small claims never starve a large one. b.mu must be held.
+// grant gives room to the waiting claims in order and stops at the first one that does not fit, so
+// that small claims never starve a large one. b.mu must be held.
 func (b *budget) grant() {
 	for len(b.waiting) > 0 && b.waiting[0].bytes <= b.free {
 		b.free -= b.waiting[0].bytes

@@ -25,14 +25,14 @@ const (
 var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream did not arrive within %v",
 	HeadTimeout)
 
-// BulkStream is a stream of bytes in both directions with its own flow control: a reader
-// that stops delays the writer of this stream only. Its methods may be called concurrently
-// and return at the latest when the connection or the Mesh is closed. The errors are
-// ErrStreamClosed, ErrStreamReset and ErrStreamCut. Whether or not a method returns an
-// error, the caller does not know what the peer has read.
+// BulkStream is a stream of bytes in both directions with its own flow control: a reader that stops
+// delays the writer of this stream only. Its methods may be called concurrently. They return when
+// the connection or the Mesh is closed, if not earlier. The errors are ErrStreamClosed,
+// ErrStreamReset and ErrStreamCut. A caller never knows how much the peer has read, even if a
+// method returns no error.
 type BulkStream interface {
-	// Read returns io.EOF only after everything was read that the peer wrote before it
-	// called CloseWrite.
+	// Read returns io.EOF only once it has returned everything that the peer wrote before it called
+	// CloseWrite.
 	io.Reader
 	// Write blocks while the peer does not read.
 	io.Writer
@@ -113,11 +113,11 @@ func (b *bulk) streamError(err error) error {
 	}
 }
 
-// OpenStream opens a bulk stream to a peer and sends the head, which the peer's handler
-// gets first. It waits for a connection like Send, for at most SendTimeout in total. After
-// an error the peer's handler may still have been called, with a closed stream. The error
-// wraps ErrTooManyStreams if MaxStreams streams to the peer are already open (OpenStream
-// then does not wait), ErrStreamCut, or an error of Send.
+// OpenStream opens a bulk stream to a peer and sends the head, which the peer's handler gets first.
+// It waits for a connection like Send, for at most SendTimeout in total. Even after an error, the
+// peer's handler may have been called with a closed stream. The error wraps ErrTooManyStreams if
+// MaxStreams streams to the peer are already open (OpenStream then does not wait), ErrStreamCut, or
+// an error of Send.
 func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error) {
 	if len(head) > MaxHeadBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -156,7 +156,7 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 			return nil, fmt.Errorf("%w: %s", err, p.addr)
 		}
 		if err != nil {
-			continue // the connection has ended, and its link will end soon
+			continue // the connection has ended, and its link will soon
 		}
 		b := newBulk(l, raw)
 		stop := context.AfterFunc(limited, raw.Cancel)
@@ -217,7 +217,7 @@ func (l *link) acceptStreams() {
 	for {
 		raw, err := l.conn.AcceptStream()
 		if err != nil {
-			return // the connection has ended, which other goroutines handle
+			return // the connection has ended; other goroutines handle that
 		}
 		l.peer.mesh.work.Go(func() { l.serveStream(raw) })
 	}
@@ -249,8 +249,8 @@ func (l *link) serveStream(raw transport.RawStream) {
 	l.peer.mesh.handler.Stream(l.who, head, b)
 }
 
-// reportBadHead reports that a bulk stream is reset because of its head. The connection
-// stays, so other streams and frames are not affected.
+// reportBadHead reports that a bulk stream is reset because of its head. The connection stays open,
+// so other streams and frames are not affected.
 func (l *link) reportBadHead(err error) {
 	l.peer.mesh.reports.report(Report{ReportStreamRefused, l.peer.addr, err})
 }
@@ -290,9 +290,8 @@ func (l *link) removeStream() {
 	}
 }
 
-// awaitStreams waits until the streams of a link that is being left are closed, for at most
-// drainTimeout; streams that are still open then are cut. A node that shuts down does not
-// wait.
+// awaitStreams waits up to drainTimeout until the streams of a link that is being left are closed.
+// Streams that are still open after that are cut. A node that shuts down does not wait.
 func (l *link) awaitStreams() {
 	p := l.peer
 	p.mu.Lock()

@@ -4,8 +4,8 @@ package mesh
 
 import "github.com/athena-go/athena/member"
 
-// Ends is what both nodes know about a connection between them. From it, each node chooses
-// between two connections on its own, and both make the same choice.
+// Ends contains what both nodes know about a connection between them. Each node uses it to choose
+// between two connections, and both make the same choice.
 type Ends struct {
 	Dialer member.Address
 	// ID is a random number that the dialer has chosen for the connection.
@@ -26,8 +26,7 @@ const (
 	// Replace the current one immediately: it belongs to an earlier run, or its dialer lost
 	// it.
 	Replace
-	// Switch to the next one, which crossed the current one and stays. The current one is
-	// drained.
+	// Switch to the next one, which crossed the current one and is kept. The current one is drained.
 	Switch
 	// Keep the current one. The next one crossed it and is drained.
 	Keep
@@ -38,12 +37,11 @@ var verdictNames = [...]string{"refuse", "replace", "switch", "keep"}
 // String returns the name of the verdict.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Resolve decides between the connection that a node has to a peer and the next one, on
-// which greets have just been exchanged. haveRun and nextRun are the incarnations in the
-// peer's greets. Of two connections that crossed, the one whose dialer has the smaller
-// address stays (protocol.md section 8). The order of the arguments does not change which
-// one stays, unless both have the same dialer: a node dials again only after it has lost
-// the earlier connection.
+// Resolve decides between the connection that a node has to a peer and the next one, on which
+// greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's greets.
+// Of two connections that crossed, the one whose dialer has the smaller address is kept
+// (protocol.md section 8). The order of the arguments does not matter, unless both connections have
+// the same dialer: a node dials again only after it has lost the earlier connection.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

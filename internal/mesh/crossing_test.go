@@ -4,8 +4,8 @@ package mesh
 
 import "testing"
 
-// TestSmallerDialerStays checks the rule of protocol.md section 8: the connection whose
-// dialer has the smaller address stays.
+// TestSmallerDialerStays checks the rule of protocol.md section 8: the connection whose dialer has
+// the smaller address is kept.
 func TestSmallerDialerStays(t *testing.T) {
 	byA, byB := Ends{Dialer: addrA, ID: 1}, Ends{Dialer: addrB, ID: 2}
 	if got := Resolve(byB, byA, 1, 1); got != Switch {
@@ -58,5 +58,5 @@ func TestBothEndsResolveAlike(t *testing.T) {
 	}
 }
 
-// stays reports whether the next connection stays.
+// stays reports whether the next connection is kept.
 func stays(v Verdict) bool { return v == Switch || v == Replace }

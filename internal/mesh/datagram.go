@@ -17,9 +17,9 @@ const (
 	MaxDatagramBytes = transport.MaxPacketBytes - datagramHeaderBytes
 
 	datagramHeaderBytes = 2
-	// crowdBytes is more than half of the payload of a QUIC packet. While datagrams are
-	// waiting, each of our packets is padded to this size. QUIC then puts only one of them
-	// into each of its own packets, which leaves room for system frames.
+	// crowdBytes is more than half of the payload of a QUIC packet. While datagrams are waiting, each
+	// packet of the Mesh is padded to this size. QUIC then puts only one of them into each QUIC
+	// packet, which leaves room for system frames.
 	crowdBytes = 600
 	// maxOutgoing bounds the number of datagrams that wait to be sent on a connection, and
 	// maxIncoming the number of packets that wait for the handler.
@@ -82,7 +82,7 @@ func (l *link) writeDatagrams() {
 				return
 			}
 		}
-		// Count first, so that no datagram is counted as received before it is sent.
+		// Count first, so that no datagram is counted as received before it is counted as sent.
 		stats.datagramsSent.add(b.frames, b.payload)
 		if err := l.conn.SendDatagram(b.bytes); err != nil {
 			stats.countDrop(DropLost, b.frames)
@@ -106,7 +106,7 @@ func (l *link) readDatagrams() {
 	for {
 		packet, err := l.conn.ReceiveDatagram()
 		if err != nil {
-			return // the connection has ended, which other goroutines handle
+			return // the connection has ended; other goroutines handle that
 		}
 		frames, bytes, err := measurePacket(packet)
 		if err != nil {
@@ -130,7 +130,7 @@ func (l *link) deliverDatagrams(incoming <-chan []byte) {
 	}
 }
 
-// datagramQueue holds the datagrams that wait to be sent, the oldest first.
+// datagramQueue holds the datagrams that wait to be sent, oldest first.
 type datagramQueue struct{ frames [][]byte }
 
 // push adds a copy of a frame and returns how many of the oldest frames it dropped.

@@ -84,7 +84,7 @@ func TestPacketsCutOff(t *testing.T) {
 	whole := []byte{0, 1, 'x', 0, 3, 'a', 'b', 'c'}
 	for length := range len(whole) {
 		_, _, err := measurePacket(whole[:length])
-		// If it is cut between two frames, or one byte later, it is a valid shorter packet.
+		// A packet that is cut between two frames, or one byte later, is a valid shorter packet.
 		if sound := length <= 1 || length == 3 || length == 4; sound != (err == nil) {
 			t.Errorf("%x: got %v", whole[:length], err)
 		}

@@ -17,21 +17,20 @@ const (
 	// firstPause is the pause after the first attempt to dial. Each failure doubles it.
 	firstPause   = 30 * time.Millisecond
 	maxDoublings = 16
-	// yieldTime is how long the node with the greater address waits for the other one to
-	// dial. If both dial, one handshake is wasted. When five nodes start together, wasted
-	// handshakes cost more processor time than this wait.
+	// yieldTime is how long the node with the greater address waits for the other one to dial. If both
+	// dial, one handshake is wasted. When five nodes start at the same time, wasted handshakes cost
+	// more CPU time than this wait is worth.
 	yieldTime = 5 * time.Millisecond
-	// An attempt lasts for attemptPauses pauses, and at least for minAttempt; further
-	// attempts start meanwhile. A packet to a process that has not started yet gets no
-	// answer, and the next attempt must not wait until the first one times out. On a busy
-	// machine an attempt that ends too early wastes a handshake.
+	// An attempt lasts for attemptPauses pauses, but at least for minAttempt. Further attempts start
+	// in the meantime, because a packet to a process that has not started yet gets no answer, and the
+	// next attempt must not wait until the first one times out. On a busy machine, an attempt that
+	// ends too early wastes a handshake.
 	attemptPauses = 4
 	minAttempt    = 500 * time.Millisecond
-	// While many peers are dialed, as when a large cluster starts, the pause is at least
-	// pausePerDial for each of them, up to maxRedialCap, and an attempt may take at least
-	// attemptPerDial for each. Otherwise repeated handshakes would leave too little
-	// processor time for any of them to complete. The node with the greater address yields
-	// yieldTime for every dialsPerYield of these peers.
+	// While many peers are dialed, as when a large cluster starts, the pause is at least pausePerDial
+	// for each of them, up to maxRedialCap, and an attempt may take at least attemptPerDial for each.
+	// Otherwise repeated handshakes would leave too little CPU time for any of them to complete. The
+	// node with the greater address yields yieldTime for every dialsPerYield of these peers.
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
 	dialsPerYield  = 4
@@ -99,8 +98,8 @@ func (p *peer) firstWait() time.Duration {
 	}
 }
 
-// nextAttempt decides whether to make another attempt now; it makes none while a greet is
-// pending. more is false if no connection is needed or ctx is done.
+// nextAttempt decides whether to make another attempt now; there is none while a greet is pending.
+// more is false if no connection is needed or ctx is done.
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,8 +160,7 @@ func (p *peer) attemptDial(ctx context.Context) {
 	case errors.Is(cause, context.Canceled):
 		return // another attempt succeeded first, or the Mesh is closed
 	case errors.Is(cause, context.DeadlineExceeded):
-		// The deadline is that of the attempt, so hide it: a caller would take it for its
-		// own.
+		// Hide the deadline, which is that of the attempt: a caller would take it for its own.
 		if !errors.Is(err, transport.ErrUnknownHost) && !isMismatch(err) {
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
 		}
@@ -177,15 +175,14 @@ func (p *peer) attemptDial(ctx context.Context) {
 	p.mesh.reports.report(Report{kind, p.addr, err})
 }
 
-// isMismatch reports whether a handshake found another configuration at the peer: another
-// transport.
+// isMismatch reports whether a handshake showed that the peer is configured with another transport.
 func isMismatch(err error) bool {
 	_, differs := errors.AsType[*transport.ConfigMismatchError](err)
 	return differs
 }
 
-// setLastErr records why there is no connection. If refused is true, dialing again soon is
-// useless.
+// setLastErr records why there is no connection. If refused is true, it is useless to dial again
+// soon.
 func (p *peer) setLastErr(err error, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mesh keeps the connections of a node on a transport.Network: it dials,
-// exchanges greets, decides which of two crossing connections stays, and carries frames,
-// bulk streams and datagrams. CheckGreet and Resolve are its rules as pure functions.
+// Package mesh keeps the connections of a node on a transport.Network: it dials, exchanges greets,
+// decides which of two crossing connections to keep, and carries frames, bulk streams and
+// datagrams. The rules for greets and for crossing connections are the pure functions CheckGreet
+// and Resolve.
 //
 // # Connections
 //
@@ -15,29 +16,27 @@
 //
 // # Bytes on a stream
 //
-// A frame is its length, four bytes in network order, and as many bytes. No frame is
-// empty: length zero is the end mark, the last thing on a stream. The first frame on a
-// system stream is the greet. The dialer's greet starts with two numbers of eight bytes:
-// the ID of this connection, and the ID of the last connection dialed by the peer, which
-// the dialer has lost; 0 if there was none. The rest, and all of the answer, is an encoded
-// message.Greet.
+// A frame is its length, four bytes in network order, and as many bytes. No frame is empty: length
+// zero is the end mark, the last thing on a stream. The first frame on a system stream is the
+// greet. The dialer's greet starts with two numbers of eight bytes: the ID of this connection, and
+// the ID of the last connection that the peer dialed and this dialer has lost, or 0 if there was
+// none. The rest of the greet is an encoded message.Greet, and so is the whole answer.
 //
 // # Bulk streams and datagrams
 //
-// A bulk stream starts with its head: the length, four bytes in network order, and as many
-// bytes, perhaps zero. The rest belongs to the application, in both directions. A packet
-// of the network holds as many datagrams as were waiting and fit, each after its length,
-// two bytes in network order; a length of zero, or a single byte, ends the packet and the
-// rest is padding. Both are read only after the greets.
+// A bulk stream starts with its head: the length, four bytes in network order, and as many bytes,
+// perhaps zero. The rest belongs to the application, in both directions. A packet of the network
+// holds as many of the waiting datagrams as fit, each preceded by its length, two bytes in network
+// order. After a length of zero, or if only a single byte is left, the rest is padding. Streams and
+// datagrams are read only after the greets.
 //
 // # Leaving a connection
 //
-// A node that leaves a connection, because another one stays or because it shuts down,
-// writes the end mark on all three streams. A node that reads an end mark writes its own.
-// Once a node has read all end marks it closes its system stream, which acknowledges
-// that it has everything. A node that reads this, and has everything itself, closes the
-// connection. Before either step a node waits up to a second for its bulk streams to end,
-// unless it is shutting down; streams that are still open then are cut, and each end gets
-// an error. So no frame is lost or delivered twice, and frames stay in order: the readers
-// of the connection that stays wait for the end marks of the one that ends.
+// A node that leaves a connection, because it keeps another one or shuts down, writes the end mark
+// on all three streams. A node that reads an end mark writes its own. Once a node has read all end
+// marks it closes its system stream, which acknowledges that it has everything. A node that reads
+// this, and has everything itself, closes the connection. Before either step a node waits up to a
+// second for its bulk streams to end, unless it is shutting down; streams that are still open then
+// are cut, and each end gets an error. So no frame is lost or delivered twice. Frames also stay in
+// order, because the readers of the kept connection wait for the end marks of the other one.
 package mesh

@@ -39,10 +39,10 @@ func expiryPause(end time.Time) time.Duration {
 	return max(0, min(left, expiryInterval))
 }
 
-// checkExpiry ends the connection when the certificate expires. From expiryLead before
-// that, it leaves the connection gracefully: later frames use another connection, and
-// nothing is lost. It keeps a connection that was made within that time, because a new one
-// would have the same certificate.
+// checkExpiry ends the connection when the certificate expires. From expiryLead before that, it
+// leaves the connection gracefully: later frames use another connection, and nothing is lost. It
+// keeps a connection that was itself made within expiryLead, because a new one would have the same
+// certificate.
 func (l *link) checkExpiry(end time.Time) {
 	p, now := l.peer, time.Now().Round(0)
 	if !now.Before(end) {

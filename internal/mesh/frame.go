@@ -24,16 +24,16 @@ const (
 
 	maxGreetBytes = 4 << 10
 	headerBytes   = 4
-	// readBufferBytes is the size of the read buffer of a stream, and keptFrameBytes the
-	// size of the longest frame whose memory is reused for the next one.
+	// readBufferBytes is the size of a stream's read buffer, and keptFrameBytes that of the longest
+	// frame whose memory is reused for the next one.
 	readBufferBytes = 16 << 10
 	keptFrameBytes  = 256 << 10
-	// chunkBytes bounds the memory that a declared length alone allocates; more is
-	// allocated as the bytes of the frame arrive.
+	// chunkBytes bounds the memory that is allocated because of a declared length; more is allocated
+	// only as the bytes of the frame arrive.
 	chunkBytes = 16 << 10
-	// FrameTimeout bounds the time to read the length of a frame, from its first byte, and
-	// then the time to read the rest of the frame. It equals the idle timeout of QUIC, so a
-	// frame survives every pause that its connection survives.
+	// FrameTimeout bounds the time to read the length of a frame, counted from its first byte, and
+	// then the time to read the rest of it. It equals the idle timeout of QUIC, so a frame survives
+	// every pause that its connection survives.
 	FrameTimeout = 30 * time.Second
 )
 
@@ -65,7 +65,7 @@ type frameReader struct {
 	// link is nil while a greet is read, which is short and has its own timeout. Later
 	// frames reserve room before they are read, and have a time limit.
 	link *link
-	room *budget     // where room is reserved for the last frame; nil if it needs none
+	room *budget     // the budget in which the last frame has room; nil if it needs none
 	held int         // bytes reserved in room
 	late *time.Timer // ends the link; nil until first needed
 }
@@ -142,9 +142,8 @@ func (r *frameReader) release() {
 	}
 }
 
-// canReuse reports whether the memory of a frame may be kept for the next one. The memory
-// of frames in the shared room may not: otherwise every such peer would hold memory that
-// the shared room does not count.
+// canReuse reports whether the memory of a frame may be kept for the next one. Frames in the shared
+// room must not: otherwise every such peer would hold memory that the shared room does not count.
 func (r *frameReader) canReuse(frame []byte) bool {
 	shared := r.room != nil && r.room == &r.link.peer.mesh.sharedRoom
 	return r.lends && !shared && cap(frame) <= keptFrameBytes

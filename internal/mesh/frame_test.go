@@ -71,8 +71,8 @@ func TestStreamErrorsAreKept(t *testing.T) {
 	}
 }
 
-// TestDeclaredLengthAllocatesLittle checks the memory allocated for the header of a frame
-// of 16 MiB and the first 10 bytes of the frame.
+// TestDeclaredLengthAllocatesLittle checks how much memory is allocated for a frame of 16 MiB after
+// its header and first 10 bytes have arrived.
 func TestDeclaredLengthAllocatesLittle(t *testing.T) {
 	stream := append(appendHeader(nil, MaxCustomBytes), make([]byte, 10)...)
 	const rounds = 100
@@ -88,9 +88,9 @@ func TestDeclaredLengthAllocatesLittle(t *testing.T) {
 	}
 }
 
-// FuzzFrameReader reads arbitrary streams, whole and in pieces. It checks that the reader
-// returns the frames of the stream and only known errors, and that the bytes received bound
-// its memory.
+// FuzzFrameReader reads arbitrary streams, whole and in pieces. It checks that the reader returns
+// the frames of the stream and only known errors, and that its memory is bounded by the bytes
+// received.
 func FuzzFrameReader(f *testing.F) {
 	f.Add(appendFrame(nil, []byte("hello")), uint32(64), false)
 	f.Add(appendHeader(appendFrame(nil, []byte("hello")), 0), uint32(5), true)
@@ -120,8 +120,8 @@ func FuzzFrameReader(f *testing.F) {
 	})
 }
 
-// readAll reads all frames. It returns them reencoded, the capacity of their memory, and
-// the error at the end.
+// readAll reads all frames. It returns them encoded again, the capacity of their memory, and the
+// error at the end.
 func readAll(t *testing.T, stream io.Reader, limit int) (again []byte, room int, err error) {
 	t.Helper()
 	r := newFrameReader(stream, limit)

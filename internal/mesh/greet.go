@@ -24,10 +24,10 @@ var (
 	ErrNotGreet = errors.New("transport: the first message on the connection is not a valid greet")
 )
 
-// CheckGreet compares the greets of two nodes (protocol.md section 8). The To of a greet is
-// the address under which the sender knows the other node. The error is ErrNotGreet,
-// ErrSelf, or a joined error with a *ConfigMismatchError for each field that differs. Both
-// ends of a connection get the same result.
+// CheckGreet compares the greets of two nodes (protocol.md section 8). The field To of a greet is
+// the address under which the sender knows the other node. The error is ErrNotGreet, ErrSelf, or a
+// joined error with a *ConfigMismatchError for each field that differs. Both ends of a connection
+// get the same result.
 func CheckGreet(ours, theirs message.Message) error {
 	our, ok := ours.Body.(message.Greet)
 	their, theirOK := theirs.Body.(message.Greet)

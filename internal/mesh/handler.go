@@ -25,8 +25,8 @@ type Handler interface {
 	// System handles a system frame and may keep it. An error means that the frame is
 	// garbage, and the Mesh closes the connection with CodeGarbage.
 	System(from member.Identity, frame []byte) error
-	// Custom handles a custom frame like System, but must not keep it. While it blocks, the
-	// peer's further custom frames wait, and finally the peer's Send blocks.
+	// Custom handles a custom frame like System, but must not keep it. While it blocks, the peer's
+	// further custom frames wait, and eventually the peer's Send blocks.
 	Custom(from member.Identity, frame []byte) error
 	// Stream serves a bulk stream that the peer opened, in a separate goroutine. The stream
 	// is closed when Stream returns; until then it counts towards MaxStreams.
@@ -50,7 +50,7 @@ var (
 	ErrUnreachable = errors.New("transport: peer cannot be reached")
 	// ErrTooLarge means that a frame is empty or exceeds the limit of its kind.
 	ErrTooLarge = errors.New("transport: frame is empty or too large")
-	// ErrStreamCut means that the connection ended before the stream: it was lost, replaced
-	// or left, or a node shut down. It wraps the reason.
+	// ErrStreamCut means that the connection ended before the stream did, because it was lost,
+	// replaced or left, or a node shut down. The error wraps the reason.
 	ErrStreamCut = errors.New("transport: the connection of the stream ended")
 )

@@ -139,8 +139,8 @@ func (p *peer) greet(conn transport.Conn) {
 	m.establishLink(l, ours, theirs, reader)
 }
 
-// claimGreeting makes conn the only connection on which this node exchanges greets with the
-// peer. It returns nil if it lost to another connection.
+// claimGreeting makes conn the only connection on which this node exchanges greets with the peer.
+// It returns nil if there is already another one.
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +232,7 @@ func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 		m.stats.handshakes[ResultDuplicate].Add(1)
 		if p != nil {
 			m.stats.duplicates.Add(1)
-			p = nil // another connection stays, so nothing failed
+			p = nil // another connection is kept, so nothing has failed
 		}
 	case isClosed && isRefusal(closed) && p == nil:
 		// Before the greets, a peer can only refuse the certificate.
@@ -264,8 +264,7 @@ func (m *Mesh) refuseConn(
 	report(Report{ReportRefused, peer, err})
 }
 
-// isRefusal reports whether the peer refuses this node. If so, dialing again soon is
-// useless.
+// isRefusal reports whether the peer refuses this node. If so, it is useless to dial again soon.
 func isRefusal(e *transport.CloseError) bool {
 	return e.Remote && (e.Code == transport.CodeRefused || e.Code == transport.CodeEarlierRun ||
 		e.Code == transport.CodeBusy)

@@ -47,11 +47,11 @@ func (e *IdentityError) For() string {
 // Unwrap returns transport.ErrCertificate.
 func (e *IdentityError) Unwrap() error { return transport.ErrCertificate }
 
-// CheckIdentity returns an *IdentityError unless a certificate is for the member of an
-// address. The certificate must name the host, as a DNS name or an IP address. If it has a
-// URI of the scheme athena, only such URIs count: athena:///CLUSTER/HOST:PORT is for one
-// member of one cluster. The display name of a member is not an identity: several members
-// may share it, so a certificate for it could be used under any address.
+// CheckIdentity returns an *IdentityError unless a certificate is valid for the member at an
+// address. The certificate must name the host, as a DNS name or an IP address. If it has a URI of
+// the scheme athena, only such URIs count: athena:///CLUSTER/HOST:PORT is for one member of one
+// cluster. The display name of a member is not an identity: several members may share it, so a
+// certificate for it could be used under any address.
 func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) error {
 	var uris []string
 	for _, uri := range c.URIs {
@@ -76,8 +76,7 @@ func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) erro
 	return &IdentityError{who, append(names, c.DNSNames...)}
 }
 
-// checkIdentity checks that the certificate of a peer is valid for the member of an
-// address.
+// checkIdentity checks that the certificate of a peer is valid for the member at an address.
 func (m *Mesh) checkIdentity(conn transport.Conn, who member.Address) error {
 	certificate := conn.Certificate()
 	if certificate == nil {

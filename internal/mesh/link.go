@@ -28,11 +28,11 @@ type link struct {
 	after [transport.Kinds][]<-chan struct{}
 
 	ready [transport.Kinds]chan struct{} // wakes the writer
-	// writing is a lock, held while frames of a kind are written. It guards ended, batch
-	// and, for System, silence.
+	// writing has a lock for each kind, which is held while frames of that kind are written. It guards
+	// ended, batch and, for System, silence.
 	writing [transport.Kinds]chan struct{}
 	ended   [transport.Kinds]bool  // the end mark was written, or the link has failed
-	batch   [transport.Kinds]batch // to be written; its bytes are empty if there is none
+	batch   [transport.Kinds]batch // the batch to write; empty if there is none
 	silence silence
 	urged   chan struct{}          // wakes the writer of datagrams
 	read    [transport.Kinds]latch // released when no further frame of the kind will be delivered
@@ -42,10 +42,10 @@ type link struct {
 	started  bool
 	follows  bool // an earlier link was to the same run
 	over     bool
-	draining bool          // only end marks are sent from now on
+	draining bool          // from now on, only end marks are sent
 	expiry   *time.Timer   // checks when the peer's certificate expires; nil if it has none
 	silent   bool          // the peer does not answer, and another connection is being dialed
-	left     bool          // each end has delivered everything that the other one wrote
+	left     bool          // each end has received everything that the other one wrote
 	deadline *time.Timer   // ends this link if it delays another one
 	streams  int           // open bulk streams
 	quiet    chan struct{} // closed when streams reaches 0; nil if no caller waits
@@ -75,7 +75,7 @@ func newLink(p *peer, conn transport.Conn, ends Ends) *link {
 	for k := range transport.Kinds {
 		l.ready[k] = make(chan struct{}, 1)
 		l.writing[k] = make(chan struct{}, 1)
-		l.writing[k] <- struct{}{} // held until start, because the greet is written first
+		l.writing[k] <- struct{}{} // locked until start, because the greet is written first
 		l.read[k].ch = make(chan struct{})
 	}
 	return l
@@ -133,12 +133,11 @@ func (l *link) end(code transport.Code, reason string, err error) {
 	var lost, unsettled bool
 	switch {
 	case !started:
-		lost = dropped > 0 || l.follows // frames, or answers to earlier ones, are lost with it
+		lost = dropped > 0 || l.follows // frames on it, or answers to earlier frames, are lost
 	case l.left && p.cur != nil:
 		lost = p.cur.who != l.who
 	case l.left && !p.leaving:
-		// The peer either left it for another link, which has not arrived yet, or shuts
-		// down.
+		// The peer either left it for another link that has not arrived yet, or is shutting down.
 		p.unsettled, unsettled = l, true
 	default:
 		lost = true
@@ -189,8 +188,8 @@ func (l *link) signalWriter(k transport.Kind) {
 	}
 }
 
-// limitDrain ends the link after drainTimeout if it then still delays the system frames of
-// another one. The peer's mutex must be held.
+// limitDrain ends the link after drainTimeout if it still delays the system frames of another one.
+// The peer's mutex must be held.
 func (l *link) limitDrain() {
 	if l.deadline != nil || l.over {
 		return

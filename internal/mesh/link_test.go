@@ -21,7 +21,7 @@ func (idleConn) Stream(transport.Kind) transport.FrameStream {
 	panic("a frame is written before the greet")
 }
 
-// losses is a handler that records calls of Lost.
+// losses is a handler that records the calls of Lost.
 type losses struct {
 	Handler
 	mu   sync.Mutex
@@ -34,8 +34,8 @@ func (h *losses) Lost(who member.Identity) {
 	h.lost = append(h.lost, who)
 }
 
-// TestConnectionThatEndsBeforeItStarts checks a connection that ends while the answering
-// greet is being written. The connection already accepts frames, so Lost must be called.
+// TestConnectionThatEndsBeforeItStarts checks that Lost is called if a connection ends while the
+// answering greet is being written. At that time, the connection already accepts frames.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// writeFrames writes the waiting frames of a kind, all of them in one write, and finally
-// the end mark. It blocks while the peer does not read.
+// writeFrames writes the waiting frames of a kind, all of them in one write, and in the end the end
+// mark. It blocks while the peer does not read.
 func (l *link) writeFrames(k transport.Kind) {
 	for {
 		l.writing[k] <- struct{}{}
@@ -69,13 +69,13 @@ func (l *link) tryFlush(k transport.Kind) bool {
 	select {
 	case l.writing[k] <- struct{}{}:
 	default:
-		return false // the current holder may already have taken its batch
+		return false // the holder of the lock may already have taken its batch
 	}
 	defer func() { <-l.writing[k] }()
 	if l.ended[k] || !l.takeBatch(k) {
 		return true
 	}
-	// After an error the writer gets the same error again. Handling it here could block.
+	// The writer gets the same error. Handling it here could block.
 	done, err := l.conn.Stream(k).TryWrite(l.batch[k].bytes)
 	if !done || err != nil {
 		return false
@@ -119,7 +119,7 @@ type silence struct {
 	since time.Time // time of the first write after heard last changed
 }
 
-// wrote records a write. It reports whether nothing has arrived since a write that is older
+// wrote records a write. It returns true if nothing has arrived since a write that was longer ago
 // than limit.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	if heard != s.heard || s.since.IsZero() {
@@ -128,8 +128,8 @@ func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	return now.Sub(s.since) > limit
 }
 
-// lasts reports whether the peer is still silent. Frames written to a silent connection
-// would pile up and arrive late, all together.
+// lasts reports whether the peer is still silent. Frames that are written to a silent connection
+// would pile up, and arrive late and all together.
 func (s *silence) lasts(heard uint64, p *peer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -61,7 +61,7 @@ type lossCase struct {
 	steps func(p lossTest)
 	now   []uint64 // immediately
 	later []uint64 // in the end
-	wait  int      // number of frames that still wait in the end
+	wait  int      // number of frames that still wait at the end
 }
 
 func (c lossCase) check(t *testing.T) {
@@ -134,9 +134,9 @@ func TestLossIsReported(t *testing.T) {
 	}
 }
 
-// TestLossAfterAConnectionThatNeverStarted checks that a loss is reported if the connection
-// that replaces one to the same run ends before it starts: answers to earlier frames would
-// have used it.
+// TestLossAfterAConnectionThatNeverStarted checks that a loss is reported if a connection replaces
+// another one to the same run and ends before it starts. Answers to earlier frames would have used
+// it.
 func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	for _, c := range []lossCase{
 		{"left, the same run connects but never starts, a later run connects", func(p lossTest) {
@@ -165,8 +165,8 @@ func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	}
 }
 
-// TestPeerWithUndeliveredFramesIsKept checks that a peer with undelivered frames is not
-// forgotten: frames of a new entry for the same address would overtake them.
+// TestPeerWithUndeliveredFramesIsKept checks that a peer with undelivered frames is not forgotten:
+// otherwise frames of a new peer for the same address would overtake them.
 func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
 	p := lossTest{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
 	l := p.connect(1)

@@ -26,15 +26,15 @@ const (
 	// writeTimeout is how long a write of system frames may block before the connection is
 	// closed.
 	writeTimeout = 5 * time.Second
-	// drainTimeout is how long a connection that is being left may delay the system
-	// frames of the one that stays.
+	// drainTimeout is how long a connection that is being left may delay the system frames of the one
+	// that is kept.
 	drainTimeout = time.Second
 	// The cap for the pauses between dials is twice the heartbeat interval, within these
 	// limits.
 	minRedialCap = 100 * time.Millisecond
 	maxRedialCap = time.Second
-	// A connection is silent if nothing has arrived since a write that is older than the
-	// heartbeat timeout, within these limits. Another one is then dialed while it stays
+	// A connection is silent if nothing has arrived since a write that was longer ago than the
+	// heartbeat timeout, within these limits. Another one is then dialed, while the silent one stays
 	// open.
 	minSilence = 500 * time.Millisecond
 	maxSilence = 5 * time.Second
@@ -48,8 +48,8 @@ const (
 
 // Config configures a Mesh.
 type Config struct {
-	// Encode and Decode convert greets to bytes and back. Decode gets bytes of peers that
-	// are not yet authenticated as members.
+	// Encode and Decode convert greets to bytes and back. Decode gets bytes from peers that are not
+	// yet authenticated as members.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
 	// Size is the size of the cluster, N. It bounds the number of peers and of pending
@@ -99,7 +99,7 @@ type Mesh struct {
 
 	slots      *dialSlots
 	dialing    atomic.Int64 // number of peers that are being dialed
-	sharedRoom budget       // for large frames of all peers that are neither members nor seeds
+	sharedRoom budget       // shared room for large frames of peers that are neither members nor seeds
 
 	prepared preparation
 
@@ -113,7 +113,7 @@ type Mesh struct {
 	peers   map[member.Address]*peer
 
 	closed   chan struct{} // closed when Close returns
-	closeErr error         // of the network; set before closed is closed
+	closeErr error         // error of closing the network; set before closed is closed
 }
 
 // New calls listen to open a network and makes a Mesh on it. Close also closes the network.
@@ -150,8 +150,8 @@ func New(
 	return m, nil
 }
 
-// onHandshakeFailed is the value of transport.Config.HandshakeFailed. It counts only
-// refusals: handshakes that others started fail for many reasons, most of them harmless.
+// onHandshakeFailed is the value of transport.Config.HandshakeFailed. It counts only refusals,
+// because handshakes that others started fail for many reasons, most of them harmless.
 func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 	if isMismatch(err) {
 		m.stats.handshakes[ResultRefused].Add(1)
@@ -212,14 +212,14 @@ func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error 
 	return m.SendKind(ctx, transport.Custom, to, frame, false)
 }
 
-// SendKind sends a custom or answer frame and returns once the connection has taken it; the
+// SendKind sends a custom or answer frame and returns once the connection has accepted it; the
 // caller may then reuse the frame. While the peer is slow, it blocks until ctx is done
-// (backpressure); without a connection it blocks for at most SendTimeout. An error means
-// that the frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause
-// of ctx. If flush is true, the frame is written immediately, not batched with later ones.
+// (backpressure); without a connection it blocks for at most SendTimeout. An error means that the
+// frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx. If flush
+// is true, the frame is written immediately, not batched with later ones.
 //
-// The peer handles answers without waiting, even while it handles custom frames slowly;
-// otherwise two nodes that answer each other could deadlock.
+// The peer handles answers without delay even while it is slow to handle custom frames; otherwise
+// two nodes that answer each other could deadlock.
 func (m *Mesh) SendKind(
 	ctx context.Context, k transport.Kind, to member.Address, frame []byte, flush bool,
 ) error {
@@ -272,9 +272,9 @@ func (m *Mesh) Peers() []transport.PeerState {
 	return states
 }
 
-// Close flushes the frames passed to Notify and Send, for at most CloseTimeout, and then
-// ends every connection and its streams. It waits for all goroutines of the Mesh, and so
-// for the methods of the handler. Later calls wait for the first one.
+// Close flushes the frames passed to Notify and Send, for at most CloseTimeout, and then ends every
+// connection and its streams. It waits for all goroutines of the Mesh, and thus for calls of the
+// handler. Later calls wait for the first one.
 func (m *Mesh) Close() error {
 	m.mu.Lock()
 	if m.closing {
@@ -328,8 +328,8 @@ func (m *Mesh) acceptConns() {
 	}
 }
 
-// holdPeer returns the peer of an address. If there is none, it makes one, provided there
-// is room. The peer is not forgotten until the caller releases it.
+// holdPeer returns the peer at an address. If there is none, it makes one if there is room. The
+// peer is kept until the caller releases it.
 func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -357,7 +357,7 @@ func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	return p, nil
 }
 
-// forgetPeer makes room for another peer. m.mu must be held.
+// forgetPeer removes an idle peer to make room for another one. m.mu must be held.
 func (m *Mesh) forgetPeer() bool {
 	for addr, p := range m.peers {
 		if p.isIdle() {

@@ -139,9 +139,9 @@ func TestReportsAreNotRepeated(t *testing.T) {
 	})
 }
 
-// TestReportsOfStrangersAreBounded checks that a host with a wrong certificate causes only
-// one report, regardless of its port, and that all dialers together cause at most
-// maxStrangers reports a minute, regardless of the addresses they claim.
+// TestReportsOfStrangersAreBounded checks that a host with a wrong certificate causes only one
+// report, regardless of its port, and that all dialers together cause at most maxStrangers reports
+// a minute, whatever addresses they claim.
 func TestReportsOfStrangersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0

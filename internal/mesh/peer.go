@@ -16,8 +16,8 @@ import (
 const (
 	// maxDraining bounds how many connections of a peer are being left at the same time.
 	maxDraining = 2
-	// steadyTime is how long a connection must have lasted for its peer to be dialed again
-	// without a pause.
+	// steadyTime is how long a connection must have lasted so that its peer is dialed again without a
+	// pause.
 	steadyTime = time.Second
 )
 
@@ -29,24 +29,24 @@ type peer struct {
 	holders atomic.Int64 // number of Mesh.holdPeer calls without a release
 	probes  atomic.Int64 // in flight
 	garbage atomic.Uint64
-	ownRoom budget // for its large frames, one of each kind, while it is a member or a seed
+	ownRoom budget // room for its large frames, one of each kind, while it is a member or a seed
 
 	mu       sync.Mutex
 	leaving  bool          // Close has begun
 	cur      *link         // the connection to write frames on; nil if there is none
-	lost     *link         // the last cur, if it failed and no other has followed
+	lost     *link         // the last cur, if it failed and there is no other yet
 	changed  chan struct{} // closed when cur changes; nil if no caller waits
-	draining []*link       // connections being left, the earliest first
+	draining []*link       // connections being left, earliest first
 	// ended holds the closed links whose readers are still delivering frames. The frames of
 	// later links are delivered after those.
 	ended    []*link
-	greeting *link // dialed, and this node's greet was sent; the answer has not arrived
+	greeting *link // dialed by this node, which waits for the answer to its greet
 	// run is the identity in the peer's latest greet. The frames in flows are for this run.
 	run member.Identity
 	// unsettled is a link that was left gracefully when there was no other one. If no other
 	// link to the same run follows soon, Lost is called.
 	unsettled *link
-	lastID    uint64 // of the latest connection that the peer dialed
+	lastID    uint64 // ID of the latest connection that the peer dialed
 
 	system  systemQueue
 	flows   [transport.Kinds]flow // one for each kind except System
@@ -255,8 +255,8 @@ func (p *peer) setCur(l *link) {
 	p.mesh.prepared.signal()
 }
 
-// adoptLink makes a link, on which greets have been exchanged, the connection of the peer,
-// or decides that another link stays. It returns an error if it refuses a link that the
+// adoptLink is called once greets have been exchanged on a link. It makes the link the connection
+// of the peer, or decides to keep another one. It returns an error if it refuses a link that the
 // peer dialed; nothing has been written on that link.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
@@ -307,12 +307,12 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	return refusal
 }
 
-// mapLink makes next the connection of the peer. The readers of next wait for those of the
-// links that it replaces. If frames to an earlier run of the peer are lost and nothing else
-// will report it to the handler, mapLink returns that run. p.mu must be held.
+// mapLink makes next the connection of the peer. The readers of next wait for those of the links
+// that it replaces. If frames to an earlier run of the peer are lost and nothing else will report
+// this to the handler, mapLink returns that run. p.mu must be held.
 func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	if earlier := p.run; earlier != next.who {
-		reported := p.cur != nil && p.cur.started // the end of cur, which follows, will report it
+		reported := p.cur != nil && p.cur.started // the end of cur, which follows, reports the loss
 		if dropped := p.clearFlows(); !reported && (dropped > 0 || p.unsettled != nil) {
 			lostRun = &earlier
 		}
@@ -348,8 +348,7 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	return lostRun
 }
 
-// pruneEnded removes the links whose frames have been delivered from ended. p.mu must be
-// held.
+// pruneEnded removes from ended the links whose frames have been delivered. p.mu must be held.
 func (p *peer) pruneEnded() { p.ended = slices.DeleteFunc(p.ended, (*link).isDelivered) }
 
 // clearFlows drops the frames that wait for a connection that has ended, and returns how
@@ -363,8 +362,8 @@ func (p *peer) clearFlows() (dropped int) {
 	return dropped
 }
 
-// settleLoss reports that frames sent to the run of a link may be lost, unless another
-// connection has followed.
+// settleLoss reports that frames sent to the run of a link may be lost, unless there is another
+// connection to that run by now.
 func (p *peer) settleLoss(l *link) {
 	p.mu.Lock()
 	lost := p.unsettled == l

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// preparePace is the time per member over which the members of a cluster spread their first
-	// dials to a peer that all of them prepare. A handshake takes about 2 ms of the processor of
-	// each node, so the peer has most of its time left for everything else.
+	// If all members of a cluster prepare the same peer, they spread their first dials over
+	// preparePace for each member. A handshake takes each node about 2 ms of CPU time, so the peer has
+	// most of its time left for everything else.
 	preparePace = 8 * time.Millisecond
-	// A peer to which no connection was made is dialed again after a pause, which doubles from
-	// maxQueuedTime to maxPreparePause: the node can reach the leader but not this peer, and only an
-	// election needs the connection.
+	// A peer that could not be reached is dialed again after a pause, which doubles from maxQueuedTime
+	// to maxPreparePause. It may be long because only an election needs the connection.
 	maxPreparePause = time.Minute
 )
 
-// preparation is the list of peers to which a connection is kept ready.
+// preparation holds the peers to which connections are kept ready.
 type preparation struct {
 	wake chan struct{} // of capacity 1
 
@@ -32,9 +31,9 @@ type preparation struct {
 	soon  bool // the connections are needed soon
 }
 
-// Prepare sets the peers to which a connection is kept although nothing is sent, the most important
-// one first. Missing connections are dialed in the background, one at a time and in that order; if
-// soon is true, all of them immediately. Prepare does not block.
+// Prepare sets the peers to which connections are kept even if nothing is sent, the most important
+// one first. Missing connections are dialed in the background, one at a time and in that order, or,
+// if soon is true, all of them immediately. Prepare does not block.
 func (m *Mesh) Prepare(peers []member.Identity, soon bool) {
 	p := &m.prepared
 	p.mu.Lock()
@@ -64,7 +63,7 @@ func (p *preparation) take() (peers []member.Identity, soon bool) {
 // keepPrepared dials the prepared peers until the Mesh is closed.
 func (m *Mesh) keepPrepared() {
 	var peers []member.Identity
-	dials := 0     // since the list changed; peers[(dials-1)%len(peers)] is being dialed
+	dials := 0     // dials since the list changed; the last one was to peers[(dials-1)%len(peers)]
 	armed := false // the timer runs
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -105,9 +104,9 @@ func (m *Mesh) keepPrepared() {
 	}
 }
 
-// prepareDelay returns the pause before the first dial after a change of the list: a random one, so
-// that the peer is not dialed by all members at the same instant, and long enough that the members
-// that are joining go first.
+// prepareDelay returns the pause before the first dial after a change of the list. It is random, so
+// that not all members dial the peer at the same instant, and long enough to let members that are
+// joining dial first.
 func (m *Mesh) prepareDelay() time.Duration {
 	spread := preparePace * time.Duration(m.cfg.Size)
 	return spread/2 + rand.N(spread)
@@ -139,8 +138,8 @@ func (p *peer) isConnectedTo(who member.Identity) bool {
 	return p.cur != nil && p.cur.who.Incarnation >= who.Incarnation
 }
 
-// dialPrepared dials a peer for maxQueuedTime. A connection to an earlier run ends first: that run
-// is over, but QUIC may not notice it for 30 s.
+// dialPrepared dials a peer for maxQueuedTime. It first ends a connection to an earlier run: that
+// run has ended, but QUIC may not notice this for 30 s.
 func (m *Mesh) dialPrepared(who member.Identity) {
 	p, err := m.holdPeer(who.Address)
 	if err != nil {

@@ -56,8 +56,8 @@ func (p *peer) linkTo(who member.Identity) *link {
 	return p.cur
 }
 
-// lastLinkTo returns the connection to a run of the peer or, if it was lost, the lost one: TCP
-// reports the end of a process before a probe is due. It returns nil if there is none.
+// lastLinkTo returns the connection to a run of the peer, even if it was lost, because TCP reports
+// the end of a process before a probe is due. It returns nil if there is none.
 func (p *peer) lastLinkTo(who member.Identity) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	pendingBytes = 256 << 10
 )
 
-// systemQueue holds the system frames that wait to be written, the oldest first.
+// systemQueue holds the system frames that wait to be written, oldest first.
 type systemQueue struct {
 	frames []queuedFrame
 	bytes  int

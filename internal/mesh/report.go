@@ -22,7 +22,7 @@ const (
 	ReportSeedsDiffer                     // the peer has a different list of seeds
 	ReportUnreachable                     // an attempt to dial the peer failed
 	ReportFailed                          // the network failed, and no connection works
-	ReportHandshake                       // a handshake that a peer began was refused
+	ReportHandshake                       // a handshake that a peer started was refused
 	ReportSmallBuffers                    // the network works, but may lose packets needlessly
 	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
 	ReportKinds                           // counts the kinds
@@ -38,15 +38,15 @@ type Report struct {
 }
 
 const (
-	// reportInterval is how long a report is not repeated.
+	// reportInterval is the minimum time before a report is repeated.
 	reportInterval = time.Minute
-	// maxReported bounds how many reports are remembered, and maxStrangers how many of them
-	// are about dialers. A dialer can claim any address, so further reports are dropped.
+	// maxReported bounds how many reports are remembered, and maxStrangers how many of them are about
+	// dialers. A dialer can claim any address, so reports beyond these limits are dropped.
 	maxReported  = 512
 	maxStrangers = 64
 )
 
-// reporter passes on reports. It does not repeat a report within reportInterval.
+// reporter passes reports to the node, but does not repeat a report within reportInterval.
 type reporter struct {
 	to   func(Report)
 	mu   sync.Mutex

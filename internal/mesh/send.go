@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// send is Mesh.SendKind for one peer.
+// send implements Mesh.SendKind for one peer.
 func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) error {
 	if ctx.Err() != nil {
 		return p.sendFailure(context.Cause(ctx))
@@ -28,7 +28,7 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) erro
 	return nil
 }
 
-// sendWaiting queues a Send behind the earlier ones and waits until its frame is taken.
+// sendWaiting queues a Send behind the earlier ones and waits until its frame is accepted.
 func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
 	w := &waitingSend{frame: frame, done: make(chan struct{})}
 	p.enqueueSend(f, w)
@@ -65,13 +65,13 @@ func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 	case p.leaving:
 		f.refuse(ErrClosed)
 	case p.cur != nil:
-		f.admit() // room may have been made since offerFrame
+		f.admit() // there may be room since offerFrame
 	}
 	p.wakeOrDial(f.kind)
 }
 
-// withdrawSend removes a waiting Send from the queue. It returns false if the frame was
-// already taken or the Send has failed.
+// withdrawSend removes a waiting Send from the queue. It returns false if the frame was already
+// accepted or the Send has failed.
 func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

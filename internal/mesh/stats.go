@@ -17,7 +17,7 @@ const (
 	ResultEstablished   Result = iota // the connection is in use
 	ResultRefused                     // this node refused the peer
 	ResultRefusedByPeer               // the peer refused this node
-	ResultDuplicate                   // the other connection of the pair stays
+	ResultDuplicate                   // the other connection of the two nodes is kept
 	ResultFailed                      // the network failed or timed out
 	ResultCertificate                 // one of the nodes refused the other's certificate
 	Results                           // counts the results
@@ -43,7 +43,7 @@ const (
 	DropClosed                  // the transport was closed
 	DropGarbage                 // the bytes were not a frame; the connection or bulk stream was closed
 	DropUnconnected             // a datagram to a peer without a connection
-	DropBusy                    // more datagrams than the network or the handler could take
+	DropBusy                    // the network or the handler was too slow for the datagrams
 	DropStalled                 // the rest of a frame or stream head did not arrive in time
 	Drops                       // counts the drops
 )

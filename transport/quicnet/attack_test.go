@@ -114,10 +114,10 @@ func (s *mute) ReadFrom(p []byte) (int, net.Addr, error) {
 	}
 }
 
-// TestHalfOpenHandshakes starts 10,000 handshakes from a hundred forged addresses, which
-// never answer. It checks that connected nodes are not disturbed, that a member can still
-// connect, and that few handshakes are kept. Time is virtual, so the test does not measure
-// the processor time of the flood.
+// TestHalfOpenHandshakes starts 10,000 handshakes from a hundred forged addresses, which never
+// answer. It checks that connected nodes are not disturbed, that a member can still connect, and
+// that only few handshakes are kept. Time is virtual, so the test does not measure the CPU time of
+// the flood.
 func TestHalfOpenHandshakes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -305,7 +305,8 @@ func TestNothingIsResumed(t *testing.T) {
 	})
 }
 
-// TestAnotherProgramIsNoNode dials a program that speaks another protocol over QUIC.
+// TestAnotherProgramIsNoNode checks that a program that speaks another protocol over QUIC is not
+// taken for a node.
 func TestAnotherProgramIsNoNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		cfg := w.config(addrB)
@@ -421,7 +422,7 @@ func TestReplayedGreet(t *testing.T) {
 			t.Cleanup(func() { _ = n.Close() })
 			return n
 		}
-		// This network takes the address of b and records the greet that a sends.
+		// This network takes over the address of b and records the greet that a sends.
 		first := open(addrB)
 		a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 		a.Notify(addrB, []byte("hello"))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSmallBuffersComeWithAdvice requests a small buffer, so that the kernel gives less
-// than QUIC needs.
+// TestSmallBuffersComeWithAdvice requests a small buffer, so that the kernel provides less than
+// QUIC needs.
 func TestSmallBuffersComeWithAdvice(t *testing.T) {
 	socket, err := Listen("127.0.0.1:0")
 	if err != nil {

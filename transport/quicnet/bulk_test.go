@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestFullWindowsStopNobody fills the windows of all bulk streams, grown to their limit, at
-// a node that has stopped reading them. It checks that the node still receives system and
-// custom frames, in total many times the rest of the connection's window.
+// TestFullWindowsStopNobody lets the windows of all bulk streams grow to their limit and fills
+// them, and then stops reading. It checks that the node still receives system and custom frames,
+// many times as much as the rest of the connection's window holds.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -32,7 +32,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 			}
 		}
 		quit, full := make(chan struct{}), make(chan struct{}, 1)
-		t.Cleanup(func() { close(quit) }) // runs before the nodes are closed
+		t.Cleanup(func() { close(quit) }) // this runs before the nodes are closed
 		read := func(s mesh.BulkStream) {
 			fillGrown(s, &unread)
 			full <- struct{}{}
@@ -73,11 +73,10 @@ func TestFullWindowsStopNobody(t *testing.T) {
 	})
 }
 
-// fillGrown reads until the window of a stream has grown, and stops when it is full. QUIC
-// lets the writer continue only after a quarter of the window was read, so a reader that
-// stops at any other point leaves up to a quarter empty. fillGrown therefore reads on in
-// small steps until the writer has just continued. unread counts the unread bytes of all
-// streams.
+// fillGrown reads until the window of a stream has grown, and stops when the window is full. QUIC
+// lets the writer continue only after a quarter of the window was read, so a reader that stops at
+// any other point leaves up to a quarter of the window empty. fillGrown therefore keeps reading in
+// small steps until the writer has just continued. unread counts the unread bytes of all streams.
 func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	const (
 		growBytes = 1 << 20
@@ -87,7 +86,7 @@ func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 		n, _ := io.CopyN(io.Discard, s, bytes) // the caller notices missing bytes
 		return unread.Add(-n)
 	}
-	settle := func() int64 { // until no more bytes arrive
+	settle := func() int64 { // waits until no more bytes arrive
 		time.Sleep(50 * delay)
 		synctest.Wait()
 		return unread.Load()
@@ -101,8 +100,9 @@ func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	}
 }
 
-// TestDatagramsLeaveRoom floods a lossy path, on which QUIC sends less than it is given,
-// with datagrams so large that two fill a packet. QUIC puts datagrams into packets first.
+// TestDatagramsLeaveRoom floods a lossy path, on which QUIC sends more slowly than the flood, with
+// datagrams so large that two fill a packet. It checks that other frames still arrive, although
+// QUIC puts datagrams into packets first.
 func TestDatagramsLeaveRoom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)

@@ -12,8 +12,8 @@ import (
 
 // Credentials holds the certificate of a node and the authorities that it trusts.
 type Credentials struct {
-	// Certificate contains the private key, and the chain of intermediates up to one of
-	// Authorities, so that peers need not have the intermediates.
+	// Certificate contains the private key, and any intermediates up to one of Authorities, so that
+	// peers need not have them.
 	Certificate *tls.Certificate
 	Authorities *x509.CertPool
 }
@@ -49,15 +49,16 @@ func newTLS(now func() time.Time, certificate func() (*tls.Certificate, error)) 
 	}
 }
 
-// nodeUsages are the usages that a certificate must allow: each node dials and is dialed.
+// nodeUsages are the usages that a certificate must allow, because each node is both client and
+// server.
 var nodeUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
 var errUsage = errors.New("the certificate does not allow both sides of a handshake: " +
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
-// Verify checks a chain, which starts with the certificate of the node: it must lead to one
-// of Authorities, be valid at the given time, and allow both sides of a handshake. until is
-// when the certificate, or an authority above it, expires.
+// Verify checks that a chain, which starts with the certificate of the node, leads to one of
+// Authorities, is valid at the given time, and allows both sides of a handshake. until is when the
+// certificate or its chain expires.
 func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
 		return until, errors.New("the peer sent no certificate")

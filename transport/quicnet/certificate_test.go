@@ -87,8 +87,8 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// TestInvalidIsTheSameEachTime checks that the text stays the same, because logs drop
-// repeated lines.
+// TestInvalidIsTheSameEachTime checks that the text of the error is always the same, because logs
+// drop repeated lines.
 func TestInvalidIsTheSameEachTime(t *testing.T) {
 	c := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(60, 0)}
 	for _, p := range []struct {
@@ -136,8 +136,8 @@ func checkApart(t *testing.T, a, b *node) {
 	}
 }
 
-// TestNoCertificate dials without a certificate. The dialer may briefly consider itself
-// connected.
+// TestNoCertificate checks that a dialer without a certificate is refused. It may briefly consider
+// itself connected.
 func TestNoCertificate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
@@ -207,7 +207,8 @@ func TestANewCertificateEndsNoConnection(t *testing.T) {
 		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
 		a.Notify(addrB, []byte("hello"))
 		next(t, b.frames[transport.System], "frame")
-		have.Certificate = pki.Issue("10.0.0.9", nil) // of another node, so the next handshake would fail
+		// This is a certificate of another node, so the next handshake would fail.
+		have.Certificate = pki.Issue("10.0.0.9", nil)
 		for i := range 10 {
 			a.Notify(addrB, []byte(fmt.Sprint(i)))
 			next(t, b.frames[transport.System], "frame")

@@ -74,7 +74,7 @@ func crossAll(t *testing.T, long, late int) (duplicates uint64) {
 			t.Fatalf("long ways %06b, late %d: Send: %v", long, late, err)
 		}
 	}
-	time.Sleep(time.Second) // the time limit for leaving a connection
+	time.Sleep(time.Second) // time limit for leaving a connection
 	for i, n := range nodes {
 		if got := n.Stats().Connections; got != len(at)-1 {
 			t.Errorf("long ways %06b, late %d: node %d has %d connections, want %d",

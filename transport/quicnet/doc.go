@@ -10,8 +10,7 @@
 // stateless reset, for which the process needs the same ResetKey as before and a packet of
 // more than 42 bytes.
 //
-// If the kernel provides only small buffers, New warns once, with advice. quic-go prints
-// the same on standard error. To suppress that, a program sets
-// QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING to true in its environment, as athena does; a
-// library must not do so.
+// If the kernel provides only small buffers, New warns once, with advice. quic-go prints the same
+// warning on standard error. To suppress it, a program sets QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING
+// to true in its environment, as athena does; a library must not do so.
 package quicnet

@@ -12,9 +12,9 @@ import (
 	"github.com/athena-go/athena/internal/handshakes"
 )
 
-// If more than unprovenPerMember*Size + extraUnproven handshakes are pending, a dialer must
-// first prove its address. So if an attacker both forges addresses and has a host, at least a
-// quarter of the handshakes is left to the members, or an eighth if its host has many addresses.
+// If more than unprovenPerMember*Size + extraUnproven handshakes are pending, a dialer must first
+// prove its address. So even if an attacker forges addresses and also has a host, the members can
+// use at least a quarter of the handshakes, or an eighth if the host has many addresses.
 const unprovenPerMember, extraUnproven = 1, 8
 
 // gate counts handshakes by the contexts of their QUIC connections.

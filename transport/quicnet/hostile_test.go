@@ -53,7 +53,8 @@ func joinStuck(t *testing.T, w *world, at member.Address) *stuckNode {
 		s.node = n
 		return s
 	})
-	t.Cleanup(func() { close(s.quit) }) // runs before the node is closed, which waits for handlers
+	// This runs before the node is closed, which waits for handlers.
+	t.Cleanup(func() { close(s.quit) })
 	return s
 }
 
@@ -69,7 +70,7 @@ func heapBytes() int {
 type hostile struct {
 	t      *testing.T
 	victim *node
-	hosts  []*network // several, because the number of handshakes per host is bounded
+	hosts  []*network // several networks, because the handshakes per host are bounded
 }
 
 func newHostile(t *testing.T, w *world, victim *node) *hostile {
@@ -110,8 +111,8 @@ func lengthed(b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// The bytes that a hostile process writes: a frame without its last byte, two frames, and a
-// bulk stream.
+// These are the bytes that a hostile process writes: a frame without its last byte, two frames, and
+// a bulk stream.
 var (
 	partOfFrame = lengthed(make([]byte, 1<<20))[:4+1<<20-1]
 	twoFrames   = append(lengthed(make([]byte, 1<<20)), lengthed(make([]byte, 1<<20))...)
@@ -154,11 +155,10 @@ func (h *hostile) fill(prefix string, members int, id uint64) {
 	time.Sleep(300 * time.Millisecond)
 }
 
-// TestHostilePeersTakeBoundedMemory lets a process that knows the secret open all
-// connections that a node of a cluster of three allows, and fill each of them: those of
-// members and seeds, those of others, two more of each that the node is leaving, and those
-// without a greet. The limit is the figure in docs/security.md. It includes both ends of
-// the connections.
+// TestHostilePeersTakeBoundedMemory lets a process that knows the secret open and fill all
+// connections that a node of a cluster of three allows: those of members and seeds, those of other
+// peers, two more of each that the node is leaving, and those without a greet. The limit is the
+// figure in docs/security.md. It includes the memory of both ends of the connections.
 func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	limit := documentedBytes(t)
 	synctest.Test(t, func(t *testing.T) {

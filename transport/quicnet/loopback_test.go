@@ -69,7 +69,7 @@ func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) 
 	return startHandler(t, cfg, at, incarnation, func(n *node) mesh.Handler { return n })
 }
 
-// startHandler is startWith with another handler.
+// startHandler is like startWith, but with another handler.
 func startHandler(
 	t testing.TB, cfg Config, at member.Address, incarnation uint64,
 	handler func(*node) mesh.Handler,
@@ -211,7 +211,7 @@ func TestOtherSecretIsRefused(t *testing.T) {
 		a := listen(t, tls)
 		a.Notify(b.self.Address, []byte("let me in"))
 		a.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
-		if name != "no secret" { // it accepts every peer, but has no certificate
+		if name != "no secret" { // the node accepts every peer, but has no certificate
 			b.Notify(a.self.Address, []byte("come in"))
 			b.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
 		}
@@ -255,8 +255,8 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 	}
 }
 
-// TestWhyACertificateDoesNotFit checks the reported reason: the secret, the clock, or a
-// refusal by the other node.
+// TestWhyACertificateDoesNotFit checks the reported reason for a certificate that is not accepted:
+// the secret, the clock, or a refusal by the other node.
 func TestWhyACertificateDoesNotFit(t *testing.T) {
 	lastWeek := func() time.Time { return time.Now().Add(-7 * 24 * time.Hour) }
 	for _, c := range []struct {
@@ -378,8 +378,8 @@ func (s *measuredSocket) SyscallConn() (syscall.RawConn, error) { return s.udp.S
 func (s *measuredSocket) SetReadBuffer(n int) error             { return s.udp.SetReadBuffer(n) }
 func (s *measuredSocket) SetWriteBuffer(n int) error            { return s.udp.SetWriteBuffer(n) }
 
-// TestPacketsGrow checks that packets grow to what the path carries, and not beyond what
-// quic-go's buffers hold.
+// TestPacketsGrow checks that packets grow to the size that the path carries, but not beyond that
+// of quic-go's buffers.
 func TestPacketsGrow(t *testing.T) {
 	udp, err := Listen("127.0.0.1:0")
 	if err != nil {

@@ -26,40 +26,37 @@ const (
 	// handshakeTimeout bounds the silence during a handshake. The whole handshake may take
 	// twice as long.
 	handshakeTimeout = 3 * time.Second
-	// idleTimeout ends a connection on which nothing arrives; keepAlivePeriod keeps an idle
-	// one open. A connection survives any pause or partition shorter than idleTimeout.
+	// A connection ends if nothing arrives on it for idleTimeout. Packets sent every keepAlivePeriod
+	// keep an idle one open. A connection survives any pause or partition shorter than idleTimeout.
 	idleTimeout     = 30 * time.Second
 	keepAlivePeriod = 10 * time.Second
-	// The window of a stream bounds the unread bytes that a peer may send. For a fast
-	// reader it grows to what 25 MB/s need at a round-trip time of 10 ms. It starts small,
-	// because an unread stream keeps its first window, which accounts for most of the
-	// memory that hostile peers can make a node hold (docs/security.md). A peer may fill
-	// the windows of the frame streams and of all bulk streams, its own and ours:
-	// streamsWindow, which is 9 MiB if all have grown, and 0.6 MiB before the peer is
-	// admitted. The window of the connection exceeds this total, so that unread bulk
-	// streams and custom frames do not stop system frames. It must be larger by at least a
-	// third: quic-go lets the peer send more only after a quarter of the window was read.
+	// The window of a stream bounds the unread bytes that a peer may send. For a fast reader it grows
+	// to what 25 MB/s need at a round-trip time of 10 ms. It starts small, because an unread stream
+	// keeps its first window, which accounts for most of the memory that hostile peers can make a node
+	// hold (docs/security.md). A peer may fill the windows of the frame streams and of the bulk
+	// streams of both sides, streamsWindow in total: 9 MiB if all have grown, and 0.6 MiB before the
+	// peer is admitted. The window of the connection is larger, so that unread bulk streams and custom
+	// frames do not block system frames. It must be larger by at least a third, because quic-go lets
+	// the peer send more only after a quarter of the window was read.
 	streamWindow     = 32 << 10
 	maxStreamWindow  = 256 << 10
 	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow
 	connectionWindow = streamsWindow * 3 / 2
-	// connectionIDBytes is long enough that a packet of an earlier run is unlikely to be
-	// taken for one of this run.
+	// connectionIDBytes is so large that a packet of an earlier run is very unlikely to be taken for
+	// one of this run.
 	connectionIDBytes = 8
-	// packetBytes is the packet size that every QUIC path must carry, and the first one of a
-	// connection: see path.go.
+	// packetBytes is the packet size that every QUIC path must carry. Every connection starts with it:
+	// see path.go.
 	packetBytes = 1200
 )
 
 // Config configures New.
 type Config struct {
 	transport.Config
-	// Conn sends and receives the packets. The network closes it, and so does New if it
-	// fails.
+	// Conn sends and receives the packets. The network closes Conn, and so does New if it fails.
 	Conn net.PacketConn
-	// Kernel declares that Conn sends its packets through a UDP socket of this host, so
-	// that the network can ask hosts whether they refuse a port. It is implied for a
-	// *net.UDPConn.
+	// Kernel declares that Conn sends its packets through a UDP socket of this host, so that the
+	// network can ask hosts whether they refuse a port. A *net.UDPConn implies it.
 	Kernel bool
 	// TLS is used for dialing and listening; see SecretTLS, CertificateTLS and InsecureTLS.
 	// New sets the version and ALPN and disables sessions.
@@ -118,7 +115,7 @@ type network struct {
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
 	dials    atomic.Uint32 // rotates through the addresses of a name
-	paths    sync.Map      // of the connections, by ID
+	paths    sync.Map      // paths of the connections, by ID
 	reader   sync.WaitGroup
 	failed   func(from member.Address, err error) // Config.HandshakeFailed
 }

@@ -86,15 +86,14 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		start = time.Now()
 		a.Notify(addrB, []byte("again"))
 		next(t, b.frames[transport.System], "frame")
-		// The handshake and the greets take one round trip each; then the frame takes one
-		// delay.
+		// The handshake and the greets take one round trip each; the frame then takes one more delay.
 		if took := time.Since(start); took != 5*delay {
 			t.Errorf("the next frame arrived after %v, want %v", took, 5*delay)
 		}
 	})
 }
 
-// TestQuietConnectionLasts leaves a connection idle for a long time.
+// TestQuietConnectionLasts checks that a connection survives a long time without traffic.
 func TestQuietConnectionLasts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -142,9 +141,9 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 	})
 }
 
-// TestLostByOneSide breaks the connection only at the end of the node with the greater
-// address. Its peer dialed the connection, still has it, would keep it in a crossing, and
-// sends nothing that could be answered with a reset.
+// TestLostByOneSide breaks the connection only at the end of the node with the greater address.
+// That is the hardest case: the peer dialed the connection, still has it, would keep it in a
+// crossing, and sends nothing that could be answered with a reset.
 func TestLostByOneSide(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}
@@ -178,11 +177,11 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 					t.Errorf("resolved %q", host)
 				}
 				if lookups.Add(1) < 3 {
-					// This is how the resolver fails, with a different port each time.
+					// The resolver fails like this, with a different port each time.
 					return nil, &net.DNSError{Err: "no such host", Server: "10.0.0.9:53", Name: host}
 				}
 				return []netip.Addr{
-					netip.MustParseAddr("fd00::2"), // not of the socket's family
+					netip.MustParseAddr("fd00::2"), // of another family than the socket
 					netip.MustParseAddr(addrB.Host),
 				}, nil
 			}
@@ -213,7 +212,7 @@ func TestSendable(t *testing.T) {
 	}
 }
 
-// TestHandshakesAreBounded calls the gate in the way quic.Transport does.
+// TestHandshakesAreBounded checks the gate, which it calls like quic.Transport does.
 func TestHandshakesAreBounded(t *testing.T) {
 	synctest.Test(t, testHandshakesAreBounded)
 }

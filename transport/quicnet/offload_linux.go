@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxJoinedBytes is the most that the kernel joins: the largest UDP payload, rounded up.
+	// maxJoinedBytes bounds what the kernel joins: it is the largest UDP payload, rounded up.
 	maxJoinedBytes = 64 << 10
 	// controlBytes has room for the packet info of IPv4 and IPv6, ECN and the segment size.
 	// quic-go's buffers have this size too.
@@ -21,9 +21,9 @@ const (
 )
 
 // joinedConn is a UDP socket for which the kernel joins consecutive packets of one sender
-// (UDP_GRO). One system call, and one pass through the kernel, then brings up to 64 packets,
-// which ReadBatch separates. Reading them singly takes a quarter of the CPU time of a fast
-// receiver.
+// (UDP_GRO). One system call, and one pass through the kernel, then returns up to 64 packets, which
+// ReadBatch separates. Without this, a fast receiver spends a quarter of its CPU time on reading
+// packets.
 type joinedConn struct {
 	*net.UDPConn
 	buffer  []byte
@@ -31,7 +31,7 @@ type joinedConn struct {
 	from    netip.AddrPort
 	addr    *net.UDPAddr // from, for quic-go
 	rest    []byte       // the packets in buffer that ReadBatch has not returned
-	size    int          // of each of them, except that the last one may be shorter
+	size    int          // size of each of them, except that the last one may be shorter
 	info    []byte       // their control messages, in control
 }
 
@@ -94,8 +94,8 @@ func (c *joinedConn) read() error {
 	return nil
 }
 
-// segmentSize returns the size of each packet, if the kernel has joined some, and otherwise
-// all, the number of bytes read.
+// segmentSize returns the size of each packet if the kernel has joined several, and otherwise all,
+// the number of bytes read.
 func segmentSize(info []byte, all int) int {
 	for len(info) > 0 {
 		head, body, rest, err := unix.ParseOneSocketControlMessage(info)

@@ -19,13 +19,13 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// A connection starts with packets of packetBytes, and quic-go then finds the largest size that
-// its path carries. If the path later carries less, quic-go does not notice: it fills every
-// packet up to the old size, so that heartbeats are lost with the events beside them, and then
-// sends nothing else. So while large frames are written, two probes are sent outside of QUIC in
-// each round: a small one and one as large as the packets. If a peer answers only the small
-// one, in probeRounds rounds in a row, the connection is closed, and the next one starts with
-// packets of packetBytes again.
+// A connection starts with packets of packetBytes, and quic-go then finds the largest size that its
+// path carries. If the path later carries less, quic-go does not notice: it fills every packet up
+// to the old size, so that heartbeats are lost together with events in the same packets, and then
+// sends nothing else. So while large frames are written, the network sends two probes in each
+// round, outside of QUIC: a small one, and one that is as large as the packets. If the peer answers
+// only the small probe in probeRounds consecutive rounds, the connection is closed, and the next
+// one starts with packets of packetBytes again.
 
 const (
 	// roundInterval is the time between two rounds while the path carries large packets.
@@ -35,28 +35,28 @@ const (
 	// last, the round waits only for overtakenPause.
 	roundPause     = 30 * time.Millisecond
 	overtakenPause = 10 * time.Millisecond
-	// probeRounds is high enough that a network that loses a tenth of all packets loses
-	// only the large probes of so many rounds once in hours.
+	// probeRounds is so high that on a path that loses a tenth of all packets, only the large probes
+	// of that many consecutive rounds are lost about once in hours.
 	probeRounds = 5
-	// largeWrite is the shortest write for which the path is probed. A shorter one fits into
-	// a packet of packetBytes, beside a heartbeat.
+	// largeWrite is the shortest write for which the path is probed. A shorter one fits into a packet
+	// of packetBytes together with a heartbeat.
 	largeWrite = packetBytes - 200
 	// estimateBytes is what quic-go subtracts from the size of its packets when it
 	// estimates how large a datagram may be.
 	estimateBytes = 37
 )
 
-// The first byte of a probe. Neither is the first byte of a QUIC packet.
+// These are the first bytes of a probe and of an answer. No QUIC packet starts with them.
 const (
 	probeRequest byte = 1
 	probeAnswer  byte = 2
 )
 
-// A probe consists of its first byte, the ID of the path, and whether it is the large one. The
-// rest is padding. The answer is the same without padding.
+// A probe consists of its first byte, the ID of the path, and a byte that is 1 in the large probe.
+// The rest is padding. The answer has the same form, without padding.
 const probeBytes = 1 + 8 + 1
 
-// path checks that the path of a connection carries its packets.
+// path checks whether the path of a connection still carries its packets.
 type path struct {
 	id   uint64 // random, so that only the peer can answer
 	net  *network
@@ -67,14 +67,14 @@ type path struct {
 	writing atomic.Int32 // writes of large frames that have not returned
 
 	mu           sync.Mutex
-	timer        *time.Timer // nil until the first large write
+	timer        *time.Timer // nil before the first large write
 	active       bool        // timer is set
 	small, large bool        // which probes were answered in this round
-	answered     bool        // the peer answers probes: it has done so
-	missed       int         // rounds in a row in which only the small probe was answered
+	answered     bool        // the peer has answered a probe before
+	missed       int         // consecutive rounds in which only the small probe was answered
 }
 
-// newPath returns the path of a connection. It is forgotten when the connection ends.
+// newPath returns the path of a connection, which it removes when the connection ends.
 func (n *network) newPath(q *quic.Conn, fail func(size int)) *path {
 	p := &path{id: rand.Uint64(), net: n, quic: q, fail: fail}
 	n.paths.Store(p.id, p)
@@ -97,7 +97,7 @@ func (p *path) endWrite(bytes int) {
 	}
 }
 
-// noteWrite starts the rounds unless they are in progress, as they are while wrote is true.
+// noteWrite starts the rounds unless they are in progress. They always are while wrote is true.
 func (p *path) noteWrite() {
 	if p.wrote.Load() {
 		return
@@ -150,12 +150,12 @@ func (p *path) tryRound(size int) bool {
 	p.timer.Reset(pause)
 	to := p.quic.RemoteAddr()
 	err := p.net.sendProbe(to, probeRequest, p.id, true, size)
-	_ = p.net.sendProbe(to, probeRequest, p.id, false, probeBytes) // or it is lost
+	_ = p.net.sendProbe(to, probeRequest, p.id, false, probeBytes) // an error counts as a lost probe
 	return !errors.Is(err, syscall.EMSGSIZE)
 }
 
-// packetSize returns the size of the packets of the connection. quic-go reveals only how large
-// a datagram may be, in the error for a larger one.
+// packetSize returns the size of the packets of the connection. quic-go reveals it only in the
+// error for a datagram that is too large.
 func (p *path) packetSize() int {
 	var large [2 * packetBytes]byte
 	tooLarge, ok := errors.AsType[*quic.DatagramTooLargeError](p.quic.SendDatagram(large[:]))
@@ -165,7 +165,7 @@ func (p *path) packetSize() int {
 	return int(tooLarge.MaxDatagramPayloadSize) + estimateBytes
 }
 
-// onAnswer notes the answer to a probe.
+// onAnswer records the answer to a probe.
 func (p *path) onAnswer(large bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,8 +189,8 @@ func (n *network) sendProbe(to net.Addr, kind byte, id uint64, large bool, size 
 	return err
 }
 
-// readProbes answers probes, and gives answers to their paths, until the network is closed.
-// An answer is never longer than its probe, and other packets get none.
+// readProbes answers probes, and passes answers to their paths, until the network is closed. An
+// answer is never longer than its probe, and other packets are not answered.
 func (n *network) readProbes() {
 	b := make([]byte, probeBytes)
 	for {
@@ -204,7 +204,7 @@ func (n *network) readProbes() {
 		id, large := binary.BigEndian.Uint64(b[1:]), b[probeBytes-1] == 1
 		switch b[0] {
 		case probeRequest:
-			_ = n.sendProbe(from, probeAnswer, id, large, probeBytes) // or it is lost
+			_ = n.sendProbe(from, probeAnswer, id, large, probeBytes) // an error counts as a lost answer
 		case probeAnswer:
 			if p, ok := n.paths.Load(id); ok {
 				p.(*path).onAnswer(large)

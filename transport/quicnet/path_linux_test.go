@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestPathShrinks cuts the MTU of a link while events flow. If both ends are cut, the kernel of
-// the sender refuses large packets; if only the far end is, they disappear.
+// TestPathShrinks reduces the MTU of a link while events are sent. If the MTU is reduced at both
+// ends, the kernel of the sender refuses large packets; if only at the far end, they disappear.
 func TestPathShrinks(t *testing.T) {
 	t.Run("both ends", func(t *testing.T) { testPathShrinks(t, 0, 1) })
 	t.Run("far end", func(t *testing.T) { testPathShrinks(t, 1) })
@@ -46,7 +46,7 @@ func testPathShrinks(t *testing.T, ends ...int) {
 	} else {
 		t.Logf("heartbeats were missing for at most %v", got)
 	}
-	a.awaitSize(t, b, 1200, 1256) // the kernel lets 4 bytes more pass, for a VLAN tag
+	a.awaitSize(t, b, 1200, 1256) // the kernel accepts 4 more bytes, for a VLAN tag
 	t.Log(a.nextReport(t, mesh.ReportLost))
 }
 

@@ -41,7 +41,7 @@ func (c *conn) PortRefused(ctx context.Context, _ member.Address) bool {
 	defer context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Now()) })()
 	_, err = socket.Write(probe)
 	for err == nil {
-		// A received packet proves nothing: any host could have sent it.
+		// A packet that arrives proves nothing: any host could have sent it.
 		_, err = socket.Read(make([]byte, 1))
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)

@@ -32,24 +32,24 @@ const (
 	// serverName is the name in every certificate: a holder of the secret may be any node,
 	// and its greet declares which one.
 	serverName = "node.athena.internal"
-	// The contexts of the derivations. A different context gives a different authority or
+	// These are the contexts of the derivations. A different context gives a different authority or
 	// key.
 	authorityInfo = "athena certificate authority 1\x00"
 	resetInfo     = "athena reset key 1\x00"
 
-	// A certificate is renewed after certificateAge. Its validity starts certificateSkew
-	// before it is made, for peers whose clocks are behind.
+	// A certificate is renewed after certificateAge. It becomes valid certificateSkew before it is
+	// made, for peers whose clocks are behind.
 	certificateAge  = 24 * time.Hour
 	certificateSkew = 24 * time.Hour
 	serialBits      = 127
 )
 
-// SecretTLS returns the TLS configuration of a node whose cluster shares a secret. Every
-// node derives the key of the cluster's authority from the secret and the cluster name, and
-// signs its own certificate with it, which it keeps in memory and renews each day. It
-// accepts only peers that know the secret and the name. Clocks may differ by a day. To
-// change the secret, give each node first (old, new), then (new, old), then (new): the
-// first signs, all verify. Each secret must pass CheckSecret.
+// SecretTLS returns the TLS configuration of a node whose cluster shares a secret. Every node
+// derives the key of the cluster's authority from the secret and the cluster name. With that key it
+// signs its own certificate, which it keeps in memory and renews each day. It accepts only peers
+// that know the secret and the name. Clocks may differ by a day. To change the secret, give each
+// node first (old, new), then (new, old), then (new): the first signs, all verify. Each secret must
+// pass CheckSecret.
 func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Config, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("quicnet: no secret given")
@@ -80,11 +80,10 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 	return config, nil
 }
 
-// CheckSecret returns an error unless a secret can have been made at random by a program:
-// at least MinSecretBytes random bytes, as they are or in base64. It refuses other text,
-// and bytes that repeat a few values: a node shows everyone who connects the certificate
-// made from its secret, and an attacker could try passwords against it offline, unnoticed
-// and at full speed.
+// CheckSecret returns an error unless a secret looks like the random output of a program: at least
+// MinSecretBytes bytes, raw or in base64. It refuses other text, and bytes that repeat a few
+// values. The reason is that a node shows the certificate made from its secret to everyone who
+// connects, and an attacker could try passwords against it offline, unnoticed and at full speed.
 func CheckSecret(secret []byte) error {
 	key := secret
 	if isText(secret) {
@@ -145,9 +144,8 @@ func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// authority is a certificate authority that every node with the secret derives: its key is
-// the same on each node, and so is everything in its certificate that verification
-// compares.
+// authority is the certificate authority that every node derives from the secret. Its key is the
+// same on all nodes, and so is everything in its certificate that verification compares.
 type authority struct {
 	key         ed25519.PrivateKey
 	certificate *x509.Certificate
@@ -216,7 +214,7 @@ type issuer struct {
 	made time.Time
 }
 
-// certificate returns a certificate that is valid now, even after the clock was changed.
+// certificate returns a certificate that is valid now, even if the clock was changed.
 func (i *issuer) certificate() (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -28,7 +28,7 @@ func TestNetwork(t *testing.T) {
 	transporttest.Run(t, func(t testing.TB) transporttest.World { return newWorld(t) })
 }
 
-const delay = time.Millisecond // delay from one node to another
+const delay = time.Millisecond // delay of packets from one node to another
 
 // world is a simulated packet network for one test.
 type world struct {

@@ -55,11 +55,11 @@ func (c *conn) connectLane() {
 	}
 }
 
-// lanePause is the pause after the first attempt to connect the bulk lane. It doubles.
+// lanePause is the pause after the first attempt to connect the bulk lane. Each failure doubles it.
 const lanePause = 20 * time.Millisecond
 
-// dialLane connects a TCP connection for the bulk lane. It tries again while the connection
-// lasts: a peer that has too many pending handshakes refuses it.
+// dialLane dials a TCP connection for the bulk lane. It retries while the connection lasts, because
+// a peer with too many pending handshakes refuses it.
 func (c *conn) dialLane(ctx context.Context) (t tlsConn, err error) {
 	for pause := lanePause; ; pause *= 2 {
 		t, err = c.network.handshake(ctx, c.dialed, c.id, bulkLane)
@@ -76,8 +76,8 @@ func (c *conn) dialLane(ctx context.Context) (t tlsConn, err error) {
 	}
 }
 
-// samePeer reports whether a lane leads to the member whose certificate the connection has
-// shown. The certificate itself may have been renewed since.
+// samePeer reports whether a lane leads to the member that the certificate of the connection names.
+// The member may have renewed its certificate in the meantime.
 func (c *conn) samePeer(t tlsConn) bool {
 	if c.peer == nil {
 		return true

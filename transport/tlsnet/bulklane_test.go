@@ -39,8 +39,8 @@ func inPair(t *testing.T, test func(t *testing.T, a, b *network, to member.Addre
 	})
 }
 
-// TestLateLaneLeavesTheGate connects bulk lanes of a connection that does not exist. Each takes a
-// place among the handshakes until the dialer closes it, or closeTimeout is over.
+// TestLateLaneLeavesTheGate connects bulk lanes for a connection that does not exist. Each counts
+// as a pending handshake until the dialer closes it or closeTimeout has passed.
 func TestLateLaneLeavesTheGate(t *testing.T) {
 	inPair(t, func(t *testing.T, a, b *network, to member.Address) {
 		for _, closes := range []bool{true, false} {
@@ -67,7 +67,8 @@ func TestLateLaneLeavesTheGate(t *testing.T) {
 	})
 }
 
-// TestLaneIsTriedAgain connects the bulk lane while the peer has too many pending handshakes.
+// TestLaneIsTriedAgain checks that the bulk lane is connected in the end, even if the peer has too
+// many pending handshakes at first.
 func TestLaneIsTriedAgain(t *testing.T) {
 	inPair(t, func(t *testing.T, a, b *network, to member.Address) {
 		dialed, err := a.Dial(t.Context(), to)
@@ -78,7 +79,7 @@ func TestLaneIsTriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Accept: %v", err)
 		}
-		synctest.Wait() // until its handshake no longer counts
+		synctest.Wait() // wait until its handshake no longer counts
 		from := accepted.(*conn).lanes[systemLane].remote()
 		var leave []func()
 		for {

@@ -187,8 +187,9 @@ func (c *conn) PortRefused(ctx context.Context, at member.Address) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// listens returns where a peer that dialed listens: at the port of its address, if that belongs
-// to the host from which the connection came. Behind a NAT it does not, and listens returns "".
+// listens returns the address at which a peer that dialed listens: that of the member, if it
+// belongs to the host from which the connection came. Behind a NAT it does not, and listens returns
+// "".
 func (c *conn) listens(ctx context.Context, at member.Address) string {
 	from, ok := c.lanes[systemLane].remote().(*net.TCPAddr)
 	if !ok {

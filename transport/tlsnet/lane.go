@@ -295,7 +295,7 @@ func (l *lane) rtt() time.Duration {
 	return roundTrip(l.tls.socket.Conn)
 }
 
-// remote returns the address of the peer's end of the lane, nil if it is not connected.
+// remote returns the address of the peer's end of the lane, or nil if the lane is not connected.
 func (l *lane) remote() net.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -305,8 +305,8 @@ func (l *lane) remote() net.Addr {
 	return l.tls.socket.RemoteAddr()
 }
 
-// isSilent is called once each keepAlivePeriod and reports whether the lane has heard nothing
-// for idleTimeout.
+// isSilent is called every keepAlivePeriod. It reports whether the lane has received nothing for
+// idleTimeout.
 func (l *lane) isSilent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -243,7 +243,8 @@ func TestKilledPeer(t *testing.T) {
 	}
 }
 
-// TestKilledDialer does the same at the end that accepted, which asks at the address of the member.
+// TestKilledDialer is like TestKilledPeer, but kills the dialer. The accepting end probes the
+// address of the member.
 func TestKilledDialer(t *testing.T) {
 	a, b := connected(t)
 	killed := a.(*conn).network

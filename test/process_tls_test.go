@@ -36,8 +36,8 @@ func TestProcessOverTLS(t *testing.T) {
 	}
 }
 
-// TestProcessRefusedPortOverTLS kills leaders. Their hosts refuse the port, so with TrustRefusal
-// the others need not wait for LeaderTimeout.
+// TestProcessRefusedPortOverTLS kills two leaders, one after the other. Their host refuses the
+// ports, so with TrustRefusal the others do not wait for LeaderTimeout.
 func TestProcessRefusedPortOverTLS(t *testing.T) {
 	const leaderTimeout = 30 * time.Second
 	c := newNodes(t, 5)
@@ -67,8 +67,8 @@ func TestProcessRefusedPortOverTLS(t *testing.T) {
 	}
 }
 
-// TestProcessTransportsDiffer starts a daemon with another transport than the other seeds, which
-// refuse it by name.
+// TestProcessTransportsDiffer starts a daemon whose transport differs from that of the other seeds,
+// and checks that they refuse it with an error that names the difference.
 func TestProcessTransportsDiffer(t *testing.T) {
 	c := newNodes(t, 3)
 	for i := range 2 {

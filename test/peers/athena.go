@@ -25,7 +25,7 @@ type athenaVariant struct {
 	tls   bool          // TLS on TCP instead of QUIC
 }
 
-// options returns the options of a node. It does not log, as no other peer does.
+// options returns the options of a node. Like all other peers, it does not log.
 func (v athenaVariant) options() []cluster.Option {
 	options := []cluster.Option{cluster.WithLogger(slog.New(slog.DiscardHandler))}
 	if v.tls {
@@ -84,7 +84,7 @@ func startAthena(v athenaVariant) func(nodeSetup) (*node, error) {
 	}
 }
 
-// viewAthena counts active members. The leader is the one with authority.
+// viewAthena counts active members. Only a leader with authority counts.
 func viewAthena(n *cluster.Node) (v nodeView) {
 	term, led := n.Leader()
 	for _, m := range n.View().Members {
@@ -98,13 +98,13 @@ func viewAthena(n *cluster.Node) (v nodeView) {
 	return v
 }
 
-// athenaLocks are records that end with their owner.
+// athenaLocks implements locks by records that end with their owner.
 type athenaLocks struct {
 	node    *cluster.Node
 	session record.Session
 }
 
-// maxFill is the number of records that one commit adds, a limit of Athena.
+// maxFill is the number of records that one commit adds. Athena allows no more.
 const maxFill = 64
 
 func (l athenaLocks) fill(from, to int) error {

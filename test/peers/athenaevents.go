@@ -17,8 +17,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// The events and requests. They consist of one []byte, encoded by reflection, or by themselves as
-// generated gRPC code does.
+// These are the events and requests. They consist of one []byte. Some are encoded by reflection;
+// the others encode themselves, like generated gRPC code.
 type (
 	athenaEvent    struct{ Data []byte }
 	athenaRequest  struct{ Data []byte }
@@ -159,7 +159,7 @@ func (*athenaClient) flush() error { return nil }
 
 func (c *athenaClient) close() { _ = c.node.Close() } // the measurement is over
 
-// groupAthena broadcasts by Node.Broadcast.
+// groupAthena broadcasts with Node.Broadcast.
 func groupAthena(v athenaVariant, own bool) func(messagePeer, int) (*group, error) {
 	return func(p messagePeer, members int) (*group, error) {
 		g := &group{close: func() {}, flush: func() error { return nil }}

@@ -109,8 +109,9 @@ func (g *group) startReceivers(s receiverSetup, members int) error {
 // queueCapacity is the number of messages that wait for one member.
 const queueCapacity = 1024
 
-// queueGroup broadcasts for peers that cannot: each member has a client, and a goroutine that sends
-// what is in a queue. This was faster than one goroutine that sends to each in turn.
+// queueGroup broadcasts for peers that have no broadcast. Each member has a client, and a goroutine
+// that sends the messages in a queue. This was faster than a single goroutine that sends to all
+// members in turn.
 func queueGroup(p messagePeer, members int) (*group, error) {
 	g := &group{close: func() {}}
 	if err := g.startReceivers(receiverSetup{Peer: p.name}, members); err != nil {
@@ -130,7 +131,7 @@ func queueGroup(p messagePeer, members int) (*group, error) {
 	return g, nil
 }
 
-// queues are clients with a queue each.
+// queues holds the clients, each with a queue.
 type queues struct {
 	clients []client
 	waiting []chan []byte

@@ -37,7 +37,7 @@ func newChild(c child) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// runChild carries out the task of a child.
+// runChild runs the task of a child.
 func runChild(text string) error {
 	var c child
 	if err := json.Unmarshal([]byte(text), &c); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// longestWait is the timeout of everything that is measured.
+	// longestWait is the timeout of each thing that is measured.
 	longestWait = 40 * time.Second
 	// maxLineBytes bounds a line of a child.
 	maxLineBytes = 64 << 10
@@ -123,7 +123,7 @@ func (c *processes) followOutput(p *process, out io.Reader) {
 			p.answers <- r
 		}
 	}
-	_ = p.cmd.Wait() // killed, or failed, which shows as a missing view or answer
+	_ = p.cmd.Wait() // a failure shows as a missing view or answer
 	close(p.ended)
 	c.changed.notify()
 }
@@ -210,8 +210,8 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// agree returns a condition of waitUntil: each node sees the given number of members, or any
-// number if it is 0. If the peer elects a leader, all also name the same one, but not before.
+// agree returns a condition for waitUntil: each node sees the given number of members; 0 means any
+// number. If the peer elects a leader, all nodes must also name the same one, other than before.
 func (c *processes) agree(members int, before string) func([]*process) bool {
 	return func(alive []*process) bool {
 		for _, p := range alive {
@@ -238,7 +238,7 @@ func (c *processes) leader() *process {
 	return nil
 }
 
-// kill sends a deadly signal to a node and returns the time.
+// kill sends a signal to a node, marks the node as dead, and returns the time.
 func (c *processes) kill(p *process, s syscall.Signal) (int64, error) {
 	c.mu.Lock()
 	p.dead = true
@@ -258,8 +258,8 @@ func (c *processes) close() error {
 	return os.RemoveAll(c.dir)
 }
 
-// usage returns the processor time of all nodes in nanoseconds, and their resident memory in bytes.
-// The times of /proc/PID/stat are in clock ticks, which are too coarse.
+// usage returns the CPU time of all nodes in nanoseconds, and their resident memory in bytes. The
+// times of /proc/PID/stat are in clock ticks, which are too coarse.
 func (c *processes) usage() (cpu, memory float64, err error) {
 	for _, p := range c.all {
 		root := "/proc/" + strconv.Itoa(p.cmd.Process.Pid)

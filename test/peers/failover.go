@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// A cluster rests for settle, plus a random time up to settleSpread, before a process dies, so that
-// the death can hit any phase of a heartbeat.
+// Before a process is killed, a cluster rests for settle plus a random time up to settleSpread, so
+// that the kill can come at any point between two heartbeats.
 const settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
 
 // clusterCase is a peer with a timing.
 type clusterCase struct{ peer, timing string }
 
 // eachCluster measures each case with each size. A case that failed is not measured again, because
-// a cluster that does not form takes the longest of all.
+// a cluster that does not form takes longer than any other.
 func eachCluster(
 	ctx context.Context, o options, rec *recorder, cases []clusterCase,
 	once func(clusterCase, int) (row, error),
@@ -127,7 +127,8 @@ func measureFailover(ctx context.Context, o options, rec *recorder) error {
 	})
 }
 
-// measureFormation measures cold starts. The processes exist already, as on hosts of their own.
+// measureFormation measures cold starts. The processes are already running, as they would on
+// separate hosts.
 func measureFormation(ctx context.Context, o options, rec *recorder) error {
 	cases := []clusterCase{
 		{"athena", shipped}, {"athena-tls", shipped}, {"etcd", shipped},
@@ -156,8 +157,8 @@ func measureFormation(ctx context.Context, o options, rec *recorder) error {
 	})
 }
 
-// measureDetection kills a member of a new cluster that does not lead it, and waits until no
-// survivor sees it.
+// measureDetection kills a member of a new cluster that is not its leader, and waits until no
+// survivor sees that member.
 func measureDetection(ctx context.Context, o options, rec *recorder) error {
 	cases := []clusterCase{{"athena", noticing}, {"athena-tls", noticing}, {"memberlist", noticing}}
 	return eachCluster(ctx, o, rec, cases, func(cc clusterCase, n int) (r row, err error) {
@@ -182,7 +183,7 @@ func measureDetection(ctx context.Context, o options, rec *recorder) error {
 	})
 }
 
-// measureIdle measures what a cluster at rest uses.
+// measureIdle measures the resources that a cluster at rest uses.
 func measureIdle(ctx context.Context, o options, rec *recorder) error {
 	cases := []clusterCase{
 		{"athena", halfTime}, {"athena-tls", halfTime}, {"etcd", halfTime},

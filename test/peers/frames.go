@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// Raw streams carry frames: four bytes of length, then the message. They show the limit of a
-// transport without any library for messages.
+// Raw streams carry frames: four bytes of length, then the message. They show what a transport can
+// do without a library for messages.
 
 const (
 	lengthBytes = 4
 	bufferBytes = 128 << 10
-	// gatherBytes bounds what waits for the goroutine that writes.
+	// gatherBytes bounds the bytes that wait for the goroutine that writes.
 	gatherBytes = 256 << 10
 )
 
@@ -73,7 +73,8 @@ func serveFrames(stream io.ReadWriter, s *sink) {
 	}
 }
 
-// frameClient shares a stream among all workers. One goroutine writes what has gathered meanwhile.
+// frameClient shares a stream among all workers. One goroutine writes everything that has
+// accumulated during its last write.
 type frameClient struct {
 	stream io.ReadWriter
 	stop   func()
@@ -194,7 +195,7 @@ func serverTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// clientTLS accepts any certificate: what is measured is the encryption, and the receiver is a
+// clientTLS accepts any certificate, because only the encryption is measured, and the receiver is a
 // process of this measurement.
 func clientTLS() *tls.Config {
 	return &tls.Config{
@@ -202,7 +203,7 @@ func clientTLS() *tls.Config {
 	}
 }
 
-// serveTLS receives frames on TLS over TCP.
+// serveTLS receives frames over TLS on TCP.
 func serveTLS(_ receiverSetup, s *sink) (string, error) {
 	cfg, err := serverTLS()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Messages are protobuf BytesValue. A unary one-way message is a call with an empty answer. Each
-// worker has a stream of its own on one connection.
+// Messages are protobuf BytesValue. A unary one-way message is a call with an empty answer. With
+// streams, each worker has its own stream; all share one connection.
 
 const (
 	sendMethod   = "/peers.Messages/Send"
@@ -35,7 +35,7 @@ func serveGRPC(encrypted bool) func(receiverSetup, *sink) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			cfg.NextProtos = nil // gRPC sets its own
+			cfg.NextProtos = nil // gRPC sets its own ALPN protocols
 			options = append(options, grpc.Creds(credentials.NewTLS(cfg)))
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,7 @@ func serveGRPC(encrypted bool) func(receiverSetup, *sink) (string, error) {
 	}
 }
 
-// describeService returns what protoc would generate.
+// describeService returns the description that protoc would generate.
 func describeService(s *sink) *grpc.ServiceDesc {
 	count := func(*wrapperspb.BytesValue) any {
 		s.count.Add(1)
@@ -101,7 +101,7 @@ func serveStream(stream grpc.ServerStream, s *sink) error {
 	}
 }
 
-// grpcClient sends on streams if it has any, and otherwise calls.
+// grpcClient sends on its streams, or by unary calls if it has none.
 type grpcClient struct {
 	conn    *grpc.ClientConn
 	streams []grpc.ClientStream
@@ -112,7 +112,7 @@ func dialGRPC(encrypted, streaming bool) func(string, int) (client, error) {
 		c := insecure.NewCredentials()
 		if encrypted {
 			cfg := clientTLS()
-			cfg.NextProtos = nil // gRPC sets its own
+			cfg.NextProtos = nil // gRPC sets its own ALPN protocols
 			c = credentials.NewTLS(cfg)
 		}
 		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))

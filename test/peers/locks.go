@@ -72,8 +72,8 @@ func locksOf(
 	return nil
 }
 
-// lockRate spreads clients over all nodes, followers first, and measures their locks after a
-// warm-up, in which they connect.
+// lockRate spreads clients over all nodes, followers first, and measures the rate of locks after a
+// warm-up, in which the clients connect.
 func (c *processes) lockRate(ctx context.Context, clients int, d time.Duration) (row, error) {
 	nodes := make([]*process, 0, len(c.all))
 	leader := c.leader()
@@ -104,8 +104,8 @@ func (c *processes) lockRate(ctx context.Context, clients int, d time.Duration) 
 	return row{"locks_s": rate, "cpu_ms_per_lock": (after - before) / 1e6 / count}, err
 }
 
-// takeLocks makes workers acquire and release locks for some time. It returns their number, which
-// is at least 1, and the rate.
+// takeLocks makes workers acquire and release locks for some time. It returns the number of locks,
+// which is at least 1, and the rate.
 func (c *processes) takeLocks(
 	ctx context.Context, workers map[*process]int, d time.Duration,
 ) (count, rate float64, err error) {

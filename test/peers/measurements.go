@@ -32,7 +32,7 @@ type measurement struct {
 	name, about string
 	sizes       []int // nil if the measurement has fixed sizes
 	reps        int
-	duration    time.Duration // of each case; 0 if the cases end by themselves
+	duration    time.Duration // duration of each case; 0 if the cases end by themselves
 	dies        bool          // a process dies, so that -signal applies
 	peers       func() []string
 	keys        []string // columns that identify a line of a table; the last one is the peer
@@ -189,7 +189,7 @@ type recorder struct {
 }
 
 // record records a row with the load of the machine. A case that failed has the field "missed"
-// instead of a result, and the measurement continues: it may take long to repeat.
+// instead of a result, and the measurement continues, because repeating it may take long.
 func (rec *recorder) record(r row, err error) error {
 	if err != nil {
 		r["missed"] = err.Error()

@@ -18,8 +18,9 @@ func (e memberlistEvents) NotifyJoin(*memberlist.Node)  { e.notify() }
 func (e memberlistEvents) NotifyLeave(*memberlist.Node) { e.notify() }
 func (memberlistEvents) NotifyUpdate(*memberlist.Node)  {}
 
-// startMemberlist starts a member that joins the first one. It has the timing for a local network;
-// the others suspect a member for at least four probe intervals, about 500 ms in all.
+// startMemberlist starts a member that joins the first one. Unless the defaults for a local network
+// are measured, the probe interval is 100 ms: the others then suspect a silent member for at least
+// four intervals, and remove it after about 500 ms.
 func startMemberlist(s nodeSetup) (*node, error) {
 	cfg := memberlist.DefaultLANConfig()
 	if s.Timing != shipped {

@@ -43,7 +43,8 @@ type messagePeer struct {
 	// serve starts the receiving side and returns its address.
 	serve func(receiverSetup, *sink) (address string, err error)
 	dial  func(address string, workers int) (client, error)
-	// group starts the receivers of a broadcast; nil if the peer is not measured there.
+	// group starts the receivers of a broadcast. It is nil if the broadcast of this peer is not
+	// measured.
 	group func(p messagePeer, members int) (*group, error)
 }
 
@@ -67,7 +68,7 @@ var messagePeers = []messagePeer{
 	{"tls", serveTLS, dialTLS, queueGroup},
 }
 
-// The values of the parameter of peers that support both.
+// These are the values of the parameter of peers that support both.
 const plain, secure = false, true
 
 func namesOfMessengers() []string {
@@ -95,7 +96,7 @@ const (
 	largeBytes  = 64 << 10
 )
 
-// measureMessages measures every peer in a pair of processes of its own.
+// measureMessages measures each peer in its own pair of processes.
 func measureMessages(ctx context.Context, o options, rec *recorder) error {
 	for rep := range o.reps {
 		for _, name := range namesOfMessengers() {
@@ -155,7 +156,7 @@ func runSenders(
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil { // it has printed why
+	if err != nil { // the child has printed the reason
 		errs = append(errs, rec.record(row{"peer": peer, "rep": rep}, err))
 	}
 	return errors.Join(errs...)
@@ -168,7 +169,7 @@ type senderSetup struct {
 	Profiles string        // folder for CPU profiles; empty for none
 }
 
-// warmUp is the divisor of the duration of a case that gives the duration of the warm-up before it.
+// The warm-up before a case lasts for the duration of the case divided by warmUp.
 const warmUp = 8
 
 // runSender starts a receiver, measures all cases, and prints a row for each.
@@ -189,7 +190,7 @@ func runSender(s senderSetup) error {
 	}
 	defer c.close()
 	for _, bytes := range []int{smallBytes, mediumBytes, largeBytes} {
-		if err := s.measureOneWay(c, r, bytes); err != nil { // more senders change little
+		if err := s.measureOneWay(c, r, bytes); err != nil { // more senders make little difference
 			return fmt.Errorf("%d bytes one way: %w", bytes, err)
 		}
 	}
@@ -300,8 +301,9 @@ func allocations() uint64 {
 	return m.Mallocs
 }
 
-// sendForDuration makes workers call send, one message after another, for some time. It returns
-// the number of messages and the time of the first one. The payload is random; some peers compress.
+// sendForDuration makes workers call send, one message after another, for some time. It returns the
+// number of messages and the time of the first one. The payload is random, because some peers
+// compress.
 func sendForDuration(
 	workers int, d time.Duration, bytes int, send func(worker int, p []byte) error,
 ) (count, began int64, err error) {

@@ -20,8 +20,9 @@ import (
 const insideVariable = "ATHENA_PEERS_INSIDE"
 
 // enterNamespace runs this program again in a new network namespace and ends this process with its
-// exit code. Inside the namespace it returns: all ports and packet counters belong to this run. A
-// user other than root also gets a new user namespace, because only root may create the other one.
+// exit code. Inside the namespace it returns, and all ports and packet counters there belong to
+// this run. A user other than root also gets a new user namespace, because only root may create a
+// network namespace.
 func enterNamespace() error {
 	if os.Getenv(insideVariable) != "" {
 		return bringLoopbackUp()
@@ -32,7 +33,8 @@ func enterNamespace() error {
 		system.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		system.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
-	// The inner process handles interrupts, and this one waits until it has cleaned up.
+	// The inner process handles interrupts. This one ignores them, and waits until the inner one has
+	// cleaned up.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	inner, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
 		Env:   append(os.Environ(), insideVariable+"=1"),
@@ -101,7 +103,7 @@ func readMonotonic() int64 {
 	return t.Nano()
 }
 
-// processorTime returns the processor time that this process has used, in nanoseconds.
+// processorTime returns the CPU time that this process has used, in nanoseconds.
 func processorTime() int64 {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {

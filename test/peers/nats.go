@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// NATS without persistence. The receiver runs the server and subscribes within the process; the
-// sender is a client over TCP. For a broadcast the sender runs the server instead.
+// This is NATS without persistence. The receiver runs the server and subscribes within the process;
+// the sender is a client over TCP. For a broadcast the sender runs the server instead.
 
 const (
 	sendSubject = "send"
@@ -70,7 +70,7 @@ func serveNATS(encrypted bool) func(receiverSetup, *sink) (string, error) {
 		}
 		if err == nil {
 			_, err = conn.Subscribe(callSubject, func(m *nats.Msg) {
-				_ = m.Respond(m.Data) // a missing answer is an error of the sender
+				_ = m.Respond(m.Data) // the sender reports a missing answer
 			})
 		}
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 const (
 	shipped  = "shipped"   // the defaults of the library
 	halfTime = "500ms"     // leader timeout of 500 ms, heartbeats every 100 ms; nothing else is set
-	noticing = "500ms off" // a silent member is noticed after 500 ms
+	noticing = "500ms off" // a silent member is detected after 500 ms
 )
 
 // nodeSetup describes one node of a cluster to its process.
@@ -54,7 +54,7 @@ type node struct {
 	view    func() nodeView
 	changed func() <-chan struct{} // readable or closed when the view may have changed
 	// fill adds records to the table, and lock acquires and releases a lock of its own for each
-	// worker. They are nil for peers without locks.
+	// worker. Both are nil for peers without locks.
 	fill func(from, to int) error
 	lock func(worker int) error
 }
@@ -126,7 +126,7 @@ type order struct {
 type report struct {
 	At   int64 // monotonic time of the view, or of the first lock
 	View *nodeView
-	Done string // the order that was carried out
+	Done string // the order that was executed
 	// Count is the number of locks, and End the time of the last one.
 	Count, End int64
 	Fault      string
@@ -140,8 +140,8 @@ type nodeProcess struct {
 	out *json.Encoder
 }
 
-// runNode starts a node when it is ordered to, prints its views and carries out orders. It
-// returns when the orders end.
+// runNode starts a node when it is ordered to, prints its views and executes orders. It returns
+// when the orders end.
 func runNode(s nodeSetup, in io.Reader) error {
 	p := &nodeProcess{out: json.NewEncoder(os.Stdout)}
 	if err := p.print(report{Done: "ready"}); err != nil {
@@ -194,7 +194,7 @@ func (r *report) takeLocks(n *node, o order) {
 func (p *nodeProcess) printViews() {
 	var last nodeView
 	for {
-		changed := p.node.changed() // before the view, so that no change is missed
+		changed := p.node.changed() // taken before the view is read, so that no change is missed
 		if v := p.node.view(); v != last {
 			last = v
 			if p.print(report{At: readMonotonic(), View: &v}) != nil {

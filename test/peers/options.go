@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Ways for a process to die. A stopped process resembles a host that hangs: its sockets stay open.
+// These are the ways in which a process dies. A stopped process is like a host that hangs: its
+// sockets stay open.
 const (
 	killed  = "kill"
 	stopped = "stop"
@@ -28,7 +29,7 @@ type options struct {
 	peers    []string      // empty: all
 	reps     int           // repetitions
 	duration time.Duration // of each case
-	how      string        // a leader or member dies: killed or stopped
+	how      string        // how a leader or member dies: killed or stopped
 	profiles string        // folder for CPU profiles of senders and receivers; empty for none
 	against  string        // the peer that all others are compared with
 	dir      string        // folder for the stores
@@ -117,7 +118,8 @@ func parseSizes(s string) (sizes []int, err error) {
 	return sizes, nil
 }
 
-// printTables prints the tables of earlier measurements, perhaps against another peer.
+// printTables prints the tables of earlier measurements. The flags may select another peer to
+// compare with.
 func printTables(args []string) error {
 	f := flag.NewFlagSet("peers table", flag.ContinueOnError)
 	against := f.String("against", "athena", "peer that the ratios compare with")

@@ -26,8 +26,8 @@ func startProfile(path string) (stop func() error, err error) {
 	}, nil
 }
 
-// profile writes CPU profiles of the sender and a receiver, if the flags want them, until the
-// returned function is called.
+// profile writes CPU profiles of the sender and a receiver until the returned function is called.
+// It does nothing if the flags do not request profiles.
 func (s senderSetup) profile(r *receiverProcess, name string) (stop func() error, err error) {
 	if s.Profiles == "" {
 		return func() error { return nil }, nil

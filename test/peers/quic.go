@@ -73,15 +73,15 @@ func dialQUIC(open openSocket) func(string, int) (client, error) {
 
 func listenUDP(address string) (net.PacketConn, error) { return net.ListenPacket("udp", address) }
 
-// groSocket asks the kernel for generic receive offload, which quic-go does not: one call reads up
-// to 64 KiB of packets of one sender. ReadBatch hands them to quic-go one by one.
+// groSocket uses the generic receive offload of the kernel, which quic-go itself does not: one call
+// reads up to 64 KiB of packets from one sender. ReadBatch passes them to quic-go one by one.
 type groSocket struct {
 	*net.UDPConn
 	packets *ipv4.PacketConn
 	big     []ipv4.Message
 	filled  int // messages in big
 	next    int // the message to split
-	offset  int // what of it was handed out
+	offset  int // number of bytes that ReadBatch has returned
 }
 
 const (
@@ -141,7 +141,7 @@ func (g *groSocket) ReadBatch(messages []ipv4.Message, flags int) (n int, err er
 	return n, nil
 }
 
-// segmentBytes returns the size of the packets that the kernel has put together.
+// segmentBytes returns the size of the packets that the kernel has joined.
 func segmentBytes(m *ipv4.Message) int {
 	for control := m.OOB[:m.NN]; len(control) > 0; {
 		header, body, rest, err := unix.ParseOneSocketControlMessage(control)

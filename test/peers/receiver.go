@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Every message begins with what it is and the number of its sender. Both count as payload.
+// Every message begins with its kind and the number of its sender. Both count as payload.
 const (
 	oneWay  = 0
 	request = 1
@@ -41,20 +41,20 @@ type receiverSetup struct {
 	// Index and Members place the receiver in a broadcast: receivers are 1 to Members, and the
 	// sender is 0. Members is 0 otherwise.
 	Index, Members int
-	Server         string // address of the server in the sender, if there is one
+	Server         string // address of the server, if the sender runs one
 }
 
 // usage is what a receiver has handled and used so far.
 type usage struct {
-	Address string // only in the first one
+	Address string // set only in the first one
 	Count   int64
 	Last    int64 // monotonic time of the last message, to a millisecond
 	CPU     int64 // nanoseconds
 	Allocs  uint64
 }
 
-// usageOrder is the line that only asks for the usage. Every other line ends the current profile,
-// and begins one in the file that it names; an empty line names none.
+// usageOrder is a line that only asks for the usage. Every other line also ends the current
+// profile, and starts a new one in the file that the line names, if it is not empty.
 const usageOrder = "usage"
 
 // runReceiver starts the receiving side and prints its usage for every line that it reads.
@@ -158,8 +158,8 @@ func (r *receiverProcess) ask(line string) (u usage, err error) {
 	return u, err
 }
 
-// stallTimeout is how long no message may arrive before the missing ones count as lost. It is long
-// because the machine may be busy.
+// stallTimeout is the time without arrivals after which the missing messages count as lost. It is
+// long because the machine may be busy.
 const stallTimeout = 2 * time.Second
 
 // waitForCount waits until the receiver has handled count messages.
@@ -182,5 +182,5 @@ func (r *receiverProcess) waitForCount(count int64) (u usage, err error) {
 func (r *receiverProcess) close() {
 	_ = r.in.Close()
 	_ = r.cmd.Process.Kill() // fails only if the process has ended
-	_ = r.cmd.Wait()         // the kill is its error
+	_ = r.cmd.Wait()         // the error only reports the kill
 }

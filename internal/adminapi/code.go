@@ -20,7 +20,7 @@ const (
 	CodeTooLarge         = "too_large"          // the body or the event is too large
 	CodeBusy             = "busy"               // too many operations in progress; try again
 	CodeNotDelivered     = "not_delivered"      // no handler received the event or will receive it
-	CodeUnknownType      = "unknown_type"       // the recipient has no handler, or cannot decode the payload
+	CodeUnknownType      = "unknown_type"       // no handler, or the payload cannot be decoded
 	CodeHandlerFailed    = "handler_failed"     // a handler returned an error
 	CodeUnknownOutcome   = "unknown_outcome"    // the operation may or may not have taken effect
 	CodeNoAnswer         = "no_answer"          // another node did not respond in time

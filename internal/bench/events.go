@@ -17,8 +17,7 @@ var (
 	errNothing = errors.New("no event was sent: the measurement was too short")
 )
 
-// warmUp is the divisor of Options.For that gives the duration of the warm-up before a
-// measurement.
+// The warm-up before a measurement lasts for Options.For divided by warmUp.
 const warmUp = 8
 
 // oneWay measures the events that one member sends to another.

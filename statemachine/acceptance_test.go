@@ -45,7 +45,7 @@ func TestABoundFollowerSendsNoKeepAlive(t *testing.T) {
 	}
 }
 
-// A state at the bound or above frees the node.
+// A state of the bound version or a later one frees the node.
 func TestAStateAtTheBoundIsTaken(t *testing.T) {
 	b := boundFollower(t)
 	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(3, 5, 0, 1)}))

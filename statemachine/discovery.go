@@ -39,7 +39,7 @@ type joinState struct {
 	unresponsive member.Claim
 	firstAskedAt time.Time // when target was first asked
 	lastAskedAt  time.Time // when target was last asked
-	mustWait     bool      // target answered that this node has to wait
+	mustWait     bool      // set if target answered that this node has to wait
 	// leaderNamedAt is when another node last named a leader.
 	leaderNamedAt time.Time
 	askers        []asker

@@ -244,7 +244,7 @@ func refusalsOfJoinAnswers() []refusal {
 		at: func(t *testing.T) *bus {
 			b := aVoter(t, 3)
 			b.hand(event(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))))
-			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // n1 asks and shows its bound
+			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // n1's request shows its bound
 			return b
 		},
 		event: fixed(1, chosen(4, 1), accepted),
@@ -408,7 +408,7 @@ func withMember(s member.State, i int) member.State {
 	return s
 }
 
-// boundFollower returns aFollower of n2 after it accepted n2 for version 5.
+// boundFollower returns a follower of n2 that has accepted n2 for version 5.
 func boundFollower(t *testing.T) *bus {
 	t.Helper()
 	b := aFollower(t, 3)
@@ -503,7 +503,7 @@ func refusalsByVoters() []refusal {
 	}}
 }
 
-// supporter returns aFollower after it got a stamped ack from n2.
+// supporter returns a follower that has taken a stamped ack from n2.
 func supporter(t *testing.T) *bus {
 	t.Helper()
 	b := aFollower(t, 3)

@@ -227,8 +227,8 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 	}
 }
 
-// Step 3: A node without a chosen leader takes a newer held state that any vote shows, whether it
-// accepts or rejects, unless that state is below its bound, and starts from it.
+// Step 3: If any vote, even a rejection, shows a newer held state, a node without a chosen leader
+// takes that state and starts from it, unless the state is below the node's bound.
 func TestANewerStateInAVoteIsTaken(t *testing.T) {
 	for _, granted := range []bool{true, false} {
 		b, p := aProposer(t, 5)

@@ -58,7 +58,7 @@ func (m *Machine) turnDelay() time.Duration {
 	return m.timing.inquiryTurn(before)
 }
 
-// asksWithout reports whether a member asks the voters in its turn once a leader is lost.
+// asksWithout reports whether a member takes its turn to ask the voters once leader is lost.
 func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
 	return e.Status == member.Active && e.Address != leader
 }
@@ -120,7 +120,7 @@ func (m *Machine) tickInquiry() {
 	m.countUnhealthy()
 }
 
-// onStatusQuery replies whether this node has a healthy leader.
+// onStatusQuery answers whether this node has a healthy leader.
 func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
 	m.send(in.From.Address, message.LeaderStatusQueryResponse{
 		ID:      b.ID,

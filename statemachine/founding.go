@@ -181,7 +181,7 @@ func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Rea
 	case seeds != m.seeds:
 		return message.ReasonOtherSeeds
 	case !slices.Contains(m.cfg.Seeds, from.Address):
-		return message.ReasonNotVoter // only a seed founds
+		return message.ReasonNotVoter // only a seed starts a founding
 	}
 	return message.ReasonNone
 }

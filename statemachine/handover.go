@@ -16,7 +16,7 @@ import (
 type operatorState struct {
 	drained bool
 	leaving bool
-	until   time.Time // when a leaving node stops in any case
+	until   time.Time // when a leaving node stops at the latest
 	nextAt  time.Time // when to send MemberLeave again
 	// successors are proposed instead of this node until handOverUntil, in order of preference. If
 	// named is set, only the first one is proposed.

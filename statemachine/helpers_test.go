@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// More helpers, in addition to those of the bus. A test of a single node uses n1, index 0. The
-// others are not started, and the test sends their messages.
+// These helpers extend those of the bus. A test of a single node uses n1, index 0. The others are
+// not started, and the test sends their messages.
 
 // run returns the identity of a run of node i on the store that the bus gave it.
 func run(i int, incarnation uint64) member.Identity {
@@ -108,7 +108,7 @@ func aFollower(t *testing.T, size int) *bus {
 	return b
 }
 
-// ack returns a stamped ack of n2, the leader of aFollower.
+// ack returns a stamped ack from n2, the leader in aFollower.
 func (b *bus) ack(clock int64) message.LeaderKeepAliveAck {
 	return message.LeaderKeepAliveAck{
 		Stamp:   message.Stamp{Version: 3, Incarnation: 1, Clock: clock},
@@ -129,7 +129,7 @@ func aLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepAlive returns the keep-alive of a member of aLeader that has the leader's state. Unless echo
+// keepAlive returns the keep-alive of a member that has the state of n1, its leader. Unless echo
 // is zero, it echoes a stamp made at that time.
 func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	held := b.nodes[0].Durable().Held
@@ -140,7 +140,7 @@ func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	return event(from, chosen(4, 0), k)
 }
 
-// aQuorateLeader returns aLeader after all members have shown its state and echoed a stamp made
+// aQuorateLeader returns a leader whose members have all shown its state and echoed a stamp made
 // now.
 func aQuorateLeader(t *testing.T, size int) *bus {
 	t.Helper()
@@ -173,7 +173,7 @@ func aFounder(t *testing.T, size int) *bus {
 	return b
 }
 
-// aProposer returns aVoter after its pre proposal for version 4, and that proposal.
+// aProposer returns a voter that has sent its pre proposal for version 4, and that proposal.
 func aProposer(t *testing.T, size int) (*bus, message.Proposal) {
 	t.Helper()
 	b := aVoter(t, size)

@@ -90,9 +90,9 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	return b
 }
 
-// If so many voters of the held roster return with another store id and nothing newer that fewer
-// than M are left, the roster can never elect again (ErrRosterLost), and a node with a durable
-// store waits.
+// The held roster can never elect again (ErrRosterLost) once fewer than M of its voters are left,
+// because the others returned with another store id and nothing newer. A node with a durable store
+// then waits.
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Tests for protocol.md 4 up to the founding, one per sentence.
+// Tests for protocol.md 4 up to the founding, one for each sentence.
 
 // A node that holds a state asks all seeds and the members of its roster simultaneously. A node
 // that holds nothing asks the seed with the greatest address; if there are at most five seeds,
@@ -136,9 +136,9 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	}
 }
 
-// A provisional leader sends its claim to the greatest node and to another one, a different one
-// each time, plus one more for every four nodes that it has sent the claim to in this way (section
-// 5).
+// A provisional leader sends its claim to the node with the greatest address and to one other
+// node, a different one each time. The number of others grows by one for every four nodes that got
+// the claim in this way (section 5).
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(8)
@@ -619,8 +619,8 @@ func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	}
 }
 
-// A seed to which others name a leader waits for that leader, however long it does not answer. The
-// seed declares itself only if no leader is known.
+// A seed waits for a leader that others name, even if that leader never answers. It declares
+// itself only if no leader is known.
 func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	b := newBus(t, 4, 3)
 	b.start(2)

@@ -32,9 +32,9 @@ func (m *Machine) sendHeartbeats() bool {
 }
 
 // sendClaims sends the claim to silent nodes. A provisional leader sends it to the node with the
-// greatest address and to a few others in rotation, with the number growing slowly. Nodes that
-// start together ask by themselves, and two provisional leaders learn of each other from the
-// greatest node, unless it is dead.
+// greatest address and to a slowly growing number of others in rotation. Nodes that start together
+// send queries anyway, and two provisional leaders learn of each other from the greatest node,
+// unless it is dead.
 func (m *Machine) sendClaims(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
 		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })

@@ -81,8 +81,7 @@ func TestAnAckIsAnsweredOnceInHalfAnInterval(t *testing.T) {
 	}
 }
 
-// "A keep-alive that echoes a new stamp is itself an answer; any other is answered with an
-// ack."
+// A keep-alive that echoes a new stamp is itself an answer. Any other is answered with an ack.
 func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatInterval / 2)

@@ -47,9 +47,9 @@ type peer struct {
 	// sentAt is when the member was last sent a whole state, showed a newer one, or was sent a
 	// change while it was up to date. Since then it has been silent or behind.
 	sentAt time.Time
-	// extended is when the newest keep-alive arrived whose ack extended the member's trust in its
-	// records, or when the member got its place. revoked is the revision that last took a record
-	// from the member without its request, or gave the member its place.
+	// extended is the arrival time of the newest keep-alive whose ack extended the member's trust in
+	// its records, or the time at which the member got its place. revoked is the revision that last
+	// took a record from the member without its request, or gave the member its place.
 	extended time.Time
 	revoked  member.Number
 }

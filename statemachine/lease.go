@@ -61,7 +61,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 }
 
 // quorumEcho returns the newest stamp that M-1 other voters of r have echoed in the runs that r
-// lists, or 0 if there is none after trustFrom.
+// lists, or 0 if none is later than trustFrom.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {

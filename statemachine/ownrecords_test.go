@@ -644,9 +644,9 @@ func TestASilentMemberGetsNoState(t *testing.T) {
 	}
 }
 
-// A member that gets its place back in the same run may trust the records that it then sets because
-// of an earlier extension. In this test the leader gets only late messages from it. The record
-// stays while the member trusts it.
+// A member that gets its place back in the same run may, because of an earlier extension, trust
+// the records that it then sets. In this test the leader gets only late messages from it. The
+// record stays while the member trusts it.
 func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c, l := others[0], others[1], b.quorate()

@@ -189,7 +189,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.answerAskers()
 }
 
-// startLead does what becoming a chosen leader and becoming a provisional one have in common.
+// startLead does what every new leader does, chosen or provisional.
 func (m *Machine) startLead(r member.Roster) {
 	m.follow = followerState{}
 	m.dropAttempt()

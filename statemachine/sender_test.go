@@ -183,7 +183,7 @@ func TestStrangerStateWhileSeeking(t *testing.T) {
 	}
 }
 
-// (S) "By taking a stamped ack of a chosen leader a follower supports that leader." If a node could
+// (S) A follower that takes a stamped ack of a chosen leader supports that leader. If a node could
 // follow a stranger briefly, it would support a version without a leader, and no leader from then
 // on.
 func TestStrangerSupportWorn(t *testing.T) {

@@ -34,9 +34,9 @@ type Durable struct {
 // RefusePromise returns the reason to refuse a pre proposal, or NotRefused. fromVoter is set if
 // this node counts the proposer's vote.
 //
-// (S) "A voter accepts if: version > held version; (version, ballot) > promised"; "a node that then
-// holds nothing votes in foundings only" (protocol.md 6, 3). Package statemachine adds the rules
-// that protect a live leader.
+// (S) A voter grants a promise only if the version is above its held version and (version, ballot)
+// is above the promised one; a node that holds nothing votes only in foundings (protocol.md 6, 3).
+// Package statemachine adds the rules that protect a live leader.
 func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case p.ID.Version <= a.Held.Version:
@@ -50,8 +50,8 @@ func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 // Promise promises p, which RefusePromise allowed. It returns the acceptor to save and the value to
 // include in the vote.
 //
-// "It stores the promise, and its vote shows the value that it accepted last" (protocol.md 6, 3).
-// If a value was chosen, every quorum contains a voter that shows it.
+// The vote shows the value that the voter accepted last (protocol.md 6, 3). If a value was chosen,
+// every quorum contains a voter that shows it.
 func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 	a.Promised = p.ID
 	return a, a.Accepted
@@ -60,8 +60,8 @@ func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 // RefuseAcceptance returns the reason to refuse a formal proposal, or NotRefused. fromVoter is set
 // if this node counts the proposer's vote.
 //
-// (S) "A voter accepts if: version > held version; (version, ballot) >= promised; base >= own held
-// state" (protocol.md 6, 5).
+// (S) A voter accepts only if the version is above its held version, (version, ballot) is not
+// below the promised one, and the base is not older than its held state (protocol.md 6, 5).
 func (a Acceptor) RefuseAcceptance(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case p.ID.Version <= a.Held.Version:
@@ -76,22 +76,22 @@ func (a Acceptor) RefuseAcceptance(p Proposal, fromVoter bool) Refusal {
 
 // Accept accepts the value of p, which RefuseAcceptance allowed. It returns the acceptor to save.
 //
-// "It stores what it accepted and is bound" (protocol.md 6, 5): see Bound.
+// From then on the voter is bound (protocol.md 6, 5): see Bound.
 func (a Acceptor) Accept(p Proposal) Acceptor {
 	a.Promised = p.ID
 	a.Accepted = Accepted{ID: p.ID, Base: p.Base, State: p.State}
 	return a
 }
 
-// Bound returns the version of the accepted value until a state of that version is held, or
-// 0. The value may or may not be chosen. "It takes no state, sends no keep-alive and believes
-// no ack of a lower version" (protocol.md 6, 5).
+// Bound returns the version of the accepted value until a state of that version is held, or 0. The
+// value may or may not be chosen. A bound node takes no state, sends no keep-alive and trusts no
+// ack of a lower version (protocol.md 6, 5).
 func (a Acceptor) Bound() uint64 { return a.Accepted.ID.Version }
 
 // Take makes s, the state of a chosen leader, the held state. It returns the acceptor to save.
 //
-// (S) "Promise and accepted value of version w are dropped only when a state of version >= w is
-// held" (protocol.md 6, durable).
+// (S) The promise and the accepted value of a version are dropped only when a state of that
+// version or a later one is held (protocol.md 6, durable).
 func (a Acceptor) Take(s member.State) Acceptor {
 	a.Held = s
 	if a.Promised.Version <= s.Version {
@@ -127,12 +127,12 @@ const (
 	maxRound = 1 << 40
 )
 
-// jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if its
-// version is more than 2^16 above the voter's held version (if the proposer is a voter: or above
-// the state that its proposal continues, if that is newer) or its round is above 2^40. For a
-// proposer that is a voter, and for a founder, twice as much is allowed" (protocol.md 3): a node
-// without a vote must not be able to bind voters to a version that no other proposal can exceed. "A
-// founding proposes version 1."
+// jumpsTooFar reports whether no election can have led to p. (S) The round must not be above 2^40,
+// and the version not more than 2^16 above the voter's held version. If the proposer is a voter,
+// the state that its proposal continues counts instead if it is newer. Twice as much is allowed
+// for a proposer that is a voter, and for a founder (protocol.md 3): a node without a vote must
+// not be able to bind voters to a version that no other proposal can exceed. A founding proposes
+// version 1.
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)
 	switch {

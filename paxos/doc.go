@@ -12,8 +12,8 @@
 // voter accepts unless it has promised a higher ballot meanwhile. A value that a quorum accepted is
 // chosen, and no other value is ever chosen for that version.
 //
-// Read acceptor.go and proposer.go from top to bottom beside docs/plantuml/LEADER_ELECT.puml. Each
-// rule is next to its sentence of protocol.md.
+// Read acceptor.go and proposer.go from top to bottom, along with docs/plantuml/LEADER_ELECT.puml.
+// Each rule names its section of protocol.md.
 //
 // # What it leaves out
 //

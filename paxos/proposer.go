@@ -41,9 +41,9 @@ func (t Attempt) IsZero() bool { return t.ID.IsZero() }
 // node's own acceptor a holds. The caller votes for the Proposal of the attempt and sends it to the
 // other voters.
 //
-// "The version is the greatest of held + 1, the highest seen in votes, and one above a version
-// whose value could not be adopted" (protocol.md 6, 3). It is not below the version of the node's
-// own promise, or the node would refuse its own proposal.
+// The version is the greatest of held + 1, the highest version seen in votes, and one above a
+// version whose value could not be adopted (protocol.md 6, 3). It is not below the version of the
+// node's own promise, or the node would refuse its own proposal.
 func (p Proposer) BeginElection(
 	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
 ) Proposer {
@@ -58,8 +58,8 @@ func (p Proposer) BeginElection(
 // BeginFounding starts an election without any held state, among the active members of the
 // proposer's provisional state.
 //
-// (S) "A founding is always for version 1. It needs pre and formal votes of M active members and of
-// a majority of the configured seeds" (protocol.md 4).
+// (S) A founding is always for version 1. It needs pre and formal votes of M active members and of
+// a majority of the configured seeds (protocol.md 4).
 func (p Proposer) BeginFounding(
 	self member.Identity, a Acceptor, quorum int, active member.Roster, seeds []member.Address,
 ) Proposer {
@@ -75,7 +75,7 @@ func (p Proposer) BeginFounding(
 
 // beginAttempt gives the attempt a new ballot.
 //
-// "Round = highest seen or promised + 1" (protocol.md 6, 7).
+// Its round is one above the highest seen or promised (protocol.md 6, 7).
 func (p Proposer) beginAttempt(self member.Identity, a Acceptor, t Attempt) Proposer {
 	p.round = max(p.round, a.Promised.Ballot.Round) + 1
 	t.ID.Ballot = Ballot{
@@ -112,7 +112,7 @@ func (t Attempt) Voters() []member.Address {
 
 // Expects reports whether a vote on proposal id in this stage answers the attempt.
 //
-// "Votes of other ballots and of other runs of the proposer do not count" (protocol.md 6, 7).
+// Votes of other ballots and of other runs of the proposer do not count (protocol.md 6, 7).
 func (t Attempt) Expects(id ID, stage Stage) bool {
 	return !t.IsZero() && t.ID == id && t.Stage == stage
 }
@@ -166,7 +166,7 @@ const (
 
 // Next returns the step to take after the votes counted so far.
 //
-// "Chosen: M formal votes, one per voter, of this very ballot" (protocol.md 6, 6).
+// A value is chosen by M formal votes of exactly this ballot, one per voter (protocol.md 6, 6).
 func (p Proposer) Next() (Proposer, Step) {
 	t := p.Attempt
 	switch t.votes.countVotes(electorate{t.Base.Roster, t.quorum, t.seeds}) {
@@ -184,11 +184,12 @@ func (p Proposer) Next() (Proposer, Step) {
 
 // settleValue settles the value of an attempt that has M promises, and begins its formal stage.
 //
-// (S) "If a vote shows a value accepted at this version: adopt the one of the highest ballot if its
-// base is that newest state, its voters are those of that state, and its candidate voted in this
-// round; otherwise start again at this version + 1. In a founding an accepted value is always
-// adopted. Otherwise: propose itself, or a successor" (protocol.md 6, 4). An accepted value may be
-// chosen already, so no other may be proposed for its version.
+// (S) If votes show values accepted at this version, it adopts the one with the highest ballot,
+// provided that its base is the newest state, its voters are those of that state, and its
+// candidate voted in this round; otherwise the proposer starts again one version higher. A
+// founding always adopts an accepted value. Without an accepted value, the node proposes itself or
+// a successor (protocol.md 6, 4). An accepted value may be chosen already, so no other may be
+// proposed for its version.
 func (p Proposer) settleValue() (Proposer, Step) {
 	t := p.Attempt
 	value, found := t.votes.adoptValue()

@@ -27,9 +27,9 @@ type Address struct {
 	Port uint16
 }
 
-// ParseAddress parses HOST:PORT, such as "10.0.0.1:7000", "db-1.local:7000" or
-// "[::1]:7000". The host must be printable, without spaces, slashes and brackets, and 1 to
-// MaxHostBytes long; the port must be 1 to 65535. Errors wrap ErrAddress.
+// ParseAddress parses HOST:PORT, such as "10.0.0.1:7000", "db-1.local:7000" or "[::1]:7000". The
+// host must be printable, without spaces, slashes or brackets, and 1 to MaxHostBytes long; the
+// port must be 1 to 65535. Errors wrap ErrAddress.
 func ParseAddress(s string) (Address, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {

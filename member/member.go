@@ -87,9 +87,9 @@ const (
 	MaxClusterBytes = 255
 )
 
-// IsPrintable reports whether s is valid UTF-8 without line ends, control characters and
-// other invisible characters, so that logs and terminals can show it. Every name must be
-// printable, whether it is configured or received.
+// IsPrintable reports whether s is valid UTF-8 without line ends, control characters or other
+// invisible characters, so that logs and terminals can show it. Every name must be printable,
+// whether it is configured or received.
 func IsPrintable(s string) bool {
 	plain := true
 	for i := range len(s) {

@@ -48,7 +48,7 @@ func (r Record) IsOwned() bool { return !r.Owner.Address.IsZero() }
 // recordBytes bounds the encoded size of a record without its key, value and host.
 const recordBytes = 80
 
-// Bytes returns an upper bound of the encoded size of the record.
+// Bytes returns an upper bound on the encoded size of the record.
 func (r Record) Bytes() int {
 	return len(r.Key) + len(r.Value) + len(r.Owner.Address.Host) + recordBytes
 }

@@ -107,8 +107,7 @@ func (r Records) Len() int {
 	return r.t.count
 }
 
-// Bytes returns an upper bound of the encoded size of the table, which is close to the
-// size.
+// Bytes returns an upper bound on the encoded size of the table, and a close one.
 func (r Records) Bytes() int {
 	if r.t == nil {
 		return 0

@@ -31,8 +31,8 @@ func leadJob(
 	return errors.Join(ended, job.Close(ctx))
 }
 
-// move leads a job in one store and meanwhile the same job in another store, which the first one
-// replaces.
+// move does the work of a job while it leads that job in two stores, so that the job can move from
+// one store to the other.
 func move(
 	ctx context.Context, from, to record.Store, name string,
 	work func(context.Context, leader.Term) error,

@@ -65,7 +65,7 @@ func (b *backend) isClosed(ctx context.Context) bool {
 }
 
 // deleteChildren returns the operations that delete the children of a node. Another program may
-// have replaced our node by its own.
+// have replaced our node with its own.
 func (b *backend) deleteChildren(ctx context.Context, name string) (ops []any, err error) {
 	at := b.nodePath(name)
 	children, err := callClient(ctx, func() ([]string, error) {

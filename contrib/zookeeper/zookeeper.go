@@ -48,12 +48,12 @@ const retryInterval = 200 * time.Millisecond
 // folders are the first components of the names of entries.
 var folders = []string{"records", "leases"}
 
-// Open makes this process a member of those that use the nodes under root. It creates these nodes
+// Open makes this process one of the members that use the nodes under root. It creates these nodes
 // if they are missing, with acl, or open to everyone if acl is nil. It blocks until the other
 // members see this one, or until ctx is done. The connection must outlive the Store and keeps the
 // watches of the Store, so do not open many Stores in turn on one connection. The session timeout
-// of the connection determines how soon it leaves a silent server; a third of the LeaseTimeout is a
-// good value.
+// of the connection determines how soon it leaves a silent server; a third of the LeaseTimeout is
+// a good value.
 func Open(
 	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg Config,
 ) (*Store, error) {

@@ -37,7 +37,7 @@ type Store = leasestore.Store
 
 var errEnded = errors.New("the watch ended")
 
-// Open makes this process a member of those that use the keys with this prefix. Nothing else may
+// Open makes this process one of the members that use the keys with this prefix. Nothing else may
 // use these keys. It blocks until the other members see this one, or until ctx is done. The client
 // must outlive the Store.
 func Open(

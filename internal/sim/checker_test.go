@@ -50,7 +50,7 @@ func (h *history) save(i int, f func(*paxos.Durable)) {
 	h.k.checkStored(p, old)
 }
 
-// roster returns a roster of all processes, active.
+// roster returns a roster in which all processes are active.
 func (h *history) roster() member.Roster {
 	var r member.Roster
 	for i, p := range h.procs {

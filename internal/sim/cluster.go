@@ -83,10 +83,10 @@ type Cluster struct {
 	hash      uint64
 	steps     int
 	stopped   []Stopped
-	dialed    []int   // the process + 1 that receives a sender's messages to an address
+	dialed    []int   // one plus the process that receives a sender's messages to an address
 	greets    []uint8 // results of greets, indexed by from*processes+to
 	routes    *rand.Rand
-	happened  Faults // classes that happened so far
+	happened  Faults // classes of faults that have occurred so far
 	cover     Cover
 	keys      []string
 	// onTrace receives the decisions of machines. It may be nil.

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file has further operations for hand-written runs: single faults that also occur in
+// This file contains further operations for hand-written runs: single faults that also occur in
 // drawn runs.
 
 // Mend ends every cut between two processes.

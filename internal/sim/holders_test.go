@@ -127,8 +127,8 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 // TestARequestIsTakenOnce tests protocol.md section 10: a copy of a request has no effect.
 func TestARequestIsTakenOnce(t *testing.T) { late(t, func(*Cluster, int, int) {}) }
 
-// TestARequestIsOfOneLeadership tests protocol.md section 10. When the leader gets the
-// copy, it leads a later version and no longer has a list of earlier requests.
+// TestARequestIsOfOneLeadership tests protocol.md section 10. By the time the leader gets a copy
+// of a request, it leads a later version and no longer has a list of earlier requests.
 func TestARequestIsOfOneLeadership(t *testing.T) {
 	late(t, func(c *Cluster, leader, owner int) {
 		for _, to := range []int{owner, leader} {

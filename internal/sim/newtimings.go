@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file has the fault that changes the timings of a cluster as an operator does, by
+// This file contains the fault that changes the timings of a cluster as an operator does, by
 // restarting one process after the other.
 
 // timingArgs is the number of timings at the start of the fault's Args.

@@ -25,7 +25,7 @@ type Plan struct {
 
 	pace    time.Duration // mean time between faults
 	guided  float64       // probability that an election triggers a fault
-	margins bool          // sequences of faults happen in addition
+	margins bool          // whether sequences of faults happen too
 	without Faults        // classes that do not occur in sequences
 }
 

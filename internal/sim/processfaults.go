@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file has the faults that end a run of a process: crashes, lost stores and wrong
+// This file contains the faults that end a run of a process: crashes, lost stores and wrong
 // configurations.
 
 // drawCrash draws one process, and sometimes further ones in Args that crash

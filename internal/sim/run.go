@@ -278,8 +278,8 @@ func (j *judge) waitWhile(is func(*process) bool) {
 	}
 }
 
-// tryLeaveDown leaves a process down if the others can form a cluster without it: a quorum
-// of voters is up, and so is a seed, which nodes that know no other member need.
+// tryLeaveDown leaves a process down if the others can form a cluster without it: a quorum of
+// voters is up, and also a seed, because nodes that know no other member need one.
 func (j *judge) tryLeaveDown(i int) {
 	p := j.c.procs[i]
 	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {

@@ -34,10 +34,9 @@ type trusts struct {
 	of     map[string][]trust
 	tokens map[string]grant // the greatest token that was trusted, by key
 	set    map[setting]bool // changes confirmed by answers to requests
-	// unsure is the time, by process, until which nothing is checked because the clock of
-	// the process stopped and the process does not know how late it is. If such a process
-	// led, unsureOf is that time for all processes, because the leader may extend holds
-	// without authority.
+	// unsure holds, for each process, the time until which nothing is checked, because its clock
+	// stopped and it does not know how late it is. If such a process led, unsureOf is that time for
+	// all processes, because the leader may extend holds without authority.
 	unsure   []int64
 	unsureOf int64 // all
 	asleep   int   // number of leaders whose clocks are stopped

@@ -54,7 +54,7 @@ func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()
 	version := c.Authority(leader)
-	c.RunFor(time.Minute) // longer than a leader without a lease remains leader
+	c.RunFor(time.Minute) // longer than a leader without a lease keeps leading
 	c.SetForward(leader)
 	lost := func() bool { return c.Authority(leader) == 0 }
 	interval := c.setup.Timings.HeartbeatInterval

@@ -92,7 +92,7 @@ func cloneMachine(m machine) machine {
 	panic(fmt.Sprintf("explore: cannot copy a %T", m))
 }
 
-// detachValue replaces every pointer and slice in v by a copy.
+// detachValue replaces every pointer and slice in v with a copy.
 func detachValue(v reflect.Value) {
 	if sharedTypes[v.Type()] {
 		return

@@ -155,7 +155,7 @@ func (w *world) eventOf(msg message.Message, base member.Number) int32 {
 	return i
 }
 
-// stepError returns a violation that a single step shows (I7 of protocol.md section 11).
+// stepError returns a violation that shows in a single step (I7 of protocol.md section 11).
 func stepError(before paxos.Durable, m machine, out statemachine.Output) error {
 	after := m.Durable()
 	switch {

@@ -27,7 +27,8 @@ type world struct {
 	start func(statemachine.Config, paxos.Durable) machine
 }
 
-// machine is what is explored: a production node, or the algorithm of package paxos alone.
+// machine is the subject of the search: a production node, or the algorithm of package paxos
+// alone.
 type machine interface {
 	Step(now time.Time, in message.Message) statemachine.Output
 	Advance(now time.Time) statemachine.Output

@@ -16,9 +16,9 @@ const (
 	// largest is a vote with two states of member.MaxMembers members with the longest names
 	// and the most records.
 	MaxFrameBytes = message.MaxBytes
-	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. QUIC answers a
-	// packet of 42 bytes or less with no stateless reset, and it is the reset that reveals
-	// a peer's restart.
+	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. QUIC sends no stateless
+	// reset in answer to a packet of 42 bytes or less, and the reset reveals that the peer has
+	// restarted.
 	MinKeepAliveBytes = 64
 )
 

@@ -29,7 +29,7 @@ const (
 	goldenCancel = "Cancel"
 )
 
-// checkGolden compares a frame with its file, which has 32 bytes a line.
+// checkGolden compares a frame with its file, which has 32 bytes per line.
 func checkGolden(t *testing.T, name string, frame []byte) {
 	t.Helper()
 	var text strings.Builder

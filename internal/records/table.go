@@ -40,7 +40,7 @@ type Config struct {
 	Clock func() time.Time
 	// HoldTimeout is the maximum time that Hold waits.
 	HoldTimeout time.Duration
-	// Guard is how long before its lease the term of a record ends.
+	// The term of a record ends Guard before its lease.
 	Guard time.Duration
 }
 

@@ -348,7 +348,8 @@ func TestG14DeafMember(t *testing.T) {
 	}
 }
 
-// A leader whose messages reach no member steps down, even if two other members insist in turn.
+// A leader whose messages reach no member steps down, even if two other members declare themselves
+// in turn.
 func TestG14TwoInsist(t *testing.T) {
 	in(t, 3, func(w *world, slack time.Duration) {
 		w.cut[[2]int{0, 1}], w.cut[[2]int{0, 2}] = true, true

@@ -223,9 +223,9 @@ func (m *Machine) startCampaign(now time.Time) {
 	m.deadline = m.campaignEnd()
 }
 
-// campaignEnd returns when this member starts to lead unless it hears of a leader. That is at least
-// half of Campaign after it proposed itself, and later the more members have lower ids. If one of
-// those proposed itself too, half of Campaign is added.
+// campaignEnd returns when this member starts to lead unless it hears of a leader. That is at
+// least half of Campaign after it proposed itself, and the later, the more members have lower ids.
+// If one of those proposed itself too, half of Campaign is added.
 func (m *Machine) campaignEnd() time.Time {
 	half := m.timing.Campaign / 2
 	rank := m.rank()

@@ -233,8 +233,8 @@ func TestCampaignWaitsForLowerIDs(t *testing.T) {
 	}
 }
 
-// A leader gives way to a higher leader that insists for 2 x Alive, and informs all. It does not
-// give way to one that paused or that other members relay.
+// A leader gives way to a higher leader that keeps declaring itself for 2 x Alive, and informs
+// all. It does not give way to one that paused or that other members relay.
 func TestConceding(t *testing.T) {
 	m, now := leadingMachine("a", "b", "c")
 	seq := uint64(0)

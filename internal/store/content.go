@@ -23,11 +23,11 @@ type Origin struct {
 // disk never contains the origin without the promises, or the promises without the origin.
 type Content struct {
 	Origin Origin
-	// LeaseTimeout is the timeout of the run that saved. For that long after the run has
+	// LeaseTimeout is the timeout of the run that saved the content. For that long after the run has
 	// ended, the node may still owe its support to a leader. On disk it is in nanoseconds.
 	LeaseTimeout time.Duration
-	// HoldTimeout is the timeout of the run that saved. For that long after an ack of this
-	// node, an owner may still rely on its records.
+	// HoldTimeout is the timeout of the run that saved the content. For that long after an ack of
+	// this node, an owner may still rely on its records.
 	HoldTimeout time.Duration `json:",omitempty"`
 	paxos.Durable
 }
@@ -39,7 +39,7 @@ func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }
 
-// checkOrigin returns every fault of an origin, each with the name of the field.
+// checkOrigin returns every fault of an origin, each naming its field.
 func (o Origin) checkOrigin() error {
 	var faults []error
 	if o.Cluster == "" || len(o.Cluster) > member.MaxClusterBytes || !member.IsPrintable(o.Cluster) {

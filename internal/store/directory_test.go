@@ -244,8 +244,8 @@ func TestDirectoryIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestLockOfAnotherUser checks the error if another user, who may read the directory, has
-// locked it: it contains the remedy.
+// TestLockOfAnotherUser checks that the error contains the remedy if another user, who may read
+// the directory, has locked it.
 func TestLockOfAnotherUser(t *testing.T) {
 	for mode, advised := range map[os.FileMode]bool{
 		0o755: true, 0o750: true, 0o711: false, 0o700: false,

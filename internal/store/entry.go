@@ -146,8 +146,8 @@ func decodeStrict(payload []byte, v any) error {
 	return nil
 }
 
-// checkContent returns every fault of c, each with the name of the field. Of the records it
-// checks only those given as held and accepted; the others have already been checked.
+// checkContent returns every fault of c, each naming its field. Of the records it checks only
+// those given as held and accepted; the others have already been checked.
 func checkContent(c Content, held, accepted []member.Record) error {
 	var faults []error
 	fault := func(where string, err error) {

@@ -240,9 +240,9 @@ func (d *directory) loadState() (Content, bool, error) {
 	return c, err == nil, err
 }
 
-// Save replaces the stored content by c. The caller must not change the states in c
-// afterwards. After an error the file is intact and normally contains the old content; the
-// node must not act as if c were saved. Save fails unless Load has succeeded first.
+// Save replaces the stored content with c. The caller must not change the states in c afterwards.
+// After an error the file is intact and normally contains the old content; the node must not act
+// as if c were saved. Save fails unless Load has succeeded first.
 func (s *File) Save(c Content) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -450,7 +450,7 @@ func sameNil(d Content) Content {
 		if len(s.Roster) == 0 {
 			s.Roster = nil
 		}
-		s.Records = newTable(slices.Collect(s.Records.All())...) // in the form of a new table
+		s.Records = newTable(slices.Collect(s.Records.All())...) // normalized, like a new table
 	}
 	return d
 }

@@ -435,7 +435,7 @@ func TestLeaseHearsNothing(t *testing.T) {
 	}
 }
 
-// A commit has conditions for what the member assumes about the leases of others.
+// A commit is conditional on what the member assumes about the leases of others.
 func TestLeaseBeliefs(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)

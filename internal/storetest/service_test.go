@@ -42,7 +42,8 @@ type client struct {
 	// unknown outcome; if silent is set, they return it only when the caller gives up.
 	late, silent bool
 	kept         [][]leases.Change
-	// hides hides entries from this client; deaf hides all changes until the next Follow.
+	// hides is the prefix of the entries that this client does not see; deaf hides all changes from
+	// it until the next Follow.
 	hides string
 	deaf  bool
 	// sees, if set, observes the client's writes.

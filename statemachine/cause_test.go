@@ -24,7 +24,7 @@ func lost(t *testing.T, traces []statemachine.Trace) statemachine.Trace {
 	return traces[i]
 }
 
-// TestEachLossHasACause checks the cause that a follower of n2 traces for each way to lose it.
+// TestEachLossHasACause checks the cause that a follower of n2 traces for each way to lose n2.
 func TestEachLossHasACause(t *testing.T) {
 	voted := state(3, 4, 0, 2)
 	for _, tc := range []struct {

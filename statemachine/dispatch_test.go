@@ -22,8 +22,8 @@ type refusal struct {
 	sends   []string // what n1 sends in answer; nil if nothing
 }
 
-// An event based on an observation "is dropped if the receiver's own observation differs. Each drop
-// has a named reason" (protocol.md 2). Some test must reach every reason.
+// An event based on an observation is dropped if the receiver's own observation differs. Each drop
+// has a named reason (protocol.md 2), and the tests must reach every reason.
 func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true

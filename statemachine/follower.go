@@ -18,7 +18,7 @@ type followerState struct {
 	// healthyAt is when the last healthy ack or the first state of this version arrived; for a
 	// provisional leader, when the last ack arrived.
 	healthyAt time.Time
-	quorateAt time.Time // arrival of the newest ack if its leader was quorate; otherwise zero
+	quorateAt time.Time // arrival of the newest ack if it showed a quorate leader; otherwise zero
 	heardAt   time.Time // when the newest ack arrived
 	probedAt  time.Time // when the newest probe since then was sent; zero for none
 	sentAt    time.Time // when the newest keep-alive was sent

@@ -55,8 +55,8 @@ func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Ou
 // sent by this run, and that the saved state backs it.
 func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Output) {
 	p.t.Helper()
-	// Each waiting joiner, member and asker may cause one message to all nodes; few others are
-	// sent.
+	// Each waiting joiner, member and asker may cause one message to all nodes; few other messages
+	// are sent.
 	everybody := p.cfg.Size + len(p.cfg.Seeds) + 1
 	if most := 4 * everybody * everybody; len(out.Send) > most || len(out.Trace) > most {
 		p.t.Fatalf("%s: %d messages and %d traces", what, len(out.Send), len(out.Trace))

@@ -252,8 +252,8 @@ func TestTheOwnLostStoreCounts(t *testing.T) {
 	}
 }
 
-// A member that alone is cut off from the leader never disturbs the others for long (L3). They
-// name the leader to it, so it does not declare itself either.
+// A single member that is cut off from the leader never disturbs the others for long (L3). It does
+// not declare itself either, because the others name the leader.
 func TestAMemberThatAloneCannotReachTheLeaderDisturbsNoOther(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

@@ -157,7 +157,7 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 }
 
 // takeState makes s, which mayTake allowed, the held state. A leader that takes a state of a later
-// version stops leading. A node that leads according to a new version starts to lead.
+// version stops leading. A node that is the leader in a later version starts to lead.
 func (m *Machine) takeState(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||

@@ -84,7 +84,7 @@ func (r Roster) Count(s Status) int {
 	return n
 }
 
-// With returns a roster in which m is added, or replaces the entry of the same address.
+// With returns a roster in which m is added, or replaces the entry with the same address.
 func (r Roster) With(m Member) Roster {
 	i, ok := r.index(m.Address)
 	if ok {

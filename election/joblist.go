@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// JobPrefix is the prefix of the keys of the records of all jobs and locks.
+// JobPrefix is the key prefix of all job and lock records.
 const JobPrefix = jobrecord.Prefix
 
 // JobInfo describes a job as its records show it.

@@ -180,9 +180,9 @@ func vote() message.Message {
 	panic("no vote is typical")
 }
 
-// leastRecords returns the body of a vote with two tables of the maximum number of records,
-// each as short as possible for a value of the given size. Only the last key is a
-// duplicate, so all records are read before the fault is found.
+// leastRecords returns the body of a vote with two tables that have as many records as possible,
+// each as short as a value of the given size allows. Only the last key is a duplicate, so all
+// records are read before the fault is found.
 func leastRecords(t *testing.T, value int) []any {
 	t.Helper()
 	body := parse(t, encode(t, vote()))

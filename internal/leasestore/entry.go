@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// The prefixes of the names of entries.
+// The name prefixes of the entries.
 const (
 	leases  = "leases/"
 	records = "records/"

@@ -64,7 +64,7 @@ func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
 }
 
 // FirstToAsk returns the members that ask the voters first once the leader is lost, in that order
-// and without this node. Every voter keeps a connection to them, because they need M votes at once,
+// and without this node. Every voter keeps a connection to them, since they need M votes,
 // and connecting after the loss would take longer the more voters there are (protocol.md 8). A
 // leader is connected to all members, so it gets none.
 func (m *Machine) FirstToAsk() []member.Identity {

@@ -65,7 +65,7 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonNotSettled:  "another change of members is in progress",
 	message.ReasonHoldsState: "this node holds the state of an earlier cluster, " +
 		"but that leader has no state yet",
-	message.ReasonNotMember:      "it leads an earlier cluster, of which this node is not a member",
+	message.ReasonNotMember:      "it leads an earlier cluster that this node does not belong to",
 	message.ReasonOldIncarnation: "a later run of this address is known",
 	message.ReasonQuorumAtStake: "this node lost its store, and its vote cannot be replaced " +
 		"until more members are up",

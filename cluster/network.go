@@ -91,7 +91,7 @@ func (c Config) addrError(err error) error {
 	case isUnusable:
 		err = unusable
 	case isSystem:
-		err = op.Err // without the address, whose port may be the one that CheckAddr used
+		err = op.Err // omit the address: its port may be the one that CheckAddr tried
 	default:
 		return err
 	}

@@ -25,7 +25,7 @@ func TestPathShrinks(t *testing.T) {
 	for i := range nodes {
 		cfg := quicConfig(0, clusterSecret)
 		cfg.Seeds, cfg.Size = []string{l.Host(0) + ":7000", l.Host(1) + ":7000"}, 2
-		cfg.Addr, cfg.LeaderTimeout = cfg.Seeds[i], 3*time.Second // not too short for a busy machine
+		cfg.Addr, cfg.LeaderTimeout = cfg.Seeds[i], 3*time.Second // long enough for a busy machine
 		receiver.Handle(cfg.Receiver, func(context.Context, member.Member, bulky) error {
 			select {
 			case arrived <- struct{}{}:

@@ -226,14 +226,14 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		w.net.Kill(asker.cfg.self) // it cannot cancel its requests
+		w.net.Kill(asker.cfg.self) // so that it cannot cancel its requests
 		if err := asker.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("asker that dies: got %v, want ErrUnknownOutcome", err)
 		}
-		time.Sleep(2 * time.Second) // not long enough for another connection
+		time.Sleep(2 * time.Second) // too short to make another connection
 		if _, ended := d.seen(); len(ended) != 1 ||
 			!matchesError(ended[0], textError("connection to the requesting member was lost")) {
 			t.Errorf("the handler's context: got %v, want the asker lost", ended)

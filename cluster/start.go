@@ -177,7 +177,7 @@ func (n *Node) closeUnstarted() error {
 	case n.messages != nil:
 		faults = append(faults, n.messages.Close(ctx))
 	case n.receives:
-		faults = append(faults, n.mux.Close(ctx)) // so that it can serve another node
+		faults = append(faults, n.mux.Close(ctx)) // so that the Mux can serve another node
 	}
 	if n.store != nil {
 		faults = append(faults, n.store.Close())

@@ -77,7 +77,7 @@ func (n *Node) saveDurable(d paxos.Durable) error {
 }
 
 // oldLeaseStep is how often waitOldLeases saves the rest of the wait, so that a node that is
-// restarted meanwhile, for example by a health check, does not wait from the start again.
+// restarted during the wait, for example by a health check, does not wait from the start again.
 const oldLeaseStep = 5 * time.Second
 
 // waitOldLeases blocks until the leases that the last run granted under longer timeouts have

@@ -252,7 +252,7 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 
 // TestShorterTimingsWaitForBoth restarts three of five nodes with shorter timings while they cannot
 // reach the other two. One of those two leads. It keeps its authority for a while, because the
-// three have acknowledged it, and meanwhile extends the lease of the other's record.
+// three have acknowledged it, and during that time extends the lease of the other's record.
 func TestShorterTimingsWaitForBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5)

@@ -67,7 +67,7 @@ func TestStuckMemberDelaysNoCancels(t *testing.T) {
 		})
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		for range receiver.QueueLength + 4 { // so that the requests wait behind these events
+		for range receiver.QueueLength + 4 { // the requests wait behind these events
 			if err := n.Send(t.Context(), address(1), note{}); err != nil {
 				t.Fatal(err)
 			}

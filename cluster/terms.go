@@ -17,7 +17,7 @@ type clusterTerm struct {
 	leader  member.Address
 	version uint64
 	own     bool      // this node leads
-	began   time.Time // on the node's clock
+	began   time.Time // time by the node's clock
 }
 
 // terms holds the current term. The loop updates it after each turn. A hand-over ends the node's

@@ -122,7 +122,7 @@ func TestTermsFollowTheView(t *testing.T) {
 		for _, c := range []struct {
 			name        string
 			first, next func(*terms) *clusterTerm
-			cause       error // of the end of the first term; nil if it continues
+			cause       error // why the first term ended; nil if it continues
 			begins      bool  // another
 		}{
 			{"still leading", lead(1), lead(1), nil, false},
@@ -172,8 +172,8 @@ func TestShortLeaseIsNoTerm(t *testing.T) {
 	}
 }
 
-// TestHandOverWaitsForTheWork checks that a hand-over ends the term and waits for the work for the
-// time of the guard, and that no term of this node begins meanwhile.
+// TestHandOverWaitsForTheWork checks that a hand-over ends the term and waits for the work up to
+// the time of the guard, and that no term of this node begins during the hand-over.
 func TestHandOverWaitsForTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ cleanup, want time.Duration }{

@@ -45,7 +45,7 @@ func loopbackConfigs(t *testing.T) []cluster.Config {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // after every node has its own port
+		defer l.Close() // close it only after every node has a port
 		configs[i].Addr = l.Addr().String()
 		seeds = append(seeds, configs[i].Addr)
 	}

@@ -43,7 +43,7 @@ func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 		name    string
 		count   int
 		element []byte
-		scanned bool // it passes the scan, but decoding may fail
+		scanned bool // true if it passes the scan; decoding may fail
 	}{
 		{"wides", most, []byte{0xc0}, true},
 		{"wides", most, []byte{0x80}, true},

@@ -212,11 +212,11 @@ func (m *Mux) Close(ctx context.Context) error {
 // endRun stops the queues.
 func (run *muxRun) endRun(cause error) {
 	for _, r := range run.types {
-		r.mu.Lock() // so that every concurrent enqueue has finished and has its worker
+		r.mu.Lock() // wait until concurrent enqueues have finished and have their workers
 		defer r.mu.Unlock()
 	}
 	for _, r := range run.streams {
-		r.mu.Lock() // so that no handler starts
+		r.mu.Lock() // wait until no handler can start
 		defer r.mu.Unlock()
 	}
 	run.cancel(cause)

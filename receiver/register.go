@@ -29,7 +29,7 @@ const (
 // Raw is an event in encoded form. A Raw is sent unchanged.
 type Raw struct {
 	Name    string
-	Payload []byte // in the codec of the cluster, which is msgpack by default
+	Payload []byte // encoded with the codec of the cluster, by default msgpack
 }
 
 // route is an event type with its handlers and lanes.

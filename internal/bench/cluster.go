@@ -53,7 +53,7 @@ type processes struct {
 	dir   string
 	all   []*process
 	ended sync.WaitGroup
-	began float64 // processor time used before the start
+	began float64 // CPU time used before the start
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change

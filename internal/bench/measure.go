@@ -235,7 +235,7 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 	return rec.recordRow(mean)
 }
 
-// processorTime returns the processor time of all nodes so far, in milliseconds.
+// processorTime returns the CPU time of all nodes so far, in milliseconds.
 func (ps *processes) processorTime() (float64, error) {
 	var sum int64
 	for _, p := range ps.all {
@@ -248,8 +248,8 @@ func (ps *processes) processorTime() (float64, error) {
 	return toMilliseconds(sum), nil
 }
 
-// threadTime returns the processor time of the threads of the process, in nanoseconds. The
-// times of /proc/PID/stat are in clock ticks, which are too coarse.
+// threadTime returns the CPU time of the threads of the process, in nanoseconds. The times of
+// /proc/PID/stat are in clock ticks, which are too coarse.
 func (p *process) threadTime() (int64, error) {
 	pattern := fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid)
 	threads, err := filepath.Glob(pattern)

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxFirstDials bounds how many peers without an earlier connection a node dials at the same
-	// time. When many nodes start together, unbounded dials would leave too little processor time
-	// for any handshake to complete.
+	// maxFirstDials bounds how many peers without an earlier connection a node dials at the same time.
+	// When many nodes start at the same time, unbounded dials would leave too little CPU time for any
+	// handshake to complete.
 	maxFirstDials = 8
-	// A dial counts towards maxFirstDials for minSlotTime, so that peers that do not answer delay
-	// the others little, or for twice as long as recent handshakes took, if that is longer: then the
-	// machines are busy, and more dials would only make them busier.
+	// A dial counts towards maxFirstDials only for minSlotTime, so that peers that do not answer
+	// hardly delay the others. If recent handshakes took more than half of that, it counts for twice
+	// as long as they took: the machines are then busy, and more dials would only make them busier.
 	minSlotTime = 250 * time.Millisecond
 	maxSlotTime = 5 * time.Second
 )
@@ -23,7 +23,7 @@ const (
 // dialSlots bounds the first dials of a node.
 type dialSlots struct {
 	taken   chan struct{} // one entry for each slot in use
-	slowest atomic.Int64  // duration of the slowest recent handshake; it decays with each faster one
+	slowest atomic.Int64  // duration of the slowest recent handshake; decays with each faster one
 }
 
 func newDialSlots() *dialSlots { return &dialSlots{taken: make(chan struct{}, maxFirstDials)} }

@@ -56,7 +56,7 @@ func appendHeader(dst []byte, length int) []byte {
 // frameReader reads the frames of a stream.
 type frameReader struct {
 	buffered *bufio.Reader
-	limit    int // of a frame, in bytes
+	limit    int // limit of a frame, in bytes
 	// If lends is true, a frame is valid only until the next call of next. It is in kept,
 	// or in the first lent bytes of the buffer, which next then discards.
 	lends bool

@@ -72,8 +72,8 @@ func newPeer(m *Mesh, addr member.Address) *peer {
 
 func (p *peer) release() { p.holders.Add(-1) }
 
-// isIdle reports whether the peer may be forgotten. The Mesh's mutex must be held, so that
-// no other goroutine obtains the peer meanwhile.
+// isIdle reports whether the peer may be forgotten. The Mesh's mutex must be held, so that no other
+// goroutine obtains the peer in the meantime.
 func (p *peer) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -377,8 +377,8 @@ func (p *peer) settleLoss(l *link) {
 	}
 }
 
-// drainLink starts to leave a link: from then on only end marks are written on it. p.mu
-// must be held.
+// drainLink starts to leave a link: after that, only end marks are written on it. p.mu must be
+// held.
 func (p *peer) drainLink(l *link) {
 	if l.draining {
 		return

@@ -61,7 +61,7 @@ const stepQuorate = "quorate"
 // mark records when a step last occurred.
 type mark struct {
 	at      time.Time
-	version uint64 // of the proposal; 0 for steps before the proposal
+	version uint64 // version of the proposal; 0 for steps before it
 }
 
 func (e *electionTrace) noteStart(self member.Address, now time.Time) {

@@ -68,7 +68,7 @@ type quota struct {
 // usedQuota counts the lines with one text.
 type usedQuota struct {
 	since time.Time // start of the interval
-	lines int       // in the interval, including those left out
+	lines int       // lines in the interval, including those left out
 }
 
 // takeLine counts a line. It reports whether to log it, and how many lines were left out before

@@ -26,7 +26,7 @@ const (
 // transport. A nil Finder does nothing.
 type Finder struct {
 	own    Transport
-	greet  handshake // of the other transport
+	greet  handshake // handshake of the other transport
 	config *tls.Config
 	ctx    context.Context // ends when the Finder is closed
 	cancel context.CancelFunc

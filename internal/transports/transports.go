@@ -22,8 +22,8 @@ import (
 
 // Transport names a transport.
 type Transport struct {
-	Name  string // in the configuration
-	ALPN  string // in the TLS handshake
+	Name  string // name in the configuration
+	ALPN  string // name in the TLS handshake
 	greet handshake
 }
 

@@ -69,7 +69,7 @@ type path struct {
 	mu           sync.Mutex
 	timer        *time.Timer // nil before the first large write
 	active       bool        // timer is set
-	small, large bool        // which probes were answered in this round
+	small, large bool        // the probe was answered in this round
 	answered     bool        // the peer has answered a probe before
 	missed       int         // consecutive rounds in which only the small probe was answered
 }

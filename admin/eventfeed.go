@@ -25,7 +25,7 @@ type feed struct {
 	status func() adminapi.Status
 
 	mu      sync.Mutex
-	ring    []entry       // at most adminapi.EventHistory, newest last
+	ring    []entry       // at most adminapi.EventHistory entries, newest last
 	last    uint64        // number of the newest change, 0 before the first
 	changed chan struct{} // closed at the next change or when the node closes
 	over    bool          // the node has closed

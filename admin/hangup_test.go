@@ -120,7 +120,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 						next.works()
 						next.leave <- nil
 						<-next.over
-						time.Sleep(3 * closeInterval) // so that its job is closed
+						time.Sleep(3 * closeInterval) // long enough to close the job
 					})
 			}
 		}

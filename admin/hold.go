@@ -119,7 +119,7 @@ func (h *handler) serveHold(
 		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
 	}
 	changes := h.contests.store.Watch(ctx, key)
-	c.reportHolder(ctx) // before the caller itself can become the holder
+	c.reportHolder(ctx) // report it before the caller itself can become the holder
 	ended := make(chan error, 1)
 	go func() {
 		defer func() { <-slots }() // after the release

@@ -406,7 +406,7 @@ func TestManyStreams(t *testing.T) {
 				t.Fatalf("one stream too many: %d %s, want 503 busy", r.resp.StatusCode, body)
 			}
 			r.conn.Close()
-			synctest.Wait() // until the server has noticed
+			synctest.Wait() // wait until the server has noticed
 		}
 		s.node.joins(1)
 		for _, r := range open {

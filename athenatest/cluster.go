@@ -54,8 +54,8 @@ type Cluster struct {
 	t       testing.TB
 	opts    Options
 	packets *transporttest.PacketNet
-	dir     string         // of the stores
-	slots   []slot         // by number of the node
+	dir     string         // directory of the stores
+	slots   []slot         // indexed by the number of the node
 	older   []*process     // replaced by TakeOver, but still running
 	ghosts  sync.WaitGroup // waits for processes that are ending and for the observers of nodes
 	leases  leases

@@ -182,7 +182,7 @@ func (c *Cluster) reapProcess(p *process) {
 	c.leases.forgetProcess(p)
 	p.clock.goOn()
 	p.stop()
-	limit := c.waitLimit() // of the current timings
+	limit := c.waitLimit() // limit for the current timings
 	c.ghosts.Go(func() {
 		if n := p.listeningNode(); n != nil {
 			if err := n.Close(); err != nil {

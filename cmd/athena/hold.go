@@ -117,7 +117,7 @@ type changeLine struct {
 	Type string    `json:"type"`
 	// JobLeader is nil unless Type is leader. Its Leader is null if the job has no leader.
 	*adminapi.JobLeader
-	Token *adminapi.RecordToken `json:"token,omitempty"` // of the leadership held by this process
+	Token *adminapi.RecordToken `json:"token,omitempty"` // token of this process's leadership
 	Error string                `json:"error,omitempty"`
 }
 

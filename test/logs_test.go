@@ -140,7 +140,7 @@ func wantedTexts(tree *sourceTree) map[string]bool {
 
 // mustCut reports whether the value of a field may contain an unshortened text of a peer.
 func mustCut(field, fromPeer string, value ast.Expr) bool {
-	if fromPeer == "-" || field == "votes" || field == "why" { // it consists of shortened parts
+	if fromPeer == "-" || field == "votes" || field == "why" { // these consist of shortened parts
 		return false
 	}
 	call, ok := value.(*ast.CallExpr)
@@ -164,7 +164,7 @@ func logRows(page string) map[string]logLine {
 func compareLogs(t *testing.T, lines []logLine, rows map[string]logLine) {
 	t.Helper()
 	written := map[string]bool{}
-	missed := map[string][]string{} // by the code that adds the field
+	missed := map[string][]string{} // indexed by the code that adds the field
 	for _, l := range lines {
 		row, ok := rows[l.text]
 		if !ok {

@@ -150,7 +150,7 @@ func TestOnlySeedRestarts(t *testing.T) {
 			c.RunFor(time.Second)
 		}
 		c.Crash(0)
-		c.RunFor(2 * roundTrip) // no message in flight informs it about the leader
+		c.RunFor(2 * roundTrip) // so that no message in flight informs it about the leader
 		c.Start(0)
 		took := within(t, c, tc.limit, tc.name+": one cluster again", c.Settled)
 		t.Logf("%s: %v", tc.name, took)

@@ -16,7 +16,7 @@ import (
 
 // TestProcessWithoutFreeDescriptors lets callers of the admin API hold every file descriptor that a
 // node may use. The node must warn about such a low limit at its start, save what the cluster
-// decides meanwhile, and stay a member.
+// decides during that time, and stay a member.
 func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	const limit = 64
 	sh, err := exec.LookPath("sh")

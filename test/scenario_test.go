@@ -180,7 +180,7 @@ type player struct {
 type happening struct {
 	by, about    int
 	what         string // a decision, or "sends", "refuses", "drops" or "moves to"
-	kind, reason string // of a message, if any
+	kind, reason string // kind and reason of a message, if any
 }
 
 // A death is a pending crash of a process, during one of its next saves.

@@ -25,7 +25,7 @@ const largestFiller = cluster.MaxEventBytes - 100
 // numbers of the events in the order in which they were handled.
 type arrivals struct {
 	mu  sync.Mutex
-	got map[[2]string][]int // by the names of sender and receiver
+	got map[[2]string][]int // indexed by the names of sender and receiver
 }
 
 // receive makes every node handle events with handle, and records each one when handle returns.

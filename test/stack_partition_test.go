@@ -187,7 +187,7 @@ func TestStackSilentFollower(t *testing.T) {
 		silent := rest[1]
 		c := s.calm(leader, rest[0], rest[2], rest[3])
 		beat := s.betweenBeats(leader)
-		heard := roundTrip // its answer to that beat
+		heard := roundTrip // the answer to that beat
 		s.isolate(silent)
 		c.rest(lan().TTLTimeout + time.Second)
 		shown := func(at int, status member.Status) time.Time {

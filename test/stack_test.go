@@ -103,7 +103,7 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 					s.Advance(time.Second)
 				}
 				s.Crash(0)
-				s.Advance(2 * roundTrip) // no message in flight informs it about the leader
+				s.Advance(2 * roundTrip) // so that no message in flight informs it about the leader
 				s.Start(0)
 				took := s.Within(tc.limit, "one cluster again", s.settled)
 				t.Logf("one cluster after %v", took)

@@ -82,7 +82,7 @@ func sound() books {
 	b.hold("n1", 1, 1, 200, 300)
 	b.hold("n2", 2, 3, 301, 500)
 	b.hold("n1", 9, 4, 600, 650) // another run of the node
-	b.hold("n1", 9, 4, 700, 750) // after its lease lapsed
+	b.hold("n1", 9, 4, 700, 750) // the same run, after its lease had lapsed
 	b.write("n1", 1, 1, accepted)
 	b.write("n1", 1, 1, accepted)
 	b.write("n2", 2, 3, accepted)

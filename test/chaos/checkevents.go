@@ -9,10 +9,10 @@ import "fmt"
 // eventCheck checks and counts custom events.
 type eventCheck struct {
 	events  uint64               // number of events that arrived
-	heard   map[[2]string]newest // by receiver and sender
+	heard   map[[2]string]newest // indexed by receiver and sender
 	sent    map[stream][]span    // sent without an error
 	arrived map[stream][]span
-	daemons map[string]bool // they receive events but record none
+	daemons map[string]bool // these receive events but record none
 }
 
 // newest is the last event of a pair of nodes.

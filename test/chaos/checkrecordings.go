@@ -33,7 +33,7 @@ type floodRun struct {
 type sentRun struct {
 	from   floodRun
 	to     string
-	killed bool // by SIGKILL, which excuses events in flight
+	killed bool // killed by SIGKILL, which excuses events in flight
 	ended  bool // gracefully
 	marks  []uint32
 }
@@ -72,7 +72,7 @@ func (h heardAt) String() string {
 type floodCheck struct {
 	accepted, refused, handled uint64
 	done, notRun, unknown      uint64 // outcomes: nil, an error because no handler ran, and unknown
-	unknownHandled             uint64 // with an unknown outcome, but handled
+	unknownHandled             uint64 // events with an unknown outcome that were handled
 	excused                    uint64 // sent without an outcome by nodes that were killed
 	excusedHandled             uint64
 	slept                      uint64

@@ -60,7 +60,7 @@ type evidence struct {
 
 // nodeView is a node's view of the cluster, with the names of the nodes.
 type nodeView struct {
-	StoreID  string // of the node itself
+	StoreID  string // store id of the node itself
 	Cluster  string `json:",omitempty"` // cluster id of the state that the node holds
 	Version  uint64
 	Revision uint64

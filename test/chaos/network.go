@@ -23,7 +23,7 @@ const port = 7000
 type network struct {
 	id    string
 	nodes int
-	rules map[int][]rule // by the fault that added them
+	rules map[int][]rule // indexed by the fault that added them
 	next  int
 }
 

@@ -153,7 +153,7 @@ func nodeMain(task string) error {
 	return nil
 }
 
-// startWork starts everything that the node does besides being a member.
+// startWork starts the work of the node: leading, recording, reporting and sending.
 func (w *testNode) startWork(ctx context.Context) {
 	if w.flood != nil {
 		w.flood.startSending(w.node) // before the runner can stop it
@@ -350,7 +350,7 @@ type spanLog struct {
 	evidence *evidenceFile
 
 	mu   sync.Mutex
-	open map[string]*evidence // by the other node
+	open map[string]*evidence // indexed by the other node
 }
 
 // addEvent adds one event.

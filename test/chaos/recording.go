@@ -36,8 +36,8 @@ const headBytes = 4096
 type recordingHead struct {
 	Used     uint64 // number of marks
 	Accepted uint64 // events accepted by Send
-	Done     uint64 // with the outcome nil
-	Lost     uint64 // with an error as the outcome
+	Done     uint64 // events with the outcome nil
+	Lost     uint64 // events with an error as the outcome
 	Ended    uint64 // 1 after the process has ended gracefully
 	Slept    uint64 // number of times that the handler slept
 }

@@ -27,18 +27,27 @@ func (p msgpackCodec) encodesItself(t reflect.Type) bool {
 	return own
 }
 
+// encoder appends to b, which belongs to the caller of appendPayload.
 type encoder struct {
 	enc *msgpack.Encoder
-	buf bytes.Buffer
+	b   []byte
+}
+
+// Write never fails, nor does WriteByte, without which msgpack would allocate for every byte.
+func (e *encoder) Write(p []byte) (int, error) {
+	e.b = append(e.b, p...)
+	return len(p), nil
+}
+
+func (e *encoder) WriteByte(c byte) error {
+	e.b = append(e.b, c)
+	return nil
 }
 
 type decoder struct {
 	dec *msgpack.Decoder
 	in  bytes.Reader
 }
-
-// maxKeptBytes bounds the buffers that are reused.
-const maxKeptBytes = 64 << 10
 
 var (
 	encoders = sync.Pool{New: func() any { return &encoder{enc: msgpack.NewEncoder(nil)} }}
@@ -55,17 +64,16 @@ func (p msgpackCodec) appendPayload(dst []byte, event any) ([]byte, error) {
 		}
 	}
 	e := encoders.Get().(*encoder)
-	defer func() {
-		if e.buf.Cap() <= maxKeptBytes {
-			encoders.Put(e)
-		}
-	}()
-	e.buf.Reset()
-	e.enc.Reset(&e.buf)
-	if err := e.enc.Encode(event); err != nil {
+	e.b = dst
+	e.enc.Reset(e)
+	err := e.enc.Encode(event)
+	payload := e.b
+	e.b = nil
+	encoders.Put(e)
+	if err != nil {
 		return dst, err
 	}
-	return append(dst, e.buf.Bytes()...), nil
+	return payload, nil
 }
 
 func (p msgpackCodec) Unmarshal(payload []byte, event any) error {

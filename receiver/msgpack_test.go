@@ -235,3 +235,20 @@ func TestMsgpackKeepsItsOwn(t *testing.T) {
 		t.Errorf("time in any: got %v", got)
 	}
 }
+
+// TestEncodeAppends checks that an event is encoded into the memory that the caller provides,
+// however large it is, and that a failed event leaves what was there.
+func TestEncodeAppends(t *testing.T) {
+	mux := NewMux()
+	started(t, mux, Setup{})
+	large := struct{ Data []byte }{make([]byte, 200<<10)}
+	memory := append(make([]byte, 0, 300<<10), "head"...)
+	b, err := mux.EncodeAnswer(memory, large)
+	if err != nil || &b[0] != &memory[0] || string(b[:4]) != "head" {
+		t.Errorf("EncodeAnswer: got %d bytes elsewhere or without the head, %v", len(b), err)
+	}
+	broken := struct{ Data func() }{func() {}}
+	if b, err := mux.EncodeAnswer(memory, broken); err == nil || string(b) != "head" {
+		t.Errorf("EncodeAnswer of a function: got %q, %v; want the head and an error", b, err)
+	}
+}

@@ -18,11 +18,12 @@ type followerState struct {
 	// healthyAt is when the last healthy ack or the first state of this version arrived; for a
 	// provisional leader, when the last ack arrived.
 	healthyAt time.Time
-	quorateAt time.Time // arrival of the newest ack if it showed a quorate leader; otherwise zero
-	heardAt   time.Time // when the newest ack arrived
-	probedAt  time.Time // when the newest probe since then was sent; zero for none
-	sentAt    time.Time // when the newest keep-alive was sent
-	echo      message.Stamp
+	quorateAt time.Time     // arrival of the newest ack if it showed a quorate leader; otherwise zero
+	heardAt   time.Time     // when the newest ack arrived
+	probedAt  time.Time     // when the newest probe since then was sent; zero for none
+	sentAt    time.Time     // when the newest keep-alive was sent
+	echo      message.Stamp // the greatest stamp of its acks
+	echoed    int64         // Clock of the greatest stamp that was echoed
 	// askedGap is the newest update that did not follow the held revision. Each gap triggers one
 	// keep-alive, which asks for the whole state.
 	askedGap member.Number

@@ -56,6 +56,7 @@ func (m *Machine) sendKeepAlive() {
 		// A bound voter sends no keep-alive of a lower version (protocol.md 6, 5).
 		return
 	}
+	m.follow.echoed = m.follow.echo.Clock
 	s := m.shownState()
 	m.send(m.leader.Leader, message.LeaderKeepAlive{
 		Number:  s.Number,
@@ -76,8 +77,8 @@ func (m *Machine) newStamp(version uint64) message.Stamp {
 }
 
 // onKeepAliveAck handles an ack from the leader. A stamped ack makes this node support the leader.
-// It is answered only if it brings the first stamp or no keep-alive was sent for answerInterval, so
-// that acks and keep-alives do not trigger each other endlessly.
+// It is answered if its stamp is the first one, or answerInterval newer than the last one echoed.
+// The leader does not answer such a keep-alive, so the two do not trigger each other endlessly.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -100,9 +101,8 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Quorate {
 		f.quorateAt = m.now
 	}
-	answer := m.now.Sub(f.sentAt) >= m.timing.answerInterval()
 	if !m.leader.Chosen {
-		if answer {
+		if m.now.Sub(f.sentAt) >= m.timing.answerInterval() {
 			m.sendKeepAlive()
 		}
 		return
@@ -119,11 +119,10 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	}
 	m.giveSupport(in.From, m.leader.Version)
 	m.extendTrust(b)
-	first := f.echo.IsZero()
-	if b.Stamp.Clock > f.echo.Clock || first {
+	if b.Stamp.Clock > f.echo.Clock || f.echo.IsZero() {
 		f.echo = b.Stamp
 	}
-	if first || answer {
+	if f.echoed == 0 || f.echo.Clock-f.echoed >= int64(m.timing.answerInterval()) {
 		m.sendKeepAlive()
 	}
 }

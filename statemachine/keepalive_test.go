@@ -65,18 +65,40 @@ func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	}
 }
 
-// A follower answers an ack with a keep-alive, unless it sent one within the last half interval.
-func TestAnAckIsAnsweredOnceInHalfAnInterval(t *testing.T) {
-	b := supporter(t)
-	half := b.timings.HeartbeatInterval / 2
+// A follower answers an ack if its stamp is three quarters of an interval newer than the last one
+// that it echoed.
+func TestAnAckIsAnsweredOnceAnInterval(t *testing.T) {
+	b := aFollower(t, 3)
+	b.hand(event(1, chosen(3, 1), b.ack(b.now.UnixNano())))
+	least := b.timings.HeartbeatInterval / 4 * 3
 	for i, tc := range []struct {
 		after time.Duration
 		want  int
-	}{{half - 1, 0}, {1, 1}, {0, 0}, {half - 1, 0}, {1, 1}} {
+	}{{least - 1, 0}, {1, 1}, {0, 0}, {least - 1, 0}, {1, 1}} {
 		b.run(tc.after)
 		out := b.hand(event(1, chosen(3, 1), b.ack(b.now.UnixNano())))
 		if got := len(bodies[message.LeaderKeepAlive](out.Send)); got != tc.want {
 			t.Errorf("ack %d, %v later: got %d answers, want %d", i, tc.after, got, tc.want)
+		}
+	}
+}
+
+// A keep-alive that repeats an old stamp does not delay the answer to the next ack, and acks that
+// arrive together after a stall are all answered: each has news for the lease.
+func TestANewStampIsEchoedImmediately(t *testing.T) {
+	b := aFollower(t, 3)
+	began, interval := b.now, b.timings.HeartbeatInterval
+	b.hand(event(1, chosen(3, 1), b.ack(began.UnixNano())))
+	b.run(interval * 3 / 2)
+	if got := b.echo(); got.Clock != began.UnixNano() {
+		t.Fatalf("the unasked keep-alive echoes %v, want the old stamp", got)
+	}
+	for i := range 3 {
+		stamp := began.Add(time.Duration(i+1) * interval).UnixNano()
+		out := b.hand(event(1, chosen(3, 1), b.ack(stamp)))
+		got := bodies[message.LeaderKeepAlive](out.Send)
+		if len(got) != 1 || got[0].Echo.Clock != stamp {
+			t.Errorf("ack %d: got answers %+v, want one that echoes %d", i, got, stamp)
 		}
 	}
 }

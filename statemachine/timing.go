@@ -95,12 +95,11 @@ func (t timing) unaskedTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/2
 }
 
-// answerInterval is HeartbeatInterval / 2: a follower does not answer an ack that arrives within
-// this time after its last keep-alive (5). With a very short time the follower answers every one of
-// several acks that arrive together, and both sides may trigger each other endlessly. At
-// HeartbeatInterval or above, acks that arrive on time get no answer, and the lease is extended
-// half as often.
-func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 2 }
+// answerInterval is HeartbeatInterval x 3/4: a follower answers no ack whose stamp is newer than
+// the last one that it echoed by less than this (5). With a shorter time it answers more of the
+// acks that follow a commit, and the lease gains nothing. At HeartbeatInterval or above, acks on
+// time get no answer, and the lease is extended half as often.
+func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 * 3 }
 
 // realignInterval is HeartbeatInterval / 2: a leader sends its whole state to a member that was
 // sent the latest changes but has not shown them for this time (5). If it is shorter than a round

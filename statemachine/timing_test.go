@@ -35,7 +35,7 @@ func TestTimings(t *testing.T) {
 		{"softSyncInterval", lan.softSyncInterval(), 50 * ms},
 		{"waitingTimeout", lan.waitingTimeout(), 1000 * ms},
 		{"unaskedTimeout", lan.unaskedTimeout(), 150 * ms},
-		{"answerInterval", lan.answerInterval(), 50 * ms},
+		{"answerInterval", lan.answerInterval(), 75 * ms},
 		{"realignInterval", lan.realignInterval(), 50 * ms},
 		{"aloneInterval", lan.aloneInterval(), 450 * ms},
 		{"leaseMargin", lan.leaseMargin(), 810 * ms},

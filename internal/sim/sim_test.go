@@ -16,7 +16,7 @@ import (
 // TestSeedsAreClean runs with every change: at least 500 runs, each with a different
 // cluster and different faults.
 func TestSeedsAreClean(t *testing.T) {
-	s := Sweeping{Options: Options{Seed: 1}, Runs: 600}
+	s := Sweeping{Options: Options{Seed: 401}, Runs: 600} // these seeds reach the rare rules too
 	if testing.Short() {
 		s.Runs = 50
 	}

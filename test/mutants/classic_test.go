@@ -131,8 +131,9 @@ var classic = []Mutant{
 			New:  "if stamped {",
 		}, {
 			File: "statemachine/keepalive.go",
-			Old: "\tif !m.leader.Chosen {\n\t\tif answer {\n\t\t\tm.sendKeepAlive()\n\t\t}\n" +
-				"\t\treturn\n\t}\n",
+			Old: "\tif !m.leader.Chosen {\n" +
+				"\t\tif m.now.Sub(f.sentAt) >= m.timing.answerInterval() {\n" +
+				"\t\t\tm.sendKeepAlive()\n\t\t}\n\t\treturn\n\t}\n",
 			New: "",
 		}, {
 			File: "statemachine/lease.go",

@@ -98,10 +98,12 @@ type Config struct {
 	// Default: 1 s.
 	LeaderTimeout time.Duration
 	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other node:
-	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease a dead leader is
-	// replaced sooner, but clocks must be more accurate and answers faster. Records of a silent member
-	// expire after LeaderTimeout + LeaseTimeout, so that they survive the crash of a leader. If the
-	// previous run had longer timeouts, Start first waits out the difference. Default: LeaderTimeout.
+	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease a leader that
+	// crashed is replaced sooner, but a leader that was only paused or cut off loses its authority
+	// sooner, too: after 0.9 x LeaseTimeout. Records of a silent member expire after LeaderTimeout +
+	// LeaseTimeout, so that they survive the crash of a leader. If the previous run had longer
+	// timeouts, Start first waits out the difference. Default: 0.7 x LeaderTimeout, but at least
+	// 3.5 x HeartbeatInterval and at most LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from the view. Default: 10 s.
 	TTLTimeout time.Duration

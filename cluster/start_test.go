@@ -115,7 +115,7 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	}{
 		{"Size", func(c *Config) { c.Size = 4 }, "3"},
 		{"Cluster", func(c *Config) { c.Cluster = "other" }, DefaultCluster},
-		{"LeaseTimeout", func(c *Config) { c.LeaseTimeout = 800 * time.Millisecond }, "1s"},
+		{"LeaseTimeout", func(c *Config) { c.LeaseTimeout = 800 * time.Millisecond }, "700ms"},
 	} {
 		inWorld(t, 3, func(t *testing.T, w *world) {
 			cfg := w.config(7, Config{})

@@ -182,7 +182,7 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 					hasty.Close()
 				}
 				if !errors.Is(err, context.DeadlineExceeded) ||
-					!strings.Contains(err.Error(), "LeaseTimeout was 5s in the last run") {
+					!strings.Contains(err.Error(), "LeaseTimeout was 3.5s in the last run") {
 					t.Errorf("Start within a second: got %v, want that it waits", err)
 				}
 				if w.nodes[i], err = w.start(i, LocalConfig()); err != nil {
@@ -258,7 +258,9 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 		w := newWorld(t, 5)
 		defer w.close()
 		w.durable()
-		w.profile = Config{LeaderTimeout: 10 * time.Second, TTLTimeout: 30 * time.Second}
+		w.profile = Config{
+			LeaderTimeout: 10 * time.Second, LeaseTimeout: 10 * time.Second, TTLTimeout: 30 * time.Second,
+		}
 		w.form()
 		old, owner := w.leader(), w.followers()[0]
 		h := acquire(t, session(owner), "k")
@@ -271,7 +273,7 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 			last = i
 			w.end(n)
 			starts.Go(func() {
-				n, err := w.start(i, Config{TTLTimeout: 30 * time.Second})
+				n, err := w.start(i, Config{LeaseTimeout: time.Second, TTLTimeout: 30 * time.Second})
 				if err != nil {
 					t.Errorf("Start: %v", err)
 				}
@@ -332,7 +334,7 @@ func TestWaitOfShorterTimings(t *testing.T) {
 // TestWaitForALeaseGoesOn checks that a node that is restarted every few seconds completes the
 // wait, and that a cluster of one does not wait.
 func TestWaitForALeaseGoesOn(t *testing.T) {
-	for _, tc := range []struct{ size, starts int }{{3, 17}, {1, 0}} {
+	for _, tc := range []struct{ size, starts int }{{3, 14}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, tc.size)
 			defer w.close()
@@ -354,8 +356,8 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 					t.Fatalf("start %d: %v", starts, err)
 				}
 			}
-			if took := time.Since(began); tc.size > 1 && took < 177*time.Second {
-				t.Errorf("it waited %v in all, want what is left of before, 89 s and 88 s", took)
+			if took := time.Since(began); tc.size > 1 && took < 150*time.Second {
+				t.Errorf("it waited %v in all, want what is left of before, 62 s and 88 s", took)
 			}
 			if starts != tc.starts {
 				t.Errorf("size %d: got %d starts cut off, want %d", tc.size, starts, tc.starts)

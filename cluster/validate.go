@@ -52,10 +52,16 @@ func (c Config) WithDefaults() Config {
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, d.HeartbeatInterval)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, d.HeartbeatTimeout)
 	c.LeaderTimeout = cmp.Or(c.LeaderTimeout, d.LeaderTimeout)
-	c.LeaseTimeout = cmp.Or(c.LeaseTimeout, c.LeaderTimeout)
+	c.LeaseTimeout = cmp.Or(c.LeaseTimeout, defaultLease(c.HeartbeatInterval, c.LeaderTimeout))
 	c.TTLTimeout = cmp.Or(c.TTLTimeout, d.TTLTimeout)
 	c.RetryInterval = cmp.Or(c.RetryInterval, d.RetryInterval)
 	return c
+}
+
+// defaultLease returns 0.7 x leader: the shortest lease that no pause of a process below half of
+// LeaderTimeout ends (docs/performance.md). It is longer if that would be too few heartbeats.
+func defaultLease(interval, leader time.Duration) time.Duration {
+	return min(max(leader/10*7, interval/2*7), leader)
 }
 
 // Validate returns every fault of the configuration as a *FieldError, joined by errors.Join, or nil

@@ -156,9 +156,8 @@ func TestDefaults(t *testing.T) {
 	if !got.Insecure {
 		t.Error("Insecure on loopback without a secret: got false, want true")
 	}
-	if got.LeaseTimeout != 500*time.Millisecond || got.HeartbeatInterval != 100*time.Millisecond {
-		t.Errorf("timings: got lease %v, interval %v; want 500ms, which is LeaderTimeout, and 100ms",
-			got.LeaseTimeout, got.HeartbeatInterval)
+	if got.HeartbeatInterval != 100*time.Millisecond {
+		t.Errorf("timings: got interval %v, want 100ms", got.HeartbeatInterval)
 	}
 	long := Config{Addr: strings.Repeat("h", 200) + ":7001"}.WithDefaults()
 	if len(long.Name) != member.MaxNameBytes {
@@ -167,6 +166,23 @@ func TestDefaults(t *testing.T) {
 	wide := Config{Addr: "x" + strings.Repeat("é", 120) + ":7001"}.WithDefaults()
 	if !member.IsPrintable(wide.Name) || len(wide.Name) != member.MaxNameBytes-1 {
 		t.Errorf("Name for a long address of wide letters: got %q, want no half letter", wide.Name)
+	}
+}
+
+// TestDefaultLease checks that the default lease is 0.7 x LeaderTimeout, and valid with every
+// interval with which a lease as long as LeaderTimeout would be.
+func TestDefaultLease(t *testing.T) {
+	for _, c := range []struct{ interval, leader, want time.Duration }{
+		{100, 1000, 700}, {100, 500, 350}, {100, 400, 350}, {100, 340, 340}, {20, 200, 140},
+	} {
+		got := Config{
+			Addr: "127.0.0.1:7001", Size: 1, HeartbeatInterval: c.interval * time.Millisecond,
+			HeartbeatTimeout: 2 * c.interval * time.Millisecond,
+			LeaderTimeout:    c.leader * time.Millisecond,
+		}.WithDefaults()
+		if got.LeaseTimeout != c.want*time.Millisecond || got.Validate() != nil {
+			t.Errorf("%+v: got lease %v, %v", c, got.LeaseTimeout, got.Validate())
+		}
 	}
 }
 
@@ -179,13 +195,13 @@ func TestProfiles(t *testing.T) {
 		want   [6]time.Duration
 	}{
 		{"LocalConfig", LocalConfig(),
-			[6]time.Duration{ms(20), ms(80), ms(200), ms(200), ms(2000), ms(100)}},
+			[6]time.Duration{ms(20), ms(80), ms(200), ms(140), ms(2000), ms(100)}},
 		{"DefaultConfig", DefaultConfig(),
-			[6]time.Duration{ms(100), ms(400), ms(1000), ms(1000), ms(10000), ms(500)}},
+			[6]time.Duration{ms(100), ms(400), ms(1000), ms(700), ms(10000), ms(500)}},
 		{"WANConfig", WANConfig(),
-			[6]time.Duration{ms(500), ms(2000), ms(5000), ms(5000), ms(30000), ms(2000)}},
+			[6]time.Duration{ms(500), ms(2000), ms(5000), ms(3500), ms(30000), ms(2000)}},
 		{"ClassicConfig", ClassicConfig(),
-			[6]time.Duration{ms(10000), ms(30000), ms(90000), ms(90000), ms(90000), ms(5000)}},
+			[6]time.Duration{ms(10000), ms(30000), ms(90000), ms(63000), ms(90000), ms(5000)}},
 	} {
 		p.config.Addr, p.config.Size = "127.0.0.1:7001", 1
 		s, err := p.config.parse()

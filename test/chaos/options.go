@@ -80,6 +80,7 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, timing)
 	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, timing)
 	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, timing)
+	f.DurationVar(&o.config.LeaseTimeout, "lease-timeout", 0, timing)
 	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, timing)
 	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, timing)
 	if name == "rolling" {

@@ -300,8 +300,9 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 			"--data-dir", c.DataDir, "--secret-file", secret, "--admin", "unix:" + api,
 			"--heartbeat-interval", c.HeartbeatInterval.String(),
 			"--heartbeat-timeout", c.HeartbeatTimeout.String(),
-			"--leader-timeout", c.LeaderTimeout.String(), "--ttl-timeout", c.TTLTimeout.String(),
-			"--retry-interval", c.RetryInterval.String(),
+			"--leader-timeout", c.LeaderTimeout.String(),
+			"--lease-timeout", c.WithDefaults().LeaseTimeout.String(),
+			"--ttl-timeout", c.TTLTimeout.String(), "--retry-interval", c.RetryInterval.String(),
 		},
 	}
 	if ps.o.tls {

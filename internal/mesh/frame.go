@@ -101,6 +101,8 @@ func (r *frameReader) readLength() (int, error) {
 		if _, err := r.buffered.Peek(1); err != nil {
 			return 0, err // the time between two frames is not limited
 		}
+	}
+	if r.buffered.Buffered() < headerBytes {
 		defer r.limitTime()()
 	}
 	header, err := r.buffered.Peek(headerBytes)

@@ -17,6 +17,9 @@ REPLAY    ?=
 HISTORY   ?=
 SWARM     ?= 1h
 
+# Number of histories of each size that make spec validates, and the first seed is SEED.
+HISTORIES ?= 500
+
 # Number of nodes of chaos, soak, events, stuck and rolling. Unset, each has its own default.
 NODES     ?=
 
@@ -45,7 +48,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm explore chaos soak events stuck rolling fuzz bench peers docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm explore spec chaos soak events stuck rolling fuzz bench peers docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -94,6 +97,17 @@ swarm: build ## simulate for SWARM of CPU time (1h), and check that all planted 
 
 explore: ## explore every order of an election of three (docs/simulation.md)
 	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
+
+QUINT     := $(BIN)/quint
+QUINT_RUN  = node $(QUINT)/node_modules/@informalsystems/quint/dist/src/cli.js
+spec: ## check the specification in spec/, histories and planted bugs against it: HISTORIES SEED
+	@if [ ! -d $(QUINT)/node_modules ]; then echo 'spec: skipped: Quint is not installed (scripts/quint.sh)'; exit; fi; set -ex; \
+	  for f in athena sim trace; do $(QUINT_RUN) typecheck spec/$$f.qnt; done; \
+	  $(QUINT_RUN) run spec/sim.qnt --main=sim --backend=typescript --invariants I1 I2 I3 I4 I10 \
+	    --max-samples=100 --max-steps=250 --verbosity=1; \
+	  $(GO) build -o $(BIN)/validate ./spec/validate; \
+	  for n in 3 5; do $(BIN)/validate -quint $(QUINT) -runs $(HISTORIES) -size $$n $(if $(SEED),-seed $(SEED)); done; \
+	  $(BIN)/validate -quint $(QUINT) -mutants
 
 chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos

@@ -20,7 +20,10 @@ var floors = [][]string{
 		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",
 		"internal/jobrecord",
 	},
-	{"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest"},
+	{
+		"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest",
+		"internal/steplog",
+	},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles", "transport/tlsnet"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
@@ -34,7 +37,7 @@ var floors = [][]string{
 	{"cmd/athena/internal/ask", "cmd/athena/internal/daemon", "cmd/athena/internal/demo"},
 	{
 		"cmd/...", "examples/...", "test/chaos", "test/browser", "test/peers", "test", "scripts/...",
-		"contrib/...",
+		"contrib/...", "spec/...",
 	},
 }
 

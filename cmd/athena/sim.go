@@ -8,12 +8,14 @@ import (
 	"bufio"
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +36,7 @@ type simulation struct {
 	budget   time.Duration
 	replay   string // file with the run to repeat
 	shrink   string // file to write the first failed run to
-	history  bool   // print every event
+	history  string // how to print every event, or empty
 	coverage bool
 }
 
@@ -71,7 +73,7 @@ func newSim() *cobra.Command {
 			if err := errors.Join(s.checkFlags(), s.checkWritable()); err != nil {
 				return cli.Usage(err)
 			}
-			return s.runSeeds(cmd.OutOrStdout())
+			return s.runSeeds(cmd.OutOrStdout(), s.reportWriter(cmd))
 		},
 	}
 	f := cmd.Flags()
@@ -87,8 +89,9 @@ func newSim() *cobra.Command {
 	f.StringVar(&s.shrink, "shrink", "",
 		"shrink the first failed run and write it to this file, for --replay; "+
 			"the file is unchanged if no run fails")
-	f.BoolVar(&s.history, "history", false,
-		"print every event of a single run; needs --seed or --replay")
+	f.StringVar(&s.history, "history", "",
+		"print every event of a single run as text, or its steps as json; needs --seed or --replay")
+	f.Lookup("history").NoOptDefVal = historyText
 	f.BoolVar(&s.coverage, "coverage", false,
 		"count the runs that reached each rule after each fault; fail if any count is 0")
 	return cmd
@@ -109,7 +112,9 @@ func (s simulation) checkFlags() error {
 	case o.Seed+uint64(s.runs)-1 < o.Seed:
 		return fmt.Errorf("--seed %d --runs %d: the last seed would be greater than %d",
 			o.Seed, s.runs, uint64(math.MaxUint64))
-	case s.history && s.runs > 1:
+	case !slices.Contains([]string{"", historyText, historyJSON}, s.history):
+		return fmt.Errorf("--history=%s: must be %s or %s", s.history, historyText, historyJSON)
+	case s.history != "" && s.runs > 1:
 		return errors.New("--history prints a single run: set --seed, and neither --runs nor --budget")
 	default:
 		return nil
@@ -144,16 +149,31 @@ func (s simulation) checkWritable() error {
 	return nil
 }
 
-func (s simulation) runSeeds(out io.Writer) error {
+// The forms of a history.
+const (
+	historyText = "text"
+	historyJSON = "json"
+)
+
+// reportWriter returns where the result of a run is printed. Steps are printed alone, so that
+// programs can read them.
+func (s simulation) reportWriter(cmd *cobra.Command) io.Writer {
+	if s.history == historyJSON {
+		return cmd.ErrOrStderr()
+	}
+	return cmd.OutOrStdout()
+}
+
+func (s simulation) runSeeds(history, out io.Writer) error {
 	end := func() {}
-	if s.history {
-		s.options.Record, end = historyPrinter(out)
+	if s.history != "" {
+		s.options.Record, end = s.historyPrinter(history)
 	}
 	report := sim.Sweep(sim.Sweeping{
 		Options: s.options, Runs: s.runs, Budget: s.budget, Failures: 1,
 	})
 	end()
-	if s.history {
+	if s.history != "" {
 		fmt.Fprintln(out)
 	}
 	return s.printEnd(out, report)
@@ -217,7 +237,7 @@ func (s simulation) keepFailure(out io.Writer, report sim.Report) error {
 
 // replayFile repeats the run in the --replay file and prints its result.
 func (s simulation) replayFile(cmd *cobra.Command) error {
-	out := cmd.OutOrStdout()
+	out := s.reportWriter(cmd)
 	for _, other := range []string{
 		"seed", "runs", "size", "for", "budget", "shrink", "coverage",
 	} {
@@ -236,11 +256,11 @@ func (s simulation) replayFile(cmd *cobra.Command) error {
 	}
 	t := &tail{}
 	record, end := t.addRecord, func() { t.printTail(out) }
-	if s.history {
-		record, end = historyPrinter(out)
+	if s.history != "" {
+		record, end = s.historyPrinter(cmd.OutOrStdout())
 	}
 	result := sim.Reproduce(r, record)
-	if result.Violation != nil || s.history {
+	if result.Violation != nil || s.history != "" {
 		end()
 		fmt.Fprintln(out)
 	}
@@ -277,7 +297,7 @@ func (s simulation) printReport(out io.Writer, report sim.Report) error {
 		return nil
 	}
 	failed := report.Failed[0]
-	if !s.history {
+	if s.history == "" {
 		printTrace(out, failed.Options)
 		fmt.Fprintln(out)
 	}
@@ -286,10 +306,18 @@ func (s simulation) printReport(out io.Writer, report sim.Report) error {
 		failed.Violation.Invariant, cli.Self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
 }
 
-// historyPrinter returns a function that prints each event; end flushes the output.
-func historyPrinter(out io.Writer) (record func(sim.Record), end func()) {
+// historyPrinter returns a function that prints each event, or each step; end flushes the output.
+func (s simulation) historyPrinter(out io.Writer) (record func(sim.Record), end func()) {
 	b := bufio.NewWriter(out)
-	record = func(r sim.Record) { fmt.Fprintln(b, r) }
+	steps := json.NewEncoder(b)
+	record = func(r sim.Record) {
+		switch isStep := r.Kind == sim.Stepped; {
+		case isStep && s.history == historyJSON:
+			_ = steps.Encode(r.Step) // the reader may have closed the pipe
+		case !isStep && s.history == historyText:
+			fmt.Fprintln(b, r)
+		}
+	}
 	return record, func() { _ = b.Flush() } // the reader may have closed the pipe
 }
 
@@ -315,7 +343,10 @@ type tailRecord struct {
 }
 
 func (t *tail) addRecord(r sim.Record) {
-	if r.IsPeriodic() {
+	switch {
+	case r.Kind == sim.Stepped:
+		return
+	case r.IsPeriodic():
 		t.beats++
 		return
 	}

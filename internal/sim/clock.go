@@ -85,6 +85,7 @@ func (c *Cluster) readClock(p *process) time.Time {
 		p.clockSetForward = false
 		c.noteProcess(p, WallClockSet, "")
 		p.machine.EndTrust(now)
+		c.input.Woke = true
 		c.check.noteTrustEnded(c.now, p.index)
 	}
 	return now

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -89,6 +90,7 @@ type Cluster struct {
 	happened  Faults // classes of faults that have occurred so far
 	cover     Cover
 	keys      []string
+	input     steplog.Step // the input of the current step, if steps are recorded
 	// onTrace receives the decisions of machines. It may be nil.
 	onTrace func(process int, t statemachine.Trace)
 }
@@ -170,6 +172,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 	}
 	c.check = newChecker(s.Size, seeds, total)
 	c.startHolders()
+	c.recordSetup(seeds)
 	return c
 }
 

@@ -5,6 +5,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -38,6 +39,7 @@ func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 func (c *Cluster) reportRefused(p *process, of statemachine.Probe) {
 	switch {
 	case p.takesInput():
+		c.noteInput(p, steplog.Step{Event: steplog.Refusal, Probe: &of})
 		c.settleStep(p, p.machine.Refused(c.readClock(p), of))
 	case p.isUp():
 		p.keepItem(item{run: func() { c.reportRefused(p, of) }})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
@@ -49,6 +50,7 @@ type process struct {
 	pendingWrite write // the write that was in progress when it was paused
 	// starting is the wait before its run, or nil.
 	starting *startWait
+	waited   time.Duration // since the end of its last run
 
 	saving       *save                   // the save in progress, or nil
 	stepAt       int64                   // when its machine was last called
@@ -111,6 +113,7 @@ func (c *Cluster) beginRun(p *process) {
 	c.noteProcess(p, Started, "")
 	c.check.noteStart(c.now, p)
 	cfg := p.nextConfig()
+	c.recordStart(p, cfg)
 	p.owed = statemachine.OwedBy(cfg.Timings)
 	p.greet = p.makeGreet(cfg)
 	c.forgetGreets(p.index)
@@ -138,6 +141,7 @@ func (c *Cluster) Crash(i int) {
 		c.noteProcess(p, Crashed, "before its run began")
 		return
 	}
+	c.recordCrash(p)
 	if v := p.saving; v != nil && v.Written {
 		c.replaceStore(p, *v.step.out.Persist)
 	}
@@ -265,5 +269,6 @@ func (c *Cluster) giveOrder(i int, verb string, f func(*process, time.Time) stat
 		return
 	}
 	c.noteProcess(p, Ordered, verb)
+	c.noteInput(p, steplog.Step{Event: steplog.Order})
 	c.settleStep(p, f(p, c.readClock(p)))
 }

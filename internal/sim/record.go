@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -32,12 +33,13 @@ const (
 	Traced                             // a machine made a decision
 	Phase                              // the next phase of the run began
 	Broke                              // an invariant broke
+	Stepped                            // a process made a step; see Record.Step
 )
 
 var recordKindNames = [...]string{
 	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed",
 	"sees its wall clock set", "saves", "ordered to",
-	"network", "sends", "loses", "gets", "trace", "phase", "broke",
+	"network", "sends", "loses", "gets", "trace", "phase", "broke", "steps",
 }
 
 // String returns the word for the kind in printed records.
@@ -51,6 +53,7 @@ type Record struct {
 	Kind    RecordKind
 	Message message.Message    // set for Sent, Lost and Delivered
 	Trace   statemachine.Trace // set for Traced
+	Step    *steplog.Step      // set for Stepped
 	Text    string
 }
 

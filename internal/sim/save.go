@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -26,6 +27,7 @@ type step struct {
 	out   statemachine.Output
 	sent  int  // number of messages that are sent
 	crash bool // whether the process crashes after sending them
+	input steplog.Step
 }
 
 // save is a step that is being saved.

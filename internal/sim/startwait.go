@@ -44,6 +44,7 @@ func (c *Cluster) scheduleWait(p *process, w *startWait) {
 			return
 		}
 		p.owed = p.owed.After(step, w.timings)
+		p.waited += step
 		if w.left -= step; w.left > 0 {
 			c.scheduleWait(p, w)
 			return

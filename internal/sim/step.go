@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -25,6 +26,7 @@ func (c *Cluster) advanceMachine(p *process) {
 		return
 	}
 	c.mixHash(uint64(c.now) ^ uint64(p.index)<<56)
+	c.noteInput(p, steplog.Step{Event: steplog.Time})
 	c.settleStep(p, p.machine.Advance(c.readClock(p)))
 }
 
@@ -56,6 +58,8 @@ func (c *Cluster) deliverItem(it item) {
 	c.emitRecord(Record{Process: it.to, From: it.from, Kind: Delivered, Message: it.msg})
 	c.mixHash(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
 	c.check.noteHeard(it.to, it.msg)
+	m := steplog.Message(it.msg)
+	c.noteInput(p, steplog.Step{Event: steplog.Deliver, Message: &m})
 	c.settleStep(p, p.machine.Step(c.readClock(p), it.msg))
 }
 
@@ -63,13 +67,14 @@ func (c *Cluster) deliverItem(it item) {
 func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.steps++
 	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
-	s := step{out: out, sent: len(out.Send)}
+	s := step{out: out, sent: len(out.Send), input: c.input}
 	if c.Interrupt != nil {
 		if n, dies := c.Interrupt(p.index, out); dies {
 			s.sent, s.crash = min(n, s.sent), true
 		}
 	}
 	if s.sent < 0 {
+		c.recordCrash(p)
 		c.noteProcess(p, Crashed, "before the step was saved")
 		c.endRun(p)
 		return
@@ -90,6 +95,7 @@ func (c *Cluster) applyStep(p *process, s step) {
 	if out.Persist != nil {
 		c.replaceStore(p, *out.Persist)
 	}
+	c.recordStep(p, s)
 	for _, m := range out.Send[:s.sent] {
 		c.sendMessage(p, m)
 	}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command validate checks that histories are behaviours of the specification (spec/README.md): those
+// in files, those of drawn runs, or those of planted bugs, which must not be.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	spec, quint string
+	out         string
+	steps       int
+	runs, size  int
+	seed        uint64
+	faults      time.Duration
+	mutants     bool
+	mutant      string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.spec, "spec", "spec", "folder of the specification")
+	flag.StringVar(&o.quint, "quint", "bin/quint", "folder in which Quint is installed")
+	flag.StringVar(&o.out, "o", "", "folder for the traces; they are kept (default a temporary one)")
+	flag.IntVar(&o.steps, "steps", 1500, "validate only so many steps of each history")
+	flag.IntVar(&o.runs, "runs", 0, "validate so many runs of the simulator, drawn from seeds")
+	flag.IntVar(&o.size, "size", 3, "members of a drawn run")
+	flag.Uint64Var(&o.seed, "seed", 1, "first seed")
+	flag.DurationVar(&o.faults, "for", 10*time.Second, "virtual time with faults in a drawn run")
+	flag.BoolVar(&o.mutants, "mutants", false, "judge every planted bug of test/mutants")
+	flag.StringVar(&o.mutant, "mutant", "", "judge one planted bug")
+	flag.Parse()
+	if err := o.run(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "validate:", err)
+		os.Exit(1)
+	}
+}
+
+func (o options) run(files []string) error {
+	dir := o.out
+	if dir == "" {
+		temp, err := os.MkdirTemp("", "validate")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(temp)
+		dir = temp
+	}
+	switch {
+	case o.mutants || o.mutant != "":
+		return o.judgeMutants(dir)
+	case o.runs > 0:
+		return o.validateRuns(dir)
+	case len(files) > 0:
+		return o.validateFiles(dir, files)
+	default:
+		return fmt.Errorf("nothing to validate: name histories, or set -runs or -mutants")
+	}
+}

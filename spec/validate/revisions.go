@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+// addRevisions adds the revisions of a leader from one state to another. A step may make several:
+// it saves the last and announces each.
+func (u *turn) addRevisions(from, to member.State) {
+	for r := from.Revision + 1; r < to.Revision; r++ {
+		if s, ok := u.announced(from, member.Number{Version: to.Version, Revision: r}); ok {
+			u.addRevision(from, s)
+			from = s
+		}
+	}
+	u.addRevision(from, to)
+}
+
+// announced returns the state of a number, of which members were informed in this step.
+func (u *turn) announced(from member.State, number member.Number) (member.State, bool) {
+	for _, m := range u.s.Sent {
+		switch b := m.Body.(type) {
+		case message.ClusterAlignment:
+			if b.State.Number == number {
+				return b.State, true
+			}
+		case message.MemberStatusUpdate:
+			if b.Number == number {
+				roster := slices.Clone(from.Roster)
+				roster = slices.DeleteFunc(roster, func(o member.Member) bool {
+					return o.Address == b.Member.Address
+				})
+				roster = append(roster, b.Member)
+				slices.SortFunc(roster, func(x, y member.Member) int {
+					return x.Address.Compare(y.Address)
+				})
+				return from.Next(roster), true
+			}
+		case message.RecordUpdate:
+			if b.Number == number {
+				s := from
+				s.Number = number
+				for _, r := range b.Set {
+					s.Records = s.Records.Put(r)
+				}
+				for _, k := range b.Dropped {
+					s.Records = s.Records.Drop(k)
+				}
+				return s, true
+			}
+		}
+	}
+	return member.State{}, false
+}
+
+func (u *turn) addRevision(from, to member.State) {
+	ids := u.requestsOf(from, to)
+	u.emit(revise, u.n, u.states.add(u.state(to)), u.ids.add(u.requestIDs(ids)))
+}
+
+// requestsOf returns the requests that a revision took: those for which its leader answered with
+// its number and, if a leadership ended before, those that explain what changed.
+func (u *turn) requestsOf(from, to member.State) (ids []taken) {
+	use := func(q *received) {
+		q.used = true
+		ids = append(ids, taken{by: q.by, id: q.r.ID})
+	}
+	open := func(q received) []member.Number {
+		return u.outcomes[taken{leader: u.id, by: member.Identity{Address: q.by.Address}, id: q.r.ID}]
+	}
+	for i := range u.received {
+		if slices.Contains(open(u.received[i]), to.Number) {
+			use(&u.received[i])
+		}
+	}
+	for i := range u.received {
+		q := &u.received[i]
+		if !q.used && q.claim == to.Version && len(open(*q)) == 0 && explains(*q, from, to) {
+			use(q)
+		}
+	}
+	return ids
+}
+
+// explains reports whether a request, taken whole, led to changes from one state to another.
+func explains(q received, from, to member.State) bool {
+	if len(q.r.Changes) == 0 {
+		return false
+	}
+	for _, c := range q.r.Changes {
+		old, had := from.Records.Find(c.Key)
+		now, has := to.Records.Find(c.Key)
+		switch {
+		case c.Drop && (had && !has || had && now.Revoked && !old.Revoked):
+		case !c.Drop && has && now.Token == member.Token(to.Number) && now.Session == c.Session &&
+			bytes.Equal(now.Value, c.Value) && (!c.Owned || now.Owner == q.by):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (u *turn) addAnswer(to member.Address, r message.RecordResponse) {
+	by := member.Identity{Address: to}
+	for _, q := range u.received {
+		if q.by.Address == to && q.r.ID == r.ID {
+			by = q.by
+		}
+	}
+	u.emit(answer, u.n, u.runs.add(u.run(by)), int64(r.ID), int64(r.Number.Version),
+		int64(r.Number.Revision))
+}

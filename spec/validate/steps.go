@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// turn is a step of a node while it is translated.
+type turn struct {
+	*translator
+	*node
+	s        steplog.Step
+	old, new paxos.Durable
+	changed  bool         // something was decided that its store must show
+	stamped  map[int]bool // acks of Sent that were added
+}
+
+// addActions adds what a node did in a step, in an order that the rules allow: what arrived, its
+// own changes, leaderships that end, states, votes, and at last what left.
+func (t *translator) addActions(q *node, s steplog.Step) {
+	u := &turn{translator: t, node: q, s: s, old: q.disk, new: q.disk, stamped: map[int]bool{}}
+	if s.Saved != nil {
+		u.new = paxos.Durable(*s.Saved)
+		u.changed = true
+	}
+	if u.new.Incarnation != u.old.Incarnation {
+		t.emit(renumber, q.n, int64(u.new.Incarnation))
+		q.id.Incarnation = u.new.Incarnation
+		q.trusted = map[string]steplog.Trust{}
+	}
+	u.addInput()
+	u.addRequest()
+	u.addOwnChanges()
+	u.addEndedLeaderships()
+	u.addState()
+	u.addElection()
+	u.addVotes()
+	if u.changed {
+		q.disk = u.new
+		t.emitDisk(q, q.disk)
+	}
+	u.addMessages()
+	u.addAuthority()
+}
+
+func (u *turn) addInput() {
+	if p := u.s.Probe; p != nil && u.trusts {
+		u.emit(refused, u.n, u.runs.add(u.run(p.Leader)), int64(p.Version))
+	}
+	m := u.s.Message
+	if m == nil {
+		return
+	}
+	if r := u.acked; r.Voter() == m.From.Voter() && r.Incarnation < m.From.Incarnation {
+		u.emit(laterRun, u.n, u.runs.add(u.run(m.From)))
+	}
+	ignored := isIgnored(u.s, m.Body.Kind())
+	switch b := m.Body.(type) {
+	case message.LeaderKeepAliveAck:
+		if ignored {
+			return
+		}
+		if b.Stamp.Version != 0 {
+			u.emit(support, u.n, u.runs.add(u.run(m.From)), int64(b.Stamp.Version), b.Stamp.Clock,
+				u.arrive(arrivalKeys(*m)[0]))
+			u.acked = m.From
+		}
+		if b.Extends && b.Echo.Incarnation == u.id.Incarnation {
+			u.emit(extended, u.n, u.runs.add(u.run(m.From)), int64(b.Stamp.Version), b.Echo.Clock,
+				u.arrive(arrivalKeys(*m)[1]))
+		}
+	case message.LeaderKeepAlive:
+		if !ignored {
+			u.heard[m.From.Address] = m.From
+			u.emit(hear, u.n, u.keeps.add(u.keep(*m)), u.arrive(arrivalKeys(*m)[0]))
+		}
+	case message.ReJoinCluster:
+		u.addFreed(*m, b.GivenUp)
+	case message.MemberLeave:
+		u.addFreed(*m, b.GivenUp)
+	case message.RecordRequest:
+		if !ignored {
+			u.received = append(u.received, received{m.From, b, m.Claim.Version, false})
+		}
+	case message.Vote:
+		u.addArrivedVote(m.From, b)
+	}
+}
+
+// addFreed adds that the leader from which a message came gave up its leadership.
+func (u *turn) addFreed(m steplog.Message, c member.Claim) {
+	if c.Chosen && c.Leader == m.From.Address {
+		u.emit(freed, u.n, u.runs.add(u.run(m.From)), int64(c.Version))
+	}
+}
+
+func (u *turn) addArrivedVote(from member.Identity, b message.Vote) {
+	id := u.ballot(b.ID)
+	switch {
+	case b.Stage == message.Pre:
+		u.preVotes[id] = append(u.preVotes[id], from)
+	case b.Granted:
+		u.formalVotes[id] = append(u.formalVotes[id], from)
+	}
+}
+
+// addRequest adds a request of the application, unless it was refused immediately.
+func (u *turn) addRequest() {
+	r := u.s.Request
+	if r == nil {
+		return
+	}
+	for _, m := range u.s.Sent {
+		if b, ok := m.Body.(message.RecordRequest); ok && b.ID == r.ID {
+			u.emit(request, u.n, u.requests.add(u.request(u.id, b, m.Claim.Version)))
+			return
+		}
+	}
+	isRefusal := func(a message.RecordResponse) bool {
+		return a.ID == r.ID && a.Reason != message.ReasonNone
+	}
+	if v := u.old.Held.Version; u.leads(u.old.Held) && !slices.ContainsFunc(u.s.Answers, isRefusal) {
+		u.emit(request, u.n, u.requests.add(u.request(u.id, *r, v)))
+		u.received = append(u.received, received{u.id, *r, v, false})
+	}
+}
+
+// leads reports whether this run is the leader of a state.
+func (u *turn) leads(s member.State) bool { return !s.IsZero() && s.LeaderIdentity() == u.id }
+
+// addOwnChanges adds the revisions that a leader made.
+func (u *turn) addOwnChanges() {
+	if h := u.new.Held; h.Number != u.old.Held.Number && u.leads(h) &&
+		h.Version == u.old.Held.Version {
+		u.addEarlyAcks()
+		u.addRevisions(u.old.Held, h)
+		u.old.Held = h
+	}
+}
+
+// addEarlyAcks adds the acks that left before the first revision of the step was announced.
+func (u *turn) addEarlyAcks() {
+	var acks []int
+	for i, m := range u.s.Sent {
+		switch b := m.Body.(type) {
+		case message.LeaderKeepAliveAck:
+			if b.Stamp.Version == u.old.Held.Version {
+				acks = append(acks, i)
+			}
+		case message.MemberStatusUpdate, message.RecordUpdate, message.ClusterAlignment:
+			for _, k := range acks {
+				u.addStamp(k)
+			}
+			return
+		}
+	}
+}
+
+// addEndedLeaderships adds the stamps that left before a leadership was given up, and that.
+func (u *turn) addEndedLeaderships() {
+	for i, m := range u.s.Sent {
+		var c member.Claim
+		switch b := m.Body.(type) {
+		case message.ReJoinCluster:
+			c = b.GivenUp
+		case message.MemberLeave:
+			if c = b.GivenUp; !b.Stays && !u.done["leave"] {
+				u.done["leave"] = true
+				u.emit(leave, u.n)
+			}
+		case message.LeaderKeepAliveAck:
+			if b.Stamp.Version != 0 && b.Stamp.Version == u.old.Held.Version {
+				u.addStamp(i)
+			}
+			continue
+		}
+		k := "free " + c.String()
+		if c.Chosen && c.Leader == u.id.Address && !u.done[k] {
+			u.done[k] = true
+			u.emit(giveUp, u.n, int64(c.Version))
+		}
+	}
+	for _, v := range u.s.SteppedDown {
+		u.emit(stepDown, u.n, int64(v))
+	}
+}
+
+// addStamp adds an ack with a stamp, once.
+func (u *turn) addStamp(i int) {
+	if u.stamped[i] {
+		return
+	}
+	u.stamped[i] = true
+	m := u.s.Sent[i]
+	b, keys := m.Body.(message.LeaderKeepAliveAck), arrivalKeys(m)
+	u.emit(stamp, u.n, u.address(m.To), b.Stamp.Clock, u.lost(keys[0]))
+	if b.Extends {
+		u.emit(extend, u.n, u.runs.add(u.run(u.heard[m.To])), b.Echo.Clock, u.lost(keys[1]))
+	}
+}
+
+// addState adds the state that the node took, or the one it was chosen for.
+func (u *turn) addState() {
+	for _, m := range u.s.Sent {
+		if b, ok := m.Body.(message.LeaderElected); ok {
+			u.addWin(u.ballot(b.ID))
+		}
+	}
+	h := u.new.Held
+	if h.Number == u.old.Held.Number {
+		return
+	}
+	if !u.leads(h) {
+		u.addTake(h, u.sender())
+		return
+	}
+	first := u.initialState(h)
+	u.addTake(first, u.sender())
+	if h.Revision > 0 {
+		u.addRevisions(first, h)
+	}
+}
+
+func (u *turn) addTake(s member.State, from member.Address) {
+	u.emit(take, u.n, u.states.add(u.state(s)), u.address(from))
+}
+
+// sender returns the node from which a state of this step came.
+func (u *turn) sender() member.Address {
+	if u.s.Message != nil {
+		return u.s.Message.From.Address
+	}
+	return u.id.Address
+}
+
+// initialState returns the state for which the node was chosen in this step. If it proposed that
+// state and died before it announced that, the majority is added.
+func (u *turn) initialState(h member.State) member.State {
+	messages := u.s.Sent
+	if u.s.Message != nil {
+		messages = append(slices.Clone(messages), *u.s.Message)
+	}
+	for _, m := range messages {
+		if b, ok := m.Body.(message.LeaderElected); ok && b.State.Version == h.Version {
+			return b.State
+		}
+	}
+	var last paxos.Accepted
+	for _, v := range u.formal {
+		if v.State.Version == h.Version && v.State.LeaderIdentity() == u.id &&
+			v.ID.Compare(last.ID) > 0 {
+			last = v
+		}
+	}
+	if last.IsZero() {
+		return h
+	}
+	u.addWin(u.ballot(last.ID))
+	return last.State
+}
+
+func (u *turn) addWin(id string) {
+	if k := "win " + id; !u.done[k] {
+		u.done[k] = true
+		u.emit(win, u.n, u.ballots.add(id), u.sets.add(u.set(u.formalVotes[id])))
+	}
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// The entries of a trace, as in trace.qnt.
+const (
+	pass = iota
+	start
+	crash
+	stamp
+	support
+	keep
+	hear
+	giveUp
+	stepDown
+	freed
+	laterRun
+	refused
+	renumber
+	ask
+	pre
+	refuse
+	choose
+	formal
+	win
+	take
+	revise
+	request
+	leave
+	answer
+	answered
+	extend
+	extended
+	woke
+	follow
+	seenDisk
+	seenAuthority
+	seenVote
+	seenAcceptance
+	seenRefusal
+	seenTrust
+)
+
+// names are the names of entries, for reports.
+var names = [...]string{
+	"pass", "start", "crash", "stamp", "support", "keep", "hear", "giveUp", "stepDown", "freed",
+	"laterRun", "refused", "renumber", "ask", "pre", "refuse", "choose", "formal", "win", "take",
+	"revise", "request", "leave", "answer", "answered", "extend", "extended", "woke", "follow",
+	"saves", "has authority", "sends a pre vote", "sends a formal vote", "sends a refusal", "trusts",
+}
+
+// trace is a history as replay.js reads it.
+type trace struct {
+	Name   string     `json:"name"`
+	Size   int        `json:"size"`
+	Seeds  []int64    `json:"seeds"`
+	Tables string     `json:"tables"`
+	Events [][]string `json:"events"` // numbers may exceed what JavaScript reads exactly
+	Lines  []int      `json:"lines"`  // of the history, by entry
+	Names  []string   `json:"names"`
+}
+
+// translator turns the steps of a history into entries. It only names what nodes did: whether that
+// was allowed, and what must follow from it, is up to the specification.
+type translator struct {
+	*literals
+	trace  trace
+	steps  []steplog.Step
+	line   int
+	trusts bool // refusals of ports end support
+
+	nodes map[member.StoreID]*node
+	// arrivals counts how often a keep-alive, a stamp or an extension will still arrive.
+	arrivals map[string]int
+	// outcomes lists the revisions that took a request, according to the answers of its leader; they
+	// are zero if it was refused.
+	outcomes map[taken][]member.Number
+	passed   func() // adds the clock of the step before its first entry
+}
+
+// taken identifies a request. by is without store and run in the keys of outcomes.
+type taken struct {
+	by     member.Identity
+	leader member.Identity
+	id     uint64
+}
+
+// node is what the translator remembers of a run.
+type node struct {
+	n     int64
+	id    member.Identity
+	disk  paxos.Durable
+	clock int64
+
+	acked       member.Identity // the run whose stamp it echoes
+	asked       map[string]bool // ballots for which it sent pre proposals
+	formal      map[string]paxos.Accepted
+	preVotes    map[string][]member.Identity // that arrived, refusals included
+	formalVotes map[string][]member.Identity
+	done        map[string]bool // what must be told once
+	follows     map[member.Address]bool
+	heard       map[member.Address]member.Identity // runs whose keep-alives arrived
+	received    []received
+	version     uint64
+	until       int64
+	trusted     map[string]steplog.Trust
+}
+
+// received is a request that a leader got, or made.
+type received struct {
+	by    member.Identity
+	r     message.RecordRequest
+	claim uint64 // the version of the leadership that may take it
+	used  bool
+}
+
+// translate returns the trace of a history.
+func translate(name string, steps []steplog.Step) (trace, error) {
+	if len(steps) == 0 || steps[0].Event != steplog.Setup || steps[0].Config == nil {
+		return trace{}, fmt.Errorf("%s: the first line must be the setup", name)
+	}
+	cfg := steps[0].Config
+	t := &translator{
+		literals: newLiterals(steps), steps: steps, trusts: cfg.TrustRefusal,
+		trace: trace{Name: name, Size: cfg.Size, Names: names[:]},
+		nodes: map[member.StoreID]*node{}, arrivals: map[string]int{},
+		outcomes: map[taken][]member.Number{}, passed: func() {},
+	}
+	for _, a := range cfg.Seeds {
+		t.trace.Seeds = append(t.trace.Seeds, t.address(a))
+	}
+	t.lookAhead()
+	for i, s := range steps[1:] {
+		t.line = i + 2
+		t.passed = func() {}
+		t.addStep(s)
+	}
+	t.trace.Tables = t.tables()
+	return t.trace, nil
+}
+
+// lookAhead finds which keep-alives arrive, and which revision took each request.
+func (t *translator) lookAhead() {
+	for _, s := range t.steps {
+		if s.Event == steplog.Deliver && !isIgnored(s, s.Message.Body.Kind()) {
+			for _, k := range arrivalKeys(*s.Message) {
+				t.arrivals[k]++
+			}
+		}
+		for _, m := range s.Sent {
+			if r, ok := m.Body.(message.RecordResponse); ok {
+				t.noteOutcome(s.Node, m.To, r)
+			}
+		}
+		for _, r := range s.Answers {
+			t.noteOutcome(s.Node, s.Node.Address, r)
+		}
+	}
+}
+
+func (t *translator) noteOutcome(leader member.Identity, to member.Address, r message.RecordResponse) {
+	if r.Reason != message.ReasonUnknown {
+		k := taken{leader: leader, by: member.Identity{Address: to}, id: r.ID}
+		t.outcomes[k] = append(t.outcomes[k], r.Number)
+	}
+}
+
+// isIgnored reports whether a step ignored the message that it got. A foreign echo is ignored
+// alone.
+func isIgnored(s steplog.Step, kind message.Kind) bool {
+	return slices.ContainsFunc(s.Ignored, func(i steplog.Ignored) bool {
+		return i.Kind == kind.String() && i.Reason != message.ReasonForeignEcho.String()
+	})
+}
+
+// arrivalKeys identifies what a keep-alive, or an ack, brings: itself, or its stamp and extension.
+func arrivalKeys(m steplog.Message) []string {
+	switch b := m.Body.(type) {
+	case message.LeaderKeepAlive:
+		text, _ := json.Marshal(m) // a message that was read from JSON
+		return []string{string(text)}
+	case message.LeaderKeepAliveAck:
+		return []string{
+			fmt.Sprint("stamp", m.From, m.To, b.Stamp), fmt.Sprint("extension", m.From, m.To, b.Echo),
+		}
+	}
+	return nil
+}
+
+// arrive notes that what a key identifies arrives, and returns 1 if that is the last time.
+func (t *translator) arrive(key string) int64 {
+	t.arrivals[key]--
+	return toInt(t.arrivals[key] == 0)
+}
+
+// lost returns 1 if what a key identifies will not arrive any more.
+func (t *translator) lost(key string) int64 { return toInt(t.arrivals[key] == 0) }
+
+// emit adds an entry.
+func (t *translator) emit(e ...int64) {
+	t.passed()
+	t.passed = func() {}
+	t.add(e)
+}
+
+func (t *translator) add(e []int64) {
+	var text []string
+	for _, n := range e {
+		text = append(text, strconv.FormatInt(n, 10))
+	}
+	t.trace.Events = append(t.trace.Events, text)
+	t.trace.Lines = append(t.trace.Lines, t.line)
+}
+
+func toInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// addStep adds the entries of one step.
+func (t *translator) addStep(s steplog.Step) {
+	if s.Event == steplog.Start {
+		t.addStart(s)
+		return
+	}
+	q := t.nodes[s.Node.StoreID]
+	switch {
+	case q == nil:
+		return
+	case s.Event == steplog.Crash || s.Down && s.Saved == nil && len(s.Sent) == 0:
+		t.addCrash(q)
+		return
+	case s.Saved != nil && s.Saved.StoreID != q.id.StoreID:
+		t.addNewStore(q, s)
+		return
+	}
+	t.passed = func() {
+		if s.Clock > q.clock {
+			q.clock = s.Clock
+			t.add([]int64{pass, q.n, s.Clock})
+		}
+	}
+	if s.Woke {
+		t.emit(woke, q.n)
+	}
+	t.addActions(q, s)
+	if s.Down {
+		t.addCrash(q)
+	}
+}
+
+func (t *translator) addCrash(q *node) {
+	t.emit(crash, q.n)
+	delete(t.nodes, q.id.StoreID)
+}
+
+// addNewStore adds a run with a memory store that forgets a roster and begins again.
+func (t *translator) addNewStore(q *node, s steplog.Step) {
+	t.addCrash(q)
+	s.Event = steplog.Start
+	s.Node.StoreID, s.Node.Incarnation = s.Saved.StoreID, s.Saved.Incarnation
+	s.Config = &steplog.Config{Timings: t.steps[0].Config.Timings, Volatile: true}
+	t.addStart(s)
+}
+
+func (t *translator) addStart(s steplog.Step) {
+	c := s.Config
+	q := &node{
+		n: t.store(s.Node.StoreID), id: s.Node, disk: paxos.Durable(*s.Saved), clock: s.Clock,
+		asked: map[string]bool{}, formal: map[string]paxos.Accepted{},
+		preVotes: map[string][]member.Identity{}, formalVotes: map[string][]member.Identity{},
+		done: map[string]bool{}, follows: map[member.Address]bool{},
+		heard: map[member.Address]member.Identity{}, trusted: map[string]steplog.Trust{},
+	}
+	t.nodes[s.Node.StoreID] = q
+	t.emit(start, q.n, t.runs.add(t.run(s.Node)), s.Clock, t.cfgs.add(t.cfg(c.Timings)),
+		toInt(c.JoinOnly), toInt(c.Volatile), int64(c.Waited))
+	t.emitDisk(q, q.disk)
+}
+
+func (t *translator) emitDisk(q *node, d paxos.Durable) {
+	t.emit(seenDisk, q.n, int64(d.Incarnation), t.ballots.add(t.ballot(d.Promised)),
+		t.values.add(t.value(d.Accepted)), t.states.add(t.state(d.Held)))
+}

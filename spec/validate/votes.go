@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
+	"github.com/athena-go/athena/paxos"
+)
+
+// addElection adds promises, proposals and accepted values.
+func (u *turn) addElection() {
+	promised, accepted := u.ballot(u.new.Promised), u.ballot(u.new.Accepted.ID)
+	newPromise := !u.new.Promised.IsZero() && promised != u.ballot(u.old.Promised)
+	newValue := !u.new.Accepted.IsZero() && accepted != u.ballot(u.old.Accepted.ID)
+	isOwn := func(id paxos.ID) bool { return id.Ballot.Run() == u.id }
+	var asks, pres []string
+	for _, m := range u.s.Sent {
+		switch b := m.Body.(type) {
+		case message.Proposal:
+			if b.Stage == message.Pre {
+				asks = append(asks, u.ballot(b.ID))
+			}
+		case message.Vote:
+			if b.Stage == message.Pre && b.Granted {
+				pres = append(pres, u.ballot(b.ID))
+			}
+		}
+	}
+	// A node that died in this step, or asks no one else, promised without a message.
+	silent := newPromise && !(newValue && accepted == promised && (u.asked[promised] ||
+		!isOwn(u.new.Promised)))
+	if silent && isOwn(u.new.Promised) {
+		asks = append(asks, promised)
+	} else if silent {
+		pres = append(pres, promised)
+	}
+	for _, id := range pres {
+		u.once("pre "+id, func() { u.emit(pre, u.n, u.ballots.add(id)) })
+	}
+	for _, id := range asks {
+		if !u.asked[id] {
+			u.asked[id], u.changed = true, true
+			u.emit(ask, u.n, u.ballots.add(id))
+			u.preVotes[id] = append(u.preVotes[id], u.id)
+		}
+	}
+	u.addFormal(newValue && isOwn(u.new.Accepted.ID))
+	if newValue {
+		u.addAcceptance(u.new.Accepted)
+		if isOwn(u.new.Accepted.ID) {
+			u.formalVotes[accepted] = append(u.formalVotes[accepted], u.id)
+		}
+	}
+}
+
+// addFormal adds the formal proposals of this step.
+func (u *turn) addFormal(accepts bool) {
+	var values []paxos.Accepted
+	for _, m := range u.s.Sent {
+		if b, ok := m.Body.(message.Proposal); ok && b.Stage == message.Formal {
+			values = append(values, paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State})
+		}
+	}
+	if accepts {
+		values = append(values, u.new.Accepted)
+	}
+	for _, v := range values {
+		id := u.ballot(v.ID)
+		if _, ok := u.formal[id]; ok {
+			continue
+		}
+		u.formal[id], u.changed = v, true
+		u.emit(choose, u.n, u.values.add(u.value(v)), u.sets.add(u.set(u.preVotes[id])))
+	}
+}
+
+func (u *turn) addAcceptance(v paxos.Accepted) {
+	u.once("formal "+u.ballot(v.ID), func() { u.emit(formal, u.n, u.values.add(u.value(v))) })
+}
+
+// once calls f if nothing was done under key before.
+func (u *turn) once(key string, f func()) {
+	if !u.done[key] {
+		u.done[key], u.changed = true, true
+		f()
+	}
+}
+
+// addVotes adds the votes that were sent, as they must follow from what is stored.
+func (u *turn) addVotes() {
+	for _, m := range u.s.Sent {
+		b, ok := m.Body.(message.Vote)
+		if !ok {
+			continue
+		}
+		id, promised := u.ballots.add(u.ballot(b.ID)), u.ballots.add(u.ballot(b.Promised))
+		value := u.ballots.add(u.ballot(b.Accepted.ID))
+		version, revision := int64(b.Held.Version), int64(b.Held.Revision)
+		switch {
+		case b.Granted && b.Stage == message.Pre:
+			u.emit(seenVote, u.n, id, promised, value, version, revision)
+		case b.Granted:
+			u.addGranted()
+			u.emit(seenAcceptance, u.n, id, value)
+		default:
+			if b.Stage == message.Pre {
+				u.emit(refuse, u.n, id)
+			}
+			u.emit(seenRefusal, u.n, promised, version, revision, value)
+		}
+	}
+}
+
+// addGranted adds a formal vote without a save: the value was accepted before.
+func (u *turn) addGranted() {
+	if m := u.s.Message; m != nil {
+		if b, ok := m.Body.(message.Proposal); ok && b.Stage == message.Formal {
+			u.addAcceptance(paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State})
+		}
+	}
+}
+
+// addMessages adds stamps, keep-alives, requests and answers that left.
+func (u *turn) addMessages() {
+	for i, m := range u.s.Sent {
+		switch b := m.Body.(type) {
+		case message.LeaderKeepAliveAck:
+			if b.Stamp.Version != 0 {
+				u.addStamp(i)
+			}
+		case message.LeaderKeepAlive:
+			u.addFollow(m)
+			u.emit(keep, u.n, u.keeps.add(u.keep(m)), u.lost(arrivalKeys(m)[0]))
+		case message.JoinClusterRequest:
+			u.addFollow(m)
+		case message.RecordResponse:
+			if b.Reason == message.ReasonNone {
+				u.addAnswer(m.To, b)
+			}
+		}
+	}
+	for _, a := range u.s.Answers {
+		if a.Reason != message.ReasonNone {
+			continue
+		}
+		if u.leads(u.disk.Held) {
+			u.addAnswer(u.id.Address, a)
+		}
+		u.emit(answered, u.n, int64(a.ID), int64(a.Number.Version), int64(a.Number.Revision))
+	}
+}
+
+// addFollow adds, once, that the node follows or asks an address.
+func (u *turn) addFollow(m steplog.Message) {
+	if !u.follows[m.To] {
+		u.follows[m.To] = true
+		u.emit(follow, u.n, u.address(m.To))
+	}
+}
+
+// addAuthority adds what the node relies on after the step, if it changed.
+func (u *turn) addAuthority() {
+	s := u.s
+	if s.Version != 0 && (s.Version != u.version || s.Until != u.until) {
+		u.emit(seenAuthority, u.n, int64(s.Version), s.Until)
+	}
+	u.version, u.until = s.Version, s.Until
+	for _, k := range s.Trusted {
+		if u.trusted[k.Key] != k {
+			u.trusted[k.Key] = k
+			u.emit(seenTrust, u.n, u.key(k.Key), int64(k.Token.Version), int64(k.Token.Revision), k.Until)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/sim"
+	"github.com/athena-go/athena/internal/steplog"
 )
 
 // TestSimulation checks that a few seeds run without violations.
@@ -77,7 +79,9 @@ func TestSimulationFailed(t *testing.T) {
 func TestTail(t *testing.T) {
 	var all []sim.Record
 	sim.Run(sim.Options{Seed: 7, Size: 5, For: 3 * time.Minute, Record: func(r sim.Record) {
-		all = append(all, r)
+		if r.Kind != sim.Stepped {
+			all = append(all, r)
+		}
 	}})
 	tail := &tail{}
 	beats, others := 0, 0
@@ -108,8 +112,12 @@ func TestTail(t *testing.T) {
 // TestHistory checks that --history prints every event of a run, from a seed or a file.
 func TestHistory(t *testing.T) {
 	stdout := clean(t, "--seed", "7", "--size", "3", "--for", "10s", "--history")
-	lines := 0
+	lines, steps := 0, 0
 	record := func(r sim.Record) {
+		if r.Kind == sim.Stepped {
+			steps++
+			return
+		}
 		lines++
 		if !strings.Contains(stdout, r.String()+"\n") {
 			t.Errorf("no line %q in the history", r)
@@ -130,6 +138,17 @@ func TestHistory(t *testing.T) {
 	}
 	if got := clean(t, "--replay", file, "--history"); !strings.HasPrefix(got, history) {
 		t.Errorf("the history of the file differs from that of the seed:\n%s", got)
+	}
+	_, stdout, _ = athena("sim", "--seed", "7", "--size", "3", "--for", "10s", "--history=json")
+	printed := json.NewDecoder(strings.NewReader(stdout))
+	for i := range steps {
+		var s steplog.Step
+		if err := printed.Decode(&s); err != nil || s.Event == "" {
+			t.Fatalf("step %d of %d: %+v, %v", i+1, steps, s, err)
+		}
+	}
+	if printed.More() {
+		t.Errorf("more than %d steps", steps)
 	}
 }
 

@@ -225,6 +225,7 @@ func TestUsage(t *testing.T) {
 		{"no end of a replay", []string{"sim", "--replay", "/dev/zero"}, []string{"larger than 64 MiB"}},
 		{"negative minutes", []string{"sim", "--for", "-5m"},
 			[]string{"--for -5m0s", "between 0", "24h"}},
+		{"history in a form", []string{"sim", "--history=xml", "--seed", "1"}, []string{"--history=xml"}},
 		{"history of many", []string{"sim", "--history"}, []string{"--history", "--seed"}},
 		{"history of two", []string{"sim", "--history", "--seed", "1", "--runs", "2"},
 			[]string{"--history"}},

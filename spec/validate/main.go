@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command validate checks that histories are behaviours of the specification (spec/README.md): those
-// in files, those of drawn runs, or those of planted bugs, which must not be.
+// in files, or those of drawn runs.
 package main
 
 import (
@@ -19,8 +19,6 @@ type options struct {
 	runs, size  int
 	seed        uint64
 	faults      time.Duration
-	mutants     bool
-	mutant      string
 }
 
 func main() {
@@ -33,8 +31,6 @@ func main() {
 	flag.IntVar(&o.size, "size", 3, "members of a drawn run")
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed")
 	flag.DurationVar(&o.faults, "for", 10*time.Second, "virtual time with faults in a drawn run")
-	flag.BoolVar(&o.mutants, "mutants", false, "judge every planted bug of test/mutants")
-	flag.StringVar(&o.mutant, "mutant", "", "judge one planted bug")
 	flag.Parse()
 	if err := o.run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "validate:", err)
@@ -53,13 +49,11 @@ func (o options) run(files []string) error {
 		dir = temp
 	}
 	switch {
-	case o.mutants || o.mutant != "":
-		return o.judgeMutants(dir)
 	case o.runs > 0:
 		return o.validateRuns(dir)
 	case len(files) > 0:
 		return o.validateFiles(dir, files)
 	default:
-		return fmt.Errorf("nothing to validate: name histories, or set -runs or -mutants")
+		return fmt.Errorf("nothing to validate: name histories, or set -runs")
 	}
 }

@@ -2,8 +2,8 @@
 
 // Replays traces on trace.qnt with Quint's own evaluator, many in one process, because `quint test`
 // takes most of its time to parse and type them. Usage: node replay.js QUINT [--off=RULE,...]
-// TRACE.json..., where QUINT is the folder with node_modules. Prints a line for each trace. The exit
-// status is 1 if one is rejected.
+// TRACE.json..., where QUINT is the folder with node_modules. Prints a line for each trace. The
+// exit status is 1 if one is rejected.
 const fs = require('fs'), path = require('path')
 const [quint, ...args] = process.argv.slice(2)
 const src = path.resolve(quint, 'node_modules/@informalsystems/quint/dist/src')
@@ -70,7 +70,8 @@ function replay(trace, off) {
   const evaluator = new Evaluator(table, newTraceRecorder(0, newRng(1n), 1), newRng(1n))
   const { builder, ctx } = evaluator
   const rules = ['history', ...off].map(r => `"${r}"`)
-  const boot = call('boot', [String(trace.size), `Set(${trace.seeds})`, `Set(${rules})`].map(expression))
+  const boot = call('boot',
+    [String(trace.size), `Set(${trace.seeds})`, `Set(${rules})`].map(expression))
   const tables = named('TABLES', { kind: 'def', qualifier: 'pureval', name: 'TABLES',
     expr: expression(trace.tables), id: ids.nextId(), depth: 0 })
   const entry = { value: right(rv.mkList([])) }, param = ids.nextId()
@@ -104,6 +105,7 @@ for (const arg of args) {
   const trace = JSON.parse(fs.readFileSync(arg, 'utf8'))
   const why = replay(trace, off)
   rejected += why ? 1 : 0
-  console.log(`${trace.name}: ${why ? 'rejected: ' + why : `valid, ${trace.events.length} entries`}`)
+  const verdict = why ? 'rejected: ' + why : `valid, ${trace.events.length} entries`
+  console.log(`${trace.name}: ${verdict}`)
 }
 process.exit(rejected > 0 ? 1 : 0)

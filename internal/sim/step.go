@@ -95,10 +95,10 @@ func (c *Cluster) applyStep(p *process, s step) {
 	if out.Persist != nil {
 		c.replaceStore(p, *out.Persist)
 	}
-	c.recordStep(p, s)
 	for _, m := range out.Send[:s.sent] {
 		c.sendMessage(p, m)
 	}
+	c.recordStep(p, s)
 	p.renewed = false
 	if out.Probe != nil {
 		c.probeHost(p, *out.Probe)

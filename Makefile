@@ -100,13 +100,14 @@ explore: ## explore every order of an election of three (docs/simulation.md)
 
 QUINT     := $(BIN)/quint
 QUINT_RUN  = node $(QUINT)/node_modules/@informalsystems/quint/dist/src/cli.js
-spec: ## check the specification in spec/, and drawn histories against it: HISTORIES SEED
+spec: ## check the specification in spec/, drawn histories and planted bugs against it: HISTORIES SEED
 	@if [ ! -d $(QUINT)/node_modules ]; then echo 'spec: skipped: Quint is not installed (scripts/quint.sh)'; exit; fi; set -ex; \
 	  for f in athena sim trace; do $(QUINT_RUN) typecheck spec/$$f.qnt; done; \
 	  $(QUINT_RUN) run spec/sim.qnt --main=sim --backend=typescript --invariants I1 I2 I3 I4 I10 \
 	    --max-samples=100 --max-steps=250 --verbosity=1; \
 	  $(GO) build -o $(BIN)/validate ./spec/validate; \
-	  for n in 3 5; do $(BIN)/validate -quint $(QUINT) -runs $(HISTORIES) -size $$n $(if $(SEED),-seed $(SEED)); done
+	  for n in 3 5; do $(BIN)/validate -quint $(QUINT) -runs $(HISTORIES) -size $$n $(if $(SEED),-seed $(SEED)); done; \
+	  $(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestSpecificationRejects -quint $(QUINT)
 
 chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos

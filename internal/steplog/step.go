@@ -39,9 +39,9 @@ type Step struct {
 	Saved       *Durable                 `json:",omitempty"` // before anything below left
 	Sent        []Message                `json:",omitempty"`
 	Ignored     []Ignored                `json:",omitempty"`
-	SteppedDown []uint64                 `json:",omitempty"` // versions that the node leads no longer
+	SteppedDown []uint64                 `json:",omitempty"` // versions no longer led
 	Answers     []message.RecordResponse `json:",omitempty"`
-	Down        bool                     `json:",omitempty"` // the process died in this step, or stopped
+	Down        bool                     `json:",omitempty"` // it died in this step, or stopped
 
 	// Version is led with authority until Until by the clock of the node; both are zero without
 	// authority.

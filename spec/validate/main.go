@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command validate checks that histories are behaviours of the specification (spec/README.md): those
-// in files, or those of drawn runs.
+// Command validate checks that histories are behaviours of the specification (spec/README.md):
+// those in files, of recorded runs, or of drawn runs.
 package main
 
 import (
@@ -19,6 +19,7 @@ type options struct {
 	runs, size  int
 	seed        uint64
 	faults      time.Duration
+	kept        string
 }
 
 func main() {
@@ -31,6 +32,7 @@ func main() {
 	flag.IntVar(&o.size, "size", 3, "members of a drawn run")
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed")
 	flag.DurationVar(&o.faults, "for", 10*time.Second, "virtual time with faults in a drawn run")
+	flag.StringVar(&o.kept, "replay", "", "validate the run in this file of athena sim --shrink")
 	flag.Parse()
 	if err := o.run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "validate:", err)
@@ -49,11 +51,13 @@ func (o options) run(files []string) error {
 		dir = temp
 	}
 	switch {
+	case o.kept != "":
+		return o.validateKept(dir)
 	case o.runs > 0:
 		return o.validateRuns(dir)
 	case len(files) > 0:
 		return o.validateFiles(dir, files)
 	default:
-		return fmt.Errorf("nothing to validate: name histories, or set -runs")
+		return fmt.Errorf("nothing to validate: name histories, or set -runs or -replay")
 	}
 }

@@ -130,10 +130,33 @@ func (o options) validateRuns(dir string) error {
 
 // draw runs the simulator and returns the first steps.
 func (o options) draw(seed uint64) (steps []steplog.Step) {
-	sim.Run(sim.Options{Seed: seed, Size: o.size, For: o.faults, Record: func(r sim.Record) {
-		if r.Kind == sim.Stepped && len(steps) < o.steps {
-			steps = append(steps, *r.Step)
-		}
-	}})
+	sim.Run(sim.Options{Seed: seed, Size: o.size, For: o.faults, Record: o.keepIn(&steps)})
 	return steps
+}
+
+func (o options) keepIn(steps *[]steplog.Step) func(sim.Record) {
+	return func(r sim.Record) {
+		if r.Kind == sim.Stepped && len(*steps) < o.steps {
+			*steps = append(*steps, *r.Step)
+		}
+	}
+}
+
+// validateKept validates a recorded run of the simulator.
+func (o options) validateKept(dir string) error {
+	content, err := os.ReadFile(o.kept)
+	if err != nil {
+		return err
+	}
+	r, err := sim.ParseReplay(content)
+	if err != nil {
+		return err
+	}
+	var steps []steplog.Step
+	sim.Reproduce(r, o.keepIn(&steps))
+	trace, err := o.addTrace(dir, strings.TrimSuffix(filepath.Base(o.kept), ".json"), steps)
+	if err != nil {
+		return err
+	}
+	return o.replay(os.Stdout, []string{trace})
 }

@@ -22,7 +22,7 @@ func (u *turn) addRevisions(from, to member.State) {
 	u.addRevision(from, to)
 }
 
-// announced returns the state of a number, of which members were informed in this step.
+// announced returns the state of a number that the leader announced in this step.
 func (u *turn) announced(from member.State, number member.Number) (member.State, bool) {
 	for _, m := range u.s.Sent {
 		switch b := m.Body.(type) {

@@ -109,7 +109,7 @@ type node struct {
 	formal      map[string]paxos.Accepted
 	preVotes    map[string][]member.Identity // that arrived, refusals included
 	formalVotes map[string][]member.Identity
-	done        map[string]bool // what must be told once
+	done        map[string]bool // what is added only once
 	follows     map[member.Address]bool
 	heard       map[member.Address]member.Identity // runs whose keep-alives arrived
 	received    []received
@@ -170,7 +170,9 @@ func (t *translator) lookAhead() {
 	}
 }
 
-func (t *translator) noteOutcome(leader member.Identity, to member.Address, r message.RecordResponse) {
+func (t *translator) noteOutcome(
+	leader member.Identity, to member.Address, r message.RecordResponse,
+) {
 	if r.Reason != message.ReasonUnknown {
 		k := taken{leader: leader, by: member.Identity{Address: to}, id: r.ID}
 		t.outcomes[k] = append(t.outcomes[k], r.Number)
@@ -205,7 +207,7 @@ func (t *translator) arrive(key string) int64 {
 	return toInt(t.arrivals[key] == 0)
 }
 
-// lost returns 1 if what a key identifies will not arrive any more.
+// lost returns 1 if what a key identifies will no longer arrive.
 func (t *translator) lost(key string) int64 { return toInt(t.arrivals[key] == 0) }
 
 // emit adds an entry.

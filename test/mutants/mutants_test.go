@@ -145,9 +145,15 @@ func TestTableNamesEveryMutant(t *testing.T) {
 // -overlay.
 func overlay(t *testing.T, m Mutant) string {
 	t.Helper()
+	return overlayOf(t, apply(t, m))
+}
+
+// overlayOf writes changed files and returns the path of the file for -overlay.
+func overlayOf(t *testing.T, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
 	replace := map[string]string{}
-	for file, text := range apply(t, m) {
+	for file, text := range files {
 		path, err := filepath.Abs(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
@@ -171,11 +177,17 @@ func overlay(t *testing.T, m Mutant) string {
 // build builds a command with a mutant and returns its path.
 func build(t *testing.T, m Mutant, command string) string {
 	t.Helper()
+	return buildWith(t, apply(t, m), command)
+}
+
+// buildWith builds a command with changed files and returns its path.
+func buildWith(t *testing.T, files map[string]string, command string) string {
+	t.Helper()
 	bin := filepath.Join(t.TempDir(), "command")
-	run := exec.Command("go", "build", "-overlay", overlay(t, m), "-o", bin, command)
+	run := exec.Command("go", "build", "-overlay", overlayOf(t, files), "-o", bin, command)
 	run.Dir = root
 	if b, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", m.Name, err, b)
+		t.Fatalf("building %s: %v\n%s", command, err, b)
 	}
 	return bin
 }

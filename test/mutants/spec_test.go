@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+var quint = flag.String("quint", "",
+	"the folder in which Quint is installed: judge the mutants by the specification alone")
+
+// unspecified lists the mutants that are outside of the specification, with the reason.
+var unspecified = map[string]string{
+	"strangers-claim":                     "views and claims",
+	"islands":                             "views and claims",
+	"provisional-is-healthy":              "the health of a leader is a matter of views",
+	"asked-follower-leaves":               "when a node asks",
+	"question-shows-nothing":              "when a node asks",
+	"silent-successor-elected":            "which successor is proposed costs time only",
+	"provisional-leader-ends-a-hand-over": "when a node proposes",
+	"stands-while-it-hands-over":          "when a node proposes",
+	"drained-never-stands":                "when a node proposes",
+	"bound-without-limit":                 "when a node proposes",
+	"new-run-unannounced":                 "what a step reports to its caller",
+	"anyone-ends-a-leader":                "which proof stops a node",
+}
+
+// TestSpecificationRejects judges histories of every mutant by the specification in spec/ alone:
+// the run that was kept for it, those of the test that was written for it, or drawn ones. The same
+// runs of the code without the mutant must be valid.
+func TestSpecificationRejects(t *testing.T) {
+	if *quint == "" {
+		t.Skip("run with -quint FOLDER: it takes minutes")
+	}
+	judge := judge{control: buildWith(t, nil, "./spec/validate")}
+	var spoken int
+	var rejected atomic.Int32
+	for _, m := range Table() {
+		if *one != "" && m.Name != *one {
+			continue
+		}
+		if why, ok := unspecified[m.Name]; ok {
+			t.Logf("%s: not specified: %s", m.Name, why)
+			continue
+		}
+		spoken++
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			verdict, ok := judge.rejects(t, m)
+			if ok {
+				rejected.Add(1)
+			}
+			t.Logf("%s: %s", m.Name, verdict)
+		})
+	}
+	t.Cleanup(func() {
+		t.Logf("the specification rejects %d of %d mutants of its rules", rejected.Load(), spoken)
+		if 10*int(rejected.Load()) < 9*spoken {
+			t.Errorf("want nine of ten")
+		}
+	})
+}
+
+// judge knows the code without a mutant.
+type judge struct {
+	control string // validate
+}
+
+// drawnRuns are the arguments of validate for drawn runs, if there is no run for a mutant.
+var drawnRuns = []string{"-runs", "10", "-for", "5s", "-steps", "400"}
+
+// rejects returns the first verdict that rejects a history of a mutant.
+func (j judge) rejects(t *testing.T, m Mutant) (verdict string, ok bool) {
+	t.Helper()
+	bin := buildWith(t, apply(t, m), "./spec/validate")
+	if m.Test != "" {
+		return j.rejectsTest(t, m, bin)
+	}
+	file, err := filepath.Abs(m.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		args := []string{"-steps", "8000", "-replay", file}
+		if verdict, ok = j.compare(t, bin, args); ok {
+			return "its kept run is " + verdict, true
+		}
+	}
+	if seed := seedOf(t, m); seed != "" {
+		args := []string{"-runs", "1", "-size", "0", "-for", "0", "-steps", "8000", "-seed", seed}
+		if verdict, ok = j.compare(t, bin, args); ok {
+			return "the run of seed " + seed + " is " + verdict, true
+		}
+	}
+	if verdict, ok = j.compare(t, bin, drawnRuns); ok {
+		return "a drawn run is " + verdict, true
+	}
+	return "all histories are valid", false
+}
+
+// seedOf returns the seed of the table that shows a mutant, or "".
+func seedOf(t *testing.T, m Mutant) string {
+	t.Helper()
+	_, rows, _ := split(t)
+	_, row, _ := strings.Cut(rows, "| "+m.Name+" | "+m.Rule+" | ")
+	run, _, _ := strings.Cut(row, " |")
+	seed, _ := strings.CutPrefix(run, "seed ")
+	if seed == run {
+		return ""
+	}
+	return seed
+}
+
+// rejectsTest judges the histories of the test that was written for a mutant, then drawn ones.
+func (j judge) rejectsTest(t *testing.T, m Mutant, bin string) (verdict string, ok bool) {
+	t.Helper()
+	with, without := recordTest(t, m.Test, apply(t, m)), recordTest(t, m.Test, nil)
+	if out, bad := validate(t, j.control, without); bad {
+		t.Errorf("the test without the mutant: %s", out)
+	}
+	if out, bad := validate(t, j.control, with); bad {
+		return "a run of its test is " + out, true
+	}
+	if verdict, ok = j.compare(t, bin, drawnRuns); ok {
+		return "a drawn run is " + verdict, true
+	}
+	return "all histories are valid", false
+}
+
+// compare judges the same runs with and without a mutant.
+func (j judge) compare(t *testing.T, bin string, args []string) (verdict string, ok bool) {
+	t.Helper()
+	verdict, ok = validate(t, bin, args)
+	if ok {
+		if out, bad := validate(t, j.control, args); bad {
+			t.Errorf("without the mutant: %s", out)
+		}
+	}
+	return verdict, ok
+}
+
+var rejection = regexp.MustCompile(`rejected: .*`)
+
+// validate returns the first rejection.
+func validate(t *testing.T, bin string, args []string) (verdict string, rejected bool) {
+	t.Helper()
+	if len(args) == 0 {
+		return "", false
+	}
+	run := exec.Command(bin, append([]string{"-spec", "spec", "-quint", *quint}, args...)...)
+	run.Dir = root
+	out, err := run.CombinedOutput()
+	verdict = rejection.FindString(string(out))
+	if err != nil && verdict == "" {
+		t.Fatalf("%s: %v\n%s", run, err, out)
+	}
+	return verdict, verdict != ""
+}
+
+// clusterFile is the file in which newCluster is, and hook what is added to it to record the steps
+// of every cluster of a test.
+const (
+	clusterFile = "internal/sim/cluster.go"
+	hookFile    = "internal/sim/recordall.go"
+	newCluster  = "func newCluster(s Setup, t *recording) *Cluster {\n"
+	hook        = `package sim
+
+import (
+	"encoding/json"
+	"os"
+)
+
+func recordAll(record func(Record)) func(Record) {
+	f, err := os.CreateTemp(os.Getenv("ATHENA_HISTORIES"), "*.json")
+	if err != nil {
+		panic(err)
+	}
+	e := json.NewEncoder(f)
+	return func(r Record) {
+		if r.Kind == Stepped {
+			if err := e.Encode(r.Step); err != nil {
+				panic(err)
+			}
+		}
+		if record != nil {
+			record(r)
+		}
+	}
+}
+`
+)
+
+// recordTest runs a test of package sim and returns the files with the histories of its clusters.
+func recordTest(t *testing.T, name string, files map[string]string) (histories []string) {
+	t.Helper()
+	changed := map[string]string{hookFile: hook}
+	for file, text := range files {
+		changed[file] = text
+	}
+	if _, ok := changed[clusterFile]; !ok {
+		b, err := os.ReadFile(filepath.Join(root, clusterFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed[clusterFile] = string(b)
+	}
+	text := changed[clusterFile]
+	changed[clusterFile] = strings.Replace(text, newCluster, newCluster+
+		"\ts.Record = recordAll(s.Record)\n", 1)
+	if changed[clusterFile] == text {
+		t.Fatalf("%s has no %s", clusterFile, newCluster)
+	}
+	dir := t.TempDir()
+	run := exec.Command("go", "test", "-overlay", overlayOf(t, changed), "-count=1",
+		"-run", "^"+name+"$", "./internal/sim")
+	run.Dir = root
+	run.Env = append(os.Environ(), "ATHENA_HISTORIES="+dir)
+	out, _ := run.CombinedOutput() // with the mutant the test fails
+	histories, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(histories) == 0 {
+		t.Fatalf("%s: %v: no histories\n%s", run, err, out)
+	}
+	const most = 4 // histories of a test that draws many
+	return histories[:min(len(histories), most)]
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -20,9 +21,11 @@ var stranger = member.Identity{
 // hear delivers one message of the stranger to a process.
 func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
 	p := c.procs[i]
-	c.settleStep(p, p.machine.Step(p.clock.at(c.now), message.Message{
+	m := message.Message{
 		From: stranger, To: p.cfg.Address, Claim: claim, Cluster: p.store.Held.Cluster, Body: body,
-	}))
+	}
+	c.noteInput(p, steplog.Step{Event: steplog.Deliver, Message: (*steplog.Message)(&m)})
+	c.settleStep(p, p.machine.Step(p.clock.at(c.now), m))
 }
 
 // invented returns a state of a later version made by the stranger: its leader is active, and all

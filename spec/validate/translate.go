@@ -82,6 +82,8 @@ type translator struct {
 	trusts bool // refusals of ports end support
 
 	nodes map[member.StoreID]*node
+	// started are the stores of all runs so far. Tests send messages of other processes, too.
+	started map[member.StoreID]bool
 	// arrivals counts how often a keep-alive, a stamp or an extension will still arrive.
 	arrivals map[string]int
 	// outcomes lists the revisions that took a request, according to the answers of its leader; they
@@ -135,7 +137,7 @@ func translate(name string, steps []steplog.Step) (trace, error) {
 	t := &translator{
 		literals: newLiterals(steps), steps: steps, trusts: cfg.TrustRefusal,
 		trace: trace{Name: name, Size: cfg.Size, Names: names[:]},
-		nodes: map[member.StoreID]*node{}, arrivals: map[string]int{},
+		nodes: map[member.StoreID]*node{}, started: map[member.StoreID]bool{}, arrivals: map[string]int{},
 		outcomes: map[taken][]member.Number{}, passed: func() {},
 	}
 	for _, a := range cfg.Seeds {
@@ -288,7 +290,7 @@ func (t *translator) addStart(s steplog.Step) {
 		done: map[string]bool{}, follows: map[member.Address]bool{},
 		heard: map[member.Address]member.Identity{}, trusted: map[string]steplog.Trust{},
 	}
-	t.nodes[s.Node.StoreID] = q
+	t.nodes[s.Node.StoreID], t.started[s.Node.StoreID] = q, true
 	t.emit(start, q.n, t.runs.add(t.run(s.Node)), s.Clock, t.cfgs.add(t.cfg(c.Timings)),
 		toInt(c.JoinOnly), toInt(c.Volatile), int64(c.Waited))
 	t.emitDisk(q, q.disk)

@@ -104,7 +104,7 @@ func (u *turn) addVotes() {
 			u.addGranted()
 			u.emit(seenAcceptance, u.n, id, value)
 		default:
-			if b.Stage == message.Pre {
+			if b.Stage == message.Pre && u.started[b.ID.Ballot.StoreID] {
 				u.emit(refuse, u.n, id)
 			}
 			u.emit(seenRefusal, u.n, promised, version, revision, value)

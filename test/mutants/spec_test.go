@@ -28,6 +28,7 @@ var unspecified = map[string]string{
 	"stands-while-it-hands-over":          "when a node proposes",
 	"drained-never-stands":                "when a node proposes",
 	"bound-without-limit":                 "when a node proposes",
+	"drop-unannounced":                    "what a step reports to its caller",
 	"new-run-unannounced":                 "what a step reports to its caller",
 	"anyone-ends-a-leader":                "which proof stops a node",
 }

@@ -23,7 +23,8 @@ type JobOptions struct {
 
 // Job represents this member as a candidate for one of many jobs that each need a leader,
 // independently of the leader of the cluster. A job has at most one leader at any time, and the
-// leaders of different jobs are spread over the members.
+// leaders of different jobs are spread over the members. Its methods include those of
+// leader.Candidate, such as WhileLeader and Resign.
 type Job struct {
 	*leader.Candidate
 	source *jobSource

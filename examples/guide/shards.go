@@ -21,7 +21,7 @@ func runShard(
 	ctx context.Context, node *cluster.Node, shard string,
 	work func(ctx context.Context, shard string, token member.Token) error,
 ) error {
-	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that shards spread
+	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // or it takes all shards
 		return err
 	}
 	job, err := election.OpenJob(ctx, node.Records(), shard, election.JobOptions{})

@@ -26,7 +26,7 @@ func lan() message.Timings {
 		HeartbeatInterval: 100 * time.Millisecond,
 		HeartbeatTimeout:  400 * time.Millisecond,
 		LeaderTimeout:     time.Second,
-		LeaseTimeout:      time.Second,
+		LeaseTimeout:      700 * time.Millisecond,
 		TTLTimeout:        10 * time.Second,
 		RetryInterval:     500 * time.Millisecond,
 	}
@@ -35,9 +35,12 @@ func lan() message.Timings {
 // roundTrip is the round trip time in the network of these tests.
 const roundTrip = 2 * time.Millisecond
 
+// simulated returns a cluster whose lease is as long as the leader timeout, as in the stories.
 func simulated(seed uint64, size int) sim.Setup {
+	timings := lan()
+	timings.LeaseTimeout = timings.LeaderTimeout
 	return sim.Setup{
-		Seed: seed, Size: size, Timings: lan(), Codec: true,
+		Seed: seed, Size: size, Timings: timings, Codec: true,
 		Link: sim.Link{Delay: roundTrip / 2, Jitter: roundTrip / 10},
 	}
 }

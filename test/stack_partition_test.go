@@ -90,9 +90,11 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 				s.exactly(beat, moment{"a follower suspects (6, 1)",
 					s.watch.first(beat, i, leaderless), lost})
 			}
+			interval := lan().HeartbeatInterval
+			nextBeat := (lease + interval - 1) / interval * interval
 			for _, i := range minority[1:] {
-				s.exactly(beat, moment{"a follower hears of the end",
-					s.watch.first(beat, i, s.ledBy(old, false)), lease + oneWay})
+				s.exactly(beat, moment{"a follower hears of the end by the next ack",
+					s.watch.first(beat, i, s.ledBy(old, false)), nextBeat + oneWay})
 			}
 			token := s.token()
 			s.Heal()

@@ -66,7 +66,7 @@ func (c *clock) resume() {
 // LeaderTimeout + LeaseTimeout, but trusts them only for trust.
 const (
 	heartbeat = 100 * time.Millisecond
-	hold      = 2 * time.Second
+	hold      = 1700 * time.Millisecond
 	trust     = hold * 9 / 10
 )
 

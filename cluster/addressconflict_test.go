@@ -36,9 +36,9 @@ func watched(t *testing.T, w *world) (list []*journal) {
 	return list[:2]
 }
 
-// TestSecondProcessOfAddressCausesWarning checks that, if another process advertises the address
-// of a member and takes its seat, the member stops, and the leader and every node that the member
-// dials log a warning, at most once a minute.
+// TestSecondProcessOfAddressCausesWarning lets another process advertise the address of a member
+// and take its seat. The member must stop. The leader and every node that the member dials must log
+// a warning, at most once a minute.
 func TestSecondProcessOfAddressCausesWarning(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -107,9 +107,9 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	}
 }
 
-// TestARestartIsNoSecondProcess checks that a node that restarts with its store causes no warning,
-// whether right after a crash, after a normal stop, or much later. Neither does a node without a
-// store that has left before.
+// TestARestartIsNoSecondProcess checks that a node that restarts with its store causes no warning:
+// right after a crash, after a normal stop, or much later. A node that leaves, loses its store and
+// restarts causes none either.
 func TestARestartIsNoSecondProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -52,8 +52,8 @@ func several(b *testing.B, size int) []*Node {
 	return nodes
 }
 
-// BenchmarkRecords measures how long it takes to set a record and then drop it by its token, with
-// clients on five nodes at the same time. Each client has its own key.
+// BenchmarkRecords measures the time to set a record and then drop it by its token. Clients on five
+// nodes do this at the same time, each with its own key.
 func BenchmarkRecords(b *testing.B) {
 	for _, clients := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

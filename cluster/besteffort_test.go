@@ -118,9 +118,8 @@ func TestBestEffortIsRefused(t *testing.T) {
 	})
 }
 
-// TestBestEffortNeverWaits checks that BestEffort never waits for a handler with a full queue on
-// either node, whatever the policy of the queue, and that events that do not fit are dropped and
-// counted.
+// TestBestEffortNeverWaits checks that BestEffort never waits for a full queue on either node,
+// whatever the policy of the queue. Events that do not fit must be dropped and counted.
 func TestBestEffortNeverWaits(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box, receiver.Queue(2, receiver.Block)),

@@ -36,18 +36,18 @@ type Config struct {
 	// JoinOnly keeps a seed that lost its disk from founding a new cluster.
 	JoinOnly bool
 	// TrustRefusal lets the others replace a killed leader without waiting for its lease to expire:
-	// as soon as the leader's host refuses packets to its port, they assume that its process has
+	// if the leader's host refuses packets to the leader's port, they assume that the process has
 	// ended. Set it only if such a refusal (ICMP port unreachable) always comes from the host
-	// itself, not from a proxy, a NAT or a firewall; otherwise two nodes may lead at the same time
-	// for up to a LeaseTimeout, although tokens still tell them apart. Without it, a refusal only
-	// makes the others check the leader sooner.
+	// itself, not from a proxy, a NAT or a firewall. Otherwise two nodes may lead at the same time
+	// for up to a LeaseTimeout, although with different tokens. Without it, a refusal only makes
+	// the others check the leader sooner.
 	TrustRefusal bool
 	// DataDir is the directory of the durable store, which is created if it does not exist. Each
 	// process needs its own directory. A store belongs to one Cluster, Size and Advertise for its
-	// lifetime (StoreMismatchError). If DataDir is empty, the store is in memory: the node forgets
-	// its votes when it ends, and if a majority of the seeds restarts, a new cluster may be founded
-	// whose tokens begin at 1 again. Use a directory if anything relies on tokens. If DataDir is
-	// empty and Memory is false, the node logs a warning.
+	// lifetime (StoreMismatchError). If DataDir is empty, the store is in memory, and the node
+	// forgets its votes when it ends. If a majority of the seeds restarts, a new cluster may be
+	// founded, and its tokens begin at 1 again. Use a directory if anything relies on tokens. If
+	// DataDir is empty and Memory is false, the node logs a warning.
 	DataDir string
 	// Memory confirms that the node has no DataDir, for example in a test.
 	Memory bool
@@ -58,9 +58,9 @@ type Config struct {
 	Secret []byte
 	// SecretFile is the file of Secret, which is then left empty. All trailing line ends ('\n' and
 	// '\r') are removed, since editors add them. Files larger than 4 KiB are refused, and so are
-	// files that users other than the owner can read. But a file owned by root may be readable by
-	// its group if this process does not run as root, because container platforms mount secrets
-	// like that.
+	// files that users other than the owner can read. One exception: if this process does not run
+	// as root, a file owned by root may be readable by its group, because container platforms mount
+	// secrets like that.
 	SecretFile string
 	// OtherSecret is accepted in addition to Secret. To rotate secrets, set the new one here on
 	// every node, then make it Secret everywhere, then remove the old one.
@@ -98,10 +98,10 @@ type Config struct {
 	// Default: 1 s.
 	LeaderTimeout time.Duration
 	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other node:
-	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease a leader that
-	// crashed is replaced sooner, but a leader that was only paused or cut off loses its authority
-	// sooner, too: after 0.9 x LeaseTimeout. Records of a silent member expire after LeaderTimeout +
-	// LeaseTimeout, so that they survive the crash of a leader. If the previous run had longer
+	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease, a crashed
+	// leader is replaced sooner. But a leader that was only paused or cut off loses its authority
+	// sooner, too: after 0.9 x LeaseTimeout. Records of a silent member expire after LeaderTimeout
+	// + LeaseTimeout, so that they survive the crash of a leader. If the previous run had longer
 	// timeouts, Start first waits out the difference. Default: 0.7 x LeaderTimeout, but at least
 	// 3.5 x HeartbeatInterval and at most LeaderTimeout.
 	LeaseTimeout time.Duration

@@ -37,6 +37,6 @@
 // and the handlers, and decides nothing about the protocol. One goroutine uses the machine. In
 // each turn it reads the clock once, passes one input to the machine, and applies the output in
 // a fixed order: it saves what must be durable, ends lost terms, publishes changes and sends
-// messages. Frames are decoded by goroutines of the transport and handlers run in those of
-// package receiver, so that neither delays a heartbeat.
+// messages. Goroutines of the transport decode frames, and goroutines of package receiver run
+// handlers, so neither delays a heartbeat.
 package cluster

@@ -19,10 +19,10 @@ import (
 // saveTime is how long a slowStore takes to save. Every message arrives sooner than that.
 const saveTime = 30 * time.Millisecond
 
-// slowStore saves slowly. Save returns an error from call number fails on, counted from 1.
+// slowStore saves slowly.
 type slowStore struct {
 	*store.Memory
-	fails int // 0 for never
+	fails int // Save returns errors from this call on, counted from 1; 0 for never
 
 	saves atomic.Int64
 	saved atomic.Pointer[paxos.Durable] // content of the last Save that returned nil
@@ -120,7 +120,7 @@ func (s *said) count(m message.Message) {
 }
 
 // saveAndSay runs two of three nodes and makes each leader in turn. One of them saves to slow; the
-// other checks every message from it. If the first one stopped, ended is the reason.
+// other checks every message from it. If the one with slow stopped, ended is the reason.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 }
 
 // TestSavesBeforeItSends checks that a message that depends on saved state never leaves while Save
-// runs or after Save has failed: the node then sends nothing more (protocol.md section 6, Durable).
+// runs. After Save has failed, the node sends nothing more (protocol.md section 6, Durable).
 func TestSavesBeforeItSends(t *testing.T) {
 	slow := &slowStore{Memory: store.NewMemory([32]byte{})}
 	seen, ended := saveAndSay(t, slow)

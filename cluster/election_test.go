@@ -105,8 +105,8 @@ func names(steps []Step) []string {
 	return list
 }
 
-// TestVotersOfAHandOver checks that after a hand-over the previous leader, which proposed the new
-// one, knows all votes, and that the new leader knows its own.
+// TestVotersOfAHandOver checks the voters after a hand-over. The previous leader knows all votes,
+// because it proposed the new leader; the new leader knows its own.
 func TestVotersOfAHandOver(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		was := w.leader()

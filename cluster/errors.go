@@ -32,14 +32,14 @@ var (
 	// many small values as one []byte.
 	ErrTooLarge = messaging.ErrTooLarge
 	// ErrUnknownType means that a value cannot be sent because its type has no name or no
-	// encoding, that the receiving member has no handler for the event or stream, or that the
-	// event does not decode into the member's type of that name. Unknown fields are ignored and
-	// missing fields are zero.
+	// encoding, that the receiving member has no handler for the event or stream, or that it cannot
+	// decode the event into its own type of that name. Unknown fields are ignored and missing
+	// fields are zero.
 	ErrUnknownType = messaging.ErrUnknownType
-	// ErrBusy means that events are sent faster than members handle them: send fewer. Send returns
-	// it immediately if MaxSending sends are in flight, or when ctx is done if 65,536 outcomes are
-	// pending. A member returns it if its queue is full under receiver.Reject or receiver.Drop, or
-	// if too many of its stream handlers run. The text names the reason.
+	// ErrBusy means that events are sent faster than members handle them: send fewer. Send returns it
+	// immediately if MaxSending sends are in flight. If 65,536 outcomes are pending, Send waits, and
+	// returns it when ctx is done. A member returns it if its queue is full under receiver.Reject or
+	// receiver.Drop, or if too many of its stream handlers run. The text names the reason.
 	ErrBusy = messaging.ErrBusy
 	// ErrNotDelivered means that no handler has received the event or will receive it.
 	ErrNotDelivered = messaging.ErrNotDelivered

@@ -25,8 +25,8 @@ type Snapshot struct {
 }
 
 // MemberChanged reports that a member was added, changed its status, or restarted. The view of a
-// provisional leader may be discarded (Status.Provisional, LeaderChanged.Quorate): while a cluster
-// forms, a member may become active in that view, and then be removed and join again under the
+// provisional leader may be discarded (Status.Provisional, LeaderChanged.Quorate). So while a
+// cluster forms, a member may become active in that view, then be removed, and join again under the
 // elected leader.
 type MemberChanged struct {
 	Before member.Member // zero for a new member

@@ -16,8 +16,8 @@ import (
 )
 
 // ledger stands for data outside the cluster that the leader changes. It stores the highest token
-// with its rows and refuses lower ones, because they come from a leader that does not yet know that
-// it was replaced.
+// with its rows and refuses lower ones, because they come from a leader that has not yet noticed
+// that it was replaced.
 type ledger struct {
 	token member.Token
 	rows  []string

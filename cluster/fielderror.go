@@ -24,7 +24,7 @@ func (e *FieldError) Error() string { return e.fault().Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // Text is like Error, but uses subject as the name of the field, and name(f) for each other field f
-// of Config that it mentions.
+// of Config in the text.
 func (e *FieldError) Text(subject string, name func(field string) string) string {
 	return e.fault().Text(subject, name)
 }

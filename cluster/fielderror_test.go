@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// TestFieldErrors checks that each fault that Validate finds is a FieldError with the right field,
-// list element, mentioned fields, and text with other names.
+// TestFieldErrors checks the FieldError of each fault that Validate finds: the field, the list
+// element, the mentioned fields, and the text with other names.
 func TestFieldErrors(t *testing.T) {
 	rx := receiver.NewMux()
 	receiver.Handle[int](rx, nil)

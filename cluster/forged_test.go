@@ -40,9 +40,9 @@ func claimOf(s member.State) member.Claim {
 	return member.Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
 }
 
-// TestForgedLeaderMessages checks that messages that only the leader may send, sent by a follower
-// in its own name and in the leader's, change no view, and that a connection with a forged sender
-// is closed.
+// TestForgedLeaderMessages lets a follower send messages that only the leader may send, in its own
+// name and in the leader's. They must change no view, and those with a forged sender must close the
+// connection.
 func TestForgedLeaderMessages(t *testing.T) {
 	for _, asLeader := range []bool{false, true} {
 		inWorld(t, 3, func(t *testing.T, w *world) {
@@ -52,7 +52,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 			views := func() []member.View {
 				views := []member.View{leader.View(), victim.View()}
 				for i := range views {
-					// The leader may count the forger as unreachable while it is not connected.
+					// While the forger is not connected, the leader may count it as unreachable.
 					views[i].Revision = 0
 				}
 				return views
@@ -103,8 +103,8 @@ func TestForgedLeaderMessages(t *testing.T) {
 	}
 }
 
-// TestHostileFramesCloseTheConnection checks that bodies that are expensive to decode are refused
-// before they are decoded and close the connection.
+// TestHostileFramesCloseTheConnection checks that a body that is expensive to decode is refused
+// before it is decoded, and closes the connection.
 func TestHostileFramesCloseTheConnection(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		n, hostile := w.nodes[0], w.nodes[1]

@@ -20,8 +20,8 @@ import (
 )
 
 // FuzzConfig checks that each line of an error of Validate names a field of Config, and that a
-// valid configuration has valid defaults and starts: the node, alone in its cluster, leads
-// provisionally or Start returns a JoinError.
+// valid configuration has valid defaults. A node that starts alone with it must lead provisionally,
+// or Start must return a JoinError.
 func FuzzConfig(f *testing.F) {
 	ms := int64(time.Millisecond)
 	f.Add("127.0.0.1:7001", "", "", "", 3, "127.0.0.1:7001,127.0.0.1:7002", uint8(0),

@@ -44,7 +44,7 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 // Drain leaves leadership to the other members for the rest of this run. If the node leads, it
 // hands over, and Drain blocks until another leader is quorate or ctx is done. A drained node leads
 // only if no other member can: it keeps leading, or is elected after 2 x LeaderTimeout without a
-// leader, and hands over as soon as another member can lead.
+// leader. It hands over as soon as another member can lead.
 func (n *Node) Drain(ctx context.Context) error {
 	view := n.currentSnapshot().view
 	n.drained.Store(true)
@@ -57,8 +57,8 @@ func (n *Node) Drain(ctx context.Context) error {
 	return n.waitOtherLeader(ctx, view.Version)
 }
 
-// Leave removes the node from the cluster gracefully, which takes at most about LeaderTimeout, and
-// closes it. If ctx is done first, the node is closed anyway, and the other members detect its
+// Leave removes the node from the cluster gracefully and closes it. This takes at most about
+// LeaderTimeout. If ctx is done first, the node is closed anyway, and the other members detect its
 // silence.
 func (n *Node) Leave(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, n.terms.guard)
@@ -100,8 +100,8 @@ func notLeaderError(s *snapshot) error {
 	return &NotLeaderError{Leader: s.view.Leader, Provisional: s.provisional}
 }
 
-// checkSuccessor returns an error if the given member, or any other if to is zero, cannot lead. It
-// must be called before the node gives up anything.
+// checkSuccessor returns an error if the member to cannot lead or, if to is zero, no other member
+// can. It must be called before the node gives up anything.
 func checkSuccessor(view member.View, to member.Address) error {
 	for _, m := range view.Members {
 		if m.Status == member.Active && m.Address != view.Self.Address &&

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestAMistakenSeedIsRefusedByName restarts a node with a seed of another cluster in its list; both
-// clusters have the same name and secret. It checks that the node rejoins its own cluster, that
-// neither cluster changes its leader, and that both nodes log why they refuse each other.
+// TestAMistakenSeedIsRefusedByName restarts a node with a list of seeds that contains a seed of
+// another cluster with the same name and secret. The node must rejoin its own cluster, both
+// clusters must keep their leaders, and both nodes must log why they refuse each other.
 func TestAMistakenSeedIsRefusedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, other := newWorld(t, 3), newWorld(t, 3)

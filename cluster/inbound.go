@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// protocol is the version of the protocol that this program speaks. Version 1 had another digest of
-// a state, by which followers acknowledge it.
+// protocol is the version of the protocol that this program speaks. Version 1 had another digest
+// for the states that followers acknowledge.
 const protocol = 2
 
 // Limits of the decoded messages that wait for the loop. While they are reached, connections are
@@ -37,8 +37,8 @@ type inboxEntry struct {
 	large bool
 }
 
-// inbound implements mesh.Handler. The embedded Messenger handles the frames of the application,
-// and inbound itself those of the protocol.
+// inbound implements mesh.Handler. The embedded Messenger handles the frames of the application;
+// inbound itself handles the frames of the protocol.
 type inbound struct {
 	*messaging.Messenger
 	n *Node
@@ -50,8 +50,8 @@ func (in inbound) Greet() message.Message {
 	s := n.currentSnapshot()
 	var id member.ClusterID
 	if !n.volatile {
-		// A node with a store in memory omits the id, so that the founders of its old cluster
-		// accept it and tell it that the cluster in its state no longer exists.
+		// A node with a store in memory omits the id. So the founders of its old cluster accept it,
+		// and it learns from them that the cluster in its state no longer exists.
 		id = s.held.Cluster
 	}
 	return message.Message{

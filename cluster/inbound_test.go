@@ -84,8 +84,8 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// TestFewLargeEventsWaitForTheLoop checks that only a few large messages wait for the loop, that
-// small ones do not wait for them, and that a large message makes room when it is refused or
+// TestFewLargeEventsWaitForTheLoop checks that only a few large messages wait for the loop, and
+// that small ones do not wait behind them. A large message must make room when it is refused or
 // processed.
 func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,8 +149,8 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 }
 
 // TestUnhandledEventCausesWarning checks that the receiving node warns about events without
-// a handler, once for each name and sender, even if the sender makes up names, and that the sender
-// is not notified.
+// a handler, once for each name and sender. A sender that makes up names must cause a limited
+// number of warnings. The sender must not be notified.
 func TestUnhandledEventCausesWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

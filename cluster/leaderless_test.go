@@ -135,9 +135,9 @@ func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 	}
 }
 
-// TestEndOfWarningIsLogged checks that after a warning about a missing leader, a node logs the
-// next leader once: in the line of the change of leader, or, if its old leader is back, in a
-// separate line.
+// TestEndOfWarningIsLogged checks that after a warning about a missing leader, a node logs the next
+// leader once. This is the line about the change of leader, or a separate line if its old leader is
+// back.
 func TestEndOfWarningIsLogged(t *testing.T) {
 	const back = "there is a leader with authority"
 	synctest.Test(t, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestFailoverCausesNoWarning(t *testing.T) {
 	})
 }
 
-// TestOtherSecretIsLoggedOnBothSides checks that, if two nodes have different secrets, both log
-// that as the reason.
+// TestOtherSecretIsLoggedOnBothSides checks that two nodes with different secrets both log that as
+// the reason.
 func TestOtherSecretIsLoggedOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -231,8 +231,8 @@ func TestOtherSecretIsLoggedOnBothSides(t *testing.T) {
 	})
 }
 
-// TestARestartedNodeShowsWhatItHolds checks that a restarted node that waits for others reports
-// that it is not yet a member, but not that its store is lost.
+// TestARestartedNodeShowsWhatItHolds checks the report of a restarted node that waits for others:
+// it is not yet a member, but its store is not lost.
 func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -263,8 +263,8 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	})
 }
 
-// TestNodeNotAdmittedLogsIt checks that a node that is not admitted logs that it is not in
-// the cluster, which may have a leader.
+// TestNodeNotAdmittedLogsIt checks that a node that is not admitted logs that it is not in the
+// cluster. The cluster may have a leader.
 func TestNodeNotAdmittedLogsIt(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		warnings, logger := keep(zerolog.WarnLevel)

@@ -47,7 +47,7 @@ func (s *shifts) work(t *testing.T, n *Node) func(context.Context, leader.Term) 
 }
 
 // TestOneWorkerAtATime cuts off one leader after the other and checks that the work of each ends
-// before that of the next begins, and that tokens grow.
+// before the work of the next begins, and that tokens grow.
 func TestOneWorkerAtATime(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var s shifts
@@ -89,8 +89,8 @@ func TestOneWorkerAtATime(t *testing.T) {
 	})
 }
 
-// TestWorkEndsTheGuardBeforeTheLease checks that a leader's work ends before its lease does,
-// earlier by the guard, on the leader's clock.
+// TestWorkEndsTheGuardBeforeTheLease checks that, on the leader's clock, a leader's work ends one
+// guard before its lease.
 func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()

@@ -102,8 +102,8 @@ func (b *book) wants(text string, count int) []map[string]any {
 	return b.lines[text]
 }
 
-// once checks that lines with this text were written, but no two by the same node with the same
-// values of fields.
+// once checks that lines with this text were written, but no two of them by the same node with the
+// same values in the given fields.
 func (b *book) once(text string, fields ...string) {
 	b.t.Helper()
 	b.mu.Lock()

@@ -114,7 +114,7 @@ const firstUnprivilegedPort = 1024
 // CheckAddr returns why Start could not listen on Addr on this machine: the address does not belong
 // to it, the name is unknown, or the port needs a privilege. A port in use is not an error, because
 // the node may be running. If possible, CheckAddr listens on a free port instead of the configured
-// one, so that it does not disturb a node that is starting. It may block while a name is resolved.
+// one. So it does not disturb a node that is starting. It may block while a name is resolved.
 func (c Config) CheckAddr() error {
 	host, port, err := net.SplitHostPort(c.Addr)
 	if n, _ := strconv.Atoi(port); err == nil && n >= firstUnprivilegedPort {
@@ -174,7 +174,7 @@ type line struct {
 	text  string
 }
 
-// certificateLines has the log line of each certificate event.
+// certificateLines maps each certificate event to its log line.
 var certificateLines = map[tlsfiles.Event]line{
 	tlsfiles.Changed: {slog.LevelInfo,
 		"TLS files have changed: new handshakes use them"},
@@ -186,8 +186,8 @@ var certificateLines = map[tlsfiles.Event]line{
 		"authority above it, expires soon: replace the TLS files"},
 }
 
-// resetSecret returns the secret from which the key of stateless resets is derived if no store
-// keeps one. Only nodes of the cluster may know it.
+// resetSecret returns the secret from which a node derives the key of stateless resets if its store
+// keeps no such key. Only nodes of the cluster may know it.
 func (c Config) resetSecret() ([]byte, error) {
 	if files := c.tlsFiles(); files.Used() {
 		key, err := files.ReadKey()

@@ -339,8 +339,8 @@ func TestStatusIsOneSnapshot(t *testing.T) {
 	}
 }
 
-// wantSilence checks that a node that was cut off for three seconds reports all others as silent
-// and how long it has been without a leader, and that the others report only that node.
+// wantSilence checks a node that was cut off for three seconds: it must report all others as
+// silent, and for how long it has had no leader. The others must report only that node as silent.
 func wantSilence(t *testing.T, w *world, cut *Node) {
 	t.Helper()
 	for _, n := range w.nodes {

@@ -63,10 +63,10 @@ func WithSocket(open func(addr string) (net.PacketConn, error)) Option {
 // synctest bubble pass time.Now.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
-// WithListening calls f with the node once it listens, while Start still waits for it to join, for
-// example to watch its Status. f must not block. If Start then fails, it closes the node. If the
-// option is given several times, each f is called in order. Handlers do not need this option: see
-// FromContext.
+// WithListening calls f with the node once it listens, while Start still waits for it to join. f
+// can, for example, start to watch the Status of the node. f must not block. If Start then fails,
+// it closes the node. If the option is given several times, each f is called in order. Handlers do
+// not need this option: see FromContext.
 func WithListening(f func(*Node)) Option {
 	return func(o *options) {
 		before := o.listening

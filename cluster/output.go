@@ -82,8 +82,8 @@ func (n *Node) publishSnapshot(s snapshot, c observe.Changes) {
 }
 
 // sendOutput hands the messages of a turn to the transport, and prepares the connections that an
-// election needs. A probe asks the host of a late leader whether its process still runs; an
-// election may follow soon.
+// election needs. A probe asks the host of a late leader whether the leader's process is still
+// running; an election may follow soon.
 func (n *Node) sendOutput(out statemachine.Output) {
 	for _, m := range out.Send {
 		n.sendMessage(m)
@@ -116,8 +116,8 @@ func (n *Node) sendMessage(m message.Message) {
 // dropUnencodable is the reason for dropping a message of this node that cannot be encoded.
 const dropUnencodable = "cannot be encoded"
 
-// handleLostMembers fails the calls to lost members: to an unreachable member if its host refuses
-// packets to the port, otherwise once the member is removed.
+// handleLostMembers fails the calls to removed members. It also probes unreachable members: if the
+// host refuses packets to the port, the calls fail sooner.
 func (n *Node) handleLostMembers(c observe.Changes) {
 	for _, m := range c.Members {
 		if m.After.Address == n.cfg.self {

@@ -208,7 +208,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 }
 
 // TestCertificateThatBeginsLater checks that a certificate that is not yet valid is used as soon as
-// it is, since the clock of its issuer may be ahead.
+// it becomes valid. The clock of its issuer may be ahead.
 func TestCertificateThatBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
@@ -236,8 +236,8 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 	})
 }
 
-// TestCertificateNotRenewed checks that a certificate that is not renewed, or a CA
-// certificate that expires first, causes one warning before it expires and one afterwards.
+// TestCertificateNotRenewed checks that a certificate that is not renewed causes one warning before
+// it expires and one afterwards. So does a CA certificate that expires first.
 func TestCertificateNotRenewed(t *testing.T) {
 	for name, life := range map[string]time.Duration{
 		"certificate": 100 * time.Hour, "authority": 20 * 365 * 24 * time.Hour,

@@ -96,7 +96,7 @@ func TestLeavingFollowerCausesNoWarning(t *testing.T) {
 }
 
 // TestUnplannedEventsCauseWarning checks that unplanned events cause a warning: a lost leader, and
-// a leader that is alone, even if it was drained before and could not hand over.
+// a leader that is alone, even if it was drained but could not hand over.
 func TestUnplannedEventsCauseWarning(t *testing.T) {
 	for _, drained := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Voters are connected to the members that would propose first even before the leader is lost, so
-// that an election needs no handshake, however many voters there are.
+// Even before the leader is lost, voters are connected to the members that would propose first. So
+// an election needs no handshake, however many voters there are.
 func TestVotersAreConnectedBeforeTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 9)

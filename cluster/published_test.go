@@ -28,9 +28,9 @@ func (w *world) do(n *Node, v verb) {
 	}
 }
 
-// rejoining cuts a member off from its leader and makes it ask to join again. The verb that it
-// returns simulates a late answer to an earlier run of the member; the member then joins again
-// under a higher number.
+// rejoining cuts a member off from its leader and makes it ask to join again. It returns a verb
+// that simulates a late answer to an earlier run of the member. The member then joins again under a
+// higher number.
 func (w *world) rejoining(leader, n *Node) verb {
 	w.t.Helper()
 	claim, from := claimOf(leader.currentSnapshot().held), leader.Self().Identity
@@ -54,8 +54,8 @@ func (w *world) rejoining(leader, n *Node) verb {
 }
 
 // TestARunThatJoinsAgainIsPublished checks that a run that joins again under a higher number counts
-// as another owner from that step on (protocol.md section 10), and that everything that the node
-// shows agrees.
+// as another owner from that step on (protocol.md section 10). Everything that the node shows must
+// agree.
 func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -144,8 +144,8 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	}
 }
 
-// hookedContext calls canceled when a context that was derived from it is canceled, before
-// its cancel function returns.
+// hookedContext calls canceled when a context derived from it is canceled, before the cancel
+// function of that context returns.
 type hookedContext struct {
 	context.Context
 	done     chan struct{}
@@ -161,8 +161,8 @@ func (h hookedContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// endsBeforeMessagesLeave blocks the loop while it ends the term, long enough for a message to be
-// written, and checks that no message has left.
+// endsBeforeMessagesLeave blocks the loop at the moment when the term ends, for long enough to
+// write a message. It checks that no message has left.
 func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, step verb) {
 	t.Helper()
 	written := func() uint64 {
@@ -191,10 +191,9 @@ func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, 
 }
 
 // TestTheClockIsReadAfterTheWait checks that the loop reads the clock after it has waited for an
-// input. The wait may be longer than a lease, so a lease that is counted from before the wait could
-// already be over. The test uses a single node, which extends its own lease with each step. It does
-// not test the timer, because a turn with too early a time does nothing and is repeated
-// immediately.
+// input. The wait may be longer than a lease, so a lease counted from before the wait could already
+// be over. The test uses a single node, which extends its own lease with each step. It does not
+// test the timer, because a turn with too early a time does nothing and is repeated immediately.
 func TestTheClockIsReadAfterTheWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -17,8 +17,8 @@ import (
 func (n *Node) Records() record.Store { return n.records }
 
 // HoldRemaining returns how long the leases of this node's records last if the leader stops
-// extending them, which it normally does continuously. While it is not 0, a valid lease ends only
-// because its record was revoked, dropped or released.
+// extending them. Normally the leader extends them continuously. While HoldRemaining is not 0, a
+// valid lease ends only because its record was revoked, dropped or released.
 func (n *Node) HoldRemaining() time.Duration { return n.records.HoldRemaining() }
 
 // newRecords returns the record table of this node.

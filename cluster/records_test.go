@@ -145,7 +145,7 @@ func TestHoldAgain(t *testing.T) {
 }
 
 // TestAHoldingEndsBeforeAnotherBegins checks that a record that another node drops is held until
-// its owner knows, and can be set soon afterwards.
+// its owner knows about the drop. It can be set again soon afterwards.
 func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
@@ -309,8 +309,8 @@ func TestCommitOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestCommitWaitsForItsTurn checks that commits beyond the limit wait, and that those that wait too
-// long send nothing.
+// TestCommitWaitsForItsTurn checks that commits beyond the limit wait. Those that wait too long
+// must send nothing.
 func TestCommitWaitsForItsTurn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, leader := w.followers()[0], w.leader()

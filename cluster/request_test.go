@@ -143,7 +143,7 @@ func TestRequestSaysWhatHappened(t *testing.T) {
 	})
 }
 
-// TestEndOfARequestCrossesTheWire checks that the handler's context ends with that of the caller,
+// TestEndOfARequestCrossesTheWire checks that the handler's context ends with the caller's context,
 // by deadline and by cancellation.
 func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
@@ -179,8 +179,8 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	})
 }
 
-// TestClosingNodeCancelsItsRequests checks that a node that closes cancels each of its
-// requests before it closes its connections.
+// TestClosingNodeCancelsItsRequests checks that a closing node cancels each of its requests before
+// it closes its connections.
 func TestClosingNodeCancelsItsRequests(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
 		const requests = receiver.RequestConcurrency
@@ -307,8 +307,8 @@ func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	})
 }
 
-// TestRequestToARemovedMember checks that a request to a member ends when the member is removed, if
-// not earlier.
+// TestRequestToARemovedMember checks that a request to a member ends, at the latest, when the
+// member is removed.
 func TestRequestToARemovedMember(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		asker := w.leader()
@@ -367,7 +367,7 @@ func TestOutcomesAreReported(t *testing.T) {
 }
 
 // TestEachLostEventIsReported checks that each event to a member that dies has one outcome, and
-// that those with a nil outcome were handled.
+// that each event with a nil outcome was handled.
 func TestEachLostEventIsReported(t *testing.T) {
 	handled := map[int]bool{}
 	var mu sync.Mutex

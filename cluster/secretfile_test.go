@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSecretFileIsReadAndChecked checks that the secret of a file is used without its line end, and
-// that each fault of the file is reported once, as one of SecretFile.
+// TestSecretFileIsReadAndChecked checks that the secret of a file is used without its line end.
+// Each fault of the file must be reported once, as a fault of SecretFile.
 func TestSecretFileIsReadAndChecked(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

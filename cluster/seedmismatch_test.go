@@ -16,9 +16,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestMistypedSeedIsReportedByAll checks that, if node 2 has a wrong seed and therefore cannot
-// found a cluster with node 0, both report whose list differs, and that the status still reports it
-// after nodes 0 and 1 have a leader, until the list is corrected.
+// TestMistypedSeedIsReportedByAll gives node 2 a wrong seed, so that it cannot found a cluster with
+// node 0. Both must report whose list differs. After nodes 0 and 1 have a leader, the status must
+// still report it until the list is corrected.
 func TestMistypedSeedIsReportedByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -18,8 +18,8 @@ const (
 	MaxEventBytes = messaging.MaxEventBytes
 	// MaxEventValues bounds the values of an event: 131,072. Numbers, strings, keys and lists are
 	// values, and a []byte is one value. Decoding an event allocates at most about twice this
-	// number times the size of the largest type that the event has as an element of a slice or map
-	// or behind a pointer: 64 MiB for elements of 256 bytes.
+	// number times the size of the largest type that the event contains in a slice, in a map or
+	// behind a pointer: 64 MiB for elements of 256 bytes.
 	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the number of sends of a node that are in flight.
 	MaxSending = messaging.MaxSending
@@ -58,8 +58,8 @@ func applyOptions(opts []SendOption) sendOptions {
 // WithSelf makes Broadcast deliver the event to this node's receiver too.
 func WithSelf() SendOption { return func(o *sendOptions) { o.Self = true } }
 
-// WithResults makes Broadcast store its results in *into before it returns: one for each
-// member that was active when it began, sorted by address.
+// WithResults makes Broadcast store its results in *into before it returns: one for each member
+// that was active when Broadcast began, sorted by address.
 func WithResults(into *[]Result) SendOption {
 	return func(o *sendOptions) { o.results = into }
 }
@@ -72,11 +72,11 @@ func WithMetadata(entries map[string]string) SendOption {
 }
 
 // WithOutcome makes the node call report once for each member that accepted the event, when the
-// outcome at that member is known: nil if its handlers returned nil, otherwise a *HandlerError,
-// ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome if the connection was lost first. If a
-// member's process dies, its outcomes are reported once its host refuses packets to the port, or
-// otherwise once the member is removed. report is not called for a member for which Send returned
-// an error.
+// outcome at that member is known. The outcome is nil if the member's handlers returned nil,
+// ErrUnknownOutcome if the connection was lost first, and otherwise a *HandlerError,
+// ErrUnknownType, ErrBusy or ErrClosed. If a member's process dies, its outcomes are reported once
+// its host refuses packets to the port, or otherwise once the member is removed. report is not
+// called for a member for which Send returned an error.
 //
 // report is called by goroutines of the node, possibly by several at the same time, and must
 // not block. The outcomes of one member are reported in the order in which they arrive. While
@@ -93,14 +93,14 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 //
 // If the event is larger than MaxBestEffortBytes, the error is ErrTooLarge. BestEffort cannot be
 // combined with WithOutcome, nor used for a request or a stream. Send accepts any member that is
-// not removed, regardless of its status and that of this node, because in a partition without a
-// leader no member can know which members are active.
+// not removed, whatever the status of that member and of this node: in a partition without a
+// leader, no member can know which members are active.
 func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
-// Send sends an event to one active member, which may be this node. It blocks while there is no
-// connection to the member, for at most 5 s, and while the member's handlers are slow, until ctx is
-// done. A nil error means that the connection accepted the event, which is delivered at most once
-// and in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
+// Send sends an event to one active member, which may be this node. While there is no connection to
+// the member, Send blocks for at most 5 s. While the member's handlers are slow, it blocks until
+// ctx is done. A nil error means that the connection accepted the event, which is delivered at most
+// once and in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
 // ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, the connection
 // accepts events for up to 5 s more, unless the host refuses packets to the port.
 //
@@ -140,11 +140,11 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 	return nil
 }
 
-// OpenStream opens a stream of bytes in both directions to the handler that an active member, which
-// may be this node, has registered for name with receiver.HandleStream. The only option that
-// applies is WithMetadata. OpenStream waits for a connection like Send. ctx bounds only OpenStream
-// itself, not the stream. Streams delay neither events nor heartbeats, and a stream that is not
-// read blocks only its own writer.
+// OpenStream opens a stream of bytes in both directions to an active member, which may be this
+// node. The handler is the one that the member has registered for name with receiver.HandleStream.
+// The only option that applies is WithMetadata. OpenStream waits for a connection like Send. ctx
+// bounds only OpenStream itself, not the stream. Streams delay neither events nor heartbeats, and a
+// stream that is not read blocks only its own writer.
 //
 // After an error there is no stream. The error is ErrNotActive, ErrNotDelivered, ErrTooLarge,
 // ErrClosed, or ErrBusy if MaxStreams streams to the member are open. After ErrNotDelivered a

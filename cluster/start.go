@@ -152,10 +152,10 @@ func (n *Node) newObserver() *observe.Observer {
 	})
 }
 
-// leaseGuard is how long before the end of its lease a leader's work ends. In normal operation at
-// least one HeartbeatInterval of a lease is always left: it lasts nine tenths of LeaseTimeout,
-// which is more than three intervals (protocol.md section 1), and the echo that extends it is at
-// most about two intervals old.
+// leaseGuard is how much earlier than its lease a leader's work ends. In normal operation at least
+// one HeartbeatInterval of a lease is always left. A lease lasts nine tenths of LeaseTimeout, more
+// than three intervals (protocol.md section 1), and the echo that extends it is at most about two
+// intervals old.
 func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 2 }
 
 // stepLimit is the smallest step of the wall clock that ends a lease. A lease has a margin of a

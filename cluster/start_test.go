@@ -55,8 +55,8 @@ func TestListeningMoreThanOnce(t *testing.T) {
 }
 
 // TestAProvisionalLeaderHasNothingToHandOver checks that a provisional leader has no leadership to
-// hand over, and that its error does not refer the caller to a provisional leader, whether the node
-// is the whole cluster and about to be elected, or waits for others.
+// hand over, and that the error does not refer the caller to a provisional leader. One node is its
+// whole cluster and about to be elected; the other one waits for more nodes.
 func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	for _, c := range []struct {
 		size     int
@@ -105,8 +105,7 @@ func TestStartErrorListsAnswers(t *testing.T) {
 }
 
 // TestStartFailsSoonWhenItCannotBelong checks that Start fails soon if the node cannot belong to
-// the cluster, even if the context has no deadline, and that the error names the field and its
-// values.
+// the cluster, even if the context has no deadline. The error must name the field and its values.
 func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 	for _, c := range []struct {
 		field  string
@@ -135,7 +134,7 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 }
 
 // TestOneRefusingSeedDoesNotEndStart checks that Start does not give up if one seed refuses the
-// node, since the other one may accept it.
+// node, since the other seed may accept it.
 func TestOneRefusingSeedDoesNotEndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -225,8 +224,8 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestNodeEndsWithItsStore checks that a Save that fails stops a running node before it sends a
-// message that depends on it.
+// TestNodeEndsWithItsStore checks that a failing Save stops a running node before it sends a
+// message that depends on that Save.
 func TestNodeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -290,8 +289,8 @@ func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 	})
 }
 
-// TestIncarnationGrows checks that the incarnation grows with the wall clock, and also if that was
-// set back.
+// TestIncarnationGrows checks that the incarnation grows with the wall clock, and even if that
+// clock was set back.
 func TestIncarnationGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := uint64(time.Now().UnixMilli())
@@ -314,8 +313,8 @@ func TestIncarnationGrows(t *testing.T) {
 	})
 }
 
-// TestStartWaitsForThisRun checks that Start waits until this run is an active member. The previous
-// run is one in the loaded state.
+// TestStartWaitsForThisRun checks that Start waits until this run is an active member. In the
+// loaded state, the previous run is active.
 func TestStartWaitsForThisRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -338,8 +337,8 @@ func TestStartWaitsForThisRun(t *testing.T) {
 	})
 }
 
-// TestRosterLostIsReported checks that, if two of three nodes lose their disks, the third one
-// reports that it can never elect a leader.
+// TestRosterLostIsReported lets two of three nodes lose their disks. The third must report that it
+// can never elect a leader.
 func TestRosterLostIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -31,8 +31,8 @@ type Status struct {
 	// authority, and its members may change when a leader is elected.
 	Provisional bool
 	// OtherSeeds are the peers whose list of Seeds differs from this node's, sorted. A peer is
-	// removed once its list is the same, or, if it is neither a seed nor a member, after a minute
-	// of silence.
+	// removed once its list is the same. One that is neither a seed nor a member is also removed
+	// after a minute of silence.
 	OtherSeeds []member.Address
 	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if
 	// it has none.
@@ -54,9 +54,9 @@ type Status struct {
 	Uptime time.Duration
 	// VoteWait is how long this run must still wait before it may vote for a new leader, because its
 	// previous run may have supported another one (protocol.md section 5). The wait lasts at most a
-	// LeaseTimeout from the start, or from the end of a roster that was lost with memory stores. It
-	// ends early if that leader hands over. During a rolling restart, wait until VoteWait is 0 before
-	// you restart the next node.
+	// LeaseTimeout from the start; a node with a memory store that gives up a lost roster waits
+	// again. The wait ends early if that leader hands over. During a rolling restart, wait until
+	// VoteWait is 0 before you restart the next node.
 	VoteWait time.Duration
 	Drained  bool
 	// RosterLost reports whether so many members have lost their stores that the roster of this
@@ -150,8 +150,8 @@ type Counts struct {
 	Votes map[Vote]uint64
 	// Conflicts counts how often a better claim replaced a leader, by Election.Rule.
 	Conflicts map[string]uint64
-	// Missed counts late heartbeats by the member that was late: on a follower the leader, on the
-	// leader each follower. Removed members are left out.
+	// Missed counts late heartbeats by the member that was late. A follower counts those of the
+	// leader, and the leader those of each follower. Removed members are left out.
 	Missed map[member.Address]uint64
 	// Transitions counts the changes of status that this node saw.
 	Transitions map[Transition]uint64

@@ -42,10 +42,10 @@ func (n *Node) openStore() (store.Store, error) {
 	return s, nil
 }
 
-// beginRun loads the store and saves the identity of this run before any other node sees it. A
-// store that was made for another origin stays unchanged, unless it was never used: after a first
-// start with a wrong name, it need not be removed. The incarnation grows even if the store was
-// lost, provided that the wall clock did not go back.
+// beginRun loads the store and saves the identity of this run before any other node sees it. A used
+// store that was made for another origin stays unchanged. An unused one is initialized again, so
+// that it need not be removed after a first start with a wrong name. The incarnation grows even if
+// the store was lost, provided that the wall clock did not go back.
 func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 	c, known, err := n.store.Load()
 	if err != nil {
@@ -76,13 +76,13 @@ func (n *Node) saveDurable(d paxos.Durable) error {
 	return err
 }
 
-// oldLeaseStep is how often waitOldLeases saves the rest of the wait, so that a node that is
-// restarted during the wait, for example by a health check, does not wait from the start again.
+// oldLeaseStep is how often waitOldLeases saves the rest of the wait. So a node that is restarted
+// during the wait, for example by a health check, does not start the wait again.
 const oldLeaseStep = 5 * time.Second
 
 // waitOldLeases blocks until the leases that the last run granted under longer timeouts have
-// expired, except for the time that the machine waits anyway (statemachine.Owed). A cluster of one
-// has granted no leases to others.
+// expired. It leaves out the time that the machine waits anyway (statemachine.Owed). A cluster of
+// one has granted no leases to others.
 func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: max(c.HoldTimeout, c.LeaseTimeout)}
 	before, left := owed, owed.Wait(n.cfg.timings)

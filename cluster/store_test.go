@@ -64,7 +64,8 @@ var elsewhere = []struct {
 }
 
 // TestStoreOfSomethingElseIsRefused checks that a store that was made for another configuration is
-// refused before the node listens, and stays unchanged: with the old configuration the node starts.
+// refused before the node listens. The store stays unchanged, so the node starts with the old
+// configuration.
 func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -155,8 +156,8 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	})
 }
 
-// TestShorterLeaseWaitsForTheLonger checks that, if two of three nodes restart with shorter timings
-// and cannot reach the leader, its authority ends before they elect another one.
+// TestShorterLeaseWaitsForTheLonger restarts two of three nodes with shorter timings. They cannot
+// reach the leader. Its authority must end before they elect another one.
 func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -205,9 +206,8 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	})
 }
 
-// TestShorterHoldWaitsForTheLonger checks that, if two of three nodes restart with a shorter
-// LeaderTimeout and cannot reach the third, which holds a record, the third node's lease ends
-// before one of them holds the record.
+// TestShorterHoldWaitsForTheLonger restarts two of three nodes with a shorter LeaderTimeout. They
+// cannot reach the third, which holds a record. Its lease must end before the two free the record.
 func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -251,8 +251,8 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 }
 
 // TestShorterTimingsWaitForBoth restarts three of five nodes with shorter timings while they cannot
-// reach the other two. One of those two leads. It keeps its authority for a while, because the
-// three have acknowledged it, and during that time extends the lease of the other's record.
+// reach the other two. One of those two leads, and the other holds a record. The leader keeps its
+// authority for a while, since the three acknowledged it, and extends the record's lease.
 func TestShorterTimingsWaitForBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5)
@@ -366,9 +366,9 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnusedStoreIsInitializedAgain checks that a node that was first started with a wrong name,
-// and refused by the others, can be started with the right one. Its unused store is then
-// initialized again.
+// TestUnusedStoreIsInitializedAgain checks that a node can be started with the right name after it
+// was started with a wrong one, and refused by the others. Its unused store is then initialized
+// again.
 func TestUnusedStoreIsInitializedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -399,8 +399,8 @@ func TestUnusedStoreIsInitializedAgain(t *testing.T) {
 	})
 }
 
-// TestUnusedStoreKeepsItsName checks that a member that has saved only its identity, when others
-// founded the cluster with it as a voter, restarts as that voter.
+// TestUnusedStoreKeepsItsName checks that a seed that has saved only its identity restarts with the
+// same store id. Others may have founded the cluster with it as a voter.
 func TestUnusedStoreKeepsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

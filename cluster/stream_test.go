@@ -102,7 +102,7 @@ func TestStreamEchoes(t *testing.T) {
 }
 
 // TestStreamEndsAsItsHandlerDoes checks that a stream ends normally if its handler returns nil,
-// even while the other side writes, and is reset otherwise.
+// even while the other side writes. Otherwise it must be reset.
 func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		for to := range 2 {
@@ -136,8 +136,8 @@ func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 }
 
 // TestStreamIsRefused checks that a member without a handler or with too many streams refuses a
-// stream, and that the error is returned by the first Read or Write, or by OpenStream for a stream
-// to the node itself.
+// stream. The first Read or Write must return the error. If the member is the node itself,
+// OpenStream must return it.
 func TestStreamIsRefused(t *testing.T) {
 	read := func(s receiver.Stream) error {
 		_, err := s.Read(make([]byte, 10))
@@ -242,8 +242,8 @@ func TestOpenStreamIsRefused(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWithItsNodes checks that a stream ends when the node that opened it, the node that
-// handles it, or the connection ends, and that both sides get the right error.
+// TestStreamEndsWithItsNodes checks that a stream ends with the node that opened it, with the node
+// that handles it, and with the connection. Both sides must get the right error.
 func TestStreamEndsWithItsNodes(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -98,8 +98,8 @@ func TestStuckMemberDelaysNoCancels(t *testing.T) {
 	})
 }
 
-// TestOwnNodeThatTakesNothing checks that, if the queues of a node are full, calls to the node
-// itself return the same errors as calls to others.
+// TestOwnNodeThatTakesNothing checks that a node with full queues gets the same errors from calls
+// to itself as other nodes do.
 func TestOwnNodeThatTakesNothing(t *testing.T) {
 	withGate(t, 1, func(_ int, mux *receiver.Mux, gate <-chan struct{}) {
 		receiver.Handle(mux, func(context.Context, member.Member, note) error { <-gate; return nil },
@@ -126,8 +126,8 @@ func TestOwnNodeThatTakesNothing(t *testing.T) {
 	})
 }
 
-// TestRequestLeaderLeavesItsOwnNode checks that RequestLeader moves on if this node is the leader
-// and loses its authority before its own queue has room.
+// TestRequestLeaderLeavesItsOwnNode checks that RequestLeader asks the next leader if this node
+// loses its authority while its own queue is full.
 func TestRequestLeaderLeavesItsOwnNode(t *testing.T) {
 	var stuck member.Address
 	withGate(t, 3, func(i int, mux *receiver.Mux, gate <-chan struct{}) {

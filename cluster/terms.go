@@ -24,7 +24,7 @@ type clusterTerm struct {
 // own term before the machine gives up its authority.
 type terms struct {
 	clock func() time.Time
-	guard time.Duration // how long before its lease this node's term ends
+	guard time.Duration // how much earlier than its lease a term ends
 
 	mu      sync.Mutex
 	current *clusterTerm
@@ -94,7 +94,7 @@ func (ts *terms) isHandingOver() bool {
 }
 
 // endOwnTerm begins a hand-over: it ends the node's own term and waits up to guard for the
-// functions that run under it. They have the same time when a lease ends. The caller must call done
+// functions that run under it. They have as much time when a lease ends. The caller must call done
 // after the hand-over.
 func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	ts.mu.Lock()

@@ -58,8 +58,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// defaultLease returns 0.7 x leader: the shortest lease that no pause of a process below half of
-// LeaderTimeout ends (docs/performance.md). It is longer if that would be too few heartbeats.
+// defaultLease returns 0.7 x leader: the shortest lease that survives every pause of a process
+// below half of LeaderTimeout (docs/performance.md). It is longer if that is too few heartbeats.
 func defaultLease(interval, leader time.Duration) time.Duration {
 	return min(max(leader/10*7, interval/2*7), leader)
 }

@@ -24,9 +24,9 @@ type (
 	tables   struct{ List []map[string]string }
 )
 
-// TestDecodingOfManyValuesIsBounded checks that an event that would grow to 320 times its size when
-// decoded is refused, and that any other stays within the bound that MaxEventValues documents for
-// elements of 256 bytes.
+// TestDecodingOfManyValuesIsBounded checks that an event is refused if it would grow to 320 times
+// its size when decoded. Any other event must stay within the bound that MaxEventValues documents
+// for elements of 256 bytes.
 func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 	const bound = MaxEventValues*2*256 + MaxEventBytes
 	mux := receiver.NewMux()

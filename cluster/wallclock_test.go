@@ -110,8 +110,8 @@ func TestStoppedGuest(t *testing.T) {
 	})
 }
 
-// TestStepOfTheWallClock checks that, after a step of the wall clock, a leader that was not stopped
-// loses its authority for an interval, but not its leadership.
+// TestStepOfTheWallClock checks a leader whose wall clock is set forward although it was not
+// stopped: it loses its authority for an interval, but not its leadership.
 func TestStepOfTheWallClock(t *testing.T) {
 	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
 		time.Sleep(time.Minute)

@@ -71,7 +71,7 @@ func encodesItself(t reflect.Type) (bool, error) {
 	}
 }
 
-// msgpackTypes are the interfaces that msgpack tries first, and fallbackTypes those that it
+// msgpackTypes are the interfaces that msgpack tries first, and fallbackTypes are those that it
 // tries last.
 var (
 	msgpackTypes = []reflect.Type{

@@ -22,13 +22,13 @@ type Codec interface {
 	Unmarshal(payload []byte, event any) error // event is a pointer
 }
 
-// WithCodec replaces msgpack by another codec, such as JSON or Protocol Buffers.
+// WithCodec replaces msgpack with another codec, such as JSON or Protocol Buffers.
 // cluster.MaxEventValues then has no effect, so the codec must set its own limits.
 func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.ownCodec = c, true } }
 
-// ErrUnsendable means that a value cannot be sent: its type has no name, is reserved for events
-// of the local node, or has the name of another registered type; or the value cannot be encoded
-// so that receivers can decode it.
+// ErrUnsendable means that a value cannot be sent. Either its type has no name, is reserved for
+// events of the local node, or has the name of another registered type, or the value has no
+// encoding that receivers can decode.
 var ErrUnsendable = errors.New("receiver: event cannot be sent")
 
 // Name returns the name under which an event is sent: a value of a named type or a pointer to

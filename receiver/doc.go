@@ -19,8 +19,8 @@
 // order in which they were sent; events of different senders or types are handled concurrently.
 //
 // Lanes are bounded. While a lane is full, Deliver blocks, and the node stops reading events and
-// requests from that sender, whose Send eventually blocks too. So a slow handler slows down only
-// the members that send to it. Queue and Policy change this for a type.
+// requests from that sender. Eventually the sender's Send blocks too. So a slow handler slows down
+// only the members that send to it. Queue and Policy change this for a type.
 //
 // # Streams
 //

@@ -63,7 +63,7 @@ func (w *worker) takeBatch(sender member.Address) bool {
 	}
 	w.next = 0
 	if r.policy == Block && !r.answers {
-		// It takes all of them: with this policy no other goroutine reads the lane.
+		// Take all events: with this policy no other goroutine reads the lane.
 		w.batch, l.items, l.spare = l.items, l.spare[:0], l.items
 		return true
 	}
@@ -107,8 +107,8 @@ func (w *worker) releaseRoom(bytes int64) {
 	}
 }
 
-// sampleEvery is how many events share one measured duration, because reading the clock twice
-// costs as much as a small handler.
+// The duration of one event in sampleEvery is measured, because reading the clock twice costs as
+// much as a small handler.
 const sampleEvery = 16
 
 // handleItem runs the handlers of an event and reports the outcome to a sender that waits.

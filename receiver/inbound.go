@@ -102,8 +102,8 @@ func unknownErr(name string) error {
 	return fmt.Errorf("%w for events named %s", ErrUnknown, safetext.QuotePeerText(name))
 }
 
-// decodeEvent decodes a payload. It recovers panics, because hostile bytes can make a
-// library panic: msgpack does so for a map whose keys cannot be hashed.
+// decodeEvent decodes a payload. It recovers panics, because hostile bytes can make a library
+// panic: msgpack panics if the keys of a map cannot be hashed.
 func (m *Mux) decodeEvent(run *muxRun, r *route, raw Raw) (event any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

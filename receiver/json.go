@@ -41,7 +41,7 @@ func (j JSON) decode() (any, error) {
 	return convertNumbers(v)
 }
 
-// convertNumbers replaces each json.Number by an integer or a float.
+// convertNumbers replaces each json.Number with an integer or a float.
 func convertNumbers(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case json.Number:

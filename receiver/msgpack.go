@@ -33,7 +33,7 @@ type encoder struct {
 	b   []byte
 }
 
-// Write never fails, nor does WriteByte, without which msgpack would allocate for every byte.
+// Write and WriteByte never fail. Without WriteByte, msgpack would allocate for every byte.
 func (e *encoder) Write(p []byte) (int, error) {
 	e.b = append(e.b, p...)
 	return len(p), nil

@@ -236,8 +236,8 @@ func TestMsgpackKeepsItsOwn(t *testing.T) {
 	}
 }
 
-// TestEncodeAppends checks that an event is encoded into the memory that the caller provides,
-// however large it is, and that a failed event leaves what was there.
+// TestEncodeAppends checks that an event of any size is encoded into the memory that the caller
+// provides. If encoding fails, that memory must keep its content.
 func TestEncodeAppends(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})

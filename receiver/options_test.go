@@ -156,8 +156,8 @@ func TestQueuePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
 		want   []string
-		err    error // of the first event for which there is no room
-		old    error // of the oldest waiting event
+		err    error // for the first event that does not fit
+		old    error // for the oldest waiting event
 	}{
 		{Drop, []string{"0", "2", "3"}, nil, ErrBusy},
 		{Reject, []string{"0", "1", "2"}, ErrBusy, nil},

@@ -127,12 +127,12 @@ func Concurrency(handlers int) Option {
 // of a type run for each of its events, in the order in which they were added. A handler of
 // Raw gets only events that no other handler takes.
 //
-// The exported fields of T are sent in msgpack, unless WithCodec replaces it, under their names or
-// the tag `msgpack:"name"`. Unknown fields are ignored and missing fields are zero. Under msgpack,
-// a T with AppendBinary on the value and UnmarshalBinary on the pointer (encoding.BinaryAppender,
-// encoding.BinaryUnmarshaler) is sent by these methods, without reflection. The name of T does not
-// include its package: if two programs of a cluster have different types with the same name, rename
-// one with Named.
+// The exported fields of T are sent under their names, or under the tag `msgpack:"name"`. The
+// encoding is msgpack, unless WithCodec replaces it. Unknown fields are ignored and missing fields
+// are zero. Under msgpack, if T has AppendBinary on the value and UnmarshalBinary on the pointer
+// (encoding.BinaryAppender, encoding.BinaryUnmarshaler), these methods encode and decode it,
+// without reflection. The name of T does not include its package: if two programs of a cluster have
+// different types with the same name, rename one with Named.
 //
 // The context is canceled when the node closes; Close waits for fn. fn may run before the
 // Start of its node has returned. cluster.FromContext returns the node, for example to
@@ -140,9 +140,9 @@ func Concurrency(handlers int) Option {
 // event share it: they must not change what it points to.
 //
 // An error of fn is counted. It is returned to a sender that waits for the outcome;
-// otherwise the node logs it. An event that has no handler, or cannot be decoded into T, is
-// dropped and counted; a sender that waits gets an error, and the node logs one warning for
-// each name and sender.
+// otherwise the node logs it. An event that has no handler, or cannot be decoded into T, is dropped
+// and counted. A sender that waits gets an error, and the node logs one warning for each name and
+// sender.
 //
 // Decoding may allocate in proportion to the size of T: each byte of an event can become an element
 // of a slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to 256
@@ -160,8 +160,8 @@ func Handle[T any](
 }
 
 // HandleMatch is like Handle, but only for the events for which match returns true. match
-// runs with the handlers and must not block. If T is Raw, match is called for every event,
-// even if its type has handlers, so that one handler can get all events of several names.
+// runs with the handlers and must not block. If T is Raw, match is called for every event, even if
+// the type of that event has handlers. So one handler can get all events of several names.
 func HandleMatch[T any](
 	mux *Mux, match func(from member.Member, event T) bool,
 	fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,

@@ -38,7 +38,7 @@ type Durations struct {
 // Count returns the number of durations.
 func (d Durations) Count() uint64 { return histogram.Durations(d).Count() }
 
-// Buckets returns the number of durations up to each upper bound, by the bound in seconds.
+// Buckets maps each upper bound, in seconds, to the number of durations up to it.
 func (d Durations) Buckets() map[float64]uint64 { return histogram.Durations(d).Buckets() }
 
 // Stats returns the counters of all registered types and streams, sorted by name. The entry

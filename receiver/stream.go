@@ -29,8 +29,8 @@ type Stream interface {
 	// CloseWrite closes this direction: the peer reads io.EOF after everything written. It
 	// waits for a concurrent Write.
 	CloseWrite() error
-	// Close ends both directions: the peer's Read and Write fail, except that the peer
-	// still receives everything written before CloseWrite. Later calls do nothing.
+	// Close ends both directions: the peer's Read and Write fail. But the peer still receives
+	// everything written before CloseWrite. Later calls do nothing.
 	Close() error
 }
 
@@ -44,8 +44,8 @@ type streamRoute struct {
 
 // HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters.
 // Names of streams and of events are independent. fn runs in a separate goroutine for each
-// stream. At most 64 of them run at a time, unless Concurrency, the only option that
-// applies, sets another limit. Beyond the limit, the opener gets cluster.ErrBusy.
+// stream. At most 64 of them run at a time. Concurrency, the only option that applies, sets another
+// limit. Beyond the limit, the opener gets cluster.ErrBusy.
 //
 // The stream ends when fn returns, and nothing else may use it afterwards. If fn returns nil, the
 // peer reads io.EOF after everything written. So unless fn calls CloseWrite earlier, the opener

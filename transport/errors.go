@@ -38,7 +38,7 @@ type Code uint64
 // The codes.
 const (
 	CodeClosed     Code = iota // the node is shutting down or no longer needs the connection
-	CodeRefused                // the peer refused the greet and gave a reason
+	CodeRefused                // the greet was refused, for the given reason
 	CodeDuplicate              // the other connection of these two nodes is kept
 	CodeReplaced               // a later connection of the peer replaced it
 	CodeEarlierRun             // a later run of the node is connected

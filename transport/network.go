@@ -65,8 +65,8 @@ type Conn interface {
 	// have arrived.
 	Stream(k Kind) FrameStream
 	// OpenStream opens a bulk stream. The peer accepts it when the first byte arrives.
-	// OpenStream does not block: it returns ErrTooManyStreams if MaxStreams streams opened
-	// by this end have not been released by the peer.
+	// OpenStream does not block: it returns ErrTooManyStreams if this end has opened MaxStreams
+	// streams that the peer has not released.
 	OpenStream() (RawStream, error)
 	// AcceptStream blocks until the peer opens a bulk stream or the connection ends.
 	AcceptStream() (RawStream, error)
@@ -88,10 +88,10 @@ type Conn interface {
 	// certificates of this network do not name members; a peer may then greet from any
 	// address.
 	Certificate() *x509.Certificate
-	// PortRefused asks the peer's host whether it refuses the port, which proves that the
-	// process is gone; the connection may have ended. at is the address of the member. It
-	// blocks for at most a second, and returns earlier if ctx is done. It returns false if
-	// the host does not answer or the network does not support this.
+	// PortRefused asks the peer's host whether it refuses packets to at, the member's address. A
+	// refusal proves that the process is gone. The connection may have ended. PortRefused blocks
+	// for at most a second, and returns earlier if ctx is done. It returns false if the host does
+	// not answer or the network does not support this.
 	PortRefused(ctx context.Context, at member.Address) bool
 }
 

@@ -75,7 +75,7 @@ func TestPreparedPeersAreConnected(t *testing.T) {
 	})
 }
 
-// If the connections are needed soon, all peers are dialed at once, so that one that is missing
+// If the connections are needed soon, all peers are dialed at the same time, so that a missing peer
 // delays no other.
 func TestPeersAreConnectedSoon(t *testing.T) {
 	inPrepareTest(t, func(p *prepareTest) {

@@ -18,7 +18,7 @@ import (
 type slow struct {
 	*endpoint
 	handshake     time.Duration
-	now, most, of atomic.Int64 // dials at this time, the most at one time, and all
+	now, most, of atomic.Int64 // dials in progress, their maximum, and all dials
 }
 
 func (s *slow) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
@@ -33,8 +33,8 @@ func (s *slow) Dial(ctx context.Context, to member.Address) (transport.Conn, err
 	}
 }
 
-// dialAll starts a node that has a frame for each of 40 others, in a cluster of 100, and returns
-// its network and how many it is connected to after a time.
+// dialAll starts a node that has a frame for each of 40 others, in a cluster of 100. It returns the
+// node's network, and the number of its connections after a time.
 func dialAll(t *testing.T, handshake, after time.Duration) (s *slow, connected int) {
 	t.Helper()
 	network := New()
@@ -95,7 +95,7 @@ func TestBusyPeersAreDialedSlowly(t *testing.T) {
 	})
 }
 
-// A peer that does not answer yet is not flooded: the nodes of a large cluster all dial it.
+// A node rarely dials a peer that does not answer yet, since all nodes of a large cluster do so.
 func TestManyMembersDialRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := New()

@@ -17,7 +17,7 @@ import (
 const (
 	// MaxHeadBytes bounds the head of a bulk stream, which may be empty.
 	MaxHeadBytes = 4 << 10
-	// HeadTimeout bounds the time until the head of a bulk stream has arrived. A later
+	// HeadTimeout bounds the time until the head of a bulk stream has arrived. If it passes, the
 	// stream is reset.
 	HeadTimeout = greetTimeout
 )
@@ -156,7 +156,7 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 			return nil, fmt.Errorf("%w: %s", err, p.addr)
 		}
 		if err != nil {
-			continue // the connection has ended, and its link will soon
+			continue // the connection has ended, and its link will end soon
 		}
 		b := newBulk(l, raw)
 		stop := context.AfterFunc(limited, raw.Cancel)

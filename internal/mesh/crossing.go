@@ -10,7 +10,7 @@ type Ends struct {
 	Dialer member.Address
 	// ID is a random number that the dialer has chosen for the connection.
 	ID uint64
-	// Lost is the ID of the last connection that the peer dialed and the dialer has lost,
+	// Lost is the ID of the last connection that the peer had dialed and that this dialer has lost,
 	// or 0 if there was none.
 	Lost uint64
 }
@@ -40,8 +40,8 @@ func (v Verdict) String() string { return verdictNames[v] }
 // Resolve decides between the connection that a node has to a peer and the next one, on which
 // greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's greets.
 // Of two connections that crossed, the one whose dialer has the smaller address is kept
-// (protocol.md section 8). The order of the arguments does not matter, unless both connections have
-// the same dialer: a node dials again only after it has lost the earlier connection.
+// (protocol.md section 8). The order of the arguments matters only if both have the same dialer:
+// next replaces have, because a node dials again only after it has lost the earlier one.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

@@ -28,17 +28,17 @@ const (
 	attemptPauses = 4
 	minAttempt    = 500 * time.Millisecond
 	// While many peers are dialed, as when a large cluster starts, the pause is at least pausePerDial
-	// for each of them, up to maxRedialCap, and an attempt may take at least attemptPerDial for each.
+	// for each of them, up to maxRedialCap. An attempt may take at least attemptPerDial for each.
 	// Otherwise repeated handshakes would leave too little CPU time for any of them to complete. The
 	// node with the greater address yields yieldTime for every dialsPerYield of these peers.
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
 	dialsPerYield  = 4
-	// Nodes of a large cluster that start together all dial the same few. So the pause before a peer
-	// without an earlier connection is dialed again is at least pausePerMember for each member, up
-	// to maxRedialCap, and an attempt may take attemptPerMember for each, up to maxSlotTime. If a
-	// busy peer got a further handshake of each node before it could answer the first one, it would
-	// never answer any.
+	// Nodes of a large cluster that start together all dial the same few. So before a node dials a
+	// peer without an earlier connection again, it pauses for at least pausePerMember for each
+	// member, up to maxRedialCap. An attempt may take attemptPerMember for each, up to maxSlotTime.
+	// If a busy peer got a second handshake from each node before it could answer the first ones,
+	// it would never answer any.
 	pausePerMember   = 5 * time.Millisecond
 	attemptPerMember = 50 * time.Millisecond
 )
@@ -82,9 +82,9 @@ func (p *peer) dial(ctx context.Context) {
 	}
 }
 
-// firstWait returns the wait before the first attempt. After a failure it is a pause, so
-// that a peer whose connections break immediately is not dialed in a busy loop. Otherwise
-// only the node with the greater address waits, to yield to the other one.
+// firstWait returns the wait before the first attempt. After a failure it is a pause: there is no
+// busy loop if the connections of a peer break immediately. Otherwise only the node with the
+// greater address waits, to yield to the other one.
 func (p *peer) firstWait() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +160,7 @@ func (p *peer) attemptDial(ctx context.Context) {
 	case errors.Is(cause, context.Canceled):
 		return // another attempt succeeded first, or the Mesh is closed
 	case errors.Is(cause, context.DeadlineExceeded):
-		// Hide the deadline, which is that of the attempt: a caller would take it for its own.
+		// Hide the deadline of the attempt: a caller would take it for its own.
 		if !errors.Is(err, transport.ErrUnknownHost) && !isMismatch(err) {
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
 		}

@@ -14,8 +14,8 @@ const (
 	// handshake to complete.
 	maxFirstDials = 8
 	// A dial counts towards maxFirstDials only for minSlotTime, so that peers that do not answer
-	// hardly delay the others. If recent handshakes took more than half of that, it counts for twice
-	// as long as they took: the machines are then busy, and more dials would only make them busier.
+	// hardly delay the others. If recent handshakes took more than half of that time, a dial counts
+	// for twice their duration: the machines are busy, and more dials would only make them busier.
 	minSlotTime = 250 * time.Millisecond
 	maxSlotTime = 5 * time.Second
 )

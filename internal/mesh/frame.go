@@ -24,8 +24,8 @@ const (
 
 	maxGreetBytes = 4 << 10
 	headerBytes   = 4
-	// readBufferBytes is the size of a stream's read buffer, and keptFrameBytes that of the longest
-	// frame whose memory is reused for the next one.
+	// readBufferBytes is the size of a stream's read buffer. keptFrameBytes is the size of the
+	// longest frame whose memory is reused for the next one.
 	readBufferBytes = 16 << 10
 	keptFrameBytes  = 256 << 10
 	// chunkBytes bounds the memory that is allocated because of a declared length; more is allocated
@@ -62,8 +62,8 @@ type frameReader struct {
 	lends bool
 	lent  int
 	kept  []byte
-	// link is nil while a greet is read, which is short and has its own timeout. Later
-	// frames reserve room before they are read, and have a time limit.
+	// link is nil while a greet is read: a greet is short and has its own timeout. Later frames
+	// reserve room before they are read, and have a time limit.
 	link *link
 	room *budget     // the budget in which the last frame has room; nil if it needs none
 	held int         // bytes reserved in room
@@ -144,8 +144,8 @@ func (r *frameReader) release() {
 	}
 }
 
-// canReuse reports whether the memory of a frame may be kept for the next one. Frames in the shared
-// room must not: otherwise every such peer would hold memory that the shared room does not count.
+// canReuse reports whether the memory of a frame may be kept for the next one. That of frames in
+// the shared room must not: every such peer would hold memory that the shared room does not count.
 func (r *frameReader) canReuse(frame []byte) bool {
 	shared := r.room != nil && r.room == &r.link.peer.mesh.sharedRoom
 	return r.lends && !shared && cap(frame) <= keptFrameBytes

@@ -187,7 +187,7 @@ func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Mess
 }
 
 // establishLink makes a link the connection of its peer and starts it. If the peer dialed,
-// it first writes this node's greet.
+// establishLink first writes this node's greet.
 func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameReader) {
 	r.limit, r.link = MaxSystemBytes, l
 	l.who, l.reader = theirs.From, r

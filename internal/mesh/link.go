@@ -12,9 +12,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// link is a connection to a peer on which greets are exchanged or have been exchanged. For
-// each kind of frames one goroutine reads and one writes; others serve bulk streams and
-// datagrams.
+// link is a connection to a peer, from the beginning of the exchange of greets. For each kind of
+// frames one goroutine reads and one writes; others serve bulk streams and datagrams.
 type link struct {
 	peer *peer
 	conn transport.Conn

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// readSystem delivers system frames. After the end mark it waits for the end of the stream,
-// which shows that the peer has received everything written on this link.
+// readSystem delivers system frames. After the end mark it waits for the end of the stream. This
+// end shows that the peer has received everything written on this link.
 func (l *link) readSystem() {
 	defer l.read[transport.System].release()
 	if !l.waitTurn(transport.System) {
@@ -54,8 +54,8 @@ func (l *link) readFlow(k transport.Kind, deliver deliverFunc) {
 // deliverFunc is the Handler method for one kind of frames.
 type deliverFunc func(from member.Identity, frame []byte) error
 
-// deliverFrames delivers frames until the end mark, and then starts to leave the link. If
-// the stream ends in any other way, it ends the link and returns false.
+// deliverFrames delivers frames until the end mark, and then starts to leave the link. If the
+// stream ends in any other way, deliverFrames ends the link and returns false.
 func (l *link) deliverFrames(k transport.Kind, r *frameReader, deliver deliverFunc) bool {
 	received := &l.peer.mesh.stats.received[k]
 	for {

@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// writeFrames writes the waiting frames of a kind, all of them in one write, and in the end the end
+// writeFrames writes the waiting frames of a kind, all of them in one write, and finally the end
 // mark. It blocks while the peer does not read.
 func (l *link) writeFrames(k transport.Kind) {
 	for {
@@ -116,11 +116,11 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 // silence detects that a peer does not answer.
 type silence struct {
 	heard uint64    // Conn.Heard at the last write
-	since time.Time // time of the first write after heard last changed
+	since time.Time // time of the first write with this value of heard
 }
 
-// wrote records a write. It returns true if nothing has arrived since a write that was longer ago
-// than limit.
+// wrote records a write. It returns true if an earlier write is older than limit and nothing has
+// arrived since.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	if heard != s.heard || s.since.IsZero() {
 		s.heard, s.since = heard, now

@@ -165,8 +165,8 @@ func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	}
 }
 
-// TestPeerWithUndeliveredFramesIsKept checks that a peer with undelivered frames is not forgotten:
-// otherwise frames of a new peer for the same address would overtake them.
+// TestPeerWithUndeliveredFramesIsKept checks that a peer with undelivered frames is not forgotten.
+// Otherwise, if the same address got a new peer, its frames would overtake them.
 func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
 	p := lossTest{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
 	l := p.connect(1)

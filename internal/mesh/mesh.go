@@ -26,16 +26,15 @@ const (
 	// writeTimeout is how long a write of system frames may block before the connection is
 	// closed.
 	writeTimeout = 5 * time.Second
-	// drainTimeout is how long a connection that is being left may delay the system frames of the one
-	// that is kept.
+	// drainTimeout is how long a connection that is being left may delay the system frames of the
+	// kept connection.
 	drainTimeout = time.Second
 	// The cap for the pauses between dials is twice the heartbeat interval, within these
 	// limits.
 	minRedialCap = 100 * time.Millisecond
 	maxRedialCap = time.Second
-	// A connection is silent if nothing has arrived since a write that was longer ago than the
-	// heartbeat timeout, within these limits. Another one is then dialed, while the silent one stays
-	// open.
+	// A connection is silent if a write is older than the heartbeat timeout, within these limits,
+	// and nothing has arrived since. Another one is then dialed, while the silent one stays open.
 	minSilence = 500 * time.Millisecond
 	maxSilence = 5 * time.Second
 	// A Mesh keeps peersPerMember*Size + extraPeers peers: a full cluster, joiners, and
@@ -164,8 +163,8 @@ func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 	}
 }
 
-// countCertificate counts and reports that a node refused the certificate of the other one.
-// from is the source of the packets, or the address that the dialer claims.
+// countCertificate counts and reports that one of two nodes refused the other's certificate. from
+// is the source of the packets, or the address that the dialer claims.
 func (m *Mesh) countCertificate(from member.Address, err error) {
 	m.stats.handshakes[ResultCertificate].Add(1)
 	m.reports.reportStranger(Report{ReportHandshake, from, err})
@@ -328,8 +327,8 @@ func (m *Mesh) acceptConns() {
 	}
 }
 
-// holdPeer returns the peer at an address. If there is none, it makes one if there is room. The
-// peer is kept until the caller releases it.
+// holdPeer returns the peer at an address. If there is none, it makes one, provided that there is
+// room. The peer is kept until the caller releases it.
 func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -140,8 +140,8 @@ func TestReportsAreNotRepeated(t *testing.T) {
 }
 
 // TestReportsOfStrangersAreBounded checks that a host with a wrong certificate causes only one
-// report, regardless of its port, and that all dialers together cause at most maxStrangers reports
-// a minute, whatever addresses they claim.
+// report, regardless of its port. All dialers together must cause at most maxStrangers reports a
+// minute, whatever addresses they claim.
 func TestReportsOfStrangersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0

@@ -16,7 +16,7 @@ import (
 const (
 	// maxDraining bounds how many connections of a peer are being left at the same time.
 	maxDraining = 2
-	// steadyTime is how long a connection must have lasted so that its peer is dialed again without a
+	// steadyTime is how long a connection must last so that its peer is dialed again without a
 	// pause.
 	steadyTime = time.Second
 )

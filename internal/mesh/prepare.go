@@ -18,7 +18,7 @@ const (
 	// most of its time left for everything else.
 	preparePace = 8 * time.Millisecond
 	// A peer that could not be reached is dialed again after a pause, which doubles from maxQueuedTime
-	// to maxPreparePause. It may be long because only an election needs the connection.
+	// to maxPreparePause. The pause may be long because only an election needs the connection.
 	maxPreparePause = time.Minute
 )
 
@@ -32,8 +32,8 @@ type preparation struct {
 }
 
 // Prepare sets the peers to which connections are kept even if nothing is sent, the most important
-// one first. Missing connections are dialed in the background, one at a time and in that order, or,
-// if soon is true, all of them immediately. Prepare does not block.
+// one first. Missing connections are dialed in the background: one at a time and in that order, or
+// all of them immediately if soon is true. Prepare does not block.
 func (m *Mesh) Prepare(peers []member.Identity, soon bool) {
 	p := &m.prepared
 	p.mu.Lock()
@@ -104,9 +104,9 @@ func (m *Mesh) keepPrepared() {
 	}
 }
 
-// prepareDelay returns the pause before the first dial after a change of the list. It is random, so
-// that not all members dial the peer at the same instant, and long enough to let members that are
-// joining dial first.
+// prepareDelay returns the pause before the first dial after a change of the list. The pause is
+// random, so that the members do not all dial the peer at the same instant. It is long enough to
+// let joining members dial first.
 func (m *Mesh) prepareDelay() time.Duration {
 	spread := preparePace * time.Duration(m.cfg.Size)
 	return spread/2 + rand.N(spread)

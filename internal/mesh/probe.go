@@ -17,10 +17,10 @@ var errPortRefused = errors.New("transport: the host of the peer refuses packets
 	"the process has ended")
 
 // Probe asks the host of a run of a peer whether the process is gone (protocol.md section 6).
-// If the host refuses the port, Probe calls refused once, from another goroutine, and ends the
-// connection, so that nothing waits for the timeout of QUIC. Probe does not block. It does
-// nothing if the last connection to the peer was not to that run, if maxProbes probes of the
-// peer are in flight, or if the network does not support probes.
+// If the host refuses the port, Probe calls refused once, from another goroutine. It also ends the
+// connection, so that nothing waits for the timeout of QUIC. Probe does not block. It does nothing
+// if the last connection to the peer was not to that run, if maxProbes probes of the peer are in
+// flight, or if the network does not support probes.
 func (m *Mesh) Probe(who member.Identity, refused func()) {
 	m.mu.Lock()
 	p := m.peers[who.Address]
@@ -56,8 +56,8 @@ func (p *peer) linkTo(who member.Identity) *link {
 	return p.cur
 }
 
-// lastLinkTo returns the connection to a run of the peer, even if it was lost, because TCP reports
-// the end of a process before a probe is due. It returns nil if there is none.
+// lastLinkTo returns the current or last connection to a run of the peer, or nil. It may already be
+// lost, because TCP reports the end of a process before a probe is due.
 func (p *peer) lastLinkTo(who member.Identity) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -140,8 +140,8 @@ func (m *Messenger) Removed(addr member.Address) {
 // Requests returns the number of requests that this node has made, by type and result.
 func (m *Messenger) Requests() map[Requested]uint64 { return m.requests.read() }
 
-// ctxErr returns why a call must stop: the cause if the node is shutting down, otherwise
-// the cause of ctx, or nil if ctx is not done.
+// ctxErr returns why a call must stop: the cause of the shutdown if the node is shutting down,
+// otherwise the cause of ctx. It returns nil if the call can continue.
 func (m *Messenger) ctxErr(ctx context.Context) error {
 	select {
 	case <-m.cfg.Quit:

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// reportLines has the log line of each report of the transport. ReportFailed has none here: it
+// reportLines maps each report of the transport to its log line. ReportFailed has none here: it
 // stops the node, which logs it then.
 var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportConnected:     {slog.LevelDebug, "connected"},

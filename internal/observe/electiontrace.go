@@ -49,7 +49,7 @@ const (
 	stepCount
 )
 
-// stepNames has the names of the steps; cluster.Step documents them.
+// stepNames lists the names of the steps; cluster.Step documents them.
 var stepNames = [stepCount]string{
 	"started", "heard", "lost", "asked", "proposed", "promised", "formal", "voted", "elected",
 	"followed",

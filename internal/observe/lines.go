@@ -15,13 +15,13 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// line is the level and the text of a log line. docs/logs.md has a row for each one.
+// line is the level and the text of a log line. docs/logs.md lists all of them.
 type line struct {
 	level slog.Level
 	text  string
 }
 
-// traceLines has the log line of each trace of the machine. Refusals are part of normal operation
+// traceLines maps each trace of the machine to its log line. Refusals are part of normal operation
 // and matter only for debugging.
 var traceLines = map[statemachine.TraceKind]line{
 	statemachine.Dropped:           {slog.LevelDebug, "dropped a message"},
@@ -53,7 +53,7 @@ var traceLines = map[statemachine.TraceKind]line{
 			"tokens may start again at 1"},
 }
 
-// aboutLeaders has the kinds of traces whose Peer is a leader or a candidate.
+// aboutLeaders lists the kinds of traces whose Peer is a leader or a candidate.
 var aboutLeaders = map[statemachine.TraceKind]bool{
 	statemachine.Joining: true, statemachine.Follows: true, statemachine.Suspected: true,
 	statemachine.Overruled: true, statemachine.Proposing: true, statemachine.ProposingFormal: true,
@@ -74,8 +74,8 @@ func traceLine(t statemachine.Trace) line {
 }
 
 // logTraces logs the traces of one turn. It omits "leading with authority" if the turn completed a
-// change of leader, because its line reports that. It omits the warning "lost authority" after a
-// leader has stepped down to leave, hand over or drain.
+// change of leader, because the line about that change reports it. It omits the warning "lost
+// authority" after a leader has stepped down to leave, hand over or drain.
 func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected bool) {
 	handedOver := false
 	for _, t := range traces {

@@ -160,7 +160,7 @@ func TestRefusalsAreQuiet(t *testing.T) {
 }
 
 // TestForeignTextIsPrintableAndCut checks that a peer's text is made printable and cut in every
-// line, so that a peer can neither forge lines nor make one too long.
+// line. So a peer can neither forge lines nor make one too long.
 func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	hostile := "\x1b[2J\n" + strings.Repeat("x", 4000)
 	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}

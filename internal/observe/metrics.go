@@ -156,7 +156,7 @@ func (m *Metrics) endProposal(result string, next message.Stage) {
 	m.open = next
 }
 
-// copyWithZeros returns a copy of m in which missing keys of the given ones are 0.
+// copyWithZeros returns a copy of m, with 0 for each of the given keys that m lacks.
 func copyWithZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
 	out := make(map[K]uint64, len(keys))
 	for _, key := range keys {

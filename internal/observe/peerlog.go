@@ -30,12 +30,12 @@ type peerLog struct {
 	seeds  []*peer // the other seeds, sorted
 	others []*peer // the members that are not seeds, sorted
 	named  *peer   // the leader of the last claim; nil if it is in seeds or others
-	// byAddress has all peers in seeds, others and named.
+	// byAddress contains all peers in seeds, others and named.
 	byAddress map[member.Address]*peer
-	// seedMismatches has the peers whose seeds differ from this node's, and the time of the
-	// last message of each.
+	// seedMismatches maps each peer whose list of seeds differs from this node's to the time of its
+	// last message.
 	seedMismatches map[member.Address]time.Time
-	// refused has the seeds whose last answer was a permanent refusal.
+	// refused lists the seeds whose last answer was a permanent refusal.
 	refused map[member.Address]bool
 	gaveUp  bool // hopeless is closed
 }

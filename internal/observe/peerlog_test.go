@@ -69,8 +69,8 @@ func TestStrangersEndNoStart(t *testing.T) {
 	}
 }
 
-// TestHopelessWhenEverySeedRefused checks that Hopeless is closed when every seed has refused, but
-// not before: a seed that refuses twice counts once, and an accepted join does not count.
+// TestHopelessWhenEverySeedRefused checks that Hopeless is closed when every seed has refused, and
+// no earlier. A seed that refuses twice counts once, and an accepted join does not count.
 func TestHopelessWhenEverySeedRefused(t *testing.T) {
 	seeds := addresses(1, 2, 3)
 	s := newPeerLog(seeds, seeds[0])
@@ -95,8 +95,8 @@ func TestALoneSeedIsNeverHopeless(t *testing.T) {
 	}
 }
 
-// TestPeersAreSeedsMembersAndLeader checks that the seeds, the members of the state and the leader
-// of the last claim are listed once each, with their last answers.
+// TestPeersAreSeedsMembersAndLeader checks that each seed, each member of the state and the leader
+// of the last claim is listed once, with its last answer.
 func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 	s := newPeerLog(addresses(1, 2), addresses(1)[0])
 	names := func() (ports []uint16) {

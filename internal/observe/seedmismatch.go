@@ -15,8 +15,8 @@ const (
 	// maxSeedMismatches bounds how many peers with other seeds are recorded. It leaves room for the
 	// seeds and members of the largest cluster, which replace other peers.
 	maxSeedMismatches = 2 * member.MaxMembers
-	// seedMismatchTimeout is how long a peer that is neither a seed nor a member is still reported
-	// after its last message. It may never return with the right list.
+	// A peer that is neither a seed nor a member is reported until seedMismatchTimeout after its
+	// last message. It may never return with the right list.
 	seedMismatchTimeout = time.Minute
 )
 

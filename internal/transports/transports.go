@@ -58,8 +58,8 @@ func (t Transport) Configure(own *tls.Config) (dial, listen *tls.Config) {
 	return dial, listen
 }
 
-// Check returns the error with which a node must refuse an accepted connection if the dialer uses
-// the other transport, or else nil.
+// Check returns an error if the dialer of an accepted connection uses the other transport. The node
+// must then refuse the connection with this error.
 func (t Transport) Check(state tls.ConnectionState) error {
 	if state.NegotiatedProtocol == t.ALPN {
 		return nil

@@ -15,10 +15,10 @@ import (
 // always leaves room for the members.
 const perMember, extra = 4, 32
 
-// Gate bounds the pending handshakes that others have started, in total and per host, so that a
-// host that never completes its handshakes leaves room for the others. Each address counts as a
-// host, and so does each IPv6 prefix, because a host can use any number of addresses in it. The
-// limit of a prefix is higher, to leave room for the neighbors of such a host.
+// Gate bounds the pending handshakes that others have started, in total and per host. So a host
+// that never completes its handshakes leaves room for the others. Each address counts as a host,
+// and so does each IPv6 prefix, because a host can use any number of addresses in it. The limit of
+// a prefix is higher, to leave room for the neighbors of such a host.
 type Gate struct {
 	limit int
 

@@ -194,8 +194,8 @@ func TestE05CloseWhileLeading(t *testing.T) {
 	})
 }
 
-// Whenever Close is called, even twice concurrently, it returns after the work has ended, and then
-// the name is free.
+// Close returns after the work has ended, even if it is called twice concurrently. The name is then
+// free.
 func TestE05CloseAtAnyMoment(t *testing.T) {
 	for _, o := range []Options{byQuorum(), byLowest(), {Strategy: Static}, {Strategy: Standby}} {
 		t.Run(o.Strategy.String(), func(t *testing.T) {

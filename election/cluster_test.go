@@ -85,7 +85,7 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 	})
 }
 
-// A member that opens a group again takes part immediately, however many messages it sent or
+// A member that opens a group again takes part immediately, no matter how many messages it sent or
 // received before.
 func TestE07OpenedAgainIsHeard(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {

@@ -11,7 +11,7 @@
 //
 // The strategy of a group decides how many members can lead at the same time. Quorum has at most
 // one leader, the leader of the cluster, and none without a majority. Lowest has one leader in each
-// part of a partitioned network, and soon a single one after the network heals. Static always
+// part of a partitioned network. Soon after the network heals, there is only one. Static always
 // leads, and Standby never.
 //
 // All members that open a group must use the same strategy, except that Static and Standby may

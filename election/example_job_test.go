@@ -31,7 +31,7 @@ func leadJob(
 	return errors.Join(ended, job.Close(ctx))
 }
 
-// move does the work of a job while it leads that job in two stores, so that the job can move from
+// move does the work of a job while this node leads the job in two stores. So the job can move from
 // one store to the other.
 func move(
 	ctx context.Context, from, to record.Store, name string,

@@ -88,9 +88,9 @@ func NewGroups(mux *receiver.Mux) *Groups {
 // Open opens a group by its name, which must be the same on all members. From then on this member
 // takes part, until it closes the Candidate or its node stops. Open does not block.
 //
-// The node must use the Mux of NewGroups and be an active member (see WaitActive): with Lowest, a
-// node that does not see the others yet may lead alone. Open returns ErrGroupInUse, all faults of
-// the options joined, or an error if the node has stopped.
+// The node must use the Mux of NewGroups and be an active member (see WaitActive). Otherwise, with
+// Lowest, a node that does not see the others yet may lead alone. Open returns ErrGroupInUse, an
+// error that joins all faults of the options, or an error if the node has stopped.
 func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candidate, error) {
 	o, err := o.withDefaults(group)
 	if err != nil {
@@ -175,9 +175,8 @@ func (g *Groups) receiveMessage(_ context.Context, from member.Member, l groupMe
 	return nil
 }
 
-// clusterPeers implements Peers for the members of a cluster. It includes unreachable members,
-// because only a leader knows which members are reachable, and a part of the network may have no
-// leader.
+// clusterPeers implements Peers for the members of a cluster. It includes unreachable members: only
+// a leader knows which members are reachable, and a part of the network may have no leader.
 type clusterPeers struct {
 	node    *cluster.Node
 	group   string
@@ -185,7 +184,7 @@ type clusterPeers struct {
 }
 
 // Self implements Peers. The run combines the incarnation of the node and the number of the
-// opening, so that it grows with either.
+// opening, so that the run grows with either.
 func (p clusterPeers) Self() (id string, run uint64) {
 	self := p.node.Self()
 	return self.Address.String(), self.Incarnation<<openingBits + p.opening

@@ -35,12 +35,12 @@ type Job struct {
 // and, with Disabled, until the member is disabled.
 //
 // The leader of a job owns a record. If there is no such record, the members try to set it one
-// after another. The order differs between jobs and starts after the last leader, so that the job
-// rotates. A member that sees a leader writes nothing. A new leader must find out by itself what
-// the last one left unfinished.
+// after another. The order differs between jobs. It starts after the last leader, so that the job
+// rotates among the members. A member that sees a leader writes nothing. A new leader must find out
+// by itself what the last one left unfinished.
 //
-// Open a job only once in a process: a second Job of the same name is another candidate, and may
-// lead without running a function while WhileLeader of the first one waits.
+// Open a job only once in a process. A second Job of the same name is another candidate. It may
+// lead without running a function, while WhileLeader of the first Job waits.
 func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Job, error) {
 	source, err := newJobSource(s, job)
 	if err != nil {
@@ -120,8 +120,7 @@ func enableMember(
 }
 
 // toggleOps returns the commit that enables or disables a member. It succeeds only if the records
-// have not changed since toggleOps read them, which may be older than the last commit of this
-// member.
+// are still as toggleOps read them. What it read may be older than the last commit of this member.
 func toggleOps(
 	ctx context.Context, s record.Store, job, key, id string, on bool,
 ) ([]record.Op, error) {

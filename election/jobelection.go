@@ -20,8 +20,8 @@ const (
 	// turnInterval is the time between the attempts of successive members. A commit takes
 	// less, so the first member succeeds and the others see its record.
 	turnInterval = 100 * time.Millisecond
-	// startInterval is used instead until a member has seen a leader of the job: if a thousand jobs
-	// start together, a commit takes longer.
+	// startInterval is used instead of turnInterval until a member has seen a leader of the job. If a
+	// thousand jobs start together, a commit takes longer.
 	startInterval = 500 * time.Millisecond
 )
 
@@ -92,7 +92,7 @@ type jobQueue struct {
 }
 
 // turnDelay returns how long this member waits for the members before it. Each member tries at a
-// different time, so that later ones see the leader if an earlier one succeeded.
+// different time. If one succeeds, the later ones see that it leads.
 func (q *jobQueue) turnDelay(line []string, self string, turn time.Duration) time.Duration {
 	if q.since.IsZero() {
 		q.since = time.Now()
@@ -117,7 +117,7 @@ func (j *jobSource) candidateOrder(records []member.Record) []string {
 	return may
 }
 
-// rotateOrder moves the members after the former leader to the front, so that the former leader is
+// rotateOrder moves the members after the former leader to the front. The former leader is then
 // last. Otherwise two members whose work fails could pass the job to each other, and a third would
 // never lead.
 func rotateOrder(line []string, former string) []string {
@@ -125,8 +125,8 @@ func rotateOrder(line []string, former string) []string {
 	return slices.Concat(line[i:], line[:i])
 }
 
-// acquireRecord sets the record under a condition, and under the condition that this member is
-// enabled, and then leads. It returns nil if it could not.
+// acquireRecord sets the record, under the given condition and only if this member is enabled, and
+// then leads. It returns nil if it could not.
 func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
 	defer stop()
@@ -139,8 +139,8 @@ func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 	return j.leadByRecord(token)
 }
 
-// leadByRecord leads until the lease has ended and its functions have returned, and drops the
-// record if this member gave it up. It returns nil if it cannot lead with that record.
+// leadByRecord leads until the lease has ended and its functions have returned. If this member gave
+// up the lease, leadByRecord drops the record. It returns nil if it cannot lead with that record.
 func (j *jobSource) leadByRecord(token member.Token) *jobTerm {
 	lease, err := j.session.Hold(j.life, j.slot.Key, token)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// TestJobsGoRound checks that if the leader of a job resigns repeatedly, each of five members
-// leads it: two members whose work fails must not pass it to each other forever.
+// TestJobsGoRound checks that each of five members leads a job if its leaders always resign. Two
+// members whose work fails must not pass the job to each other forever.
 func TestJobsGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()

@@ -18,8 +18,8 @@ import (
 // enableInterval is the pause between attempts of Enable.
 const enableInterval = 100 * time.Millisecond
 
-// jobSource is the leader.Source of a job. It decides only by the records: after a commit of
-// unknown outcome, they show the result, or the commit is repeated.
+// jobSource is the leader.Source of a job. It decides only by the records. After a commit of
+// unknown outcome, the records show the result, or the commit is repeated.
 type jobSource struct {
 	store   record.Store
 	session record.Session
@@ -87,7 +87,7 @@ func (j *jobSource) State() (leader.State, <-chan struct{}) {
 	return s, j.changed
 }
 
-// Resign implements leader.Source. runElection drops the record, and then lets all other members
+// Resign implements leader.Source. It makes runElection drop the record and let all other members
 // try first.
 func (j *jobSource) Resign(t leader.Term, _ error, pause time.Duration) error {
 	j.mu.Lock()
@@ -116,8 +116,8 @@ func (j *jobSource) endTerm(why error) {
 	}
 }
 
-// Close implements leader.Source. If there is no majority to drop the record, it ends when the
-// member does.
+// Close implements leader.Source. If there is no majority to drop the record, the record ends when
+// the member does.
 func (j *jobSource) Close(ctx context.Context) error {
 	j.mu.Lock()
 	j.closed = true

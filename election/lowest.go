@@ -19,8 +19,8 @@ type Message = lowest.Message
 // Peers connects the members of a group for Over. Its methods are called concurrently and must
 // not block.
 type Peers interface {
-	// Self returns the id of this member, as the others list it in Members, and a number that is
-	// greater than in every earlier opening of the group by this member.
+	// Self returns the id of this member, as the others list it in Members. It also returns a number
+	// that is greater than in every earlier opening of the group by this member.
 	Self() (id string, run uint64)
 	// Members returns all members whose messages count, whether reachable or not, in any order.
 	Members() []string

@@ -14,7 +14,7 @@ import (
 // MaxGroupBytes is the maximum length of the name of a group, which must be printable.
 const MaxGroupBytes = 128
 
-// Timing has the durations of Lowest. All members of a group should use the same values. Fabric's
+// Timing holds the durations of Lowest. All members of a group should use the same values. Fabric's
 // names are in parentheses.
 type Timing struct {
 	// Grace is the maximum time that a new member waits until the set of members that it sees is

@@ -25,8 +25,8 @@ func TestQuorumRetriesIfNoOtherCanLead(t *testing.T) {
 	})
 }
 
-// When the leader of the cluster hands over, all work ends and begins on the new leader: that of
-// the program itself, of the group that gives up, and of another group.
+// When the leader of the cluster hands over, all work ends and begins on the new leader. This is
+// the work of the program itself, of the group that gives up, and of another group.
 func TestQuorumBesideOthers(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.openAll("a", byQuorum()), w.openAll("b", byQuorum())

@@ -15,11 +15,11 @@ const (
 	// members of the cluster should open the group: if the leader of the cluster has not opened it,
 	// no work of the group runs.
 	Quorum Strategy = iota + 1
-	// Lowest makes the member with the lowest id lead in each part of a partitioned network, and
-	// soon in the whole network once it heals, as in the gossip of Fabric. The token of a new term
-	// is greater than that of every term that its member knows of, and in a cluster also greater
-	// than that of the state that its member holds. But two parts may use the same token at the
-	// same time, and a context ends only when its member learns of another leader, which may have
+	// Lowest makes the member with the lowest id lead in each part of a partitioned network, as in the
+	// gossip of Fabric. Soon after the network heals, one member leads in all of it. The token of a
+	// new term is greater than the tokens of all terms that its member knows. In a cluster it is also
+	// greater than that of the state that its member holds. But two parts may use the same token at
+	// the same time. A context ends only when its member learns of another leader, which may have
 	// begun earlier. So the work must tolerate a second leader; the token fences nothing.
 	Lowest
 	// Static makes this member lead, whatever the others do. Its token is that of the state that

@@ -13,16 +13,16 @@ import (
 
 // Options configures a Candidate.
 type Options struct {
-	// RetryFor is how long WhileLeader retries failed work within one term: once the pauses between
-	// the runs add up to more, this process gives up leadership. 0 means that it does so at the
-	// first error.
+	// RetryFor is how long WhileLeader retries failed work within one term. Once the pauses between
+	// the runs add up to more, this process gives up leadership. With 0 it gives up at the first
+	// error.
 	RetryFor time.Duration
 }
 
 // Candidate represents this process as one that may lead. WhileLeader runs work while it leads.
 //
-// Its methods may be called from any goroutine. A function that runs under the Candidate
-// must not call Close, nor Resign with a context that outlives its own: both wait for the
+// Its methods may be called from any goroutine. A function that runs under the Candidate must not
+// call Close. It must not call Resign with a context that outlives its own. Both wait for the
 // function to return.
 type Candidate struct {
 	source  Source
@@ -116,9 +116,9 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 // under it, and returns once another process may lead. If no other process can lead, this one soon
 // leads again, in another term.
 //
-// The leader of a cluster waits at most half a HeartbeatInterval and then hands over,
-// because a cluster needs a leader; a function that takes longer must rely on its token. A
-// job waits for its functions without limit.
+// The leader of a cluster waits at most half a HeartbeatInterval and then hands over, because a
+// cluster needs a leader. A function that takes longer must rely on its token. A job waits for its
+// functions without limit.
 //
 // Resign returns ErrNotLeader if this process does not lead. If ctx is done first, it returns the
 // cause of ctx, and the resignation continues. A function that resigns its own term must pass its
@@ -216,8 +216,8 @@ func (c *Candidate) ctxErr(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// wait blocks until changed is closed or the term t, if not zero, ends. It returns an error if ctx
-// is done or the Candidate has ended.
+// wait blocks until changed is closed or the term t ends, unless t is zero. It returns an error if
+// ctx is done or the Candidate has ended.
 func (c *Candidate) wait(ctx context.Context, t Term, changed <-chan struct{}) error {
 	var over <-chan struct{}
 	if t.isLive() {

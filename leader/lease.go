@@ -35,7 +35,7 @@ type Lease struct {
 	guard  time.Duration
 	done   chan struct{} // closed by End
 	// until is the end of the lease as UnixNano of clock, or MaxInt64 if there is no deadline. The
-	// first caller that finds it in the past sets it to 0, where it stays.
+	// first caller that finds it in the past sets it to 0 forever.
 	until atomic.Int64
 
 	mu    sync.Mutex
@@ -143,8 +143,8 @@ func (l *Lease) Wait(ctx context.Context) error {
 }
 
 // expire runs when the timer fires; the deadline may have been extended since the timer was set. It
-// reads the clock before it locks: a clock that blocks, such as that of a paused node in a test,
-// must not block others.
+// reads the clock before it locks the mutex: a clock that blocks, such as that of a paused node in
+// a test, must not block other callers.
 func (l *Lease) expire() {
 	now := l.clock().UnixNano()
 	l.mu.Lock()

@@ -91,8 +91,8 @@ func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	}
 }
 
-// TestLeaseLapsesWhileItIsExtended checks that Extend fails if a caller sees the lease lapse just
-// after Extend saw that it had not.
+// TestLeaseLapsesWhileItIsExtended checks that Extend fails if the lease lapses, and a caller sees
+// that, just after Extend has checked it.
 func TestLeaseLapsesWhileItIsExtended(t *testing.T) {
 	begin := time.Now()
 	later := begin.Add(time.Hour)

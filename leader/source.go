@@ -12,11 +12,11 @@ type Source interface {
 	// State returns the current state and a channel that is closed at the next change. It must not
 	// block.
 	State() (State, <-chan struct{})
-	// Resign ends t, a term of this process, with ErrResigned, waits for the functions that run
-	// under it, and lets other processes lead first; if none can, this process may lead again in
-	// another term. It returns once another process may lead. failed is the error of the work, or
+	// Resign ends t, a term of this process, with ErrResigned. It waits for the functions that run
+	// under t, and lets other processes lead first. If none can, this process may lead again in
+	// another term. Resign returns once another process may lead. failed is the error of the work, or
 	// nil if a caller resigned. A Source that decides on its own when it leads does not lead again
-	// within pause, since no function would run. If Resign returns an error, the term may continue.
+	// within pause, because no function would run. If Resign returns an error, the term may continue.
 	// If t has already ended, Resign does nothing.
 	Resign(t Term, failed error, pause time.Duration) error
 	// Close leaves permanently. It returns once that is done or ctx is done. No function is running

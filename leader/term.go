@@ -39,9 +39,9 @@ func (t Term) Token() member.Token { return t.Holder().Token }
 // returns false in every other process. Once it has returned false, it always does: if the process
 // leads again, that is another term.
 //
-// In a virtual machine that was suspended together with its clocks, Valid may be true for a
-// moment although another leader has a term, unless the wall clock is set forward first
-// (docs/safety.md). Therefore storage must compare tokens.
+// After a virtual machine was suspended together with its clocks, Valid may be true for a moment
+// although another process leads, unless the wall clock is set forward first (docs/safety.md).
+// Therefore storage must compare tokens.
 func (t Term) Valid() bool { return t.lease != nil && t.lease.Remaining() > 0 }
 
 // Deadline returns when the lease ends unless it is extended. It returns the zero time once the

@@ -101,8 +101,8 @@ func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 	}
 }
 
-// runTerm runs fn until it succeeds, its context ends, or the pauses add up to more than RetryFor;
-// then it gives up. It reports whether the work of the term is finished.
+// runTerm runs fn until fn succeeds or the context of fn ends. It gives up leadership once the
+// pauses add up to more than RetryFor. It reports whether the work of the term is finished.
 func (c *Candidate) runTerm(
 	ctx context.Context, t Term, fn func(context.Context, Term) error, p *pauses,
 ) (done bool) {
@@ -162,8 +162,8 @@ func (c *Candidate) runOnce(
 	return result{ran: true, failed: err != nil && ctx.Err() == nil, err: err}
 }
 
-// pauseFor blocks for d, or until the term t (if not zero) ends, ctx is done, or the Candidate
-// ends.
+// pauseFor blocks for d. It returns earlier if the term t (if not zero) ends, ctx is done, or the
+// Candidate ends.
 func (c *Candidate) pauseFor(ctx context.Context, t Term, d time.Duration) {
 	elapsed := make(chan struct{})
 	defer time.AfterFunc(d, func() { close(elapsed) }).Stop()

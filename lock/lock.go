@@ -9,7 +9,7 @@
 // The context of the function ends before another member can hold the lock. Storage that compares
 // the token of the term refuses late writes from a former holder.
 //
-// Waiting members do not queue: any of them may get the lock next, and a member that takes the lock
+// Waiting members do not queue: any of them may get the lock next. A member that takes the lock
 // repeatedly may get it several times before another one does. After each release, Do gives the
 // others a short time to take the lock, but waiting times are not bounded. If order matters, use
 // your own queue.
@@ -48,8 +48,8 @@ type Lock struct {
 	closed bool
 }
 
-// New returns the lock with the given name, which the members of a Store share. The name has the
-// form "JOB/NAME", or "NAME" for "lock/NAME", as for athena lock; JOB has no slash, and both have
+// New returns the lock with the given name, which the members of a Store share. As for athena lock,
+// the name has the form "JOB/NAME"; "NAME" stands for "lock/NAME". JOB has no slash, and both have
 // printable characters only. New returns an error if the name is invalid. It does not block.
 func New(s record.Store, name string) (*Lock, error) {
 	key, err := Key(name)
@@ -79,7 +79,7 @@ func Key(name string) (string, error) {
 }
 
 // Do waits until this member holds the lock, runs fn, releases the lock, and returns the error of
-// fn. The context of fn ends with ctx, with Close, or before another member can hold the lock; its
+// fn. The context of fn ends with ctx, with Close, or before another member can hold the lock. Its
 // cause is the reason. Calls of Do on one Lock run one after the other. Waiting members do not
 // queue: see the package comment.
 //
@@ -169,7 +169,7 @@ func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 }
 
 // releaseLock drops the record and admits the next call of Do. If ctx is done first, it returns and
-// continues in the background. If the Lock is closed first, Close drops the record.
+// the release continues in the background. If the Lock is closed first, Close drops the record.
 func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 	done := make(chan struct{})
 	l.running.Go(func() {

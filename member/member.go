@@ -68,12 +68,11 @@ type Member struct {
 	// removed member that still occupies a seat stays Leaving, with Gone set (protocol.md
 	// section 3).
 	Status Status
-	// Gone is set on a leaving entry once M voters hold a state in which it is leaving, and
-	// cleared when the member is active again. While it is set, the entry keeps its vote;
-	// see Shown.
+	// Gone is set on a leaving entry once M voters hold a state in which it is leaving. It is cleared
+	// when the member is active again. Meanwhile the entry keeps its vote; see Shown.
 	Gone bool
-	// Resigned is set on a leaving entry if the member left on purpose. Only a later
-	// incarnation may then rejoin: a delayed message of this one must not bring it back.
+	// Resigned is set on a leaving entry if the member left on purpose. Only a later incarnation may
+	// then rejoin: a delayed message of this incarnation must not bring the member back.
 	Resigned bool
 }
 

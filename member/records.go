@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// Records is the table of records of a cluster, sorted by key, with one record per key. It
-// is a value: Put and Drop return a new table, which shares its unchanged parts with the
-// old one. So a change costs about the same for any number of records. The zero Records is
-// empty.
+// Records is the table of records of a cluster, sorted by key, with one record per key. It is a
+// value: Put and Drop return a new table, which shares its unchanged parts with the old one. So the
+// cost of a change hardly depends on the number of records. The zero Records is empty.
 type Records struct{ t *table }
 
 // table holds the contents of a Records value. It is immutable.
@@ -271,9 +270,9 @@ func (r Records) Equal(o Records) bool {
 	return true
 }
 
-// Changes returns the differences from older to r, sorted by key, each as the record before
-// and after. One of the two is zero if the record was added or deleted. Parts that the
-// tables share take no time.
+// Changes returns the differences from older to r, sorted by key, each as the record before and the
+// record after. One of the two is zero if the record was added or deleted. Parts that both tables
+// share cost no time.
 func (r Records) Changes(older Records) iter.Seq2[Record, Record] {
 	return func(yield func(before, after Record) bool) {
 		a, b := cursor{chunks: older.chunks()}, cursor{chunks: r.chunks()}
@@ -339,10 +338,10 @@ func (c *cursor) skipShared(o *cursor) bool {
 	return true
 }
 
-// In returns the records that remain valid when roster takes effect (protocol.md section
-// 10). It deletes the records of an owner that is leaving or has restarted, because that
-// run no longer relies on them. Any other owner without a seat may not have noticed yet, so
-// its records are revoked.
+// In returns the records that remain valid when roster takes effect (protocol.md section 10). It
+// deletes the records of an owner that is leaving or has restarted, because that run no longer
+// relies on them. Any other owner without a seat may not know yet that it lost the seat, so its
+// records are revoked.
 func (r Records) In(roster Roster) Records {
 	out := r
 	for e := range r.All() {

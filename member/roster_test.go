@@ -144,8 +144,8 @@ func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
 }
 
 // M is N/2+1 (protocol.md section 1), so any two sets of M voters from neighboring rosters
-// intersect (section 3). The test checks all pairs of sets for every N up to 7. The next roster
-// has the same voters or one fewer; in the opposite direction it has one more.
+// intersect (section 3). The test checks all pairs of sets for every N up to 7. Of two neighboring
+// rosters, one has the same voters as the other or one fewer.
 func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		m := member.Quorum(n)

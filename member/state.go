@@ -32,9 +32,9 @@ func (n Number) IsZero() bool { return n == Number{} }
 // String returns "VERSION.REVISION".
 func (n Number) String() string { return fmt.Sprintf("%d.%d", n.Version, n.Revision) }
 
-// ClusterID identifies one founding of a cluster. Every later state carries it, so that
-// nodes of two clusters reject each other's states even if they are configured alike. It is
-// zero if a node holds no state.
+// ClusterID identifies one founding of a cluster. Every later state contains it, so that nodes of
+// two clusters reject each other's states even if both are configured alike. It is zero if a node
+// holds no state.
 type ClusterID [16]byte
 
 // String returns the id in lower-case hexadecimal.
@@ -115,8 +115,8 @@ func (r Record) digest() uint64 {
 	return h.sum()
 }
 
-// hasher computes an FNV-1a hash. Numbers and lengths have a fixed size, so different lists
-// of values are hashed as different bytes.
+// hasher computes an FNV-1a hash. Numbers and lengths have a fixed size, so different lists of
+// values become different bytes.
 type hasher uint64
 
 const (

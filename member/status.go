@@ -48,9 +48,9 @@ func (s *Status) UnmarshalText(b []byte) error {
 	return fmt.Errorf("member: unknown status %q", b)
 }
 
-// moves is the table of protocol.md section 3. A View shows Removed for a member that may
-// still occupy a seat, so such a member may rejoin. An address with a different store id
-// starts again at Joining.
+// moves is the table of protocol.md section 3. A member that a View shows as Removed may still
+// occupy a seat, so such a member may rejoin. An address with a different store id starts again at
+// Joining.
 var moves = map[[2]Status]bool{
 	{None, Joining}:        true,
 	{Joining, Active}:      true,

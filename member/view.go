@@ -21,8 +21,7 @@ var roleNames = [...]string{"joining", "follower", "provisional", "leader"}
 // String returns the name in the admin API.
 func (r Role) String() string { return roleNames[r] }
 
-// View is a snapshot of what one node knows. It is a copy that is never stored, and it may
-// be out of date.
+// View is a snapshot of what one node knows. It is a copy, is never stored, and may be out of date.
 type View struct {
 	Self    Identity
 	Role    Role
@@ -30,11 +29,10 @@ type View struct {
 	// Revision of the state shown, within Version.
 	Revision uint64
 	Leader   Address // zero if the node follows no leader
-	// Quorate reports whether the leader was chosen and has its lease, as far as this node
-	// knows: a leader counts its acks, and a follower checks for an ack within
-	// LeaderTimeout.
+	// Quorate reports whether the leader was chosen and has its lease, as far as this node knows. A
+	// leader counts its acks. A follower must have got an ack within LeaderTimeout.
 	Quorate bool
-	// Members has the members of every status, including Removed, sorted by address.
+	// Members lists the members with any status, including Removed, sorted by address.
 	Members Roster
 }
 

@@ -35,7 +35,7 @@ type Durable struct {
 // this node counts the proposer's vote.
 //
 // (S) A voter grants a promise only if the version is above its held version and (version, ballot)
-// is above the promised one; a node that holds nothing votes only in foundings (protocol.md 6, 3).
+// is above the promised one. A node that holds nothing votes only in foundings (protocol.md 6, 3).
 // Package statemachine adds the rules that protect a live leader.
 func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 	switch {
@@ -118,21 +118,20 @@ func (a Acceptor) refuseEither(p Proposal, fromVoter bool) Refusal {
 // receivers accept (member.MaxCount), or move the fencing token beyond what fits into one integer
 // (member.Token.Int64).
 const (
-	// MaxVersionJump is how far a version that is not chosen yet (of a proposal, a promise or a
-	// bound) may be above the one before it. Such a version grows by one with each election that
-	// fails after a voter accepted its value: 65,536 failures in a row take at least an hour and a
-	// half with a HeartbeatInterval of 100 ms.
+	// MaxVersionJump is how far a version that is not chosen yet (of a proposal, a promise or a bound)
+	// may be above the version before it. Such a version grows by one with each election that fails
+	// after a voter accepted its value. With a HeartbeatInterval of 100 ms, 65,536 failures in a row
+	// take at least an hour and a half.
 	MaxVersionJump = 1 << 16
 	// maxRound limits the rounds of ballots, which grow by one with each proposal.
 	maxRound = 1 << 40
 )
 
 // jumpsTooFar reports whether no election can have led to p. (S) The round must not be above 2^40,
-// and the version not more than 2^16 above the voter's held version. If the proposer is a voter,
-// the state that its proposal continues counts instead if it is newer. Twice as much is allowed
-// for a proposer that is a voter, and for a founder (protocol.md 3): a node without a vote must
-// not be able to bind voters to a version that no other proposal can exceed. A founding proposes
-// version 1.
+// and the version not more than 2^16 above the voter's held version. If the proposer is a voter and
+// its proposal continues a newer state, that state counts instead. These limits are twice as high
+// for voters and founders (protocol.md 3): a node without a vote must not be able to bind voters to
+// a version that no other proposal can exceed. A founding proposes version 1.
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)
 	switch {

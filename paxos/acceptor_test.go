@@ -123,9 +123,9 @@ func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
 }
 
 // A proposal is refused if its round is above 2^40, or if its version is more than 2^16 above the
-// held version of the voter. If the proposer is a voter, the state that its proposal continues
-// counts instead if it is newer. Twice as much is allowed for a proposer that is a voter, and for
-// a founder. A founding proposes version 1 (protocol.md 3).
+// held version of the voter. If the proposer is a voter and its proposal continues a newer state,
+// that state counts instead. These limits are twice as high for voters and founders. A founding
+// proposes version 1 (protocol.md 3).
 func TestNumbersCannotBeUsedUp(t *testing.T) {
 	at := func(version, round uint64) Proposal { return pre(id(version, round, 1)) }
 	founding := func(version, round uint64) Proposal {

@@ -23,7 +23,7 @@ type Attempt struct {
 	ID       ID
 	Stage    Stage
 	Founding bool
-	// Candidates are the nodes to propose if no value must be adopted, in order of preference: the
+	// Candidates are the nodes to propose, in order of preference, if no value must be adopted: the
 	// proposer itself, or the successors of a leader that hands over.
 	Candidates []member.Address
 	Base       member.State // state that the value continues; its voters vote
@@ -43,7 +43,7 @@ func (t Attempt) IsZero() bool { return t.ID.IsZero() }
 //
 // The version is the greatest of held + 1, the highest version seen in votes, and one above a
 // version whose value could not be adopted (protocol.md 6, 3). It is not below the version of the
-// node's own promise, or the node would refuse its own proposal.
+// node's own promise; otherwise the node would refuse its own proposal.
 func (p Proposer) BeginElection(
 	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
 ) Proposer {
@@ -184,12 +184,12 @@ func (p Proposer) Next() (Proposer, Step) {
 
 // settleValue settles the value of an attempt that has M promises, and begins its formal stage.
 //
-// (S) If votes show values accepted at this version, it adopts the one with the highest ballot,
-// provided that its base is the newest state, its voters are those of that state, and its
-// candidate voted in this round; otherwise the proposer starts again one version higher. A
-// founding always adopts an accepted value. Without an accepted value, the node proposes itself or
-// a successor (protocol.md 6, 4). An accepted value may be chosen already, so no other may be
-// proposed for its version.
+// (S) If votes show values accepted at this version, the one with the highest ballot counts. The
+// proposer adopts it if its base is the newest state, its voters are those of that state, and its
+// candidate voted in this round. Otherwise it starts again one version higher. A founding always
+// adopts an accepted value. Without an accepted value, the node proposes itself or a successor
+// (protocol.md 6, 4). An accepted value may be chosen already, so no other may be proposed for its
+// version.
 func (p Proposer) settleValue() (Proposer, Step) {
 	t := p.Attempt
 	value, found := t.votes.adoptValue()
@@ -217,8 +217,8 @@ func (p Proposer) settleValue() (Proposer, Step) {
 	return p, Propose
 }
 
-// mayAdopt reports whether a value continues the base of the attempt, has the same voters, which an
-// election never changes, and names a leader that is up.
+// mayAdopt reports whether a value continues the base of the attempt, has the same voters, and
+// names a leader that is up. An election never changes the voters.
 func (t Attempt) mayAdopt(v Accepted) bool {
 	sameVoter := func(x, y member.Member) bool { return x.Voter() == y.Voter() }
 	return v.Base == t.Base.Number && t.votes.grantedBy(v.State.LeaderIdentity()) &&
@@ -239,7 +239,7 @@ func (t Attempt) initialState() (member.State, bool) {
 }
 
 // MaxFailures is the maximum of Failures. The caller waits for answers for one interval, plus one
-// for each failure, and so for at most five (protocol.md 6, 2).
+// for each failure: at most five intervals (protocol.md 6, 2).
 const MaxFailures = 4
 
 // Fail ends an attempt that was refused, timed out or cannot succeed. The next one has a higher

@@ -237,10 +237,10 @@ func TestVotesThatDoNotCount(t *testing.T) {
 	}
 }
 
-// If a vote shows a value accepted at this version, the proposer adopts the one with the highest
-// ballot, provided that its base is the newest held state, its voters are those of that state, and
-// its candidate voted in this round in the incarnation that the value names. Otherwise the
-// proposer starts again one version higher (protocol.md 6, 4).
+// If votes show values accepted at this version, the one with the highest ballot counts. The
+// proposer adopts it if its base is the newest held state, its voters are those of that state, and
+// its candidate voted in this round in the incarnation that the value names. Otherwise the proposer
+// starts again one version higher (protocol.md 6, 4).
 func TestTheChoiceOfTheValue(t *testing.T) {
 	value := func(round uint64, change func(*Accepted)) Accepted {
 		a := Accepted{ID: id(5, round, 3), Base: number(4, 9), State: heldBy(5)}
@@ -313,8 +313,8 @@ func TestAFoundingAlwaysAdopts(t *testing.T) {
 	}
 }
 
-// A proposer that is bound above the newest held state cannot take it, but builds on it if both
-// the proposer and its candidate have a vote in it (protocol.md 6, 4).
+// A proposer that is bound above the newest held state cannot take that state. It builds on the
+// state if both the proposer and its candidate have a vote in it (protocol.md 6, 4).
 func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	newer := func(change func(*member.State)) member.State {
 		s := heldBy(3)
@@ -357,9 +357,9 @@ func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	}
 }
 
-// Of the successors that have answered when M votes have arrived, the one that had shown the
-// newest state is proposed. An answer is a granted pre vote, or one that a member with a memory
-// store refused because of the wait after a start (protocol.md 6, leaving leader).
+// When M votes have arrived, the proposer proposes one of the successors that have answered: the
+// one that had shown the newest state. An answer is a granted pre vote, or one that a member with a
+// memory store refused because of the wait after a start (protocol.md 6, leaving leader).
 func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 	waits := no(4)
 	waits.Waits = true
@@ -403,7 +403,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// A proposer is a value: a step does not modify the proposer before it, so an explorer can take
+// A proposer is a value. A step does not modify the proposer before it, so an explorer can take
 // every step from one state.
 func TestStepsLeaveTheProposer(t *testing.T) {
 	p := proposing(t, 5)

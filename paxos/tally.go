@@ -102,8 +102,8 @@ func (t *tally) grantedBy(id member.Identity) bool {
 	return slices.Contains(t.votes, countedVote{id, true})
 }
 
-// adoptValue returns the value that an earlier attempt may have had chosen for this version: among
-// the values in granted votes, the one with the highest ballot.
+// adoptValue returns, of the values in granted votes, the one with the highest ballot. An earlier
+// attempt may have had it chosen for this version.
 func (t *tally) adoptValue() (Accepted, bool) { return t.best, !t.best.IsZero() }
 
 // initialState returns the state in which candidate would start to lead version. It is base at

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package record defines the small records that a cluster keeps for its members. A record is a
-// value under a key. It is set under conditions, and may be owned by a member and end with it.
+// value under a key. It is set under conditions. If a member owns it, it ends with the member.
 //
 //	session := node.Records().Session(nil)
 //	token, err := session.Commit(ctx,
@@ -11,9 +11,9 @@
 //	err = lease.Term().Do(ctx, work)
 //
 // The right to act on an owned record ends before another member can set it. The token of a record
-// is greater than the tokens of all earlier records under its key, so that storage that compares
-// tokens refuses late writes from a former owner. Jobs (package election) and mutexes (package
-// lock) are built on records.
+// is greater than the tokens of all earlier records under its key. So storage that compares tokens
+// refuses late writes from a former owner. Jobs (package election) and mutexes (package lock) are
+// built on records.
 //
 // A Store is the table as one member sees it. Each node of a cluster has one. Memory provides
 // stores for tests, and the modules contrib/etcd and contrib/zookeeper provide stores backed by

@@ -30,7 +30,7 @@ type Memory struct {
 type memoryMember struct {
 	cut   bool
 	stale member.Records // the records that it sees while cut is true
-	// holds has leases by key, some of which may have ended.
+	// holds maps keys to leases, some of which may have ended.
 	holds map[string]memoryHold
 }
 
@@ -68,8 +68,8 @@ func (m *Memory) Expire(member string) {
 	m.expireMember(member)
 }
 
-// Cut expires a member and disconnects it until Heal: its commits wait, it sees the records as they
-// were before the cut, and the others do not list it.
+// Cut expires a member and disconnects it until Heal. Its commits wait, it sees the records as they
+// were before the cut, and the other members do not list it.
 func (m *Memory) Cut(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

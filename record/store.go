@@ -19,14 +19,14 @@ type Store interface {
 	// another member may have changed them since. The caller must not modify the values. The error
 	// is ErrClosed if the Store is closed.
 	List(ctx context.Context, prefix string) ([]member.Record, error)
-	// Watch returns a channel that receives a value when List may return something new: initially,
-	// and after a record whose key begins with prefix was set, revoked or dropped. The channel
-	// buffers one value, and a slow reader blocks nothing. It is closed once ctx is done, or if the
-	// Store may have missed changes; then call Watch again.
+	// Watch returns a channel that receives a value when List may return something new. This is so
+	// initially, and after a record whose key begins with prefix was set, revoked or dropped. The
+	// channel buffers one value, and a slow reader blocks nothing. It is closed once ctx is done, or
+	// if the Store may have missed changes; then call Watch again.
 	Watch(ctx context.Context, prefix string) <-chan struct{}
 	// Session returns a new session, which owns records independently of all others. It does not
-	// contact other members. If lost is not nil, it determines the error with which a term of Hold
-	// ends after another session has changed the record.
+	// contact other members. If another session changes the record of a lease from Hold, the term ends
+	// with the error that lost returns, unless lost is nil.
 	Session(lost LostFunc) Session
 }
 
@@ -46,8 +46,8 @@ type Session interface {
 	// token of the records that it set. If no majority can be reached, it waits for one until ctx
 	// is done.
 	//
-	// Whatever the outcome, the terms of the session under the changed keys end with ErrReleased
-	// when Commit is called.
+	// When Commit is called, the terms of the session under the changed keys end with ErrReleased,
+	// whatever the outcome.
 	//
 	// After ErrUnknownOutcome the changes may have been made or may still be made, but not after a
 	// later Commit of the session. After any other error nothing has changed: ErrConflict,

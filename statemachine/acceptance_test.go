@@ -34,8 +34,8 @@ func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 	}
 }
 
-// Step 5: A node stores the value that it accepted and is bound: it takes no state of a lower
-// version, sends no keep-alive for it and ignores its acks. TestRefusals covers states and acks.
+// Step 5: A node stores the value that it accepted and is bound. It then takes no states and no
+// acks of a lower version, and sends no keep-alive for one. TestRefusals covers states and acks.
 func TestABoundFollowerSendsNoKeepAlive(t *testing.T) {
 	b := boundFollower(t)
 	mark := len(b.sent)
@@ -78,9 +78,9 @@ func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
 	}
 }
 
-// Step 6: After M formal votes the proposer sends LeaderElected. All nodes take the state and send
-// a keep-alive, the leader answers, and they echo, each immediately: the leader is quorate within
-// two round trips.
+// Step 6: After M formal votes the proposer sends LeaderElected. All nodes immediately take the
+// state and send a keep-alive. The leader answers, and they echo its stamp. So the leader is
+// quorate within two round trips.
 func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 	for size := 2; size <= 7; size++ {
 		b := formed(t, size, size)
@@ -128,8 +128,8 @@ func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 	}
 }
 
-// Step 8: A leader that learns from a join request or keep-alive that a member is bound to a
-// higher version proposes itself above that version. Its followers vote for it, and none is
+// Step 8: A join request or keep-alive shows the leader that a member is bound to a higher version.
+// The leader then proposes itself above that version. Its followers vote for it, and none is
 // released.
 func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	for name, in := range map[string]message.Message{
@@ -147,8 +147,8 @@ func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	}
 }
 
-// A follower that was bound to a later version while it was cut off returns to its former leader,
-// in a version above the bound.
+// A follower is cut off and becomes bound to a later version. It returns to its former leader,
+// which then leads a version above the bound.
 func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -219,8 +219,8 @@ func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// A leader that proposes itself above a bound member may have to adopt the value of another
-// candidate, which it then follows.
+// A leader proposes itself above the version of a bound member. If it has to adopt the value of
+// another candidate, it then follows that candidate.
 func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 	b := aLeader(t, 3)
 	b.hand(event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}))
@@ -255,8 +255,8 @@ func TestABoundLeaderReactivatesNoMember(t *testing.T) {
 	}
 }
 
-// A follower that accepted another candidate leaves its leader, because it will ignore that
-// leader's acks.
+// A follower that accepted another candidate ignores the acks of its leader from then on, so it
+// leaves that leader.
 func TestAFollowerThatAcceptedAnotherLeavesItsLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))

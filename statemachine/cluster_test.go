@@ -157,8 +157,8 @@ func TestOneFrameOfAStrangerDoesNoHarm(t *testing.T) {
 	}
 }
 
-// A voter misses more elections than the number of versions that a proposal may skip. It still
-// votes afterwards, because it trusts the state that another voter shows.
+// A voter misses so many elections that no proposal may skip all their versions. It still votes
+// afterwards, because it trusts the state that another voter shows.
 func TestAVoterThatWasAwayForLongVotes(t *testing.T) {
 	b := aVoter(t, 3)
 	p := pre(2, 1<<20)
@@ -169,8 +169,8 @@ func TestAVoterThatWasAwayForLongVotes(t *testing.T) {
 	}
 }
 
-// A node with a memory store holds the state of an old cluster that the others have replaced by
-// founding a new one. The answers to its queries show this, and it starts a new run.
+// A node with a memory store holds the state of an old cluster. The others have founded a new
+// cluster since. The answers to the node's queries show this, and it starts a new run.
 func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	b := formed(t, 3, 3)
 	for _, n := range b.nodes {
@@ -191,8 +191,8 @@ func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	}
 }
 
-// Two clusters list the same seed, which holds nothing and hears both of their leaders. The claims
-// that it passes on depose no leader that holds a state.
+// Two clusters list the same seed, which holds nothing and hears the leaders of both. It passes
+// their claims on, but these depose no leader that holds a state.
 func TestAClaimFromASeedWithoutAStateDoesNotCount(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for _, body := range []message.Body{

@@ -16,8 +16,8 @@ func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
 	}
 }
 
-// handleClaim compares the claim c, which from sent, with the leader of this node and joins the
-// better one (protocol.md 7).
+// handleClaim compares claim c with that of this node's leader, and joins the better leader
+// (protocol.md 7). The claim was sent by from.
 func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped,
@@ -49,8 +49,8 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 }
 
 // awaitsAnswer reports whether this node asked a leader at least as good as c for a place and may
-// still get an answer. If that leader repeats its claim HeartbeatInterval after the request, the
-// request or the answer was lost, unless it answered that this node has to wait.
+// still get an answer. The request or the answer counts as lost if the leader repeats its claim
+// HeartbeatInterval later and has not answered that this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.join
 	if s.target.IsZero() || c.BetterThan(s.target) {
@@ -111,7 +111,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 }
 
 // leaveGivenUp leaves a leadership that the sender gave up, and ends this node's support for it. If
-// the leadership was not the sender's, it drops the message and returns false.
+// the sender did not lead it, leaveGivenUp drops the message and returns false.
 func (m *Machine) leaveGivenUp(
 	in message.Message, given member.Claim, cause Cause, pause time.Duration,
 ) bool {

@@ -16,8 +16,8 @@ import (
 // Tests for protocol.md 7.
 
 // A chosen leader beats a provisional one; otherwise the higher version wins, and then the greater
-// address. The loser gets LeaderRelieve with the winner's claim, and a node that hears a better
-// claim leaves its leader and joins the better one.
+// address. The loser gets LeaderRelieve with the winner's claim. A node that hears a better claim
+// leaves its leader and joins the better leader.
 func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -69,9 +69,8 @@ func softFollower(t *testing.T) *bus {
 	return b
 }
 
-// A leader that steps down joins the better leader and sends ReJoinCluster to all members,
-// whatever their status, including joining ones and nodes that wait for a place (case4 of the
-// original design).
+// A leader that steps down joins the better leader. It sends ReJoinCluster to all members, whatever
+// their status, and to nodes that wait for a place (case4 of the original design).
 func TestCase4ALosingLeaderTellsMembersInEveryStatus(t *testing.T) {
 	s := state(5, 4, 0, 0)
 	s.Roster[2].Status = member.Unreachable
@@ -137,8 +136,8 @@ func TestABetterClaimIsTheAnswer(t *testing.T) {
 	}
 }
 
-// Claims may be old when they arrive: a claim below the held version is ignored, and later claims
-// by other nodes do not bring back a lost leader.
+// Claims may be old when they arrive. So a claim below the held version is ignored, and claims that
+// other nodes send do not bring back a lost leader.
 func TestOldClaimsAreIgnored(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"below what is held":        event(2, chosen(2, 2), message.SeedKeepAliveAck{}),

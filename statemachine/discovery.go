@@ -34,8 +34,8 @@ type joinState struct {
 	// refused is the leader that refused this node a place in this round. It is not asked again
 	// before the next round, even if other nodes name it.
 	refused member.Claim
-	// unresponsive is a provisional leader whose messages arrive but which does not answer. Its
-	// claims are ignored.
+	// unresponsive is a provisional leader that sends messages but answers none. Its claims are
+	// ignored.
 	unresponsive member.Claim
 	firstAskedAt time.Time // when target was first asked
 	lastAskedAt  time.Time // when target was last asked
@@ -133,8 +133,8 @@ func (m *Machine) takesTurns() bool {
 	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.heldNumber().IsZero()
 }
 
-// askAllDelay returns how long this seed, one of many, waits for seeds with greater addresses
-// before it asks all others.
+// askAllDelay returns how long this seed waits for seeds with greater addresses before it asks all
+// others, if there are many seeds.
 func (m *Machine) askAllDelay() time.Duration {
 	greater := 0
 	for _, s := range m.cfg.Seeds {
@@ -161,8 +161,8 @@ func (m *Machine) askAll() {
 }
 
 // widenRound asks further seeds, different ones each time: one in the first round, and twice as
-// many after each round without an answer. A seed that may declare itself asks only one at a time:
-// other seeds that start at the same time ask too, and on a busy machine each further query costs a
+// many after each round without an answer. A seed that may declare itself asks only one at a time.
+// Other seeds may start and ask at the same time, and on a busy machine each further query costs a
 // connection but brings no answer in time.
 func (m *Machine) widenRound() {
 	others := m.seedsByRank()[1:]
@@ -202,7 +202,7 @@ func (m *Machine) joinDeadline(d *deadline) {
 }
 
 // onLeaderQuery answers with the current leader. If there is none, it answers again once there is
-// one, provided that the asker's round is still open.
+// one and the asker's round is still open.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
 	m.learnIfEmpty(b.Held)
@@ -274,8 +274,8 @@ func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 		func(o answer) bool { return o.seed == a.seed })
 }
 
-// tickUnresponsive gives up a provisional leader that does not answer, once this node has been
-// without a chosen leader long enough to declare itself. Otherwise a leader that can send but not
+// tickUnresponsive gives up a provisional leader that does not answer. It waits until this node has
+// had no chosen leader for long enough to declare itself. Otherwise a leader that can send but not
 // receive would keep all other seeds from declaring themselves.
 func (m *Machine) tickUnresponsive() {
 	s := &m.join

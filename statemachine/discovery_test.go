@@ -63,7 +63,7 @@ func (b *bus) withoutGreatest(d int) time.Duration {
 	return retry*3/2 + time.Duration(d-1)*turn + beat
 }
 
-// A new cluster elects a leader although its greatest seeds are dead, or can receive but not send.
+// A new cluster elects a leader even if its greatest seeds are dead, or can receive but not send.
 func TestFormationWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct{ size, seeds, dead int }{
 		{3, 3, 1}, {5, 5, 1}, {5, 5, 2}, {25, 3, 1}, {50, 3, 1}, {9, 9, 1}, {9, 9, 3}, {25, 25, 1},
@@ -118,8 +118,8 @@ func TestStaggeredFormationWithoutTheGreatestSeeds(t *testing.T) {
 	}
 }
 
-// A machine handles connections one at a time, 8 ms each, and the greatest seed alone gets 50 of
-// them. A node that gets no answer must not add to the load.
+// A machine handles one connection after another and takes 8 ms for each. The greatest seed alone
+// gets 50 connections. A node that gets no answer must not add to the load.
 func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	b := newBus(t, 50, 50)
 	b.dice(1)
@@ -151,8 +151,8 @@ func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	}
 }
 
-// A new node joins a running cluster whose d greatest seeds are dead, or cut off and therefore
-// without a leader (section 11, L2).
+// A new node joins a running cluster. The d greatest seeds are dead, or they are cut off and have
+// no leader (section 11, L2).
 func TestNewNodeJoinsWithoutTheGreatestSeeds(t *testing.T) {
 	for _, tc := range []struct {
 		seeds, dead, rounds int

@@ -124,8 +124,8 @@ func (m *Machine) otherCluster(in message.Message) bool {
 	return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()
 }
 
-// refuseCluster drops a message from another cluster. Queries are answered, so that the sender
-// learns the reason: it may hold the state of a cluster that no longer exists.
+// refuseCluster drops a message from another cluster. It answers queries, so that the sender learns
+// the reason. The sender may hold the state of a cluster that no longer exists.
 func (m *Machine) refuseCluster(in message.Message) {
 	m.noteLostVoter(in)
 	m.drop(in, message.ReasonOtherCluster)
@@ -135,10 +135,10 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// isTrustedAddress reports whether this node accepts states, claims and proposals from address a: a
-// seed, a member of the held roster, or the leader that it follows or asked for a place. A node
-// without a chosen leader for TTLTimeout trusts every address, because every address that it knew
-// may have been replaced.
+// isTrustedAddress reports whether this node accepts states, claims and proposals from address a.
+// That must be a seed, a member of the held roster, or the leader that this node follows or asked
+// for a place. A node that has had no chosen leader for TTLTimeout trusts every address, because
+// all addresses that it knew may have been replaced.
 func (m *Machine) isTrustedAddress(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
@@ -154,8 +154,8 @@ func (m *Machine) outOfTouch() bool {
 }
 
 // isTrustedSender reports whether this node accepts the claims in the message. A node that holds no
-// state trusts every sender: a leader that is not a seed must reach a seed that lost its store
-// before that seed founds another cluster.
+// state trusts every sender. It may be a seed that lost its store, and a leader that is not a seed
+// must reach it before it founds another cluster.
 func (m *Machine) isTrustedSender(in message.Message) bool {
 	if m.clusterID().IsZero() {
 		return true

@@ -199,8 +199,8 @@ func refusalsOfJoins() []refusal {
 	}}
 }
 
-// boundLeader returns n1, which leads version 4 and accepted its own proposal for version 7 because
-// n2 was bound to 6.
+// boundLeader returns n1, which leads version 4. Because n2 was bound to 6, n1 proposed itself for
+// version 7 and accepted that proposal.
 func boundLeader(t *testing.T) *bus {
 	t.Helper()
 	b := aQuorateLeader(t, 3)
@@ -568,8 +568,8 @@ func refusalsOfFormal() []refusal {
 	return cases
 }
 
-// formalOnOld returns a formal proposal for a version that all nodes hold already, based on the
-// version before it.
+// formalOnOld returns a formal proposal for a version that all nodes already hold. It is based on
+// the version before.
 func formalOnOld(version uint64) message.Proposal {
 	p := formal(2, version, state(3, version, 0, 2))
 	p.Base = number(version-1, 0)

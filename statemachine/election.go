@@ -27,7 +27,7 @@ func (m *Machine) startElection(candidates ...member.Address) {
 }
 
 // sendProposal starts the current stage of the attempt. The node votes for its own proposal and
-// then sends it to the voters, in the formal stage also to those of the proposed state.
+// then sends it to the voters, and in the formal stage also to the voters of the proposed state.
 func (m *Machine) sendProposal() {
 	a := m.propose.Attempt
 	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
@@ -98,9 +98,9 @@ func (m *Machine) countsVoteOf(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || m.propose.Attempt.Base.Roster.IsVoter(v)
 }
 
-// learnState takes a newer held state that a vote or a pre proposal shows, and starts from it,
-// unless this node follows a chosen leader of that version or a later one. It reports whether it
-// took the state.
+// learnState takes a newer held state that a vote or a pre proposal shows, and starts from it. It
+// does not if this node follows a chosen leader of that version or a later one. It reports whether
+// it took the state.
 func (m *Machine) learnState(s member.State) bool {
 	if s.IsZero() || m.mayTake(s) != message.ReasonNone {
 		return false
@@ -178,8 +178,8 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 	m.followState(s, s.LeaderIdentity())
 }
 
-// tickPropose fails an attempt that takes too long, and makes a leader propose itself above a
-// version that it or a member is bound to.
+// tickPropose fails an attempt that takes too long. If a leader or one of its members is bound to a
+// later version, the leader proposes itself above that version.
 func (m *Machine) tickPropose() {
 	if m.isProposing() {
 		if m.due(m.propose.deadline) {

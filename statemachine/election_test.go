@@ -15,8 +15,8 @@ import (
 
 // Tests for protocol.md 6, steps 1 to 4: suspicion, inquiry, promises and the choice of the value.
 
-// Step 1: A node that has heard no healthy leader for LeaderTimeout, or MemberLeave from its
-// leader, shows no leader.
+// Step 1: A node shows no leader once it has heard no healthy leader for LeaderTimeout, or has
+// received MemberLeave from its leader.
 func TestSuspicionAfterLeaderTimeoutOrGoodbye(t *testing.T) {
 	b := supporter(t)
 	took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
@@ -103,9 +103,9 @@ func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	}
 }
 
-// Step 2: If fewer than M nodes, including this one, answer that they have no healthy leader, the
-// node asks again after HeartbeatInterval. The pauses grow, so a long round trip only delays the
-// election.
+// Step 2: A node needs M nodes without a healthy leader, including itself. If fewer answer that
+// they have none, the node asks again after HeartbeatInterval. The pauses grow, so a long round
+// trip only delays the election.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -147,8 +147,8 @@ func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
 	}
 }
 
-// Step 3: A node proposes only if it still holds the version that it asked about (case1). Once one
-// of the members that lost a leader is elected, a slower one must not start another election.
+// Step 3: A node proposes only if it still holds the version that it asked about (case1). Once a
+// member that lost its leader is elected, a slower member must not start another election.
 func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
 	b := aVoter(t, 3)
 	q := last[message.LeaderStatusQuery](b)
@@ -227,7 +227,7 @@ func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
 	}
 }
 
-// Step 3: If any vote, even a rejection, shows a newer held state, a node without a chosen leader
+// Step 3: Any vote, even a rejection, may show a newer held state. A node without a chosen leader
 // takes that state and starts from it, unless the state is below the node's bound.
 func TestANewerStateInAVoteIsTaken(t *testing.T) {
 	for _, granted := range []bool{true, false} {
@@ -260,10 +260,10 @@ func accepted(candidate int, base member.Number, incarnation uint64) paxos.Accep
 	return paxos.Accepted{ID: ballot(2, 4, 1), Base: base, State: s}
 }
 
-// Step 4: If a vote shows a value accepted at this version, the proposer adopts the one with the
-// highest ballot, provided that its base is the newest state, its voters are those of that state,
-// and its candidate voted in this round in the incarnation that the value names. Otherwise the
-// proposer starts again one version higher.
+// Step 4: If votes show values accepted at this version, the proposer considers the one with the
+// highest ballot. It adopts that value if its base is the newest state, its voters are those of
+// that state, and its candidate voted in this round in the incarnation that the value names.
+// Otherwise the proposer starts again one version higher.
 func TestTheChoiceOfTheValue(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -330,8 +330,8 @@ func TestTheInitialState(t *testing.T) {
 	}
 }
 
-// A node that is bound above the newest held state among the votes cannot take that state. It still
-// bases its proposal on it, because voters that hold it accept nothing older.
+// A node cannot take the newest held state among the votes if it is bound above it. It still bases
+// its proposal on that state, because voters that hold it accept nothing older.
 func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -408,7 +408,7 @@ func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 
 // Step 7: A proposer that got fewer than M votes, or a rejection, tries again in a round above the
 // highest that it has seen or promised. First it waits for a time that grows with its rank in the
-// roster and includes jitter, so that contenders do not compete forever.
+// roster. The time includes jitter, so that contenders do not compete forever.
 func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	b, p := aProposer(t, 3)
 	var rounds []uint64
@@ -590,9 +590,9 @@ func TestAVoterDoesNotContendWithItsCandidate(t *testing.T) {
 	}
 }
 
-// Step 4: A proposer that is bound above the newest state cannot take it, but builds on it if the
-// candidate is a voter of that state. An election must not give a vote or the lead to a joining or
-// removed node.
+// Step 4: A proposer that is bound above the newest state cannot take that state. It builds on the
+// state if the candidate is one of its voters. An election must not give a vote or the lead to a
+// joining or removed node.
 func TestHandsOverOnlyToAVoterOfTheNewestState(t *testing.T) {
 	joins := state(3, 5, 1, 2)
 	e := joins.Roster[1]

@@ -34,8 +34,8 @@ func (m *Machine) shouldElect() bool {
 // drained node waits until it has had no chosen leader for drainedTimeout, and then for its turn,
 // so that every other node goes first. If it waited without limit, drained voters could leave a
 // cluster without a leader forever (protocol.md 6, drained). Proposals of other nodes do not extend
-// the wait, or two drained voters that propose at the same instant would both wait again. In any
-// case a voter lets a proposer that it voted for go first.
+// the wait. Otherwise two drained voters that propose at the same instant would both wait again. In
+// any case a voter lets a proposer that it voted for go first.
 func (m *Machine) candidacyAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
@@ -64,9 +64,9 @@ func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
 }
 
 // FirstToAsk returns the members that ask the voters first once the leader is lost, in that order
-// and without this node. Every voter keeps a connection to them, since they need M votes,
-// and connecting after the loss would take longer the more voters there are (protocol.md 8). A
-// leader is connected to all members, so it gets none.
+// and without this node. Every voter keeps a connection to them, because they need M votes. With
+// many voters it would take long to connect only after the loss (protocol.md 8). A leader is
+// connected to all members, so it gets none.
 func (m *Machine) FirstToAsk() []member.Identity {
 	leader := m.join.suspected.Leader
 	if m.leader.Chosen {
@@ -130,7 +130,7 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 }
 
 // onStatusResponse counts the voters without a healthy leader. If the sender has a healthy leader,
-// this node joins that leader, and keeps asking until it has taken the leader's state.
+// this node joins it, and keeps asking until it has taken that leader's state.
 func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
 	if b.ID != m.inquiry.id || m.inquiry.id == 0 || m.heldNumber().Version != m.inquiry.version {
 		m.drop(in, message.ReasonOtherQuery)
@@ -152,8 +152,8 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 	m.countUnhealthy()
 }
 
-// countUnhealthy starts an election once M voters, including this one, have no healthy leader, if
-// the version asked about is still held (case1 of the original design).
+// countUnhealthy starts an election once M voters, including this one, have no healthy leader. This
+// node must still hold the version that it asked about (case1 of the original design).
 func (m *Machine) countUnhealthy() {
 	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {
 		return

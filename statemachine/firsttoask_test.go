@@ -10,9 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// FirstToAsk returns the members whose turn comes first, except the node itself and the leader,
-// whose loss would start the election. A leader gets none, because it is connected to all members
-// anyway.
+// FirstToAsk returns the members whose turn comes first, without the node itself and without the
+// leader. A leader gets none, because it is connected to all members anyway.
 func TestFirstToAsk(t *testing.T) {
 	b := formed(t, 7, 7)
 	leader := b.quorate()

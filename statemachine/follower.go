@@ -98,7 +98,7 @@ func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
 }
 
-// overruleLeader leaves a leader, although it is not suspected, because there is a better one.
+// overruleLeader leaves a leader that is not suspected, because there is a better one.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
 		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
@@ -108,7 +108,7 @@ func (m *Machine) overruleLeader(cause Cause) {
 }
 
 // suspectLeader considers the leader lost and leaves it. The view then shows no leader, and an
-// election starts after pause. t carries the cause and the message that led to it, if any.
+// election starts after pause. t contains the cause, and the message if one caused the loss.
 func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt
@@ -139,8 +139,8 @@ func (m *Machine) probeAt() time.Time {
 }
 
 // Refused handles a report that the host of p.Leader refused a probe. (S) The report counts only
-// for that run and version. It ends a view of that leadership and, if refusals are trusted, support
-// for it.
+// for the run and version in p. If this node follows that leadership, it now considers the leader
+// lost. If refusals are trusted, it also ends its support.
 func (m *Machine) Refused(now time.Time, p Probe) Output {
 	m.beginCall(now)
 	if m.stopped {

@@ -70,7 +70,7 @@ func (m *Machine) isRecentAnswer(a answer) bool {
 }
 
 // heardSeeds counts the other seeds that recently showed that they have no leader. It reports
-// whether this node's address is greater than all of theirs, and whether one of them holds a state.
+// whether this node's address is the greatest, and whether one of those seeds holds a state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.join.answers {
@@ -116,9 +116,9 @@ func (m *Machine) announceToSeeds() {
 	}
 }
 
-// tickSoftSync sends a changed state to the members of a provisional leader, at most once per
-// softSyncInterval: many nodes join together, and each change would be sent to all of them. If the
-// roster is full, it does not wait.
+// tickSoftSync sends a changed state of a provisional leader to its members. It does so at most
+// once per softSyncInterval, because many nodes may join together. If the roster is full, it does
+// not wait.
 func (m *Machine) tickSoftSync() {
 	full := len(m.soft.Roster) == m.cfg.Size
 	at := m.lead.softSyncAt

@@ -67,7 +67,7 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// A founder waits until no node has joined for half a HeartbeatInterval, but no longer than a
+// A founder waits until no node has joined for half a HeartbeatInterval. It waits no longer than a
 // RetryInterval after it declared itself, and not at all if its roster is full.
 func TestFounderWaitsForJoiners(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
@@ -153,8 +153,8 @@ func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 	}
 }
 
-// A founding always adopts the accepted value with the highest ballot, even if its candidate is
-// gone, because the value may have been chosen.
+// A founding always adopts the accepted value with the highest ballot, because that value may have
+// been chosen. This holds even if its candidate is gone.
 func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.cut = func(m message.Message) bool {
@@ -247,8 +247,8 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	}
 }
 
-// Before it votes, a voter that holds nothing takes the state on which the pre proposal is based.
-// If it still holds nothing, it votes only in foundings.
+// A voter that holds nothing first takes the state on which the pre proposal is based, and then
+// votes. If it still holds nothing, it votes only in foundings.
 func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	s := state(3, 1, 2, 2)
 	others := s

@@ -29,7 +29,7 @@ func (s *script) pick(n int) int { return int(s.byte()) % n }
 // seldom returns true in one of 16 cases.
 func (s *script) seldom() bool { return s.byte() >= 0xf0 }
 
-// near returns v or a number next to it, and occasionally any number that the wire format allows.
+// near returns v or a number next to v, or occasionally any number that the wire format allows.
 func (s *script) near(v uint64) uint64 {
 	k := s.byte()
 	if k >= 0xfe {

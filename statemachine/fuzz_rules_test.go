@@ -77,7 +77,7 @@ func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Out
 	}
 }
 
-// isBacked reports whether a message is consistent with what is saved, and a vote not below an
+// isBacked reports whether a message is consistent with what is saved. A vote must not be below an
 // earlier promise.
 func isBacked(before, saved paxos.Durable, msg message.Message) bool {
 	promised := func(id paxos.ID) bool {

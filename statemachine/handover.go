@@ -77,8 +77,8 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	return m.endCall(), nil
 }
 
-// Drain makes the node let others lead for the rest of this run: a leader hands over as soon as
-// there is a successor, and the node stands for election only if no other node does.
+// Drain makes the node let others lead for the rest of this run. A leader hands over as soon as
+// there is a successor. The node stands for election only if no other node does.
 func (m *Machine) Drain(now time.Time) Output {
 	m.beginCall(now)
 	m.operator.drained = true
@@ -178,9 +178,9 @@ func (m *Machine) tickLeave() {
 	}
 }
 
-// hasChosenLeader reports whether this node leads or follows a chosen leader. Following a
-// provisional leader does not end a hand-over: nodes that were cut off may gather around one while
-// a successor is being proposed (protocol.md 6, leaving leader).
+// hasChosenLeader reports whether this node leads or follows a chosen leader. A provisional leader
+// does not end a hand-over: nodes that were cut off may follow one while a successor is being
+// proposed (protocol.md 6, leaving leader).
 func (m *Machine) hasChosenLeader() bool {
 	if m.role == member.Following {
 		return m.leader.Chosen

@@ -16,7 +16,7 @@ import (
 // Tests for a leaving leader and for the operator's calls (protocol.md 6). Tests for members that
 // leave are in roster_test.go.
 
-// A leader that leaves ends its authority, sends MemberLeave, which frees its followers, and then
+// A leader that leaves ends its authority and sends MemberLeave, which frees its followers. It then
 // proposes the successor that had shown the newest state.
 func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	b := aQuorateLeader(t, 3)
@@ -193,8 +193,8 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// If a successor does not vote, another one is proposed. A successor that died unnoticed causes no
-// delay if any member may succeed, and otherwise a delay of HeartbeatInterval. No version is
+// If a successor does not vote, another one is proposed. A named successor that died unnoticed
+// causes a delay of HeartbeatInterval. There is no delay if any member may succeed. No version is
 // wasted.
 func TestADeadSuccessorIsNotElected(t *testing.T) {
 	for _, size := range []int{3, 5} {

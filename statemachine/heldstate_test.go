@@ -32,7 +32,7 @@ func freeze(b *bus, i int, pause time.Duration) {
 	b.wire = append(kept, b.wire...)
 }
 
-// A seed waits while an answer shows a held state, even if that answer is late: two seeds lost
+// A seed waits while an answer shows a held state, even if that answer is late. Here two seeds lost
 // their stores, and the third sometimes takes almost a RetryInterval to answer.
 func TestASlowAnswerWithAStateCounts(t *testing.T) {
 	for trial := range uint64(60) {

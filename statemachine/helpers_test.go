@@ -129,8 +129,8 @@ func aLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepAlive returns the keep-alive of a member that has the state of n1, its leader. Unless echo
-// is zero, it echoes a stamp made at that time.
+// keepAlive returns the keep-alive of a member that has the state of n1, its leader. Unless echo is
+// zero, the keep-alive echoes a stamp made at that time.
 func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	held := b.nodes[0].Durable().Held
 	k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest()}

@@ -90,9 +90,9 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	return b
 }
 
-// The held roster can never elect again (ErrRosterLost) once fewer than M of its voters are left,
-// because the others returned with another store id and nothing newer. A node with a durable store
-// then waits.
+// Some voters return with another store id and hold nothing newer. Once fewer than M voters of the
+// held roster are left, it can never elect again (ErrRosterLost). A node with a durable store then
+// waits.
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int
@@ -147,9 +147,9 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	}
 }
 
-// A node that was left out of athena recover stays outside until it is recovered too, because it
-// holds a state of the cluster that the others have replaced. That state must not spread at the
-// next election, although its numbers are higher and its leader has the same address.
+// A node that was left out of athena recover stays outside until it is recovered too. It holds a
+// state of the cluster that the others have replaced. That state has higher numbers and a leader at
+// the same address, but it must not spread at the next election.
 func TestAStateOfAForgottenClusterStaysOutside(t *testing.T) {
 	b := newBus(t, 5, 3)
 	b.start(0, 1, 2, 3, 4)
@@ -235,8 +235,8 @@ func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	}
 }
 
-// A node counts its own lost store: when it and another of three nodes return without their stores,
-// two are lost.
+// A node also counts its own lost store. When it and another of three nodes return without their
+// stores, two are lost.
 func TestTheOwnLostStoreCounts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.StoreID = member.StoreID{77}

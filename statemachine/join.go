@@ -158,8 +158,8 @@ func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	return message.ReasonNone
 }
 
-// assignProvisional gives j a place under a provisional leader. A leader that holds a roster admits
-// only members of that roster; one that holds none keeps a place for every configured seed
+// assignProvisional gives j a place under a provisional leader. If the leader holds a roster, it
+// admits only members of that roster. Otherwise it keeps a place for every configured seed
 // (protocol.md 4).
 func (m *Machine) assignProvisional(j joiner, known bool) message.Reason {
 	r := m.soft.Roster

@@ -55,8 +55,8 @@ func (b *bus) asked(mark int) []member.Address {
 	return out
 }
 
-// If no answer arrives, a node asks one more seed after half a RetryInterval. From the second
-// round on it asks the greatest seed and further ones simultaneously, different ones each time.
+// If no answer arrives, a node asks one more seed after half a RetryInterval. From the second round
+// on it asks the greatest seed and, simultaneously, further seeds, which are different each time.
 func TestAsksOtherSeedsInTurns(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		b := newBus(t, 10, 9)
@@ -90,9 +90,9 @@ func TestAsksOtherSeedsInTurns(t *testing.T) {
 	}
 }
 
-// One of many seeds declares itself even if no other seed answers, after it has asked all others
-// for a RetryInterval. It begins to ask them half a RetryInterval after its first query, plus
-// another half for each greater seed except one.
+// In a cluster of many seeds, a seed declares itself even if no other seed answers. It does so
+// after it has asked all others for a RetryInterval. It begins to ask them half a RetryInterval
+// after its first query, plus another half for each greater seed except one.
 func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
 		b := newBus(t, 9, 9)
@@ -118,7 +118,7 @@ func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	}
 }
 
-// One of many seeds does not ask all others while a greater seed answers.
+// In a cluster of many seeds, a seed does not ask all others while a greater seed answers.
 func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(7)
@@ -136,9 +136,9 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 	}
 }
 
-// A provisional leader sends its claim to the node with the greatest address and to one other
-// node, a different one each time. The number of others grows by one for every four nodes that got
-// the claim in this way (section 5).
+// A provisional leader sends its claim to the node with the greatest address and to one other node,
+// a different one each time. For every four nodes that got the claim in this way, it sends the
+// claim to one more node (section 5).
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(8)
@@ -287,8 +287,8 @@ func TestRejectNamesTheLeaderToTryNext(t *testing.T) {
 	b.untilSent(b.timings.RetryInterval*5/4+1, message.KindLeaderQuery)
 }
 
-// If no seed knows a leader, the one with the greatest address among those that answered
-// declares itself, and the others retry.
+// If no seed knows a leader, the seed with the greatest address among those that answered declares
+// itself. The others retry.
 func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0, 1, 2)
@@ -505,7 +505,7 @@ func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 }
 
 // A rejection names the known incarnation. A node with a new store id joins again with a greater
-// one, because a clock that was set back must not lock a node out (protocol.md 3).
+// incarnation. Otherwise a clock that was set back would lock the node out (protocol.md 3).
 func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -581,8 +581,8 @@ func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 	}
 }
 
-// A node that its chosen leader removed is without a chosen leader from then on. After TTLTimeout
-// it trusts every node (protocol.md 3), because the addresses that it knew may have been replaced.
+// Once its chosen leader has removed a node, the node has no chosen leader. After TTLTimeout it
+// trusts every node (protocol.md 3), because the addresses that it knew may have been replaced.
 func TestARemovedMemberHearsEveryNodeAfterTTLTimeout(t *testing.T) {
 	b := aFollower(t, 3)
 	s := state(3, 3, 2, 1)
@@ -619,7 +619,7 @@ func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	}
 }
 
-// A seed waits for a leader that others name, even if that leader never answers. It declares
+// A seed waits for a leader that others name, even if that leader never answers. The seed declares
 // itself only if no leader is known.
 func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	b := newBus(t, 4, 3)
@@ -678,10 +678,10 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	}
 }
 
-// After a heal with a quorate side, all nodes follow its leader within 4 intervals and 4 round
-// trips (L2). Here the old leader reaches only one member and learns of its successor from it, but
-// its join request is lost. After the heal the successor's claims make it ask again, before its
-// next round.
+// After a heal with a quorate side, all nodes follow the leader of that side within 4 intervals and
+// 4 round trips (L2). Here the old leader reaches only one member, which informs it of the new
+// leader, but the old leader's join request is lost. After the heal the claims of the new leader
+// make the old one ask again, before its next round.
 func TestJoinsAgainAfterALostRequest(t *testing.T) {
 	for phase := range 20 {
 		b := newBus(t, 5, 5)

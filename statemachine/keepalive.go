@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// sendHeartbeats sends an ack to each member that follows, and the claim to every other seed and
-// member, so that no group of nodes stays isolated (protocol.md 5). It reports whether there is any
-// other node.
+// sendHeartbeats sends an ack to each follower. It sends the claim to every other seed and member,
+// so that no group of nodes stays isolated (protocol.md 5). It reports whether there is any other
+// node.
 func (m *Machine) sendHeartbeats() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.shownState().Roster))
 	var silent []member.Address
@@ -77,8 +77,8 @@ func (m *Machine) newStamp(version uint64) message.Stamp {
 }
 
 // onKeepAliveAck handles an ack from the leader. A stamped ack makes this node support the leader.
-// It is answered if its stamp is the first one, or answerInterval newer than the last one echoed.
-// The leader does not answer such a keep-alive, so the two do not trigger each other endlessly.
+// If its stamp is the first one, or answerInterval newer than the last one echoed, this node
+// answers with a keep-alive. The leader does not answer that, so the exchange ends.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -137,8 +137,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
-		// The leadership that the sender follows has ended, unless it is a chosen one above the
-		// held version: this node may have been chosen for that version without knowing it.
+		// The leadership that the sender follows has ended. The exception is a chosen leadership above
+		// the held version: this node may have been chosen for that version without knowing it.
 		if !c.Chosen || c.Version <= m.heldNumber().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}

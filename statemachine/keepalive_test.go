@@ -65,8 +65,8 @@ func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	}
 }
 
-// A follower answers an ack if its stamp is three quarters of an interval newer than the last one
-// that it echoed.
+// A follower answers an ack whose stamp is three quarters of an interval newer than the last stamp
+// that the follower echoed.
 func TestAnAckIsAnsweredOnceAnInterval(t *testing.T) {
 	b := aFollower(t, 3)
 	b.hand(event(1, chosen(3, 1), b.ack(b.now.UnixNano())))
@@ -83,8 +83,8 @@ func TestAnAckIsAnsweredOnceAnInterval(t *testing.T) {
 	}
 }
 
-// A keep-alive that repeats an old stamp does not delay the answer to the next ack, and acks that
-// arrive together after a stall are all answered: each has news for the lease.
+// A keep-alive that repeats an old stamp does not delay the answer to the next ack. Acks that
+// arrive together after a stall are all answered, because each of them can extend the lease.
 func TestANewStampIsEchoedImmediately(t *testing.T) {
 	b := aFollower(t, 3)
 	began, interval := b.now, b.timings.HeartbeatInterval
@@ -283,8 +283,8 @@ func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 	b.settle(5)
 }
 
-// Each HeartbeatInterval the leader also sends its claim to every seed and member that it has not
-// heard as its follower within HeartbeatTimeout, so that no group of nodes stays isolated.
+// Each HeartbeatInterval the leader also sends its claim to every seed and member from which it has
+// heard nothing as a follower within HeartbeatTimeout. So no group of nodes stays isolated.
 func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is a seed but not a member
 	b.seeds = append(b.seeds, addr(4))
@@ -316,8 +316,8 @@ func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	}
 }
 
-// After a start with a held state whose leader was another node, a node votes only for that leader
-// during LeaseTimeout.
+// For LeaseTimeout after its start, a node votes only for the leader of its held state, if that
+// leader was another node.
 func TestARestartedNodeVotesForNoOtherDuringLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -474,7 +474,7 @@ func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	}
 }
 
-// A node that follows a better leader but does not have its state yet still takes an intermediate
+// A node follows a better leader whose state has not arrived yet. It still takes an intermediate
 // state, and keeps following the better leader.
 func TestAStateInBetweenDoesNotChangeTheLeader(t *testing.T) {
 	b := aVoter(t, 3)

@@ -25,8 +25,8 @@ type leaderState struct {
 	// nodes, to rotate among them.
 	joinedAt   time.Time
 	claimsSent int
-	// A provisional leader last sent its state to its members at softSyncedAt, and sends the next
-	// change at softSyncAt, which is zero if there is none.
+	// A provisional leader last sent its state to its members at softSyncedAt. It sends the next
+	// change at softSyncAt, which is zero if there is no change.
 	softSyncedAt, softSyncAt time.Time
 	// leaseFrom is the stamp from which the lease counts; valid while leaseKnown is set.
 	leaseFrom  int64
@@ -44,12 +44,12 @@ type peer struct {
 	stamp   message.Stamp // own stamp of the member, from its newest keep-alive
 	drained bool
 	sent    member.Number // newest state sent to it
-	// sentAt is when the member was last sent a whole state, showed a newer one, or was sent a
-	// change while it was up to date. Since then it has been silent or behind.
+	// sentAt is when the member was last sent a whole state, showed a newer state, or was up to date
+	// and was sent a change. Since then it has been silent or behind.
 	sentAt time.Time
-	// extended is the arrival time of the newest keep-alive whose ack extended the member's trust in
-	// its records, or the time at which the member got its place. revoked is the revision that last
-	// took a record from the member without its request, or gave the member its place.
+	// extended is when the newest keep-alive arrived whose ack extended the member's trust in its
+	// records, or when the member got its place. revoked is the revision that last took a record from
+	// the member without its request, or gave the member its place.
 	extended time.Time
 	revoked  member.Number
 }
@@ -69,8 +69,8 @@ func (p *peer) follows(e member.Member) bool {
 	return p.id == e.Identity && !p.number.IsZero()
 }
 
-// ensurePeer returns the entry of this run, replacing the entry of another run of the member. What
-// an earlier run with the same store held counts as held.
+// ensurePeer returns the entry of this run, which replaces that of another run of the member. If
+// the earlier run had the same store, the state that it held counts as held.
 func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	p := l.peer(id.Address)
 	if p == nil {
@@ -118,8 +118,8 @@ func (m *Machine) tickLead() {
 	}
 }
 
-// stepDownAt returns when a chosen leader steps down because it has had no lease for LeaderTimeout
-// (protocol.md 5); zero for a provisional leader.
+// stepDownAt returns when a chosen leader will have had no lease for LeaderTimeout and so steps
+// down (protocol.md 5). It returns zero for a provisional leader.
 func (m *Machine) stepDownAt() time.Time {
 	if m.role != member.Leading {
 		return time.Time{}

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// supportState is the promise made by an ack that this node took: until the support ends, the node
-// helps no other leader, even if it follows one (protocol.md 5).
+// supportState is the promise that this node made when it took an ack. Until the support ends, the
+// node helps no other leader, even if it follows another one (protocol.md 5).
 type supportState struct {
 	leader  member.Identity
 	version uint64
@@ -85,17 +85,16 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 }
 
 // isQuorate reports whether this node leads with authority at now: it is chosen, M voters hold its
-// version, and its lease runs. A running lease implies that M voters hold the version, because
-// voters echo only stamps that they got, and a leader stamps only acks to members that showed its
-// version.
+// version, and its lease runs. A running lease implies that M voters hold the version: voters echo
+// only stamps that they got, and a leader stamps only acks to members that showed its version.
 func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
 }
 
 // EndTrust ends authority and the trust in records. The clock may have stood still until now, so
-// the age of earlier stamps is unknown, and only answers to later stamps restore authority and
-// trust. (S) Promises to others stay in force: others may rely on them for longer, but never for
-// less time. The effects appear in the Output of the next call.
+// the age of earlier stamps is unknown. Only answers to later stamps restore authority and trust.
+// (S) Promises to others stay in force: others may rely on them for longer, but never for less
+// time. The effects appear in the Output of the next call.
 func (m *Machine) EndTrust(now time.Time) {
 	if now.After(m.now) {
 		m.now = now

@@ -27,8 +27,8 @@ func (b *bus) helps(i int, version uint64) (bool, message.Reason) {
 	return votes[0].Granted, votes[0].Reason
 }
 
-// A follower that takes a stamped ack of a chosen leader supports that leader for LeaseTimeout
-// from then on, whatever its view shows meanwhile.
+// When a follower takes a stamped ack of a chosen leader, it supports that leader for LeaseTimeout
+// from then on, whatever its view shows.
 func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		after time.Duration
@@ -78,8 +78,8 @@ func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
 	}
 }
 
-// Only ReJoinCluster or MemberLeave of exactly that leader, version and incarnation, or a message
-// of a later incarnation of the same store id, ends support early.
+// Two kinds of messages end support early: ReJoinCluster or MemberLeave of exactly that leader,
+// version and incarnation, and any message of a later incarnation of the same store id.
 func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	later := func(m message.Message, more uint64) message.Message {
 		m.From.Incarnation += more

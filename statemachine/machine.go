@@ -79,8 +79,8 @@ type Machine struct {
 // shownView is what was visible after the last call. The next call compares with it to set
 // Output.Changed.
 type shownView struct {
-	// self is part of every view. resolveAddressConflict may change nothing else that is visible,
-	// and it ends the trust in the records of the earlier run.
+	// self is part of every view. resolveAddressConflict may change nothing else that is visible, but
+	// ends the trust in the records of the earlier run.
 	self    member.Identity
 	role    member.Role
 	leader  member.Claim
@@ -138,7 +138,7 @@ func (m *Machine) beginCall(now time.Time) {
 	}
 	m.out = Output{}
 	m.dirty = false
-	// A lease that has expired since the last call is over, even if this call brings an echo.
+	// A lease that has expired since the last call has ended, even if this call handles an echo.
 	m.noteAuthority()
 }
 

@@ -24,8 +24,8 @@ type Output struct {
 	Probe *Probe
 	// Answers are the results of this call or earlier calls of Commit.
 	Answers []message.RecordResponse
-	// Changed is set if View (including View.Self) or Records would return something new, or if
-	// this run was asked to change a record that it owns.
+	// Changed is set if View (including View.Self) or Records would return something new. It is also
+	// set if a caller asked to change a record that this run owns.
 	Changed bool
 	// Trace lists the decisions made, and each refusal with its reason.
 	Trace []Trace
@@ -46,8 +46,8 @@ var (
 	ErrLeft = errors.New("statemachine: the node has left")
 	// ErrAddressInUse means that a later run has joined under this address.
 	ErrAddressInUse = errors.New("statemachine: a later run has this address")
-	// ErrSplitVersion means that two leaders were chosen for one version, which proves a fault: a
-	// lost disk, two configurations, or a bug.
+	// ErrSplitVersion means that two leaders were chosen for one version. This proves a fault: a lost
+	// disk, two configurations, or a bug.
 	ErrSplitVersion = errors.New("statemachine: two leaders were chosen for one version")
 )
 

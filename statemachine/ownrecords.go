@@ -20,7 +20,7 @@ type recordState struct {
 	// until is when the trust in own ends unless it is extended.
 	until time.Time
 	open  []openRequest // sorted by id
-	// committed is the newest number known to be committed, of a version that was held at the time.
+	// committed is the newest number known to be committed; this run held its version at the time.
 	// shown is the table of the newest held state that was committed.
 	committed member.Number
 	shown     member.Records
@@ -46,9 +46,9 @@ type openRequest struct {
 const maxOpen = 1024
 
 // Commit asks the leader to make all changes of r or none. Output.Answers of this call or a later
-// one has exactly one response with r.ID, which must be greater than in every earlier call.
-// Whatever the response, from now on this node trusts none of the records that r changes, except
-// those that r sets if it is taken.
+// one contains exactly one response with r.ID, which must be greater than in every earlier call.
+// From now on this node trusts none of the records that r changes. If r is taken, the node trusts
+// those that r sets.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
 	if reason := m.refuseCommit(r); reason != message.ReasonNone {
@@ -142,8 +142,8 @@ func (m *Machine) Holds(now time.Time, key string) (token member.Token, until ti
 	return t, m.records.until
 }
 
-// Owns returns the token of the record under key if a response made this run its owner and this run
-// has not asked to change it since. Otherwise it returns zero.
+// Owns returns the token of the record under key if a response made this run the owner of the
+// record, and this run has not asked to change it since. Otherwise Owns returns zero.
 func (m *Machine) Owns(key string) member.Token {
 	if i, ok := m.ownIndex(key); ok {
 		return m.records.own[i].token
@@ -183,8 +183,8 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 	m.out.Answers = append(m.out.Answers, b)
 }
 
-// tickRecords ends the requests to a leader that this node no longer follows or that did not answer
-// within LeaderTimeout. Their outcome is unknown.
+// tickRecords ends requests that got no answer within LeaderTimeout, and requests to a leader that
+// this node no longer follows. Their outcome is unknown.
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
@@ -238,8 +238,8 @@ func (m *Machine) showRecords() {
 	m.shown.changed = true
 }
 
-// dropLostRecords updates own after s has replaced the held state before. This run no longer owns
-// records that were dropped, changed or revoked. Only changed records and those that no state has
+// dropLostRecords removes from own the records that were dropped, changed or revoked. s is the held
+// state, and before is the state that it replaced. Only changed records and those that no state has
 // shown yet are checked.
 func (m *Machine) dropLostRecords(before, s member.State) {
 	for old, now := range s.Records.Changes(before.Records) {

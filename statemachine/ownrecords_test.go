@@ -184,8 +184,7 @@ func TestEachSettingHasATokenOfItsOwn(t *testing.T) {
 }
 
 // The owner trusts its record for nine tenths of HoldTimeout after it sent its last answered
-// keep-alive. Another node can get the record HoldTimeout after that keep-alive arrived, and no
-// sooner.
+// keep-alive. Another node can get the record only HoldTimeout after that keep-alive arrived.
 func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -286,7 +285,7 @@ func TestARecordOutlivesItsLeader(t *testing.T) {
 }
 
 // The records of a crashed leader end LeaseTimeout after the next election if the new leader had
-// followed it for long enough. In that case no other leader can have extended its trust.
+// followed the crashed one for long enough. Then no other leader can have extended its trust.
 func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b, others := recorders(t, 5)
 	old := b.quorate()
@@ -304,8 +303,8 @@ func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b.acquire(others[0], "k")
 }
 
-// A leader that led only briefly may still trust its records because of an earlier leader. They
-// stay as long as those of any member, even if its host refuses the port.
+// A leader that led only briefly may still trust its records because of an earlier leader. So its
+// records stay as long as those of any member, even if its host refuses the port.
 func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
 	timings := lan
 	timings.LeaseTimeout = lan.LeaseTimeout / 2
@@ -382,8 +381,8 @@ func TestRecordsEndWithTheirRun(t *testing.T) {
 	})
 }
 
-// A run that joins again with a greater incarnation trusts none of its records, and the same call
-// reports the change (protocol.md 10).
+// A run that joins again with a greater incarnation trusts none of its records. The call that makes
+// it join again also reports the change (protocol.md 10).
 func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()
@@ -644,8 +643,8 @@ func TestASilentMemberGetsNoState(t *testing.T) {
 	}
 }
 
-// A member that gets its place back in the same run may, because of an earlier extension, trust
-// the records that it then sets. In this test the leader gets only late messages from it. The
+// A member gets its place back in the same run. Because of an earlier extension it may trust the
+// records that it then sets. In this test the leader gets only late messages from the member. The
 // record stays while the member trusts it.
 func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
 	b, others := recorders(t, 3)

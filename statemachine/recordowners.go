@@ -25,8 +25,7 @@ type recordTable struct {
 	// former is the previous leader if acks of earlier leaders no longer extend its trust in its
 	// records; otherwise zero.
 	former member.Identity
-	// endsAt is a lower bound for the time at which the first owner has been silent for too long;
-	// zero for never.
+	// endsAt is the earliest time at which an owner may have been silent for too long; zero for never.
 	endsAt time.Time
 	// recheckCommit is set if more may be committed than at the last check. commitUnannounced is
 	// set if the members do not know yet that the newest table is committed.
@@ -65,9 +64,9 @@ const (
 	maxRequestBytes = 4 << 20
 )
 
-// onRecordRequest queues a request for the next revision. (S) A request is taken at most once: only
-// under the claim in its header, and only if its id is greater than that of every earlier request
-// of the run.
+// onRecordRequest queues a request for the next revision. (S) A request is taken at most once. It
+// is taken only under the claim in its header, and only if its id is greater than that of every
+// earlier request of the run.
 func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	switch {
 	case m.role != member.Leading || in.Claim != m.leader:
@@ -166,7 +165,7 @@ func (m *Machine) tableDeadline(d *deadline) {
 
 // ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
 // extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
-// which is later than when the owner sent it. If there was none, it counts from the start of this
+// which is later than its sending. Without such a keep-alive, it counts from the start of this
 // leadership, because no other leader had authority when this one was chosen.
 func (m *Machine) ownerSilentAt(o owner) time.Time {
 	last := o.lost // even if it has its place again
@@ -182,9 +181,9 @@ func (m *Machine) ownerSilentAt(o owner) time.Time {
 	return last.Add(m.timing.HoldTimeout())
 }
 
-// formerLeader returns the leader of the version of base if this node followed it for so long that
-// the acks of earlier leaders extend no trust any longer; otherwise zero. (S) M voters took base as
-// the newest state, so no other leader has had authority since.
+// formerLeader returns the leader of base's version if this node followed it for so long that acks
+// of earlier leaders no longer extend trust; otherwise zero. (S) M voters took base as the newest
+// state, so no other leader has had authority since.
 func (m *Machine) formerLeader(base member.Number) member.Identity {
 	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||
@@ -232,8 +231,8 @@ func (m *Machine) updateOwners(before, s member.State) {
 	m.scheduleRecordEnd()
 }
 
-// ownerOf returns the entry of an owner in s. (S) It records when the owner lost its place, in this
-// revision or an earlier one.
+// ownerOf returns the entry of an owner in s. (S) If the owner has lost its place, in this revision
+// or an earlier one, ownerOf records when.
 func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
 	o := owner{id: id}
 	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {

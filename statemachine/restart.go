@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// noteRun handles the run of a peer that sent a message. If it is later than the known one, the
-// earlier run has ended, and with it any leadership of that run (protocol.md 5, support).
+// noteRun handles the run of a peer that sent a message. If the run is later than the known one,
+// the known run has ended, and with it any leadership of that run (protocol.md 5, support).
 func (m *Machine) noteRun(from member.Identity) {
 	s := &m.support
 	if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {
@@ -23,10 +23,10 @@ func (m *Machine) noteRun(from member.Identity) {
 	}
 }
 
-// resolveAddressConflict handles a refusal by a leader that knows a run of this address, known,
-// that is not earlier than this one. If this run had its place already, a later run has replaced
-// it, and it stops. Otherwise it joins again with a greater incarnation, so that a clock that was
-// set back does not lock the node out (protocol.md 3).
+// resolveAddressConflict handles a refusal by a leader that knows a run of this address, with the
+// incarnation known, that is not earlier than this run. If this run had its place already, a later
+// run has replaced it, and this run stops. Otherwise it joins again with a greater incarnation, so
+// that a clock that was set back does not lock the node out (protocol.md 3).
 func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
 		return
@@ -62,8 +62,8 @@ func (m *Machine) isReplaced(s member.State) bool {
 // that leadership. (S) The wait protects only the lease of that leader. A lease counts only voters
 // that showed its version, so earlier runs of this store supported no lease of a later version. A
 // leader of an earlier version has had no lease since the held version was chosen. A leader that
-// gave up never leads that version again, however late its message arrives. A memory store waits to
-// the end, because it does not remember which version it held (protocol.md 5, restart).
+// gave up never leads that version again, however late its message arrives. A node with a memory
+// store waits to the end, because it forgets which version it held (protocol.md 5, restart).
 func (m *Machine) endStartWait(leader member.Identity, given member.Claim) {
 	held := m.durable.Held
 	if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||
@@ -85,9 +85,9 @@ func (m *Machine) startWaitExcludes(a member.Address) bool {
 // (protocol.md 5, restart).
 func (m *Machine) VotesAt() time.Time { return m.startWaitEnd }
 
-// Owed is what a node's last run may still owe to others. Lease is the support that it gave a
-// leader. Hold begins when Lease ends and is the trust in records that this leader extended. The
-// store saves both. From its start a run owes its own LeaseTimeout and HoldTimeout.
+// Owed is what a node's last run may still owe to others. Lease is how long the run may still
+// support a leader. Hold begins when Lease ends, and is the trust in records that this leader
+// extended. The store saves both. From its start a run owes its own LeaseTimeout and HoldTimeout.
 type Owed struct {
 	Lease, Hold time.Duration
 }

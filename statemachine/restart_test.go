@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// TestOwedAfterPartOfTheWait checks that restarts within the wait do not change its total length,
-// and that a node then owes exactly what the wait has not covered.
+// TestOwedAfterPartOfTheWait checks that restarts within the wait do not change its total length. A
+// node that restarts must owe exactly the part that it has not waited for.
 func TestOwedAfterPartOfTheWait(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,

@@ -36,9 +36,9 @@ func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Ro
 	m.role, m.leader = to, leader
 }
 
-// becomeJoiner leaves the current leader to ask the leader of c for a place. It keeps the state of
-// a provisional leader until the node follows another one, so a node that returns to the same
-// leader has missed nothing.
+// becomeJoiner leaves the current leader to ask the leader of c for a place. The node keeps the
+// state of a provisional leader until it follows another one, so if it returns to the same leader,
+// it has missed nothing.
 func (m *Machine) becomeJoiner(c member.Claim) {
 	if m.leader.Chosen {
 		m.isolation.noChosenSince = m.now // the node leaves that leader
@@ -166,8 +166,8 @@ func (m *Machine) becomeProvisional(s member.State) {
 	m.answerAskers()
 }
 
-// becomeLeader starts to lead the held state, which names this run as its leader, in a version
-// later than any that it has led. All members count as heard now. former is the previous leader if
+// becomeLeader starts to lead the held state. It names this run as its leader, in a version later
+// than any that the run has led. All members count as heard now. former is the previous leader if
 // acks of earlier leaders no longer extend its trust in its records; otherwise zero.
 func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held

@@ -13,7 +13,7 @@ import (
 // The functions below change the statuses of members as in the table of protocol.md 3. Only a
 // leader calls them, and each change makes a revision.
 
-// reactivateMember makes a member active again that was silent and has now sent a keep-alive.
+// reactivateMember makes a silent member active again, because it has sent a keep-alive.
 func (m *Machine) reactivateMember(id member.Identity) {
 	r := m.shownState().Roster
 	e, ok := r.Find(id.Address)
@@ -124,8 +124,8 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 	return member.Address{}, false
 }
 
-// canSpareVote reports whether the cluster can do without the vote of the member at a: M of the
-// remaining voters were heard within HeartbeatTimeout, and their echoes alone sustain the lease.
+// canSpareVote reports whether the cluster can do without the vote of the member at a. M of the
+// remaining voters must have been heard within HeartbeatTimeout, and sustain the lease alone.
 func (m *Machine) canSpareVote(a member.Address) bool {
 	rest := m.durable.Held.Roster.Without(a)
 	heard := 0

@@ -408,7 +408,7 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	}
 }
 
-// A process with another store id at a known address is a new member in the same place: one change
+// A process with another store id at a known address is a new member in the same place. One change
 // of voters makes its entry joining, with the new store id and without a vote. Then it becomes
 // active.
 func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {

@@ -21,8 +21,8 @@ type isolationState struct {
 }
 
 // noteLostVoter collects evidence that the held roster can never elect again: voters that returned
-// with another store id. A voter that holds a newer state does not count, because that state may be
-// of a roster that can elect.
+// with another store id. A voter that holds a newer state does not count, because the roster of
+// that state may still be able to elect.
 func (m *Machine) noteLostVoter(in message.Message) {
 	if m.isolation.noChosenSince.IsZero() || m.heldNumber().IsZero() {
 		return
@@ -60,9 +60,9 @@ func heldShownBy(b message.Body) (member.Number, bool) {
 	return member.Number{}, false
 }
 
-// RosterLost reports whether so many voters lost their stores that the held roster can never elect
-// again, because fewer than M of its voters can still answer (protocol.md 6). With durable stores
-// only an operator can end that state. A node with a memory store starts a new run by itself.
+// RosterLost reports whether the held roster can never elect again, because so many voters lost
+// their stores that fewer than M can still answer (protocol.md 6). With durable stores only an
+// operator can end that state. A node with a memory store starts a new run by itself.
 func (m *Machine) RosterLost() bool {
 	if m.heldNumber().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false

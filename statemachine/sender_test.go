@@ -166,8 +166,7 @@ func TestStrangerFoundingForged(t *testing.T) {
 	}
 }
 
-// A node without a leader gets a state from a stranger that it asked for a place, or from one that
-// it did not ask.
+// A node without a leader gets a state from a stranger. It may have asked the stranger for a place.
 func TestStrangerStateWhileSeeking(t *testing.T) {
 	s := forged(withMember(state(2, 3, 0, 1), stranger), stranger, 9)
 	for name, first := range map[string]message.Body{
@@ -184,8 +183,8 @@ func TestStrangerStateWhileSeeking(t *testing.T) {
 }
 
 // (S) A follower that takes a stamped ack of a chosen leader supports that leader. If a node could
-// follow a stranger briefly, it would support a version without a leader, and no leader from then
-// on.
+// follow a stranger briefly, it would support a version that has no leader. From then on it could
+// support no real leader.
 func TestStrangerSupportWorn(t *testing.T) {
 	b := aVoter(t, 3)
 	huge := uint64(member.MaxCount - 1)
@@ -220,8 +219,8 @@ func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	}
 }
 
-// A new run must not keep versions of the cluster that it forgot. Voters of the new cluster would
-// refuse such a jump, so the run could never win an election.
+// A new run must not keep versions of the cluster that it forgot. They are so high that voters of
+// the new cluster would refuse them, and the run could never win an election.
 func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	n := b.nodes[0]

@@ -157,7 +157,7 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 }
 
 // takeState makes s, which mayTake allowed, the held state. A leader that takes a state of a later
-// version stops leading. A node that is the leader in a later version starts to lead.
+// version stops leading. If that state names this node as its leader, the node starts to lead.
 func (m *Machine) takeState(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||
@@ -216,13 +216,13 @@ func (m *Machine) traceMoves(before, after member.State) {
 	}
 }
 
-// Limits of the numbers in messages. Greater numbers are refused, so that one message can neither
-// use up the numbers that receivers accept (member.MaxCount) nor move the fencing token beyond what
+// Limits of the numbers in messages. Greater numbers are refused. Otherwise one message could use
+// up the numbers that receivers accept (member.MaxCount), or move the fencing token beyond what
 // fits into one integer (member.Token.Int64).
 const (
-	// maxJoinJump replaces paxos.MaxVersionJump for the bound of a joiner without a vote. It
-	// allows for a few failed elections while a seat is given away, and limits how far each
-	// joiner may move the token.
+	// maxJoinJump replaces paxos.MaxVersionJump for the bound of a joiner without a vote. It allows
+	// for a few failed elections while a joiner gets its seat, and limits how far each joiner may move
+	// the token.
 	maxJoinJump = 1 << 8
 	// maxStateJump is how far the version of a chosen state may be above the held one. A node may
 	// have been away for long: at one election per second the limit is 136 years.

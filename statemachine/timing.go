@@ -25,9 +25,9 @@ const fewSeeds = 5
 // slowly; a longer one delays everything that takes a round.
 func (t timing) roundJitter() time.Duration { return t.RetryInterval / 4 }
 
-// longestRound is RetryInterval + roundJitter. A node that was answered "no leader" is notified of
-// a leader that is found within this time (4). With a shorter time the node learns of the leader
-// one round later. With a longer one its round may be over, and it drops the message.
+// longestRound is RetryInterval + roundJitter. A node that received the answer "no leader" is
+// notified of a leader that is found within this time (4). With a shorter time the node learns of
+// the leader one round later. With a longer one its round may be over, and it drops the message.
 func (t timing) longestRound() time.Duration { return t.RetryInterval + t.roundJitter() }
 
 // widenTimeout is RetryInterval / 2: how long a node waits for the greatest seed before it asks
@@ -35,10 +35,10 @@ func (t timing) longestRound() time.Duration { return t.RetryInterval + t.roundJ
 // busy machine; a longer one delays joining if the greatest seed is dead.
 func (t timing) widenTimeout() time.Duration { return t.RetryInterval / 2 }
 
-// turnTimeout is how long a seed waits before it asks all others, in a cluster of many seeds:
+// turnTimeout is how long a seed waits before it asks all others, if there are many seeds. It is
 // widenTimeout plus a turn for each seed with a greater address except one (4). A turn is
 // widenTimeout, or TTLTimeout / seeds if that is shorter. With shorter turns all seeds on a machine
-// that is too busy to answer in time declare themselves together. With longer ones the turns of a
+// that is too busy to answer in time declare themselves together. With longer turns those of a
 // minority exceed TTLTimeout / 2, and after TTLTimeout all remaining seeds declare themselves.
 func (t timing) turnTimeout(greater, seeds int) time.Duration {
 	turn := min(t.widenTimeout(), t.TTLTimeout/time.Duration(seeds))
@@ -51,10 +51,10 @@ func (t timing) turnTimeout(greater, seeds int) time.Duration {
 // a dead seed delays the others.
 func (t timing) answerLifetime() time.Duration { return t.longestRound() + t.RetryInterval }
 
-// namedLeaderTimeout is 2 x RetryInterval: how long a seed does not declare itself after another
-// node named a leader, enough to ask that leader twice (6, fewer than M alive). With a shorter time
-// the seed declares itself although a slow leader exists; with a longer one it waits for a dead
-// leader.
+// namedLeaderTimeout is 2 x RetryInterval: a seed does not declare itself for this time after
+// another node named a leader, and can ask that leader twice (6, fewer than M alive). With a
+// shorter time the seed declares itself although a slow leader exists; with a longer one it waits
+// for a dead leader.
 func (t timing) namedLeaderTimeout() time.Duration { return 2 * t.RetryInterval }
 
 // declareTimeout is TTLTimeout, or 3 x TTLTimeout if the seed holds a state, whose voters may
@@ -88,21 +88,21 @@ func (t timing) waitingTimeout() time.Duration { return 2 * t.RetryInterval }
 // Keep-alive, support and lease.
 
 // unaskedTimeout is HeartbeatInterval x 3/2: a follower that has sent no keep-alive for this time
-// sends one without an ack, and its leader then considers it late (5). At HeartbeatInterval or
-// below, keep-alives would cross acks on their way. The time must stay below HeartbeatTimeout,
+// sends one without an ack. The leader then considers the follower late (5). At HeartbeatInterval
+// or below, keep-alives would cross acks on their way. The time must stay below HeartbeatTimeout,
 // which is at least 2 x HeartbeatInterval, or one lost ack makes a member unreachable.
 func (t timing) unaskedTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/2
 }
 
-// answerInterval is HeartbeatInterval x 3/4: a follower answers no ack whose stamp is newer than
-// the last one that it echoed by less than this (5). With a shorter time it answers more of the
+// answerInterval is HeartbeatInterval x 3/4: a follower does not answer an ack if its stamp is
+// newer than the last echoed one by less than this (5). With a shorter time it answers more of the
 // acks that follow a commit, and the lease gains nothing. At HeartbeatInterval or above, acks on
 // time get no answer, and the lease is extended half as often.
 func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 * 3 }
 
-// realignInterval is HeartbeatInterval / 2: a leader sends its whole state to a member that was
-// sent the latest changes but has not shown them for this time (5). If it is shorter than a round
+// realignInterval is HeartbeatInterval / 2: if a member has not shown the latest changes for this
+// time after they were sent, the leader sends it the whole state (5). If it is shorter than a round
 // trip, the leader sends the state while the answer is on its way. If it is longer, a member that
 // lost an update stays behind for longer.
 func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
@@ -130,8 +130,8 @@ func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t
 
 // Elections.
 
-// maxRank limits the number of preceding members in the roster for which a node waits, so that the
-// wait stays short in a large cluster whose first voters are down.
+// maxRank limits for how many preceding members in the roster a node waits. So the wait stays short
+// in a large cluster whose first voters are down.
 const maxRank = 8
 
 // preparedVoters is the number of members to which each voter keeps a connection because they ask
@@ -139,18 +139,18 @@ const maxRank = 8
 // with more, each voter has more connections.
 const preparedVoters = 3
 
-// voteTimeout is HeartbeatInterval x (1 + fails), with fails up to paxos.MaxFailures: how long a
-// voter waits for the answers to a query or proposal after that many failures in a row (6, 2 and
-// 7). If it did not grow, no election would succeed with a round trip above HeartbeatInterval; if
-// it started longer, a lost message would delay the election for longer.
+// voteTimeout is HeartbeatInterval x (1 + fails): how long a voter waits for the answers to a query
+// or proposal after that many failures in a row, at most paxos.MaxFailures (6, 2 and 7). If it did
+// not grow, no election would succeed with a round trip above HeartbeatInterval. If it started
+// longer, a lost message would delay the election for longer.
 func (t timing) voteTimeout(fails int) time.Duration {
 	return t.HeartbeatInterval * time.Duration(1+min(fails, paxos.MaxFailures))
 }
 
 // againTimeout is HeartbeatInterval / 4 x rank x fails, with rank up to maxRank: how long a
-// proposer pauses after a failure, in addition to a random part of againJitter (6, 7). If it is
-// shorter than a proposal takes, contenders keep interrupting each other; if longer, the next
-// attempt starts later.
+// proposer pauses after a failure. A random part of againJitter is added (6, 7). If it is shorter
+// than a proposal takes, contenders keep interrupting each other; if longer, the next attempt
+// starts later.
 func (t timing) againTimeout(rank, fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(min(rank, maxRank)*fails)
 }
@@ -169,9 +169,9 @@ func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// refusedTurn is HeartbeatInterval / 20: how long a follower whose leader's host refused the port
-// waits before it asks the other voters (6, a process that died). With a shorter wait they have not
-// noticed the failure yet and answer that the leader is healthy; a longer one delays the election.
+// refusedTurn is HeartbeatInterval / 20: how long a follower waits before it asks the other voters,
+// after its leader's host refused the port (6, a process that died). With a shorter wait the others
+// still consider the leader healthy; a longer one delays the election.
 func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 
 // successorTimeout is 2 x HeartbeatInterval: how long the followers of a leader that handed over
@@ -184,9 +184,9 @@ func (t timing) successorTimeout() time.Duration { return 2 * t.HeartbeatInterva
 // delays a hand-over whose first proposal failed.
 func (t timing) handOverInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// drainedTimeout is 2 x LeaderTimeout: how long there must have been no chosen leader before a
-// drained voter stands for election (6, drained). With a shorter time it may be elected shortly
-// before another voter would be; a longer one extends the gap if all other voters are down.
+// drainedTimeout is 2 x LeaderTimeout: a drained voter stands for election only after it has had no
+// chosen leader for this time (6, drained). With a shorter time it may be elected shortly before
+// another voter would be; a longer one extends the gap if all other voters are down.
 func (t timing) drainedTimeout() time.Duration { return 2 * t.LeaderTimeout }
 
 // probeTimeout is HeartbeatInterval x 11/10: a follower probes its leader's host when an ack is a

@@ -59,8 +59,8 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 
 // learnIfEmpty makes a voter that holds nothing take the state that another node shows. A pre
 // proposal shows the state that it is based on, so that no vote outlives that state. A query for a
-// leader shows the state of its sender, which cannot bring about an election itself if it has lost
-// its vote in that state.
+// leader shows the state of its sender: if the sender has no vote in that state, it cannot start an
+// election itself.
 func (m *Machine) learnIfEmpty(s member.State) {
 	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
 		m.learnState(s)

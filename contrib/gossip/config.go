@@ -16,8 +16,8 @@ import (
 const (
 	// DefaultRejoinInterval is the default of Config.RejoinInterval.
 	DefaultRejoinInterval = 2 * time.Second
-	// reclaim is how long a member must be gone before another address may have its name: a
-	// container has a new address after each start.
+	// reclaim is how long a member must be gone before a member with another address may use its name.
+	// A container has a new address after each start.
 	reclaim = 30 * time.Second
 )
 
@@ -32,7 +32,7 @@ type Config struct {
 	// Advertise is the address for other members, an IP address and a port. The default is Addr, or a
 	// private address of this machine if the IP of Addr is 0.0.0.0. It is required if that IP is [::].
 	Advertise string
-	// Seeds are members to join, as host and port, at the start and whenever they are not members. A
+	// Seeds are the nodes to join, as host and port, at the start and whenever they are not members. A
 	// host may have several addresses.
 	Seeds []string
 	// Secret is shared by all members and has 16, 24 or 32 bytes, for AES-GCM. Without a Secret, Addr

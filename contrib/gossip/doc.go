@@ -9,17 +9,17 @@
 //	delivery, err := node.Open("delivery", election.Options{Strategy: election.Lowest})
 //	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
-// Each part of a partitioned network has its own leader, and soon after the network heals there is
+// Each part of a partitioned network has its own leader. Soon after the network heals, there is
 // only one. So there may be two leaders for a time, and the token protects nothing. If there must
 // never be two, use a cluster with election.Quorum or election.OpenJob.
 //
 // # What this adds to memberlist
 //
 // memberlist sends a broadcast to a few random members, which do not forward it. Here a member that
-// receives a new message forwards it, so that it reaches all. If several proposals are made
-// together, only the lowest is forwarded, because no member waits for a higher one.
+// receives a new message forwards it, so that the message reaches all. If several proposals are
+// made together, only the lowest is forwarded, because no member waits for a higher one.
 //
-// memberlist forgets members after a long partition, so that two parts would never meet again. This
+// memberlist forgets members after a long partition, and two parts would never meet again. This
 // package keeps the addresses of lost members. In each Config.RejoinInterval, a few members of each
 // part try to reach one of them, or a seed.
 package gossip

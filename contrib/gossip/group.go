@@ -83,8 +83,8 @@ func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	}
 }
 
-// acceptMessage returns the member to which a message is attributed, or "" to drop the message. A
-// new message is attributed to its own member and forwarded, a relayed one to its sender. A message
+// acceptMessage returns from which member a message counts, or "" to drop it. A new message counts
+// from the member that made it, and is forwarded. A relayed one counts from its sender. A message
 // that is too old to matter has waited in the queue of a member that was cut off.
 func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (from string) {
 	self, members := g.node.name, g.node.members
@@ -100,7 +100,7 @@ func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (fro
 		g.queueMessage(now, l)
 		return l.Member
 	}
-	// If the leader is not a member here, by mistake or not yet, relays make it known.
+	// If this node does not see the leader as a member, by mistake or not yet, relays make it known.
 	if _, known := members[sender]; known && l.Kind == lowest.Declaration &&
 		sender != l.Member && !last.isAfter(m) {
 		return sender
@@ -108,8 +108,8 @@ func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (fro
 	return ""
 }
 
-// forgetFormer drops the marks of former members once there are many. Until then, the marks prevent
-// that delayed relays make a member that has resigned and left appear as the leader.
+// forgetFormer drops the marks of former members once there are many. Without its mark, a member
+// that has left may appear as the leader because of a delayed relay.
 func (g *group) forgetFormer() {
 	if len(g.heard) < 2*len(g.node.members)+maxGone {
 		return
@@ -124,7 +124,7 @@ func (g *group) forgetFormer() {
 // queueMessage queues a message of a member and replaces an older one of that member. It is sent to
 // a few members, and reaches all because each of them forwards it.
 //
-// All proposals share one place in the queue, and for a Sample a higher proposal does not replace a
+// All proposals share one place in the queue. For a Sample a higher proposal does not replace a
 // lower one: no member waits for a higher one, and if all members propose together, their messages
 // would displace each other. A leader answers the lowest proposal with a declaration to all. A
 // member that proposes within a Sample of that proposal has opened the group earlier, so it
@@ -143,7 +143,7 @@ func (g *group) queueMessage(now time.Time, l groupMessage) {
 }
 
 // sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It sends its own
-// packets, because memberlist would send these messages after its own, which are most numerous
+// packets: memberlist would send these messages after those of memberlist, which are most numerous
 // when the network is partitioned and leaders are needed.
 func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	defer n.running.Done()

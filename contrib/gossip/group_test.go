@@ -62,7 +62,7 @@ func TestWhatIsAdmitted(t *testing.T) {
 			what    string
 			sender  string
 			message groupMessage
-			want    string // the member to which it is attributed
+			want    string // the member from which it counts
 		}{
 			{"new", "b", says(lowest.Declaration, "a", 2), "a"},
 			{"the same again", "a", says(lowest.Declaration, "a", 2), ""},

@@ -55,9 +55,9 @@ func (s *split) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.C
 	return s.NodeAwareTransport.DialAddressTimeout(a, d)
 }
 
-// patience is the timeout of every wait. On a busy machine memberlist declares members dead that
-// get no CPU time, so the times are only printed here. TestPartition checks the bounds in virtual
-// time.
+// patience is the timeout of every wait. On a busy machine memberlist declares members dead because
+// they get no CPU time. So the times are only printed here; TestPartition checks the bounds in
+// virtual time.
 const patience = 2 * time.Minute
 
 // loopback is a fleet of nodes on real sockets.
@@ -137,8 +137,8 @@ func (l *loopback) one(t *testing.T, some []int) (leader int, after time.Duratio
 	return leader, after
 }
 
-// On real sockets, there is one leader, another one after it is killed, one in each half of a
-// partitioned network, and a single one after the network heals.
+// On real sockets, there is one leader, and another one after that leader is killed. Each half of a
+// partitioned network has a leader. After the network heals, there is only one.
 func TestLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

@@ -102,11 +102,11 @@ func (n *Node) Members() []string {
 //
 // Only the members that have opened a group forward its messages. If these are a small part of all
 // members, start separate Nodes for them. Open returns election.ErrGroupInUse if the group is
-// already open, leader.ErrClosed if the node is closed, or an error that describes the invalid
-// options.
+// already open, leader.ErrClosed if the node is closed, or an error that lists the invalid options.
 //
 // The time of opening identifies the run of a member. If its clock is set back and it opens the
-// group again, the others ignore it until its clock has caught up or they have forgotten it.
+// group again, the others ignore it until that clock has caught up or they have forgotten the
+// member.
 func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()

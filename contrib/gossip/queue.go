@@ -18,8 +18,8 @@ const maxQueued = 4096
 // queue holds the messages that wait to be sent. A message replaces an earlier one with the same
 // name. The zero queue is empty. The mutex of the node guards it.
 //
-// The queue of memberlist has a bug: if it is empty before each of two messages of the same length
-// is added, it takes them for the same message and loses the first one.
+// The queue of memberlist has a bug: it can lose the first of two messages of the same length. If
+// it is empty before each of them is added, it takes both for the same message.
 type queue struct {
 	waiting map[string]*broadcast
 	put     uint64 // number of messages so far, which orders them
@@ -46,8 +46,8 @@ func (q *queue) add(name string, message []byte, said time.Time) {
 }
 
 // take returns messages that fit into room bytes, with their ages. It prefers those that were sent
-// least often, and of these the latest. It removes a message once it has been taken the given
-// number of times.
+// least often, and of these the latest. It removes a message that has been taken the given number
+// of times.
 func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	for _, name := range slices.SortedFunc(maps.Keys(q.waiting), q.compare) {
 		b := q.waiting[name]

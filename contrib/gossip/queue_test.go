@@ -29,8 +29,8 @@ func TestLettersAgeInTheQueue(t *testing.T) {
 	}
 }
 
-// Messages that were sent least often come first, later ones before earlier ones, as far as they
-// fit. Each message is sent the right number of times.
+// As far as they fit, messages that were sent least often come first, and of these the later ones
+// before the earlier ones. Each message is sent the right number of times.
 func TestQueueOrder(t *testing.T) {
 	var q queue
 	takes := func(want string, room, times int) {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// joiners is how many members of a part, on average, try to reach others in each interval. One is
-	// enough, because each exchanges the state of all members.
+	// joiners is how many members of a part, on average, try to reach others in each interval. One
+	// success is enough, because the two nodes exchange the state of all members.
 	joiners = 3
 	// maxLost is the maximum number of lost members. The oldest ones are forgotten first.
 	maxLost = 4096
@@ -61,8 +61,8 @@ func (n *Node) rejoinLost(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// joinSeed tries the seeds in turn, each with a timeout, until there is another member. A seed
-// alone proves nothing, since it may be this node under another address.
+// joinSeed tries the seeds in turn, each with a timeout, until there is another member. An answer
+// from a seed is not enough, because the seed may be this node under another address.
 func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
 	here := n.memberAddresses()
 	for _, a := range n.resolveSeeds(ctx) {

@@ -29,7 +29,7 @@ var members = flag.Int("members", 100, "how many fall apart and heal: 300 take m
 const delivery = 2 * time.Second
 
 // Many members have one leader. If the network is partitioned, each half has one. After the heal
-// only the lower of the two leads, and it has led without interruption.
+// only the lower of the two leads. It has led without interruption.
 func TestPartition(t *testing.T) {
 	size := *members
 	half := size / 2
@@ -93,7 +93,7 @@ func TestLeaderIsKilled(t *testing.T) {
 		t.Logf("%s leads %v after the death of %s", name(next), after, name(first))
 		w.stays(next, without(all, first), time.Minute)
 
-		w.start(first) // it has a later run, so it does not lead although it is lower
+		w.start(first) // it is lower, but does not lead: its run is later
 		w.until(w.see(all, 40), 2*time.Minute)
 		w.stays(next, all, time.Minute)
 	})
@@ -136,7 +136,7 @@ func TestLeaderYields(t *testing.T) {
 }
 
 // If the link from the leader to the next lowest member fails in one direction, messages take
-// another path and nothing changes.
+// another path. Nothing else changes.
 func TestOneWayOfALinkFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -147,8 +147,8 @@ func TestOneWayOfALinkFails(t *testing.T) {
 	})
 }
 
-// Half of the members receive nothing from the others, which still receive from them. There are one
-// or two leaders, and only one soon after the fault ends.
+// Half of the members receive nothing from the other half, but the other half receives their
+// messages. There are one or two leaders. Soon after the fault ends, there is only one.
 func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)

@@ -236,7 +236,7 @@ func without(some []int, i int) []int {
 	return slices.DeleteFunc(slices.Clone(some), func(j int) bool { return i == j })
 }
 
-// between returns the numbers from from up to but not including to.
+// between returns the numbers n with from <= n < to.
 func between(from, to int) (is []int) {
 	for i := from; i < to; i++ {
 		is = append(is, i)

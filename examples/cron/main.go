@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command cron runs a job in six shards, as ElasticJob does: a leader assigns the shards to the
-// active members, and each member runs its own. Run it with
+// active members, and each member runs the shards assigned to it. Run it with
 //
 //	go run -C examples/cron .
 //
@@ -31,7 +31,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// addresses has the addresses of the members, all of which are seeds.
+// addresses lists the addresses of the members. All of them are seeds.
 var addresses = []string{"127.0.0.1:7201", "127.0.0.1:7202", "127.0.0.1:7203"}
 
 // every is the interval between two runs of a shard.
@@ -147,8 +147,8 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 	return nil
 }
 
-// shown waits until exactly that many members run all shards, lets them run, and prints who runs
-// which.
+// shown waits until exactly the given number of members run all shards. It lets them run, and
+// prints which member runs which shard.
 func (s *stage) shown(ctx context.Context, members int, gone string) error {
 	for !s.table.runBy(members, gone) {
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {

@@ -94,8 +94,8 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestCutOff cuts off a running member. It must stop its shards before another member runs them,
-// and take over some again once the network heals.
+// TestCutOff cuts off a running member. The member must stop its shards before another member runs
+// them. Once the network heals, it must take over some again.
 func TestCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stage, net *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,8 +11,8 @@ import (
 )
 
 // table stands for the database that the shards work on. As a database should, it refuses any token
-// smaller than one that it has seen. It counts overlaps, in which two members run the same shard
-// simultaneously. These must never happen.
+// smaller than one that it has seen. It counts overlaps: two members run the same shard
+// simultaneously. This must never happen.
 type table struct {
 	mu       sync.Mutex
 	rows     [shards]row
@@ -62,7 +62,7 @@ func (t *table) add(shard string, token member.Token) error {
 	return nil
 }
 
-// runBy reports whether every shard is running, on the given number of members and none on gone.
+// runBy reports whether every shard is running, on this many members in total and none on gone.
 func (t *table) runBy(members int, gone string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,9 +27,9 @@ const (
 	lookInterval = 200 * time.Millisecond
 )
 
-// worker is one member of the job. The plan assigns the shards, but members may see changes of it
-// late. So each shard also has a lock with at most one holder: whatever happens to the plan, no two
-// members run a shard at the same time.
+// worker is one member of the job. The plan assigns the shards, but members may see changes of the
+// plan late. So each shard also has a lock with at most one holder. Whatever happens to the plan,
+// no two members run a shard at the same time.
 type worker struct {
 	node *cluster.Node
 	self string
@@ -58,7 +58,7 @@ func work(ctx context.Context, node *cluster.Node, run runFunc, say sayFunc) err
 }
 
 // lead runs on one member at a time. It compares the plan with the members at the start and then
-// periodically, because the previous leader may have crashed at any point, which no event reports.
+// periodically, because the previous leader may have crashed at any point. No event reports that.
 func (w *worker) lead(ctx context.Context, term leader.Term) error {
 	w.say("leads the job with token %v", term.Token())
 	for ctx.Err() == nil {
@@ -160,8 +160,8 @@ func (w *worker) hold(ctx context.Context, shard string) {
 	}
 }
 
-// closeInTime closes a lock or a job. Without a majority, Close could block forever; the records
-// then end with the node.
+// closeInTime closes a lock or a job. Without a majority, Close could block forever. If closeInTime
+// gives up, the records end with the node.
 func closeInTime(ctx context.Context, closeOne func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()

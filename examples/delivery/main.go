@@ -7,9 +7,9 @@
 //	go run -C examples/delivery .
 //
 // The ordering service listens on a TCP port. The five members use an in-memory network, which can
-// be cut. The connected member crashes. Then the others are partitioned into two pairs, neither of
-// which is a majority. Finally the network heals, and the first member restarts. The code to copy
-// is in peer.go.
+// be cut. The connected member crashes. Then the others are partitioned into two pairs. Neither
+// pair is a majority. Finally the network heals, and the first member restarts. The code to copy is
+// in peer.go.
 package main
 
 import (

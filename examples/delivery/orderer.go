@@ -17,8 +17,8 @@ import (
 // blockInterval is the time between two blocks.
 const blockInterval = 200 * time.Millisecond
 
-// orderer stands for the ordering service. It makes a block every blockInterval, and sends each
-// client the blocks from the number that the client asks for.
+// orderer stands for the ordering service. It makes a block every blockInterval. Each client asks
+// for the blocks from a number on, and the orderer sends them.
 type orderer struct {
 	say   func(format string, args ...any)
 	began time.Time

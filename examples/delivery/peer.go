@@ -33,7 +33,7 @@ type Hello struct {
 // Missing requests the blocks from a number on.
 type Missing struct{ From int }
 
-// maxAnswer is the maximum number of blocks sent in response to one Missing.
+// maxAnswer is the maximum number of blocks sent in response to one Missing event.
 const maxAnswer = 32
 
 // timing is ten times faster than Fabric's, so that the program can be watched.
@@ -80,7 +80,7 @@ func join(
 }
 
 // deliver keeps the connection to the ordering service while this member leads its part of the
-// network. If it fails, it is called again after a pause; if it keeps failing, another member
+// network. If deliver fails, it is called again after a pause. If it keeps failing, another member
 // leads. It does not need the token: if two members fetch the same blocks, they only waste a
 // connection.
 func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
@@ -109,9 +109,9 @@ func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
 	}
 }
 
-// send sends an event to a member that may be unreachable and requests what it has missed later. It
-// needs BestEffort, because other sends only reach active members, and in a part of the network
-// without a majority no member knows which members are active.
+// send sends an event to a member that may be unreachable; the member later requests what it has
+// missed. send needs BestEffort, because other sends only reach active members. In a part of the
+// network without a majority, no member knows which members are active.
 func send(ctx context.Context, node *cluster.Node, to member.Address, event any) {
 	_ = node.Send(ctx, to, event, cluster.BestEffort())
 }

@@ -83,8 +83,8 @@ func chat(
 }
 
 // handlers prints the events that arrive. Events of one type are handled in the order in which they
-// were sent, and those of different types concurrently. A handler that replies gets its node from
-// cluster.FromContext.
+// were sent. Events of different types are handled concurrently. A handler that replies gets its
+// node from cluster.FromContext.
 func handlers(out io.Writer) *receiver.Mux {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, m Roar) error {

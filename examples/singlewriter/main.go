@@ -3,7 +3,7 @@
 //go:build unix
 
 // Command singlewriter lets one of three processes write to a database that refuses every former
-// leader. It shows a danger that no election can prevent, and the remedy. Run it with
+// leader. It shows a danger that no election can prevent, and its remedy. Run it with
 //
 //	go run -C examples/singlewriter .
 //	go run -C examples/singlewriter . postgres://USER:PASSWORD@HOST/EMPTY-DATABASE
@@ -85,7 +85,7 @@ func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io
 		fmt.Fprintln(out, "has the lease and is about to write", number)
 		// Here a program may compute, collect garbage or wait for a disk, and its machine may be paused.
 		time.Sleep(thinkTime)
-		// A program should pass ctx, which ends with the lease. This one does not, so that its write
+		// A program should pass ctx, which ends with the lease. This program does not. So its write
 		// arrives late, like a request that had already been sent.
 		late := context.WithoutCancel(ctx)
 		if err := write(late, db, "unguarded", number, name, token); err != nil {

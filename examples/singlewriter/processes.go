@@ -73,7 +73,7 @@ func (p *processes) start(name string, cmd *exec.Cmd) error {
 }
 
 // await prints the output of the processes until a line begins with text. The line must be from the
-// named process, or from any if name is empty. It returns the name of that process.
+// named process, or from any process if name is empty. await returns that process.
 func (p *processes) await(name, text string) (string, error) {
 	for {
 		select {

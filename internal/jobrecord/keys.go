@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package jobrecord contains the code that the jobs of package election and the mutexes of package
-// lock share: the keys of their records, and the handling of one owned record despite commits of
+// lock share. It defines the keys of their records, and handles one owned record despite commits of
 // unknown outcome.
 package jobrecord
 

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// LookInterval is how often a waiting caller reads the records even if no change was reported, how
-// long it waits after a refusal, and the timeout of one attempt to drop a record.
+// LookInterval is how often a waiting caller reads the records even if no change was reported. It
+// is also how long a caller waits after a refusal, and the timeout of one attempt to drop a record.
 const LookInterval = time.Second
 
 // Slot is the record of a session under one key. It remembers whether the session may own the
@@ -87,8 +87,8 @@ func (s *Slot) setUnsure(unsure bool) {
 	s.unsure = unsure
 }
 
-// settleRecord drops the record if the session owns it. Otherwise it still commits a condition,
-// because the commits of a session are ordered: no earlier one can take effect afterwards.
+// settleRecord drops the record if the session owns it. Otherwise it still commits a condition. The
+// commits of a session are ordered, so no earlier one can take effect afterwards.
 func (s *Slot) settleRecord(ctx context.Context) error {
 	if !s.mayExist() {
 		return nil

@@ -41,8 +41,8 @@ func testDoneWork(g *group) {
 	}
 }
 
-// When work fails, its process gives up leadership, and another process leads next, with a
-// greater token.
+// When work fails, its process gives up leadership. Another process then leads with a greater
+// token.
 func testFailedWork(g *group) {
 	i := g.open(leader.Options{})
 	r := g.work(i, func(run) error { return errWork }).next()

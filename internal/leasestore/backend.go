@@ -18,10 +18,10 @@ type Backend interface {
 	// Write makes all changes or none. It returns the revision of the entries that it put,
 	// which is greater than that of every earlier write.
 	Write(ctx context.Context, changes ...Change) (revision uint64, err error)
-	// Follow calls see with all entries, and then with the changed ones, until ctx is done
-	// or it may have missed a change. It returns the reason. It shows only committed
-	// entries and may skip all but the last version of each. It must not show an entry that
-	// replaced another one before it shows the new entries of the same write.
+	// Follow calls see with all entries, and then with the changed ones, until ctx is done or it may
+	// have missed a change. It returns the reason. It shows only committed entries and may skip all
+	// but the last version of each. If a write replaced an entry and added others, Follow must show
+	// the added ones no later than the replacement.
 	Follow(ctx context.Context, see func(all bool, entries []Entry)) error
 }
 

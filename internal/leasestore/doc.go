@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leasestore is a record.Store on a service that keeps entries and changes them by
-// compare-and-set, such as etcd or ZooKeeper. contrib/ has a Backend for each.
+// Package leasestore is a record.Store on a service such as etcd or ZooKeeper, which keeps entries
+// and changes them by compare-and-set. contrib/ has a Backend for each.
 //
 // # Entries
 //
@@ -17,25 +17,24 @@
 //
 // # Why two holders never overlap
 //
-// Other members take over a record once its lease is removed. A member removes a lease that
-// it has seen unchanged for LeaseTimeout by its own clock, on the condition that it is
-// still unchanged. It first saw the entry after the owner had sent the write. The owner
-// trusts its records for 0.9 LeaseTimeout by its own clock, counted from when it sent the
-// last renewal that was answered. So the trust ends before the lease is removed, as long as
-// the rates of the two clocks differ by less than a factor of 10/9. Neither the clock of
-// the service nor its sessions are used: docs/decisions/015-etcd.md and 016-zookeeper.md
-// explain why they would not prove enough.
+// Other members take over a record once its lease is removed. A member removes a lease that it has
+// seen unchanged for LeaseTimeout by its own clock, on the condition that the lease is still
+// unchanged. It first saw that state of the lease after the owner had sent the write. The owner
+// trusts its records for 0.9 LeaseTimeout by its own clock, counted from when it sent the last
+// renewal that was answered. So the trust ends before the lease is removed, as long as the rates of
+// the two clocks differ by less than a factor of 10/9. Neither the clock of the service nor its
+// sessions are used: docs/decisions/015-etcd.md and 016-zookeeper.md explain why they would not
+// prove enough.
 //
 // To drop a record of another member, a write marks it as revoked. The owner sees the mark,
 // ends the contexts, and deletes the entry; if it does not, its lease expires. Once the
 // owner sends a request that changes a record, it no longer trusts that record, whatever
 // the answer.
 //
-// Every write of a Store has the condition that its lease is still as last written. After a
-// write of unknown outcome, the Store renews the lease before it writes anything else, so
-// that the earlier write can no longer take effect. If the first write of a lease has an
-// unknown outcome, the Store uses another lease: that write might otherwise recreate the
-// lease after its end.
+// Every write of a Store has the condition that its lease is still as last written. After a write
+// of unknown outcome, the Store renews the lease before it writes anything else, so that the
+// earlier write can no longer take effect. If the first write of a lease has an unknown outcome,
+// the Store uses another lease. Otherwise that write might recreate the lease after its end.
 //
 // A write may be answered after its record was revoked and deleted. Therefore a Store
 // records what the service has shown of a record since the request was sent.

@@ -24,15 +24,15 @@ type storedRecord struct {
 	Lease   string `json:"lease,omitempty"`
 	Member  string `json:"member,omitempty"`
 	Session uint64 `json:"session,omitempty"`
-	// Revoked is the token of the record if it is revoked. The mark itself has a later
+	// Revoked is the token of the record if the record is revoked. The write of this mark has a later
 	// revision.
 	Revoked uint64 `json:"revoked,omitempty"`
 
 	revision uint64
 }
 
-// recordOf decodes an entry. An invalid entry, which another program must have written,
-// becomes a record without an owner, so that it is listed and can be dropped.
+// recordOf decodes an entry. An invalid entry must have been written by another program. It becomes
+// a record without an owner, so that it is listed and can be dropped.
 func recordOf(e Entry) (r storedRecord) {
 	if json.Unmarshal(e.Value, &r) != nil {
 		r = storedRecord{}

@@ -44,9 +44,9 @@ func (s *Store) keepLease() {
 	}
 }
 
-// renewLease renews or creates the lease. Its timeout leaves time for further attempts
-// before the trust ends. A conflict means that the lease is gone or an earlier write took
-// effect; renewLease then tries once more.
+// renewLease renews or creates the lease. Its timeout leaves time for further attempts before the
+// trust ends. After a conflict it tries once more, because the lease is gone or an earlier write
+// took effect.
 func (s *Store) renewLease(ctx context.Context) error {
 	select {
 	case s.renewing <- struct{}{}:

@@ -46,8 +46,8 @@ func (t trust) endAll(why error) {
 	}
 }
 
-// checkKey ends the trust in a record that the table shows as revoked, replaced or gone. The
-// table may still show the state before the record. s.mu must be held.
+// checkKey ends the trust in a record that the table shows as revoked, replaced or gone. The table
+// may still show the state from before the record was set. s.mu must be held.
 func (s *Store) checkKey(key string) {
 	o, now := s.trust[key], s.table.records[key].revision
 	if o == nil {
@@ -86,8 +86,8 @@ func (s session) leaseOf(key string, token member.Token) (*leader.Lease, error) 
 	return o.held, nil
 }
 
-// clock converts times to the monotonic clock of a Store, so that their differences survive
-// UnixNano: a step of the wall clock extends no lease.
+// clock converts times to the monotonic clock of a Store. So their differences survive UnixNano,
+// and a step of the wall clock extends no lease.
 type clock struct{ start time.Time }
 
 func (c clock) readNow() time.Time { return c.onClock(time.Now()) }

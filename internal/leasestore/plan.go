@@ -20,7 +20,7 @@ type cell struct {
 	others bool // another Store owns it
 }
 
-// updateFor sets live and others from the view of the Store with the given lease.
+// updateFor sets live and others as the Store with the given lease sees them.
 func (c *cell) updateFor(l lease) {
 	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || c.leased)
 	c.others = c.live && c.Lease != "" && c.Lease != l.id

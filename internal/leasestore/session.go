@@ -90,7 +90,7 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 	}
 }
 
-// writeOnce makes one attempt at a commit under a lease. Once it is sent, the records that
+// writeOnce makes one attempt at a commit under a lease. Once the write is sent, the records that
 // it changes are not trusted, except those that it is known to have set.
 func (s session) writeOnce(
 	ctx context.Context, l lease, changes []Change, ops []record.Op,

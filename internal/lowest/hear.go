@@ -43,8 +43,8 @@ func (m *Machine) Receive(now time.Time, from string, msg Message) {
 	}
 }
 
-// isStale reports whether something newer than n was heard of p within Alive. The limit ensures
-// that a member whose run number went back is heard again.
+// isStale reports whether something newer than n was heard of p within Alive. Because of this
+// limit, a member whose run number went back is heard again later.
 func (m *Machine) isStale(now time.Time, p *peer, n mark) bool {
 	return p.heard.isAfter(n) && now.Sub(p.heardAt) < m.timing.Alive
 }
@@ -108,9 +108,9 @@ func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 }
 
 // yieldsTo reports whether this leader steps down for a leader with a higher id. It normally does
-// not, and answers with its own declaration. A leader that continues to declare itself for 2 x
-// Alive does not receive these answers. This leader then steps down and informs all members, so
-// that its followers do not elect another leader that has to step down too.
+// not, and answers with its own declaration. If the other leader still declares itself after 2 x
+// Alive, it does not receive these answers. This leader then steps down and informs all members.
+// Otherwise its followers would elect another leader that has to step down too.
 func (m *Machine) yieldsTo(now time.Time, to leader, from *peer) bool {
 	if now.Sub(from.rivalAt) > m.timing.Alive {
 		from.rivalSince = now

@@ -295,9 +295,9 @@ func TestG14OneWayLink(t *testing.T) {
 				w.stays(w.leaders()[0], w.all(), 20*alive)
 				return
 			}
-			// Two lost declarations in a row end a leadership. If no member can inform the
-			// unreachable leader, the other leader steps down at its next declaration after 2 x
-			// Alive.
+			// Two lost declarations in a row end a leadership. If no member can inform the unreachable
+			// leader, the other leader steps down. It does so at the first declaration of the unreachable
+			// leader after 2 x Alive.
 			w.run(time.Duration(w.rand.Int64N(int64(20 * alive))))
 			one := func() bool { return len(w.leaders()) == 1 }
 			if !w.until(w.now.Add(firstLeader+4*alive+slack), one) {

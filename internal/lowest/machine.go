@@ -62,8 +62,8 @@ type peer struct {
 	heard      mark
 	heardAt    time.Time // when the newest message left its origin
 	proposedAt time.Time // when its last proposal was heard; zero if none counts
-	// While this member leads with a lower id, the other has declared itself since rivalSince, most
-	// recently at rivalAt.
+	// While this member leads with a lower id, the other member also declares itself: first at
+	// rivalSince, most recently at rivalAt.
 	rivalSince, rivalAt time.Time
 }
 
@@ -80,8 +80,7 @@ type Reason uint8
 
 // The reasons.
 const (
-	// Superseded: another member leads, which has a lower id or does not receive this one's
-	// messages.
+	// Superseded: another member leads. It has a lower id, or does not receive this one's messages.
 	Superseded Reason = iota + 1
 	// Yielded: the member gave up leadership.
 	Yielded
@@ -223,9 +222,9 @@ func (m *Machine) startCampaign(now time.Time) {
 	m.deadline = m.campaignEnd()
 }
 
-// campaignEnd returns when this member starts to lead unless it hears of a leader. That is at
-// least half of Campaign after it proposed itself, and the later, the more members have lower ids.
-// If one of those proposed itself too, half of Campaign is added.
+// campaignEnd returns when this member starts to lead unless it hears of a leader. That is at least
+// half of Campaign after it proposed itself. The more members have lower ids, the later it is. If
+// one of these proposed itself too, half of Campaign is added.
 func (m *Machine) campaignEnd() time.Time {
 	half := m.timing.Campaign / 2
 	rank := m.rank()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// With partitions, crashes, restarts and suspensions each part soon has one leader, and so has the
+// With partitions, crashes, restarts and suspensions each part soon has one leader. So has the
 // whole group once it is connected again. No member leads twice in the same term within a run.
 func TestEachPartHasOneLeader(t *testing.T) {
 	for seed := range uint64(400) {
@@ -31,7 +31,7 @@ func TestEachPartHasOneLeader(t *testing.T) {
 	}
 }
 
-// settled is how long a part with any history may take to elect a leader: a member may be holding,
+// settled is how long a part may take to elect a leader after any history. A member may be holding,
 // or following a leader that is gone, and a candidate may have been cut off.
 const settled = hold + takeOver + campaign
 

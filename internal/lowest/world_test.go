@@ -77,8 +77,8 @@ func (q *inFlight) Pop() any {
 }
 
 // in plays a scenario for many seeds, first without loss and then with a tenth of all messages
-// lost. slack is by how much a bound may then be exceeded: lost messages are repeated twice per
-// Alive.
+// lost. slack is how much longer than its bound anything may take with loss: lost messages are
+// repeated twice per Alive.
 func in(t *testing.T, size int, play func(w *world, slack time.Duration)) {
 	t.Helper()
 	t.Run("no loss", func(t *testing.T) {

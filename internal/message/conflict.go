@@ -4,11 +4,11 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// SeedKeepAlive carries a leader's claim, in its header, to every seed and to every silent member,
-// so that no separate cluster forms.
+// SeedKeepAlive brings a leader's claim, which is in its header, to every seed and to every silent
+// member. So no separate cluster forms.
 type SeedKeepAlive struct{}
 
-// SeedKeepAliveAck answers with the claim, in its header, of the leader that the sender follows.
+// SeedKeepAliveAck answers with the claim of the sender's leader, in its header.
 type SeedKeepAliveAck struct{}
 
 // LeaderRelieve informs a leader of a better claim.

@@ -31,9 +31,9 @@ type LeaderStatusQueryResponse struct {
 	Held    member.Number
 }
 
-// Proposal asks for a vote. In the formal stage State is the proposed value, built on Base,
-// and its leader is the candidate. In the pre stage State is the held state of the
-// proposer, for voters that hold none; it is zero in a founding.
+// Proposal asks for a vote. In the formal stage State is the proposed value, built on Base, and its
+// leader is the candidate. In the pre stage State is the held state of the proposer, for voters
+// that hold no state. It is zero in a founding.
 type Proposal struct {
 	Stage      Stage
 	ID         paxos.ID
@@ -51,7 +51,7 @@ type Vote struct {
 	Granted  bool
 	Reason   Reason         // why the vote was refused
 	Promised paxos.ID       // the highest ID that the voter promised
-	Accepted paxos.Accepted // zero if none; has the state only in a granted pre vote
+	Accepted paxos.Accepted // zero if none; contains the state only in a granted pre vote
 	Held     member.Number
 	// State is the voter's held state if it is newer than the proposer's, otherwise zero.
 	State member.State

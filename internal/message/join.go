@@ -40,7 +40,7 @@ type JoinClusterRequest struct {
 }
 
 // JoinClusterResponse accepts a join, or refuses it with a reason. If the sender knows the right
-// leader, the header has that leader's claim.
+// leader, the header contains that leader's claim.
 type JoinClusterResponse struct {
 	Accepted bool
 	Reason   Reason

@@ -17,9 +17,9 @@ type ClusterAlignment struct {
 	State member.State
 }
 
-// MemberLeave announces that its sender leaves or gives up leadership. From a member to its leader,
-// GivenUp is zero. From a leader to its members, GivenUp is the claim that ends and Successor the
-// member that the leader proposes.
+// MemberLeave announces that its sender leaves or gives up leadership. If a member sends it to its
+// leader, GivenUp is zero. If a leader sends it to its members, GivenUp is the claim that ends, and
+// Successor is the member that the leader proposes.
 type MemberLeave struct {
 	GivenUp   member.Claim
 	Successor member.Address

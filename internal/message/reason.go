@@ -47,8 +47,8 @@ const (
 	// ReasonLeaderBound means that the leader may make no change because it is bound to a later
 	// version, or must lead a later version first.
 	ReasonLeaderBound
-	// ReasonQuorumAtStake means that an old store's vote is not removed before this node has heard M
-	// other voters.
+	// ReasonQuorumAtStake means that this node does not remove the vote of an old store before it has
+	// heard M other voters.
 	ReasonQuorumAtStake
 
 	// Keep-alive and state.
@@ -94,7 +94,7 @@ const (
 	ReasonOldBase
 	// ReasonLeaseRuns means that the voter is itself a leader whose lease is running.
 	ReasonLeaseRuns
-	// ReasonJoinOnly means that the node may only join and not vote in a founding.
+	// ReasonJoinOnly means that the node may only join. It may not vote in a founding.
 	ReasonJoinOnly
 	// ReasonOtherSeeds means that a founding has another list of seeds.
 	ReasonOtherSeeds

@@ -51,7 +51,7 @@ func (r RecordRequest) Bytes() int {
 }
 
 // RecordResponse answers a request. If the request was taken, Number is the committed revision with
-// its changes and the token of the records that it set. Otherwise Reason is why it was refused.
+// its changes, which is also the token of its records. Otherwise Reason is why it was refused.
 type RecordResponse struct {
 	ID     uint64
 	Reason Reason

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/fielderr"
 )
 
-// Timings are the intervals and timeouts of a cluster. They are the same on every node: the lease
-// of a leader depends on them, so a node with other timings is refused when it greets.
+// Timings are the intervals and timeouts of a cluster. The lease of a leader depends on them, so
+// they are the same on every node. A node with others is refused when it greets.
 type Timings struct {
 	HeartbeatInterval time.Duration // between keep-alives
 	HeartbeatTimeout  time.Duration // silence after which a member is unreachable
@@ -49,9 +49,9 @@ const (
 // 10/9 (protocol.md section 5).
 func LeaseMargin(lease time.Duration) time.Duration { return lease / 10 * 9 }
 
-// HoldTimeout returns how long an extending ack keeps the records of an owner. It is LeaderTimeout
-// plus LeaseTimeout, so that records outlast a crash of the leader, but at most TTLTimeout, because
-// a member that has been silent for that long loses them anyway (protocol.md section 10).
+// HoldTimeout returns how long an ack that extends records keeps them for their owner. It is
+// LeaderTimeout plus LeaseTimeout, so that records outlast a crash of the leader, but at most
+// TTLTimeout: after that silence a member loses its records anyway (protocol.md section 10).
 func (t Timings) HoldTimeout() time.Duration {
 	return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)
 }

@@ -33,8 +33,8 @@ type lease struct {
 }
 
 // HoldRemaining returns how long the leases of this node's records last if the leader stops
-// extending them, which it normally does continuously. While it is not 0, a valid lease ends only
-// because its record was revoked, dropped or released.
+// extending them. A leader normally extends them continuously. While HoldRemaining is not 0, a
+// valid lease ends only because its record was revoked, dropped or released.
 func (t *Table) HoldRemaining() time.Duration {
 	t.leases.mu.Lock()
 	until := t.leases.until
@@ -46,7 +46,7 @@ func (t *Table) HoldRemaining() time.Duration {
 }
 
 // find returns the lease of a record, and creates it if there is none yet. If the node may not act
-// on the record now, the lease is nil, and updated is closed by the next update.
+// on the record now, the lease is nil; the next update then closes updated.
 func (ls *leases) find(
 	now time.Time, m *statemachine.Machine, s *session, key string, token member.Token,
 ) (l *leader.Lease, updated <-chan struct{}, err error) {

@@ -16,8 +16,8 @@ import (
 )
 
 // session implements record.Session. Its records end with this run of the node: when the node
-// leaves, when its next run joins, or after the node has been silent for LeaderTimeout +
-// LeaseTimeout (or TTLTimeout if that is shorter).
+// leaves, or when its next run joins. They also end after the node has been silent for
+// LeaderTimeout + LeaseTimeout (or TTLTimeout if that is shorter).
 type session struct {
 	table *Table
 	id    uint64

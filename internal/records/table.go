@@ -135,8 +135,7 @@ func (t *Table) closeWatchers() {
 }
 
 // Update updates the table after a turn of the machine; changed reports whether records may have
-// changed. When it returns, the leases that the node has lost have ended, and their contexts are
-// canceled.
+// changed. When it returns, the lost leases have ended and their contexts are canceled.
 func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.leases.updateAll(now, m, changed)
 	t.mu.Lock()
@@ -158,7 +157,7 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 }
 
 // waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the
-// node has stopped, or else the cause of ctx, or nil if only changed was closed.
+// node has stopped, otherwise the cause of ctx. If only changed was closed, it returns nil.
 func (t *Table) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:

@@ -21,8 +21,8 @@ func countValues(changed <-chan struct{}) (n int) {
 	return n
 }
 
-// TestWatchEndsWithItsNode checks that, when the node stops, the channels of Watch are closed, a
-// later Watch returns a closed channel, and List returns ErrClosed with the cause.
+// TestWatchEndsWithItsNode checks what happens when the node stops. The channels of Watch are
+// closed, a later Watch returns a closed channel, and List returns ErrClosed with the cause.
 func TestWatchEndsWithItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancelCause(t.Context())

@@ -59,8 +59,8 @@ type Table struct {
 	Means  string // meaning of the column
 	// Keys are the columns that identify a line of the table.
 	Keys []string
-	// Against, if not empty, is the value of the last key that marks the reference: each median is
-	// divided by that of the reference with which it shares all other keys.
+	// Against, if not empty, is the value of the last key that marks the reference. Each median is
+	// divided by that of the reference whose other keys are the same.
 	Against string
 }
 
@@ -71,9 +71,9 @@ type line struct {
 	values []float64 // ascending
 }
 
-// Print prints the statistics of each combination of keys. Those that differ only in the last key
-// stand together, otherwise the order is that of the rows. Rows without a number in the column are
-// skipped.
+// Print prints the statistics of each combination of keys. Combinations that differ only in the
+// last key stand together; otherwise the order is that of the rows. Rows without a number in the
+// column are skipped.
 func (t Table) Print(w io.Writer, rows []Row) error {
 	lines := t.group(rows)
 	fmt.Fprintf(w, "\n%s: %s\n", t.Column, t.Means)

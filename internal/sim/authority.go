@@ -8,19 +8,17 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// authority is the period during which a process may act for the cluster, in global time. A
-// paused process keeps it: after it resumes, it may act until its own clock reaches the
-// end.
+// authority is the period during which a process may act for the cluster, in global time. A paused
+// process keeps its authority: after it resumes, it may act until its own clock reaches the end.
 type authority struct {
 	version uint64 // 0 if it has no authority
 	holder  member.Identity
 	until   int64 // the end; kept after it has passed
 	since   int64 // when this uninterrupted period began
-	// unsound is the version that the process led when its clock stopped, or 0. wokeAt is
-	// when the clock started again, or never. Such a process may unknowingly act late until
-	// the deadlines that it had set have passed (checker.staleLease). lease is nine tenths
-	// of its LeaseTimeout. found is set once the process has noticed that its clock had
-	// stopped.
+	// unsound is the version that the process led when its clock stopped, or 0. wokeAt is when the
+	// clock started again, or never. Such a process does not know that it is late, and may act until
+	// the deadlines that it had set have passed (checker.staleLease). lease is nine tenths of its
+	// LeaseTimeout. found is set once the process has noticed that its clock had stopped.
 	unsound uint64
 	wokeAt  int64
 	lease   int64
@@ -93,8 +91,9 @@ func (k *checker) noteLeaderAsleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
-// mayBeLate reports whether the leader of a version may act late at time at because its clock had
-// stopped. It may until deadline has passed since the clock started again.
+// mayBeLate reports whether the clock of the leader of a version had stopped, so that the leader
+// may still act late at time at. It may until the duration deadline has passed since the clock
+// started again.
 func (k *checker) mayBeLate(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
 	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline

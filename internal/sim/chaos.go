@@ -57,8 +57,7 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	return x
 }
 
-// addSeries adds a series for those of the classes that occur at random times, if there are
-// any.
+// addSeries adds a series if any of the classes occur at random times.
 func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided float64) {
 	s := &series{rand: r, pace: pace, guided: guided}
 	for _, d := range faultClasses {
@@ -118,8 +117,8 @@ func (x *chaos) startFaults() {
 	}
 }
 
-// restartFailed restarts a process that stopped because of a fault. Once the faults have
-// ended, it does so only if no other process has the address.
+// restartFailed restarts a process that stopped because of a fault. Once the faults have ended, it
+// restarts the process only if no other one has its address.
 func (x *chaos) restartFailed(i int, err error) {
 	if errors.Is(err, statemachine.ErrLeft) {
 		return
@@ -171,7 +170,7 @@ func (x *chaos) startStorm(s *series) {
 	}
 }
 
-// raiseOdds makes a fault likely when an election or a lease begins or ends, and makes the
+// raiseOdds is called when an election or a lease begins or ends. It makes a fault likely, and the
 // process concerned a likely victim.
 func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	switch t.Kind {
@@ -192,8 +191,8 @@ func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	}
 }
 
-// callLater calls f after d, before other items that are due at the same time. It does not
-// call f if the faults have ended.
+// callLater calls f after d, before other items that are due at the same time, unless the faults
+// have ended.
 func (x *chaos) callLater(d time.Duration, f func()) {
 	x.c.queue.pushFirst(x.c.now+max(int64(d), 0), item{run: func() {
 		if !x.stopped {
@@ -239,8 +238,8 @@ func (x *chaos) drawVictim() int {
 	return x.rand.IntN(x.plan.Setup.Processes)
 }
 
-// mayCrash reports whether process i may crash: in a reckless run always, otherwise if the
-// protocol tolerates the loss of its memory store.
+// mayCrash reports whether process i may crash. In a reckless run it always may; in any other run
+// it may if the protocol tolerates the loss of its memory store.
 func (x *chaos) mayCrash(i int) bool {
 	p := x.c.procs[i]
 	return !p.cfg.Volatile || x.plan.Reckless || !p.isUp() || x.c.mayForget(i)

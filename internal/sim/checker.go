@@ -40,8 +40,8 @@ type checker struct {
 	seeds        []member.Address
 	now          int64
 	first        *Violation
-	// void is the reason why the invariants between nodes need no longer hold: a founding
-	// can be repeated if memory stores are lost (protocol.md section 11).
+	// void is the reason why the invariants between nodes need no longer hold: memory stores were
+	// lost, so a founding can be repeated (protocol.md section 11).
 	void string
 
 	auth    []authority // indexed by process
@@ -256,9 +256,8 @@ func (k *checker) checkShown(p *process, v member.View) {
 	}
 }
 
-// noteBlankSeed records a seed that voted and then restarted with a new store, so that it
-// could take part in a second founding. If a majority of the seeds is blank, a founding can
-// be repeated.
+// noteBlankSeed records a seed that voted and then restarted with a new store. It could take part
+// in a second founding. If a majority of the seeds is blank, a founding can be repeated.
 func (k *checker) noteBlankSeed(p *process, before paxos.Durable) {
 	i := slices.Index(k.seeds, p.cfg.Address)
 	if i < 0 || p.index != p.home || p.cfg.JoinOnly || before.StoreID == p.store.StoreID {
@@ -314,8 +313,8 @@ func hasVoted(d paxos.Durable) bool {
 	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
 }
 
-// hasNoFounding reports whether a store has no trace of the founding: it holds no state and
-// has not accepted the value of the founding.
+// hasNoFounding reports whether a store holds no state and has not accepted the value of the
+// founding.
 func (k *checker) hasNoFounding(d paxos.Durable) bool {
 	founded := k.chosen[1]
 	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)

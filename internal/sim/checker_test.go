@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// These tests give each checker a correct history and histories with a single error. A
-// check that never fails proves nothing.
+// These tests give each checker a correct history, and histories with a single error: a check that
+// never fails proves nothing.
 
 // history drives a checker with the steps of three processes, which are all seeds and
 // members.
@@ -102,8 +102,8 @@ func (h *history) found(leader int) member.State {
 	return s
 }
 
-// wake suspends a leader and its clock until 100 while another leader is elected. At time
-// now the first one claims authority for version 1 until a later time. Leases last 10.
+// wake suspends a leader and its clock until 100 while another leader is elected. At time now the
+// first leader claims authority for version 1 until a later time. Leases last 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
@@ -133,8 +133,8 @@ func (h *history) give(out statemachine.Output) {
 	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
-// letGo makes a leader that has had authority since 0 remove a member in one step and save
-// that step later. On the fastest clock TTLTimeout is rateUnit.
+// letGo makes a leader remove a member in one step and save that step later. The leader has had
+// authority since 0. On the fastest clock TTLTimeout is rateUnit.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)
 	h.procs[0].cfg.Timings.TTLTimeout = rateMax

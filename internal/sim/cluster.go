@@ -35,8 +35,8 @@ type Setup struct {
 	Link  Link // the initial state of every link
 	// Skew gives every process a clock with its own rate and offset.
 	Skew bool
-	// Slow lists processes whose clocks run at the slowest rate, while all others run
-	// at the fastest. If it is empty, Skew decides.
+	// Slow lists processes whose clocks run at the slowest rate; all others then run at the fastest.
+	// If Slow is empty, Skew decides.
 	Slow []int `json:",omitempty"`
 	// Lag is how late timers fire.
 	Lag time.Duration
@@ -44,8 +44,8 @@ type Setup struct {
 	Codec bool
 	// TrustRefusal is passed on to statemachine.Config.
 	TrustRefusal bool `json:",omitempty"`
-	// Rejects lists processes whose hosts refuse connections although the process runs,
-	// as a firewall may. It must be empty if TrustRefusal is set.
+	// Rejects lists processes whose hosts refuse connections although the process is running, as a
+	// firewall may. It must be empty if TrustRefusal is set.
 	Rejects []int `json:",omitempty"`
 	// Keys is the number of records that processes compete for; 0 disables records.
 	Keys int `json:",omitempty"`
@@ -58,9 +58,9 @@ type Setup struct {
 //
 // Processes are numbered from 0. All are down at first. Callbacks may be nil.
 type Cluster struct {
-	// Interrupt is called after every step of a process, before the step takes effect. If
-	// crash is true, the process crashes: before the step is saved if sent is negative,
-	// otherwise after it has sent that many messages.
+	// Interrupt is called after every step of a process, before the step takes effect. If crash is
+	// true, the process crashes. If sent is negative, it crashes before the step is saved; otherwise
+	// after it has sent that many messages.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
 	// SlowSave returns how long the save of a step takes.

@@ -134,8 +134,8 @@ func TestProcessRestartsWithAndWithoutItsStore(t *testing.T) {
 	}
 }
 
-// TestInterruptLosesAStep checks that a process that crashes before its step is saved has done
-// nothing, and that a process that crashes after some messages has sent only those.
+// TestInterruptLosesAStep checks two crashes. A process that crashes before its step is saved has
+// done nothing. One that crashes after some messages has sent only those.
 func TestInterruptLosesAStep(t *testing.T) {
 	for _, sent := range []int{-1, 0, 1} {
 		c := formed(t, steady(3))

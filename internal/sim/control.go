@@ -156,8 +156,8 @@ func (c *Cluster) storeExists(v member.Voter) bool {
 	return false
 }
 
-// mayForget reports whether a process may lose its store: every roster that a process holds
-// then still has a quorum of voters, and no founding can be repeated.
+// mayForget reports whether a process may lose its store: afterwards every roster that any process
+// holds must still have a quorum of voters, and no founding can be repeated.
 func (c *Cluster) mayForget(i int) bool {
 	p := c.procs[i]
 	k := c.check
@@ -217,10 +217,9 @@ func (c *Cluster) countFounders() int {
 	return n
 }
 
-// whyNoQuorum returns the reason why the running processes cannot have a quorate leader, or
-// "". A leader is guaranteed (protocol.md section 11) if every roster that a running
-// process holds has a quorum of running voters; in a new cluster, a majority of the seeds
-// must run.
+// whyNoQuorum returns the reason why the running processes cannot have a quorate leader, or "". A
+// leader is guaranteed (protocol.md section 11) if every roster that a running process holds has a
+// quorum of running voters. In a new cluster, a majority of the seeds must be running.
 func (c *Cluster) whyNoQuorum() string {
 	holders, up, seeds := 0, 0, 0
 	for _, p := range c.procs {

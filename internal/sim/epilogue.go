@@ -93,8 +93,8 @@ func (j *judge) checkCrash() {
 	j.checkSteady(t.TTLTimeout, "after a failover")
 }
 
-// isolateLeader checks invariants L4 and L2: an isolated leader is replaced, and later
-// rejoins without disturbing the cluster.
+// isolateLeader checks invariants L4 and L2: an isolated leader is replaced. Later it rejoins
+// without disturbing the cluster.
 func (j *judge) isolateLeader() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now

@@ -54,9 +54,8 @@ func TestLateFarewells(t *testing.T) {
 	}
 }
 
-// saysFarewell makes the leader hand over while its message to one voter is held back until
-// the given time, and then lets later leaders hand over. It reports whether another process
-// leads.
+// saysFarewell makes the leader hand over, but holds back its message to one voter until the given
+// time. It then lets later leaders hand over. It reports whether another process leads.
 func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool {
 	first := c.Leader()
 	c.Hold(first, voter, until-c.Now())

@@ -192,8 +192,8 @@ func (x *chaos) cutLinks(f Fault) bool {
 	return len(pairs) > 0
 }
 
-// drawFlapping cuts and heals links alternately, with a period near HeartbeatTimeout or
-// TTLTimeout. Args[0] is half the period.
+// drawFlapping draws links that are cut and healed alternately, with a period near HeartbeatTimeout
+// or TTLTimeout. Args[0] is half the period.
 func (x *chaos) drawFlapping(f *Fault) {
 	t := x.plan.Setup.Timings
 	half := [...]time.Duration{t.HeartbeatTimeout, t.TTLTimeout}[x.rand.IntN(2)] / 2
@@ -229,7 +229,7 @@ func (x *chaos) drawPause(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(2)}
 }
 
-// drawSuspend draws a suspension and, in two of three cases, when the wall clock is set
+// drawSuspend draws a suspension. In two of three cases it also draws when the wall clock is set
 // forward afterwards.
 func (x *chaos) drawSuspend(f *Fault) {
 	x.drawPause(f)

@@ -107,8 +107,8 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSuspendedLeaderIsFenced checks that the register refuses the writes of a leader that
-// trusts an old lease because its clock stopped.
+// TestSuspendedLeaderIsFenced checks that the register refuses the writes of a leader whose clock
+// had stopped, so that it trusts an old lease.
 func TestSuspendedLeaderIsFenced(t *testing.T) {
 	c := formed(t, steady(3))
 	old := c.Leader()
@@ -150,9 +150,8 @@ func TestRegisterComparesTokens(t *testing.T) {
 	}
 }
 
-// TestMisfitsAreKeptOut checks that a process with another Size or protocol is kept out and
-// one with another list of seeds is not, and that each becomes active once its
-// configuration is fixed.
+// TestMisfitsAreKeptOut checks that a process with another Size or protocol is kept out, but not
+// one with another list of seeds. Each becomes active once its configuration is fixed.
 func TestMisfitsAreKeptOut(t *testing.T) {
 	for _, m := range []struct {
 		misfit misfit

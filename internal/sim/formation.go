@@ -56,7 +56,7 @@ func (p Plan) isDead(i int) bool {
 }
 
 // lateProcess returns a process that is not a seed and joins after the others have formed a
-// cluster. It returns -1 if all processes are seeds, or if the others are not a quorum without it.
+// cluster. It returns -1 if all processes are seeds, or if the others alone are not a quorum.
 func (p Plan) lateProcess() int {
 	if p.Setup.Size-p.Dead-1 < member.Quorum(p.Setup.Size) {
 		return -1

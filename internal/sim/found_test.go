@@ -13,9 +13,8 @@ import (
 
 // The simulator found these runs, and they were then shrunk by hand. Each run failed once.
 
-// TestRejectedNodeWaits is a run in which a node that holds a state hears a provisional
-// leader that holds none and must reject it. The two used to notify each other at network
-// speed.
+// TestRejectedNodeWaits is a run with a provisional leader that holds no state. It must reject a
+// node that holds a state. The two used to notify each other at network speed.
 func TestRejectedNodeWaits(t *testing.T) {
 	c := NewCluster(steady(3))
 	c.Split(0)
@@ -52,8 +51,8 @@ func TestNodeThatLeftIsNotElected(t *testing.T) {
 	sound(t, c)
 }
 
-// TestDrainedNodesDoNotHandOverToEachOther checks two drained nodes, which used to hand
-// over to each other forever, at twenty versions a second.
+// TestDrainedNodesDoNotHandOverToEachOther checks two drained nodes. They used to hand over to each
+// other forever, twenty times a second.
 func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	c := formed(t, steady(3))
 	for i := range 3 {
@@ -68,9 +67,8 @@ func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLostRosterInMemoryStartsOver checks that a cluster that lost its memory stores starts
-// over. A restarted voter used to adopt a state in which it was not a voter, and so was not
-// counted as lost.
+// TestLostRosterInMemoryStartsOver checks that a cluster that lost its memory stores starts over. A
+// restarted voter used to adopt a state in which it had no vote. It was then not counted as lost.
 func TestLostRosterInMemoryStartsOver(t *testing.T) {
 	for size := 2; size <= MaxSize; size++ {
 		s := steady(size)
@@ -110,8 +108,8 @@ func TestLostRosterOnDiskWaits(t *testing.T) {
 	sound(t, c)
 }
 
-// TestOlderRunStopsForALaterOne checks that the older of two processes at one address
-// stops. It used to request a seat forever after the newer one had crashed.
+// TestOlderRunStopsForALaterOne checks that the older of two processes at one address stops. After
+// the newer one had crashed, the older one used to request a seat forever.
 func TestOlderRunStopsForALaterOne(t *testing.T) {
 	s := steady(3)
 	s.Twins = []int{1}

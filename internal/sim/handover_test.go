@@ -47,8 +47,8 @@ func TestHandOverAfterRestarts(t *testing.T) {
 	}
 }
 
-// TestHandOverBackAfterARestart checks that a restarted leader can hand over although it
-// did not hear its predecessor give up. Its own vote must not wait.
+// TestHandOverBackAfterARestart checks that a restarted leader can hand over even if it received no
+// message by which its predecessor gave up. Its own vote must not wait.
 func TestHandOverBackAfterARestart(t *testing.T) {
 	c := formed(t, steady(3))
 	c.RunFor(10 * fast().HeartbeatInterval)

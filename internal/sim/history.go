@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// checkHeld checks a state that a process saved: all holders of the same number hold the
-// same state, its leader made it, it follows from its predecessor, and it includes
+// checkHeld checks a state that a process saved. All holders of its number must hold the same
+// state. Its leader must have made it, and it must follow from its predecessor and include
 // everything that was committed before.
 func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	digest := s.Digest()
@@ -29,7 +29,7 @@ func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	k.noteCommitted(s.Version)
 }
 
-// checkNewState checks a state when its first holder saves it.
+// checkNewState checks a state that no process has saved before.
 func (k *checker) checkNewState(p *process, before member.Number, s member.State) {
 	k.checkShape(p, s)
 	last, led := k.newest[s.Version]
@@ -56,8 +56,8 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 // checkIntroduced checks that the initial state of a version was chosen.
 func (k *checker) checkIntroduced(p *process, before member.Number, s member.State) {
 	if k.quorum == 1 {
-		// A node that is a majority by itself accepts a value and counts its vote in one
-		// step, so its vote is not visible.
+		// A node that is a majority by itself accepts a value and counts its own vote in one step, so
+		// that vote is not visible.
 		if k.chosen[s.Version] == nil {
 			id := paxos.ID{Version: s.Version}
 			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
@@ -181,8 +181,8 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	}
 }
 
-// checkSeat checks that a seat is given away only if the roster is full, its member leaves
-// and the leader is quorate (protocol.md section 3).
+// checkSeat checks when a seat is given away: the roster must be full, the seat's member leaving,
+// and the leader quorate (protocol.md section 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	// Authority that was gained in this step is not recorded yet.
 	authority := &k.auth[p.index]

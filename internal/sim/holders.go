@@ -16,8 +16,8 @@ import (
 // streamHolders is used only in runs with records (Setup.Keys).
 const streamHolders = -1
 
-// holders stands for the applications on all processes. They acquire records as jobs do,
-// and drop their own records and each other's.
+// holders stands for the applications on all processes. They acquire records as jobs do, and drop
+// their own records and those of others.
 type holders struct {
 	c    *Cluster
 	rand *rand.Rand
@@ -63,9 +63,8 @@ func (h *holders) sendRequest(i int) {
 		if owns && (slices.Contains(slow, i) || what > 2) {
 			return
 		}
-		// At the margins (Setup.Slow), every process acquires free records but only those
-		// with fast clocks release them, so that a slow process owns a record most of the
-		// time.
+		// At the margins (Setup.Slow), all processes acquire free records, but only processes with fast
+		// clocks release them. So a process with a slow clock owns a record most of the time.
 		if what = 0; owns {
 			what = 8
 		}

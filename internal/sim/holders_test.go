@@ -65,8 +65,8 @@ func TestALeaderWithoutAuthorityExtendsNoRecord(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestAMemberThatLeavesStopsTrusting tests protocol.md section 10. The owner of a record
-// announces that it leaves, and does not hear that another process acquires the record.
+// TestAMemberThatLeavesStopsTrusting tests protocol.md section 10. The owner of a record announces
+// that it leaves. Another process then acquires the record, but the owner does not learn of it.
 func TestAMemberThatLeavesStopsTrusting(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := c.setup.Timings
@@ -82,9 +82,8 @@ func TestAMemberThatLeavesStopsTrusting(t *testing.T) {
 	taken(t, c, other)
 }
 
-// late makes a process drop a record and acquire it again, and then delivers a second copy
-// of the drop. The copy must have no effect; otherwise the record is free while its owner
-// trusts it.
+// late makes a process drop a record and acquire it again, and then delivers a second copy of the
+// drop. The copy must have no effect; otherwise the record would be free while its owner trusts it.
 func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	t.Helper()
 	var copied item
@@ -178,10 +177,10 @@ func (c *Cluster) is(leader, i int, s member.Status) bool {
 	return ok && m.Status == s
 }
 
-// TestAMemberThatGetsItsPlaceBackIsWaitedFor tests protocol.md section 10. A process with
-// another store at the address of an owner gets its seat, and leaves before it has a vote.
-// A late copy of the owner's request to join then restores the seat. The owner heard
-// nothing of this and trusts its record.
+// TestAMemberThatGetsItsPlaceBackIsWaitedFor tests protocol.md section 10. A process with another
+// store at the address of an owner gets the owner's seat, and leaves before it has a vote. A late
+// copy of the owner's request to join then restores the seat. The owner does not learn of all this
+// and trusts its record.
 func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	var join item
 	s := steady(3)
@@ -265,10 +264,9 @@ func TestALeaderInBetweenExtended(t *testing.T) {
 	taken(t, c, next)
 }
 
-// TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout tests protocol.md section 10. The owner
-// has the slowest clock and its leader the fastest. The mute owner trusts its record for
-// nine tenths of HoldTimeout, so the leader must not drop the record even one interval
-// before HoldTimeout.
+// TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout tests protocol.md section 10. The owner has the
+// slowest clock and its leader the fastest. The owner is mute and trusts its record for nine tenths
+// of HoldTimeout. So the leader must not drop the record even one interval before HoldTimeout.
 func TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout(t *testing.T) {
 	s := steady(3)
 	s.Slow = []int{0}

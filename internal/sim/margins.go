@@ -10,11 +10,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A run at the margins (Plan.margins) tests how much clock drift leases, the hold of
-// records and the wait after a start tolerate. Some clocks have the slowest rate and the
-// others, at least a quorum, the fastest. The network is fast, so that a new leader or
-// owner uses little of the margin. Faults come in sequences, each after the cluster has
-// settled, because independent faults almost never combine in these orders.
+// A run at the margins (Plan.margins) tests how much clock drift is tolerated by leases, the hold
+// of records and the wait after a start. Some clocks have the slowest rate and the others, at least
+// a quorum, the fastest. The network is fast, so that a new leader or owner uses little of the
+// margin. Faults come in sequences, each after the cluster has settled, because independent faults
+// almost never combine in these orders.
 
 // streamMargins is used only in runs at the margins.
 const streamMargins = -7
@@ -25,8 +25,8 @@ func atMargins(r *rand.Rand, size int) bool {
 	return r.IntN(8) == 0 && size >= 3 && size <= 5
 }
 
-// drawMargins changes the plan into one at the margins. Half of these runs also have other
-// faults, but so rarely that the cluster settles in between.
+// drawMargins turns the plan into one at the margins. Half of these runs also have other faults,
+// but these are so rare that the cluster settles in between.
 func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	s := &p.Setup
 	s.Processes, s.Twins, s.Volatile, s.Rejects = s.Size, nil, nil, nil
@@ -125,8 +125,8 @@ func (x *chaos) drawByClock(slow bool) int {
 	return order[i]
 }
 
-// silenceLeader cuts off a leader with a slow clock, one way or both ways, for about
-// LeaderTimeout: the support of its followers ends early, and its own lease ends late.
+// silenceLeader cuts off a leader with a slow clock, one way or both ways, for about LeaderTimeout.
+// The support of its followers then ends early, and its own lease ends late.
 func (x *chaos) silenceLeader() {
 	slow := x.drawByClock(true)
 	x.handOverTo(slow, func() {
@@ -145,8 +145,8 @@ func (x *chaos) silenceLeader() {
 	})
 }
 
-// silenceOwner cuts off an owner of a record that has a slow clock from a leader with a
-// fast one, one way or both ways, for about HoldTimeout. Meanwhile other processes keep
+// silenceOwner separates the owner of a record from the leader, one way or both ways, for about
+// HoldTimeout. The owner has a slow clock and the leader a fast one. Meanwhile other processes keep
 // requesting the record (holders.sendRequest).
 func (x *chaos) silenceOwner() {
 	t := x.plan.Setup.Timings
@@ -167,9 +167,9 @@ func (x *chaos) silenceOwner() {
 	})
 }
 
-// restartAndCut restarts M-1 voters and simultaneously cuts them off from their leader,
-// together with one other member. In half of the cases that member was isolated before,
-// long enough to declare itself a provisional leader.
+// restartAndCut restarts M-1 voters and simultaneously cuts them off from their leader, together
+// with one other member. In half of the cases that member has been isolated before, for long enough
+// to declare itself a provisional leader.
 func (x *chaos) restartAndCut() {
 	t := x.plan.Setup.Timings
 	l := x.c.Leader()
@@ -196,6 +196,6 @@ func (x *chaos) restartAndCut() {
 	x.cutFor(alone, cutSides(order, 1), restart)
 }
 
-// giveUp is the number of TTLTimeouts without a chosen leader after which a seed that holds a
-// state declares itself a provisional leader (protocol.md section 4).
+// giveUp is a number of TTLTimeouts. A seed that holds a state declares itself a provisional leader
+// after this time without a chosen leader (protocol.md section 4).
 const giveUp = 3

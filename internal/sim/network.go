@@ -100,8 +100,8 @@ func (n *network) drawArrivals(from, to int, now int64) (at [2]int64, copies int
 	return at, 2
 }
 
-// nextFate returns the fate of the message just sent on a link, either read from the
-// recording or drawn.
+// nextFate returns the fate of the message that was just sent on a link. It reads the fate from the
+// recording or draws it.
 func (n *network) nextFate(l *link, number int) Fate {
 	if n.recording.isReplay() {
 		f := n.recording.recordedFate(number, l.sent)

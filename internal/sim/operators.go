@@ -145,7 +145,7 @@ func (j *judge) countFreeVoters(leader int) int {
 	})
 }
 
-// waitsAfterStart reports whether a process with a memory store does not vote yet. As a leader
+// waitsAfterStart reports whether a process has a memory store and does not vote yet. As a leader
 // it cannot propose a successor either.
 func (c *Cluster) waitsAfterStart(p *process) bool {
 	return p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt())

@@ -19,8 +19,8 @@ type Plan struct {
 	Starts   []time.Duration // start time of each process
 	Reckless bool            // more stores may be lost than the protocol tolerates
 	Epilogue epilogue        // phase after the heal
-	// Dead is how many seeds, those with the greatest addresses, start only after the
-	// others must have formed a cluster. It is 0 if the start is not checked.
+	// Dead is the number of seeds that start last, after the others must have formed a cluster. They
+	// are the seeds with the greatest addresses. Dead is 0 if the start is not checked.
 	Dead int `json:",omitempty"`
 
 	pace    time.Duration // mean time between faults
@@ -94,8 +94,8 @@ func drawPace(r *rand.Rand, t message.Timings) (pace time.Duration, guided float
 	return pace, drawSpread(r, 1e-3, 0.5)
 }
 
-// drawRefusals draws whether refused connections are trusted and, if not, hosts that
-// refuse connections although the process runs.
+// drawRefusals draws whether refused connections are trusted. If not, it draws hosts that refuse
+// connections although the process is running.
 func drawRefusals(r *rand.Rand, s *Setup) {
 	if s.TrustRefusal = r.IntN(2) == 0; s.TrustRefusal || r.IntN(2) == 0 {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// probeHost asks the host of a leader whether it refuses connections. A host refuses
-// connections if the process is down, and always if Setup.Rejects lists it. If the link is
-// cut or the host is suspended, there is no reply.
+// probeHost asks the host of a leader whether it refuses connections. A host refuses connections if
+// its process is down. If Setup.Rejects lists the process, the host always does. If the link is cut
+// or the host is suspended, there is no reply.
 func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 	to := slices.IndexFunc(c.procs, func(o *process) bool {
 		return o.lastRun.Voter() == of.Leader.Voter()

@@ -184,9 +184,9 @@ func (c *Cluster) Pause(i int) {
 	}
 }
 
-// Suspend freezes a process and its clock. Leases do not tolerate that (protocol.md section
-// 5), so the checkers do not compare authority from before the suspension with that of
-// other processes, but they still compare its tokens.
+// Suspend freezes a process and its clock. Leases do not tolerate that (protocol.md section 5). So
+// the checkers do not compare the process's authority from before the suspension with that of
+// others. They still compare its tokens.
 func (c *Cluster) Suspend(i int) {
 	p := c.procs[i]
 	if !p.isUp() || p.paused {

@@ -12,8 +12,8 @@ import (
 // This file contains the faults that end a run of a process: crashes, lost stores and wrong
 // configurations.
 
-// drawCrash draws one process, and sometimes further ones in Args that crash
-// simultaneously. They restart at different times.
+// drawCrash draws one process, and sometimes further ones, which are in Args. They crash
+// simultaneously and restart at different times.
 func (x *chaos) drawCrash(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	if x.rand.IntN(3) > 0 {
@@ -178,10 +178,9 @@ func (x *chaos) drawMisfit(f *Fault) {
 	}
 }
 
-// startMisconfigured restarts a process with another configuration, and later with the
-// original one. There is only one such process at a time, and none if one process is a
-// majority: a majority with different seeds would be another cluster, for which there are
-// no guarantees.
+// startMisconfigured restarts a process with another configuration, and later with the original
+// one. There is only one such process at a time. There is none if one process is a majority: a
+// majority with different seeds would be another cluster, for which there are no guarantees.
 func (x *chaos) startMisconfigured(f Fault) bool {
 	m, ok := x.misfitOf(f)
 	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].isUp() || !x.mayCrash(f.Who) {

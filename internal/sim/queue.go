@@ -24,8 +24,8 @@ func (e entry) before(o entry) bool {
 	return e.at < o.at || e.at == o.at && e.seq < o.seq
 }
 
-// queue is the schedule, a binary heap. Items stay in slots, so that the heap moves small
-// entries and no memory is allocated once enough slots exist.
+// queue is the schedule, a binary heap. Items stay in slots, so the heap moves only small entries.
+// Once there are enough slots, no memory is allocated.
 type queue struct {
 	heap  []entry
 	slots []item
@@ -33,9 +33,9 @@ type queue struct {
 	seq   uint64
 }
 
-// later orders an item after the urgent items that are due at the same time. Faults are
-// urgent, so that they happen in the same order whether they are drawn during a run or
-// scheduled at the start of a replay.
+// later orders an item after the urgent items that are due at the same time. Faults are urgent. So
+// they happen in the same order in a run, which draws them one by one, and in a replay, which
+// schedules all at its start.
 const later = 1 << 62
 
 func (q *queue) len() int { return len(q.heap) }

@@ -21,9 +21,8 @@ type Fault struct {
 	Args  []int64
 }
 
-// longest is the upper bound of the times of a fault that is read from a file; it prevents
-// sums from overflowing. shortest is the lower bound of the period of a repeated fault, so
-// that a run makes progress.
+// longest is the maximum of the times of a fault that is read from a file; it prevents sums from
+// overflowing. shortest is the minimum period of a repeated fault, so that a run makes progress.
 const (
 	longest  = int64(100 * MaxFor)
 	shortest = int64(message.MinInterval)
@@ -39,8 +38,8 @@ type Fate struct {
 
 func (f Fate) isPlain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
 
-// limitTo limits a fate to what a calm link can do. In a shrunk run, the number of a fate
-// may belong to a message that is sent after the faults have ended.
+// limitTo limits a fate to what a calm link can do. After a run was shrunk, the fate may belong to
+// another message, which is sent after the faults have ended.
 func (f Fate) limitTo(l Link) Fate {
 	const most = 40 // multiple of the mean that no draw ever reaches
 	f.Lost, f.Twice, f.Again = false, false, 0
@@ -48,8 +47,8 @@ func (f Fate) limitTo(l Link) Fate {
 	return f
 }
 
-// recording holds the random decisions made during one run: it is written while they are
-// drawn, or read instead of drawing them.
+// recording holds the random decisions made during one run. They are either drawn and written to
+// it, or read from it.
 type recording struct {
 	writing   bool // record
 	replaying bool

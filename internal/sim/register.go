@@ -12,8 +12,8 @@ type write struct {
 	seq    uint64
 }
 
-// register is external storage that leaders write to, as applications do. It compares
-// tokens, so that a late write of a former leader has no effect.
+// register stands for the external storage to which applications write. It compares tokens, so that
+// a late write of a former leader has no effect.
 type register struct {
 	last     write
 	seq      uint64

@@ -105,8 +105,8 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestReplayOfOddTimes checks that a file cannot contain times that make a run endless or
-// very long: they are refused or have no effect.
+// TestReplayOfOddTimes checks that times in a file cannot make a run endless or very long: they are
+// refused or have no effect.
 func TestReplayOfOddTimes(t *testing.T) {
 	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
 	for name, change := range map[string]func(*Replay){

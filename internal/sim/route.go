@@ -14,13 +14,12 @@ func (c *Cluster) routeTo(from *process, to member.Address) int {
 	return -1
 }
 
-// messagesPerConnection is the mean number of messages on a connection before a new
-// connection may reach the other process at the same address.
+// messagesPerConnection is the mean number of messages on a connection. The next connection may
+// reach the other process at the same address.
 const messagesPerConnection = 100
 
-// routeTwin selects one of two processes at the same address. As with a host name that is
-// resolved at each dial, a sender stays with one process for a while and then chooses at
-// random.
+// routeTwin selects one of two processes at the same address. A sender stays with one process for a
+// while and then chooses at random, as if it dialed a host name that is resolved each time.
 func (c *Cluster) routeTwin(from *process, home int) int {
 	if len(c.setup.Twins) == 0 {
 		return home

@@ -31,8 +31,8 @@ type Result struct {
 	// refused because a later leader had written.
 	Writes, Fenced int
 
-	// Void is the reason why the invariants between nodes need no longer hold, which
-	// happens only with memory stores. It is empty if they must hold to the end.
+	// Void is the reason why the invariants between nodes need no longer hold. This happens only with
+	// memory stores. Void is empty if they must hold to the end.
 	Void string
 	// Hopeless is the reason why the run does not require a leader after the faults. It is
 	// empty if a leader was required.
@@ -214,8 +214,8 @@ func (j *judge) leaderLimit() time.Duration {
 	return max(2*t.TTLTimeout, 2*t.LeaderTimeout+5*t.RetryInterval)
 }
 
-// noteFailure records a violation of a liveness invariant unless no cluster could satisfy
-// it, for example because a leader gave a seat away just before the new owner went down.
+// noteFailure records a violation of a liveness invariant, unless no cluster could satisfy it. An
+// example is a leader that gave a seat away just before the new owner went down.
 func (j *judge) noteFailure(invariant, format string, args ...any) {
 	if j.c.check.void != "" {
 		return
@@ -278,8 +278,8 @@ func (j *judge) waitWhile(is func(*process) bool) {
 	}
 }
 
-// tryLeaveDown leaves a process down if the others can form a cluster without it: a quorum of
-// voters is up, and also a seed, because nodes that know no other member need one.
+// tryLeaveDown leaves a process down if the others can form a cluster without it. A quorum of
+// voters must be up, and also a seed, because nodes that know no other member need one.
 func (j *judge) tryLeaveDown(i int) {
 	p := j.c.procs[i]
 	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {
@@ -368,8 +368,8 @@ func (j *judge) runEpilogue() {
 	}
 }
 
-// checkSteady checks invariant L3 for the duration d: the leader stays quorate, and its
-// current followers, except the weak ones, stay active and follow it.
+// checkSteady checks invariant L3 for the duration d: the leader stays quorate, and its current
+// followers stay active and follow it. Weak followers are exempt.
 func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	c := j.c
 	leader := c.Leader()

@@ -13,10 +13,10 @@ import (
 // stay selects the processes that are not restarted.
 type stay struct{ leader, owner bool }
 
-// regrouped forms a cluster and makes a process that does not lead acquire a record. It
-// restarts the processes that who does not select, a majority, with other timings, and again
-// during their wait if again is positive. The cluster then has time to elect a leader while
-// processes request the record.
+// regrouped forms a cluster and makes a process that does not lead acquire a record. who selects
+// the processes that keep running. All others, a majority, are restarted with other timings. If
+// again is positive, they are restarted again during their wait. The cluster then has time to elect
+// a leader while processes request the record.
 func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Duration) {
 	t.Helper()
 	s := steady(3)
@@ -88,8 +88,8 @@ func TestShorterTimingsAddUp(t *testing.T) {
 	regrouped(t, old, next, stay{leader: true, owner: true}, 0)
 }
 
-// TestSecondRestartOwesTheRest is TestShorterLeaseIsWaitedFor, except that each of the two
-// processes restarts again during its wait.
+// TestSecondRestartOwesTheRest is like TestShorterLeaseIsWaitedFor, but each of the two processes
+// restarts again during its wait.
 func TestSecondRestartOwesTheRest(t *testing.T) {
 	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 250*time.Millisecond)
 }

@@ -145,7 +145,7 @@ func (c *Cluster) noteStopped(p *process, err error) {
 	}
 }
 
-// hasTwin reports whether another process has run at this address, or an earlier run of p
+// hasTwin reports whether another process has run at this address, or whether an earlier run of p
 // had a higher incarnation. Late messages may then seem to come from a later run of p.
 func (c *Cluster) hasTwin(p *process) bool {
 	if p.clockSetBack {

@@ -123,7 +123,7 @@ func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 	k.checkHeld(p, old.Held.Number, d.Held)
 }
 
-// noteVote records that a store voted for id and checks that its votes never decrease.
+// noteVote records that a store voted for id, and checks that id is not below its earlier votes.
 func (k *checker) noteVote(p *process, id paxos.ID) {
 	l := k.historyOf(p.voter())
 	if id.Compare(l.granted) < 0 {

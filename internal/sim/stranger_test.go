@@ -46,8 +46,7 @@ func invented(held member.State, leader member.Member, version uint64) member.St
 	return s
 }
 
-// frames returns the messages that the stranger sends, one at a time, to a cluster that holds a
-// state.
+// frames returns messages for a cluster that holds a state. The stranger sends them one at a time.
 func frames(held member.State, leader member.Member) map[string]message.Message {
 	own := member.Member{Identity: stranger, Status: member.Active}
 	next := held.Version + 1
@@ -104,9 +103,9 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	}
 }
 
-// TestAForgedValueIsNotAdopted tests protocol.md section 6, step 4. A voter accepts an
-// invented value because it comes from the address of a member that is down. The value must
-// not spread.
+// TestAForgedValueIsNotAdopted tests protocol.md section 6, step 4. A voter accepts an invented
+// value, because the value comes from the address of a member that is down. The value must not
+// spread.
 func TestAForgedValueIsNotAdopted(t *testing.T) {
 	c := formed(t, steady(3))
 	l := c.Leader()

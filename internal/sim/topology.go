@@ -47,7 +47,7 @@ func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	return pairs
 }
 
-// cutSides separates the first at processes in order from the others.
+// cutSides separates the first at processes of order from the others.
 func cutSides(order []int, at int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return (a < at) == (b < at) })
 }
@@ -75,8 +75,8 @@ func cutHub(order []int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return a == 0 || b == 0 })
 }
 
-// oneWay makes a cut one-way: it keeps only the pairs from the first at processes in order, or
-// only the pairs to them.
+// oneWay makes a cut one-way: it keeps only the pairs from the first at processes of order, or only
+// the pairs to them.
 func oneWay(r *rand.Rand, pairs []pair, order []int, at int) []pair {
 	first := make(map[int]bool)
 	for _, i := range order[:at] {

@@ -34,9 +34,9 @@ type trusts struct {
 	of     map[string][]trust
 	tokens map[string]grant // the greatest token that was trusted, by key
 	set    map[setting]bool // changes confirmed by answers to requests
-	// unsure holds, for each process, the time until which nothing is checked, because its clock
-	// stopped and it does not know how late it is. If such a process led, unsureOf is that time for
-	// all processes, because the leader may extend holds without authority.
+	// unsure holds, for each process, the time until which nothing is checked: its clock had stopped,
+	// and it does not know how late it is. If such a process led, unsureOf is that time for all
+	// processes, because the leader may extend holds without authority.
 	unsure   []int64
 	unsureOf int64 // all
 	asleep   int   // number of leaders whose clocks are stopped
@@ -149,8 +149,8 @@ func (k *checker) noteAsleep(p int, leads bool) {
 	}
 }
 
-// noteAwake records that the clock of a process started again. Its own trust ends within
-// one HoldTimeout. If it led, it may extend the trust of others for up to two leases, and
+// noteAwake records that the clock of a process started again. The process's own trust ends within
+// one HoldTimeout. If the process led, it may extend the trust of others for up to two leases, and
 // that trust then lasts for one HoldTimeout.
 func (k *checker) noteAwake(now int64, p int, led bool, t message.Timings) {
 	k.now = now

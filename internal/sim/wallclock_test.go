@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestStoppedLeaderEndsItsAuthority tests protocol.md section 5 (a clock that stood still).
-// A leader that was suspended with its clock trusts its lease until its wall clock is set
+// TestStoppedLeaderEndsItsAuthority tests protocol.md section 5 (a clock that stood still). A
+// leader that was suspended together with its clock trusts its lease until its wall clock is set
 // forward. It then trusts nothing from before the suspension.
 func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 	for _, before := range []bool{true, false} {
@@ -70,9 +70,8 @@ func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	sound(t, c)
 }
 
-// TestStoppedOwnerEndsItsTrust is the same test for the owner of a record that another
-// process has acquired meanwhile. The checkers require that the old owner no longer trusts
-// the record.
+// TestStoppedOwnerEndsItsTrust is the same test for the owner of a record. Another process acquires
+// the record meanwhile. The checkers require that the old owner no longer trusts it.
 func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	c := formed(t, steady(3))
 	_, owner, other := owned(t, c)

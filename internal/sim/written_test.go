@@ -15,10 +15,9 @@ import (
 // Each of these runs was written for one planted bug (package mutants) that random runs do
 // not find.
 
-// TestLeaderThatAcceptsStepsDown tests protocol.md section 6, step 5. The lease of a leader
-// has ended because the echo of one voter is late, and the leader accepts another leader.
-// The echo then arrives; it must not give the old leader authority at the same time as the
-// new one.
+// TestLeaderThatAcceptsStepsDown tests protocol.md section 6, step 5. The lease of a leader has
+// ended because the echo of one voter is late. The old leader then votes for another one. When the
+// late echo arrives, it must not give the old leader authority at the same time as the new one.
 func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -47,8 +46,8 @@ func TestFormalVoteRegardsSupport(t *testing.T) {
 	formalAfterSupport(t, func(*Cluster, int) {})
 }
 
-// TestFormalVoteWaitsAfterAStart is TestFormalVoteRegardsSupport, except that the voter
-// restarts and does not remember the lease.
+// TestFormalVoteWaitsAfterAStart is like TestFormalVoteRegardsSupport, but the voter restarts and
+// does not remember the lease.
 func TestFormalVoteWaitsAfterAStart(t *testing.T) {
 	formalAfterSupport(t, (*Cluster).Restart)
 }
@@ -111,9 +110,9 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	sound(t, c)
 }
 
-// TestVotersThatHoldNothingTakeTheState tests protocol.md section 6, step 3. Two voters
-// accept the founding of a third node and hear nothing more from it until it asks them to
-// vote for version 2. It then loses its store. Their promises must not outlive the state.
+// TestVotersThatHoldNothingTakeTheState tests protocol.md section 6, step 3. Two voters accept the
+// founding of a third node. They hear nothing more from that node until it asks them to vote for
+// version 2. That node then loses its store. The promises of the voters must not outlive the state.
 func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	c := NewCluster(steady(3))
 	founder := 2 // the greatest address
@@ -185,10 +184,10 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	sound(t, c)
 }
 
-// TestFounderWithoutAVoteShowsItsState tests protocol.md section 4. A founder loses its
-// store after the others have accepted its proposal. It returns and completes that founding
-// without their knowledge, so it holds a state in which its earlier run has the vote. The
-// others hold nothing and cannot found a cluster without it.
+// TestFounderWithoutAVoteShowsItsState tests protocol.md section 4. A founder loses its store after
+// the others have accepted its proposal. It returns and completes that founding, which the others
+// do not learn. So it holds a state in which its earlier run has the vote. The others hold nothing
+// and cannot found a cluster without it.
 func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{1, 2}
@@ -242,10 +241,10 @@ func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnLeaderFreesAFollower tests protocol.md section 5 (support). A leader that
-// lost its lease regains it from echoes that a follower sent before it missed that leader.
-// A late message about the hand-over of an earlier leader then arrives. It must not release
-// the follower, which would otherwise help to elect a second leader.
+// TestOnlyItsOwnLeaderFreesAFollower tests protocol.md section 5 (support). A leader that lost its
+// lease regains it from echoes that a follower sent before it considered the leader lost. A late
+// message about the hand-over of an earlier leader then arrives. It must not release the follower,
+// which would otherwise help to elect a second leader.
 func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	s := steady(3)
 	s.Link.Unordered = true
@@ -263,8 +262,8 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == leader && c.Settled() }) {
 		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
-	// The follower hears its leader, which has no lease, until it misses a healthy leader.
-	// Just before that, its echoes arrive, and the leader falls silent.
+	// The follower hears its leader, which has no lease, until it misses a healthy leader. Just before
+	// that, the follower's echoes arrive, and the leader falls silent.
 	heard := farewell - tm.HeartbeatInterval/5 // when the echoes arrive
 	c.RunFor(heard - tm.LeaderTimeout - message.LeaseMargin(tm.LeaseTimeout) +
 		tm.HeartbeatInterval*7/5 - c.Now())
@@ -328,11 +327,11 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 	}
 }
 
-// TestAForgottenClusterStaysForgotten tests protocol.md section 3 (another cluster). Four
-// of five nodes lose their cluster and found another one, with a leader at the same
-// address. The fifth was cut off and returns with a later revision of that version than the
-// new leader has. It must stay outside: otherwise its state would be adopted as the newest
-// one at the next election, although its voters are gone.
+// TestAForgottenClusterStaysForgotten tests protocol.md section 3 (another cluster). Four of five
+// nodes lose their cluster and found another one, with a leader at the same address. The fifth was
+// cut off. It returns with a later revision of that version than the new leader has. It must stay
+// outside: otherwise its state would be adopted as the newest one at the next election, although
+// its voters are gone.
 func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	s := steady(5)
 	s.Seeds = []int{0, 1, 2}
@@ -384,10 +383,10 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	}
 }
 
-// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly tests protocol.md section 5 (restart). A
-// seed was isolated for so long that it leads provisionally. A voter restarts, is cut off
-// from the leader whose lease it has just extended, and follows the seed. It must still
-// wait before it votes for the seed.
+// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly tests protocol.md section 5 (restart). A seed was
+// isolated for so long that it leads provisionally. A voter restarts just after it has extended the
+// leader's lease. It is cut off from that leader and follows the seed. It must still wait before it
+// votes for the seed.
 func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -414,10 +413,10 @@ func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	}
 }
 
-// TestProvisionalStatesAreNotHeld tests protocol.md section 5 (commit). A seed leads
-// provisionally and is then chosen for the same version in the same run, so that its
-// provisional and its chosen state 1.2 have the same number. A late keep-alive with the
-// former must not count as holding the latter.
+// TestProvisionalStatesAreNotHeld tests protocol.md section 5 (commit). A seed leads provisionally
+// and is then chosen for the same version in the same run. So its provisional state 1.2 and its
+// chosen state 1.2 have the same number. A late keep-alive that shows the provisional state must
+// not count as holding the chosen one.
 func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	var late item
 	s := steady(3)

@@ -26,15 +26,15 @@ type Content struct {
 	// LeaseTimeout is the timeout of the run that saved the content. For that long after the run has
 	// ended, the node may still owe its support to a leader. On disk it is in nanoseconds.
 	LeaseTimeout time.Duration
-	// HoldTimeout is the timeout of the run that saved the content. For that long after an ack of
-	// this node, an owner may still rely on its records.
+	// HoldTimeout is the timeout of the run that saved the content. For that long after an ack of this
+	// node, the owner of a record may still rely on it.
 	HoldTimeout time.Duration `json:",omitempty"`
 	paxos.Durable
 }
 
-// IsUnused reports whether the store never promised, voted or held anything, so that
-// nothing is lost without it. Another node may still have founded the cluster with this
-// node as a voter, so a node keeps its store id at its own address.
+// IsUnused reports whether the store never promised, voted or held anything. Nothing is lost
+// without such a store. But another node may have founded the cluster with this node as a voter, so
+// a node keeps its store id at its own address.
 func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }

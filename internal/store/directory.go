@@ -15,10 +15,9 @@ import (
 	"syscall"
 )
 
-// directory is the directory of a store. Its files are opened relative to its descriptor,
-// without following links, and are checked through their own descriptors. So a user who may
-// write to the directory, or to one above it, cannot redirect a process that runs as root
-// to a file elsewhere.
+// directory is the directory of a store. Its files are opened relative to its descriptor, without
+// following links, and are checked through their own descriptors. So a user who may write to the
+// directory, or to one above it, cannot make a process of root use a file elsewhere.
 type directory struct {
 	path string      // for messages
 	file *os.File    // opened once; also used to sync, list and lock the directory
@@ -27,8 +26,8 @@ type directory struct {
 	spare *os.File
 }
 
-// openStoreDir opens a directory. It refuses a directory that belongs to another user,
-// unless the process runs as root, and one that other users may write to.
+// openStoreDir opens a directory. It refuses a directory that other users may write to. It also
+// refuses one that belongs to another user, unless the process runs as root.
 func openStoreDir(path string) (*directory, error) {
 	file, err := openDirectory(path)
 	if err != nil {
@@ -56,8 +55,7 @@ func (d *directory) restrictMode() error {
 	return d.file.Chmod(mode &^ 0o077)
 }
 
-// holdSpare opens the spare descriptor if it is missing. If it cannot, a later call may
-// succeed.
+// holdSpare opens the spare descriptor if it is missing. If this fails, a later call may succeed.
 func (d *directory) holdSpare() {
 	if d.spare == nil {
 		d.spare, _ = openAt(d.file, ".", os.O_RDONLY)
@@ -152,9 +150,9 @@ func (d *directory) readFile(name string, limit int64, forbidden fs.FileMode) ([
 	return content.Bytes(), nil
 }
 
-// replaceFile replaces a file so that after a crash either the old or the new file exists:
-// it writes and syncs a new file, renames it and syncs the directory. It returns the new
-// file, still open.
+// replaceFile replaces a file so that after a crash either the old or the new file exists. It
+// writes and syncs a new file, renames it and syncs the directory. It returns the new file, still
+// open.
 func (d *directory) replaceFile(name string, content []byte) (*os.File, error) {
 	f, err := d.writeAndRename(name, content)
 	if err != nil {
@@ -184,8 +182,8 @@ func (d *directory) writeAndRename(name string, content []byte) (*os.File, error
 	return f, nil
 }
 
-// leftover matches the temporary files that a crash in writeAndRename may leave: a dot, the
-// name of the state file, of a copy by Forget or of the key, and digits.
+// leftover matches the names of temporary files that a crash in writeAndRename may leave: a dot,
+// the name of the state file, of a copy by Forget or of the key, and digits.
 var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
 
 func (d *directory) removeLeftovers() error {

@@ -94,8 +94,8 @@ func TestPlantedLinksAreRefused(t *testing.T) {
 	}
 }
 
-// TestForeignFilesAreRefused checks that root, in the directory of another user, neither
-// uses a file of a third user nor changes its owner.
+// TestForeignFilesAreRefused checks a file of one user in the directory of another. Root must
+// neither use that file nor change its owner.
 func TestForeignFilesAreRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of other users: run this test as root too")
@@ -244,8 +244,8 @@ func TestDirectoryIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestLockOfAnotherUser checks that the error contains the remedy if another user, who may read
-// the directory, has locked it.
+// TestLockOfAnotherUser checks the error if another user has locked the directory, as anyone who
+// may read it can. The error must contain the remedy.
 func TestLockOfAnotherUser(t *testing.T) {
 	for mode, advised := range map[os.FileMode]bool{
 		0o755: true, 0o750: true, 0o711: false, 0o700: false,

@@ -33,28 +33,27 @@
 // If it returns an error, or the machine stops in the middle, the file holds either the old
 // content or the new one, never a mixture.
 //
-// Save writes an entry into the room behind the last one and syncs the file. The cost does
-// not depend on the number of records and is much less than that of writing a new file
-// (measured: 2 instead of 26 ms with 1,000 records, 0.7 instead of 1.5 ms without). If
-// there is no room, and at the first Save after Load, the content becomes the first entry
-// of a new file, which is written, synced and renamed over the old one; then the directory
-// is synced. The state file stays open, and a spare descriptor is reserved for the next
-// file, so that Save works even if the process has reached its limit of open files.
+// Save writes an entry into the room behind the last one and syncs the file. The cost does not
+// depend on the number of records and is much less than that of writing a new file (measured: 2
+// instead of 26 ms with 1,000 records, 0.7 instead of 1.5 ms without). If there is no room, and at
+// the first Save after Load, the content becomes the first entry of a new file. That file is
+// written, synced and renamed over the old one; then the directory is synced. The state file stays
+// open, and a spare descriptor is reserved for the next file, so that Save works even if the
+// process has reached its limit of open files.
 //
-// A crash may leave some sectors of an unfinished entry unwritten. They still contain room,
-// so the entry can be recognized and ignored. Any other difference is damage. The digest of
-// an entry covers its position and the digest of the first entry, which covers the header;
-// so a changed byte, a truncated file and an empty sector are all detected. The room is
-// preallocated because in a file that grows, a truncation would look like a crash;
-// appending would be no faster.
+// A crash may leave some sectors of an unfinished entry unwritten. They still contain room, so the
+// entry can be recognized and ignored. Any other difference is damage. The digest of an entry
+// covers its position and the digest of the first entry, which covers the header. So a changed
+// byte, a truncated file and an empty sector are all detected. The room is preallocated, because a
+// truncation of a file that grows would look like a crash. Appending would be no faster.
 //
 // # The origin
 //
-// The Origin is the cluster, size and address for which the content is valid. A node
-// compares it at its start: if two of three nodes were restarted with size 1, each would
-// lead its own cluster and issue the same tokens as the third. It is part of the state
-// file, so that a crash cannot separate the two, and not part of paxos.Durable, because no
-// rule of the protocol reads it.
+// The Origin is the cluster, size and address for which the content is valid. A node compares it at
+// its start. Otherwise, if two of three nodes were restarted with size 1, each would lead its own
+// cluster and issue the same tokens as the third. The Origin is part of the state file, so that a
+// crash cannot separate the two. It is not part of paxos.Durable, because no rule of the protocol
+// reads it.
 //
 // # A store that cannot be read
 //

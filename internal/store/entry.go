@@ -12,13 +12,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// entry is a Content as written to the file: it is complete, except that it has changes in
-// place of the tables of records.
+// entry is a Content as written to the file. It is complete, but instead of the tables of records
+// it contains their changes.
 type entry struct {
 	Content
-	// HeldRecords holds the changes from the held table of the previous entry to that of
-	// this one. AcceptedRecords holds those from the held to the accepted table of this
-	// entry. Nil means an empty table.
+	// HeldRecords holds the changes from the held table of the previous entry to that of this one.
+	// AcceptedRecords holds the changes from the held to the accepted table of this entry. Nil means
+	// an empty table.
 	HeldRecords, AcceptedRecords *changes `json:",omitempty"`
 }
 
@@ -146,8 +146,8 @@ func decodeStrict(payload []byte, v any) error {
 	return nil
 }
 
-// checkContent returns every fault of c, each naming its field. Of the records it checks only
-// those given as held and accepted; the others have already been checked.
+// checkContent returns every fault of c, each naming its field. It checks only the records given as
+// held and accepted; the others have already been checked.
 func checkContent(c Content, held, accepted []member.Record) error {
 	var faults []error
 	fault := func(where string, err error) {

@@ -24,9 +24,9 @@ const (
 
 	maxKeyBytes = 128 // limit for the key file; a valid one has 65
 
-	// Permissions that group and others must not have: othersWrite on any file that the
-	// store relies on, othersRead on its directory, because a user who may read it may lock
-	// it, and othersAll on a secret.
+	// Permissions that group and others must not have: othersWrite on any file that the store relies
+	// on, othersAll on a secret, and othersRead on the directory. A user who may read the directory
+	// may lock it.
 	othersWrite fs.FileMode = 0o022
 	othersRead  fs.FileMode = 0o044
 	othersAll   fs.FileMode = 0o077
@@ -56,9 +56,9 @@ type File struct {
 	// loaded is set once Load has understood the state file or found that there is none.
 	// Until then Save must not replace the file.
 	loaded bool
-	// wrote describes the state file that this File wrote last; it is zero after a failed
-	// write. state is that file, or nil. It stays open, so that a process that has reached
-	// its limit of open files can still save.
+	// wrote describes the state file that this File wrote last; it is zero after a failed write. state
+	// is that file, or nil. The file stays open, so that a process that has reached its limit of open
+	// files can still save.
 	wrote image
 	state *os.File
 }
@@ -90,11 +90,10 @@ func OpenFile(dir string) (*File, error) {
 	return s, nil
 }
 
-// takeLock locks the directory and the lock file in it. The lock of the directory is needed
-// because a lock file can be deleted while it is locked, and the next process would lock a
-// new one. The lock of the file is needed because the file names the process, earlier
-// versions lock only the file, and network file systems share only locks of files between
-// machines.
+// takeLock locks the directory and the lock file in it. The lock of the directory is needed because
+// a lock file can be deleted while it is locked; the next process would then lock a new one. The
+// lock of the file is needed for three reasons: the file names the process, earlier versions lock
+// only the file, and network file systems share only locks of files between machines.
 func (d *directory) takeLock() (*os.File, error) {
 	locked := lockFile(d.file)
 	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {

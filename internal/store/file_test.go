@@ -27,8 +27,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// child is the directory of a test binary that plays another process, and role is the part
-// it plays.
+// child is the directory that a test binary uses when it plays another process. role is the part
+// that it plays.
 const (
 	childDir  = "ATHENA_STORE_TEST_DIR"
 	childRole = "ATHENA_STORE_TEST_ROLE"

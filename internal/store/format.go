@@ -84,10 +84,10 @@ func (i image) addContent(c Content) ([]byte, image, error) {
 	return entry, image{c, i.root, end, i.size}, nil
 }
 
-// sealEntry returns the entry at offset at with the given payload: digest, length, payload,
-// and spaces up to a newline. The digest covers the header in the first entry, and the
-// digest of the first entry in later ones. So an entry of an earlier file, whose blocks a
-// crash may bring back, is not valid in this one.
+// sealEntry returns the entry at offset at with the given payload: digest, length, payload, and
+// spaces up to a newline. The digest of the first entry covers the header, and the digest of a
+// later one covers that of the first. So an entry of an earlier file, whose blocks a crash may
+// bring back, is not valid in this one.
 func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
@@ -123,9 +123,8 @@ func parseContent(content []byte) (Content, error) {
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
 		return Content{}, corruptError("the first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
-		// These formats lack the cluster id, and the first one also lacks the origin. If
-		// they were taken from the flags of the next start, the mistakes that they detect
-		// could go unnoticed.
+		// These formats lack the cluster id, and the first one also lacks the origin. If both were taken
+		// from the flags of the next start, the mistakes that they detect could go unnoticed.
 		return Content{}, fmt.Errorf("%w %q, from before the first release, without a cluster id; start "+
 			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
 			"directory: this makes a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
@@ -196,10 +195,9 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	return body[lengthBytes+1:], end
 }
 
-// isUnfinished reports whether the bytes after the last valid entry are room, or an entry
-// that a crash or a full disk left unfinished, so that some of its sectors are still room.
-// The node has not acted on such an entry, because its Save did not return nil. Anything
-// else is damage.
+// isUnfinished reports whether the bytes after the last valid entry are room, or an unfinished
+// entry. A crash or a full disk leaves some sectors of such an entry as room. The node has not
+// acted on it, because its Save did not return nil. Anything else is damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {

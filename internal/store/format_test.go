@@ -229,8 +229,8 @@ func otherVersion(t *testing.T, version string) []byte {
 	return append([]byte(header+string(entry)), content[len(header)+len(entry):]...)
 }
 
-// A flipped bit in the first line is reported as damage, never as a different version of
-// Athena, for which the advice would be wrong.
+// A flipped bit in the first line is reported as damage, never as a different version of Athena:
+// the advice for that would be wrong.
 func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
 	content := mustFormat(t, typical())
 	for at := range bytes.IndexByte(content, '\n') + 1 {

@@ -4,10 +4,10 @@ package store
 
 import "sync"
 
-// Memory is a store that lasts as long as the process. A node that uses it is a new member
-// after each restart. If a majority of the seeds of a cluster restarts or is new at the
-// same time, such nodes may elect two leaders; nodes that use a File cannot. Its methods
-// may be called concurrently and do not block.
+// Memory is a store that lasts as long as the process. A node that uses it is a new member after
+// each restart. If a majority of the seeds of a cluster restarts or is new at the same time, nodes
+// with a Memory may elect two leaders. Nodes with a File cannot. Its methods may be called
+// concurrently and do not block.
 type Memory struct {
 	mu    sync.Mutex
 	saved bool
@@ -15,9 +15,9 @@ type Memory struct {
 	key   [32]byte
 }
 
-// NewMemory returns an empty store with a reset key. If the key is secret and the same at
-// the next start, peers notice that start immediately. With the zero key, the node uses a
-// random one.
+// NewMemory returns an empty store with a reset key. If the node has the same secret key at its
+// next start, its peers notice that start immediately. With the zero key, the node uses a random
+// one.
 func NewMemory(key [32]byte) *Memory { return &Memory{key: key} }
 
 // Load returns the content saved last, and false if there is none. It never fails.

@@ -131,7 +131,7 @@ func largest() Content {
 	return c
 }
 
-// full returns the table that is largest in JSON, where each byte of a key takes six, and
+// full returns the table that is largest in JSON. There each byte of a key takes six bytes, and
 // three bytes of a value take four.
 func full(of byte) member.Records {
 	var r member.Records

@@ -21,7 +21,7 @@ import (
 // whenSync selects the fsync calls that fail.
 type whenSync struct{ dir, others bool }
 
-// with runs do on a thread whose fsync calls fail with EIO: those on the descriptor of the
+// with runs do on a thread on which some fsync calls fail with EIO: those on the descriptor of the
 // directory, or all others. The kernel rejects them (seccomp), so all code down to the system call
 // is real.
 func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
@@ -66,9 +66,9 @@ func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	return err
 }
 
-// Content that a node saved before it answered must survive a power cut. Save syncs the new
-// file before the rename; if that fails, the old content stays. It syncs the directory
-// after the rename; if that fails, the new content is in place.
+// Content that a node saved before it answered must survive a power cut. Save syncs the new file
+// before the rename. If that sync fails, the old content stays. Save syncs the directory after the
+// rename. If that sync fails, the new content is in place.
 func TestSyncBeforeAndAfterRename(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -12,8 +12,8 @@ import (
 	"runtime"
 )
 
-// checkSystem returns an error, because package store has not been verified on a file
-// system of these systems. The functions below are never called.
+// checkSystem returns an error, because package store has not been verified on the file systems of
+// these systems. The functions below are never called.
 func checkSystem() error {
 	return fmt.Errorf("store: data directories on %s: %w; use the memory store",
 		runtime.GOOS, errors.ErrUnsupported)

@@ -41,9 +41,9 @@ func checkDirOwner(path string, info fs.FileInfo) error {
 		"user %[3]d, or give it another directory", ErrInsecure, path, owner, user)
 }
 
-// checkFileOwner refuses a file whose owner differs from that of its directory, and a file
-// with a second name: either may have been moved or linked into the directory to make root
-// overwrite it. A file without a name was replaced after it was opened.
+// checkFileOwner refuses a file whose owner differs from that of its directory, and a file with a
+// second name. Either may have been moved or linked into the directory to make root overwrite it. A
+// file without a name was replaced after it was opened.
 func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {

@@ -21,9 +21,9 @@ type Exclusive struct {
 	token member.Token
 }
 
-// Enter records that work begins. It returns an error if the context of the previous work
-// has not ended, or if the token is smaller than the previous one. The token may repeat if
-// a lease lapsed and no other member led.
+// Enter records that work begins. It returns an error if the context of the previous work has not
+// ended, or if the token is smaller than the previous one. The token may be the same as before if a
+// lease lapsed and no other member led.
 func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

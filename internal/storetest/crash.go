@@ -36,9 +36,9 @@ func Lead(ctx context.Context, s record.Store) error {
 	})
 }
 
-// Crashes kills the leader of processes that call Lead, and pauses it for longer than
-// timeout, the timeout of its lease. It checks that the processes lead one after another
-// with increasing tokens.
+// Crashes starts processes that call Lead. It kills a leader, and pauses a leader for longer than
+// timeout, the timeout of its lease. It checks that the processes lead one after another with
+// increasing tokens.
 func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
 	a, b := newLeadingProcess(t, command("a")), newLeadingProcess(t, command("b"))
 	first, second := a, b

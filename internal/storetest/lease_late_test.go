@@ -56,7 +56,7 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
-// Of two concurrent commits, one was sent before a renewal and one after it. The failure of
+// Of two concurrent commits, one was sent before a renewal and the other after it. The failure of
 // the first must not confirm the second.
 func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
@@ -116,7 +116,7 @@ func (s *stray) Write(ctx context.Context, changes ...leases.Change) (uint64, er
 	return s.client.Write(ctx, changes...)
 }
 
-// The request that creates a lease arrives after the end of that lease. It must not create one
+// The request that creates a lease arrives after the end of that lease. It must not create a lease
 // under which old records are trusted.
 func TestLeaseIsMadeLate(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
@@ -338,7 +338,7 @@ func TestLeaseBackendIsClosed(t *testing.T) {
 	})
 }
 
-// A lease seems to be gone while a commit under it is planned, but still exists. The record
+// While a commit under a lease is planned, the lease seems to be gone, but still exists. The record
 // of the commit would end with that lease, although the Store now renews another one.
 func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {

@@ -103,8 +103,8 @@ func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 	})
 }
 
-// A member that has had no answer for LeaseTimeout sends only renewals, so that the outcome
-// of its commit is known.
+// A member that has had no answer for LeaseTimeout sends only renewals. So the outcome of its
+// commit is known.
 func TestLeaseServiceIsSilent(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		clients[0].set(func(c *client) { c.delay = time.Hour })
@@ -414,7 +414,7 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	})
 }
 
-// If Follow is stuck, the Store restarts it, and does so early if it does not see its own
+// If Follow is stuck, the Store restarts Follow. It does so early if it does not see its own
 // renewals.
 func TestLeaseHearsNothing(t *testing.T) {
 	for within, fault := range map[time.Duration]func(*client){

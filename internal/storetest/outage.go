@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Outages kills and pauses the only server of several Stores, in real time. It checks that
-// every term ends within timeout, the timeout of the leases, and that terms never overlap.
-// open must open a new member until the end of the test.
+// Outages kills and pauses the only server of several Stores, in real time. It checks that every
+// term ends within timeout, the timeout of the leases, and that terms never overlap. open must open
+// a new member, which stays open until the end of the test.
 func Outages(
 	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) record.Store,
 ) {

@@ -14,9 +14,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// codec reads or writes one frame, field by field. Each method takes a pointer to a field
-// and either writes the field or reads into it, so one function describes a struct in both
-// directions. The first error is kept in err, and later calls do nothing.
+// codec reads or writes one frame, field by field. Each method takes a pointer to a field, and
+// either writes the field or reads into it. So one function describes a struct in both directions.
+// The first error is kept in err, and later calls do nothing.
 type codec struct {
 	writing bool
 	kind    message.Kind
@@ -132,8 +132,8 @@ func (c *codec) count(v *uint64) {
 	}
 }
 
-// within encodes or decodes an unsigned integer of a narrower type and checks that it is from lo
-// to hi.
+// within encodes or decodes an unsigned integer of a narrower type. It checks that the integer is
+// from lo to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)
 	c.uint64(&n)
@@ -229,9 +229,9 @@ func (c *codec) id(of string, v *[16]byte) {
 	copy(v[:], c.take(n))
 }
 
-// blob encodes or decodes a binary of at most limit bytes. When reading, it makes a copy of
-// exactly its size (bytes.Clone would allocate eight bytes for one), or leaves *v nil if the
-// binary is empty.
+// blob encodes or decodes a binary of at most limit bytes. When reading, it makes a copy of exactly
+// that size (bytes.Clone would allocate eight bytes for one). If the binary is empty, it leaves *v
+// nil.
 func (c *codec) blob(v *[]byte, limit int) {
 	c.view(v)
 	if len(*v) > limit {

@@ -15,14 +15,13 @@
 //
 // # Body
 //
-// The value consists of arrays, integers, booleans, strings (UTF-8), binaries and, only in
-// events, one map of strings. A struct that may grow is encoded as an array of its fields
-// in the order of their declaration: the body, its header, the event, a state, an accepted
-// value, a roster entry, a record, a condition, a change. A struct that will never grow
-// (address, identity, number, claim, stamp, proposal ID) is part of the array that contains
-// it, without an array of its own. Names of members, clusters and events, and keys of
-// records, are printable (member.IsPrintable), because they appear in logs and on
-// terminals.
+// The value consists of arrays, integers, booleans, strings (UTF-8), binaries and, only in events,
+// one map of strings. A struct that may grow is encoded as an array of its fields in the order of
+// their declaration: the body, its header, the event, a state, an accepted value, a roster entry, a
+// record, a condition, a change. A struct that will never grow (address, identity, number, claim,
+// stamp, proposal ID) has no array of its own: its fields are part of the array that contains it.
+// Names of members, clusters and events, and keys of records, are printable (member.IsPrintable),
+// because they appear in logs and on terminals.
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,
@@ -34,16 +33,16 @@
 //
 // # Change
 //
-// Within one Version, fields are only appended to these arrays: a reader skips unknown
-// elements and refuses a frame in which one is missing. Any other change to the bytes or to
-// the files in testdata/golden needs a new Version.
+// Within one Version, fields are only appended to these arrays. A reader skips unknown elements,
+// and refuses a frame that lacks a known one. Any other change to the bytes or to the files in
+// testdata/golden needs a new Version.
 //
 // # Order of checks
 //
-// Decoding first checks the length, the header and the structure of a frame (Scan), and
-// only then types and ranges. One function describes a struct for both directions, so that
-// encoding and decoding agree. The package has its own MessagePack readers: libraries fill
-// in missing elements, truncate 300 to 44 for a uint8, and trust lengths.
+// Decoding first checks the length, the header and the structure of a frame (Scan), and only then
+// types and ranges. One function describes a struct for both directions, so that encoding and
+// decoding agree. The package has its own MessagePack readers. Those of libraries fill in missing
+// elements, truncate 300 to 44 for a uint8, and trust lengths.
 //
 // The package may change until version 1 of the module.
 package wire

@@ -12,13 +12,13 @@ import (
 const (
 	// Version is the version of the format, which every frame contains.
 	Version = 2
-	// MaxFrameBytes bounds a system frame. Every message that Encode accepts fits: the
-	// largest is a vote with two states of member.MaxMembers members with the longest names
-	// and the most records.
+	// MaxFrameBytes bounds a system frame. Every message that Encode accepts fits. The largest is a
+	// vote with two states, each of which has member.MaxMembers members with the longest names, and
+	// the most records.
 	MaxFrameBytes = message.MaxBytes
-	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. QUIC sends no stateless
-	// reset in answer to a packet of 42 bytes or less, and the reset reveals that the peer has
-	// restarted.
+	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. A stateless reset of QUIC
+	// reveals that the peer has restarted, but QUIC sends none in answer to a packet of 42 bytes or
+	// less.
 	MinKeepAliveBytes = 64
 )
 
@@ -201,8 +201,8 @@ func (c *codec) writeBody(body message.Body) {
 	}
 }
 
-// readBody reads an event of the given kind. A table of functions would cost an allocation,
-// because the codec would escape.
+// readBody reads an event of the given kind. With a table of functions instead of the switch, the
+// codec would escape and cost an allocation.
 func (c *codec) readBody(kind message.Kind) message.Body {
 	switch kind {
 	case message.KindGreet:

@@ -139,7 +139,7 @@ func decodeEither(frame []byte) (any, error) {
 	}
 }
 
-// hostileFrames returns frames that pass Scan and fail later, after decoding has allocated
+// hostileFrames returns frames that pass Scan and are refused later, after decoding has allocated
 // as much as possible.
 func hostileFrames(t *testing.T) map[string][]byte {
 	out := make(map[string][]byte)
@@ -180,8 +180,8 @@ func vote() message.Message {
 	panic("no vote is typical")
 }
 
-// leastRecords returns the body of a vote with two tables that have as many records as possible,
-// each as short as a value of the given size allows. Only the last key is a duplicate, so all
+// leastRecords returns the body of a vote with two tables. Each has as many records as possible,
+// which are as short as a value of the given size allows. Only the last key is a duplicate, so all
 // records are read before the fault is found.
 func leastRecords(t *testing.T, value int) []any {
 	t.Helper()

@@ -10,11 +10,11 @@ import (
 const (
 	// MaxDepth bounds the nesting of arrays and maps.
 	MaxDepth = 8
-	// MaxValues bounds the values of one body, including arrays, maps and keys. A value of
-	// one byte may be decoded into an element of any size, and the library doubles an array
-	// as it grows: a body of 1 MiB took 320 MiB as a list of structs of 160 bytes. With
-	// elements of up to 256 bytes, MaxValues of them take at most 64 MiB. An event of
-	// DefaultEventBytes whose values take eight bytes each stays within the bound.
+	// MaxValues bounds the values of one body, including arrays, maps and keys. A value of one byte
+	// may be decoded into an element of any size, and the library doubles an array as it grows. A body
+	// of 1 MiB took 320 MiB when it was decoded as a list of structs of 160 bytes. With elements of up
+	// to 256 bytes, MaxValues of them take at most 64 MiB. An event of DefaultEventBytes whose values
+	// take eight bytes each stays within the bound.
 	MaxValues = DefaultEventBytes / 8
 )
 
@@ -40,8 +40,8 @@ var classNames = [...]string{
 	"a string", "a binary", "an array", "a map", "an extension",
 }
 
-// forms lists, for the first bytes 0xc0 to 0xdf, the class of the value and its width: the
-// number of bytes after the first one that hold the value or the length.
+// forms lists the class and the width of a value by its first byte, 0xc0 to 0xdf. The width is the
+// number of bytes after the first that hold the value or the length.
 var forms = [32]struct {
 	class class
 	width uint8

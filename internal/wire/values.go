@@ -149,8 +149,8 @@ func (c *codec) key(v *string) {
 	}
 }
 
-// The minimum encoded length of an element of each list. With it, list refuses a declared
-// length that the frame cannot hold before allocating memory for it.
+// The minimum encoded length of an element of each list. With it, list refuses a declared length
+// that the frame cannot hold, before it allocates memory.
 const (
 	minEntryBytes     = 24
 	minRecordBytes    = 32

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package explore visits every state that a small cluster of real machines can reach in an
-// election, whereas the simulator samples them. It runs the production
-// statemachine.Machine, so there is no separate model that could differ from it. It can
-// also run paxos.Proposer and paxos.Acceptor alone, which shows that they are safe without
-// the node around them, with far fewer states.
+// election. The simulator only samples these states. The package runs the production
+// statemachine.Machine, so there is no separate model that could differ from it. It can also run
+// paxos.Proposer and paxos.Acceptor alone. This takes far fewer states, and shows that both are
+// safe without the node around them.
 //
 // # What is explored
 //
-// The nodes hold one state and have lost its leader. From there the explorer takes these
-// steps in every order: an event reaches its receiver, once, repeatedly or never, before or
-// after any other event; the timer of a node fires; a node crashes and restarts with its
-// store. Loss, duplication and reordering therefore need no separate steps, and timers need
-// no clock. The numbers of attempts and crashes are bounded.
+// The nodes hold one state and have lost its leader. From there the explorer takes these steps in
+// every order: an event reaches its receiver; the timer of a node fires; a node crashes and
+// restarts with its store. An event may arrive once, repeatedly or never, before or after any other
+// event. Loss, duplication and reordering therefore need no separate steps, and timers need no
+// clock. The numbers of attempts and crashes are bounded.
 //
 // # What is not explored
 //

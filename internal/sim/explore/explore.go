@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// minSize and maxSize bound the cluster: one node has no events to order, and the states of
-// more than three nodes do not fit into memory.
+// minSize and maxSize bound the size of the cluster. A single node has no events to order, and the
+// states of more than three nodes do not fit into memory.
 const (
 	minSize = 2
 	maxSize = 3
@@ -171,8 +171,8 @@ func (x *explorer) takeStep(i, n int, by int32, e *effect) {
 	x.visitPosition(p, w)
 }
 
-// applyEffect applies an effect to a position. It removes events that can no longer have an
-// effect, so that positions that differ only in such events are equal.
+// applyEffect applies an effect to a position. It removes events that can no longer have an effect.
+// So positions are equal if they differ only in such events.
 func (x *explorer) applyEffect(p *position, n int, e *effect) error {
 	p.at[n] = e.next
 	p.attempts += uint8(e.attempts)

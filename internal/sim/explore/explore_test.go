@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/sim/explore"
 )
 
-// No order of events, losses, duplications and crashes in an election of three nodes breaks
-// an invariant, for whole machines and for package paxos alone.
+// No order of events, losses, duplications and crashes in an election of three nodes breaks an
+// invariant. This holds for whole machines and for package paxos alone.
 func TestEveryOrderOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		opt explore.Options

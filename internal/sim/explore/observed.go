@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// observed is what an outside observer knows even if no node remembers it: which leaders
+// observed is what an outside observer knows, whether or not a node remembers it: which leaders
 // were chosen and what was committed.
 type observed struct {
 	chosen    string // the choices as a string, for comparisons

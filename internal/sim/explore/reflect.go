@@ -34,8 +34,8 @@ var ignoredTypes = map[reflect.Type]bool{
 	reflect.TypeFor[*rand.Rand]():          true,
 }
 
-// ignoredFields lists fields, by type, that do not matter here: increasing waits, the view
-// last shown, and procedures that get no event in this search.
+// ignoredFields lists fields, by type, that do not matter here: increasing waits, the view last
+// shown, and the state of procedures that get no event in this search.
 var ignoredFields = map[string]bool{
 	"Machine.dirty":     true, // state of the last call, like shown
 	"Machine.shown":     true,
@@ -68,8 +68,8 @@ func (f fields) fieldsOf(t reflect.Type) []int {
 func (f fields) keyOf(m machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()
-	// The highest version and round seen matter only if they exceed those that the node
-	// would use next anyway.
+	// The highest version and round seen matter only if they exceed the version and round that the
+	// node would use next anyway.
 	seen := v.FieldByName("propose")
 	version := max(d.Held.Version+1, d.Promised.Version, seen.FieldByName("version").Uint())
 	round := max(d.Promised.Ballot.Round, seen.FieldByName("round").Uint())
@@ -134,8 +134,8 @@ func settableValue(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// appendCanonical appends everything in v that determines the next steps, so that equal
-// bytes mean equal behaviour except for times.
+// appendCanonical appends everything in v that determines the next steps. So equal bytes mean equal
+// behaviour, except for times.
 func (f fields) appendCanonical(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Bool:

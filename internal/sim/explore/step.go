@@ -36,16 +36,16 @@ func (w *world) deliverEvent(at, number int32, late bool) *effect {
 	return e
 }
 
-// mayBeLate reports whether the effect of an event changes once its receiver misses its
-// leader. Only requests for votes change.
+// mayBeLate reports whether an event has a different effect once its receiver misses its leader.
+// Only requests for votes do.
 func (w *world) mayBeLate(at, number int32) bool {
 	l := w.events[number]
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
 }
 
-// isDead reports whether an event has no effect on its receiver in state at. Such an event
-// never has an effect again: promises, accepted values and held states only grow, an
-// abandoned attempt is never resumed, and an ended run never returns.
+// isDead reports whether an event has no effect on its receiver in state at. Such an event never
+// has an effect again. Promises, accepted values and held states only grow, an abandoned attempt is
+// never resumed, and an ended run never returns.
 func (w *world) isDead(at, number int32) bool {
 	return w.deliverEvent(at, number, false).isIdle(at) &&
 		!(w.mayBeLate(at, number) && !w.deliverEvent(at, number, true).isIdle(at))
@@ -54,9 +54,9 @@ func (w *world) isDead(at, number int32) bool {
 // maxTimers is how often a timer may fire before the node is assumed never to propose.
 const maxTimers = 100
 
-// fireTimer returns the effect of a node's timer in state at: the node leaves its leader,
-// abandons its proposal, and makes a new one. The query whether the others miss the leader
-// too is assumed to succeed, because safety does not depend on it.
+// fireTimer returns the effect of a node's timer in state at: the node leaves its leader, abandons
+// its proposal, and makes a new one. The node first asks whether the others miss the leader too.
+// This query is assumed to succeed, because safety does not depend on it.
 func (w *world) fireTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.fired != nil {

@@ -157,8 +157,8 @@ func (v *voter) countVote(vote paxos.Vote) {
 	}
 }
 
-// takeState adopts a newer state of a chosen leader, unless the voter is bound to a later
-// version. It drops the current proposal, which was built on an older state.
+// takeState adopts a newer state of a chosen leader, unless the voter is bound to a later version.
+// The voter drops its current proposal, which was built on an older state.
 func (v *voter) takeState(s member.State) bool {
 	if !v.durable.Held.Less(s.Number) || s.Version < v.durable.Bound() {
 		return false

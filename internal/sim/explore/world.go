@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// world interns the states of machines and the events, and caches the effect of each step,
-// because most states of the cluster are combinations of known machine states.
+// world interns the events and the states of machines. It caches the effect of each step, because
+// most states of the cluster are combinations of known machine states.
 type world struct {
 	fields fields
 	nodes  []*node
@@ -136,8 +136,8 @@ func newWorld(opt Options) *world {
 	return w
 }
 
-// startRun starts a run and completes the wait after a start: a node that waits behaves
-// like one that has not restarted yet.
+// startRun starts a run and completes its wait after the start. A node that waits behaves like one
+// that has not restarted yet.
 func startRun(cfg statemachine.Config, d paxos.Durable) machine {
 	epoch := time.Unix(1000, 0)
 	m := statemachine.New(cfg, d, epoch)

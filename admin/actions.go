@@ -30,8 +30,8 @@ type Actor interface {
 }
 
 // WithWrite enables the write requests of the API. Without it the handler refuses every POST as
-// read_only. leave makes the node leave its cluster; the handler calls it once, after responding to
-// the first POST to /v1/leave. leave may block.
+// read_only. leave makes the node leave its cluster; the handler calls it once, after it has
+// responded to the first POST to /v1/leave. leave may block.
 func WithWrite(node Actor, leave func()) Option {
 	return func(h *handler) { h.actor, h.leave = node, leave }
 }
@@ -127,8 +127,8 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	return nil
 }
 
-// findMember returns the member with the address or name in text, which the request has in the
-// named field.
+// findMember returns the member whose address or name is text. field is the field of the request
+// that contains text.
 func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 	var found []adminapi.Member
 	for _, m := range h.readStatus().View.Members {

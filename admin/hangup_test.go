@@ -127,8 +127,8 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestCallerSendsTooMuch checks that a caller that sent extra bytes and hung up is detected when an
-// EventAlive cannot be written.
+// TestCallerSendsTooMuch lets a caller send extra bytes and hang up. The node must detect that when
+// it cannot write an EventAlive.
 func TestCallerSendsTooMuch(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		c := a.dial(0)
@@ -178,8 +178,8 @@ func TestLockRefusesInvalidRequest(t *testing.T) {
 	})
 }
 
-// TestLockBesideABusyOne checks that frequent changes of a lock do not delay the keep-alives of
-// other locks with the same name prefix, neither for the holder nor for a waiting caller.
+// TestLockBesideABusyOne changes a lock frequently. That must not delay the keep-alives of other
+// locks with the same name prefix, neither for the holder nor for a waiting caller.
 func TestLockBesideABusyOne(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		busy := func(each time.Duration, times int) {

@@ -627,9 +627,9 @@ func TestElectWithoutItsNode(t *testing.T) {
 	})
 }
 
-// TestElectAfterExpiry checks that after an expiry the caller campaigns again once the node
-// responds, whether or not the node has lost the job, and that Elect returns if the node does not
-// respond.
+// TestElectAfterExpiry lets the leadership of a caller expire. If the node responds, the caller
+// campaigns again, whether or not the node has lost the job. If the node does not respond, Elect
+// returns.
 func TestElectAfterExpiry(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -673,8 +673,8 @@ func TestElectAfterExpiry(t *testing.T) {
 	}
 }
 
-// TestElectThroughLossesOfQuorum checks that a caller loses the job and then leads it again each
-// time the lease of the node ends while an EventAlive is in transit.
+// TestElectThroughLossesOfQuorum ends the lease of the node several times, always while an
+// EventAlive is in transit. Each time, the caller must lose the job and then lead it again.
 func TestElectThroughLossesOfQuorum(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		over := newNetwork()
@@ -703,8 +703,8 @@ func TestElectThroughLossesOfQuorum(t *testing.T) {
 	})
 }
 
-// TestHoldForReal checks that if the node of a caller leaves or loses its majority, the next holder
-// acquires the lock only after the context of the caller has ended.
+// TestHoldForReal makes the node of a caller leave or lose its majority. The next holder must
+// acquire the lock only after the context of the caller has ended.
 func TestHoldForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		a := &testCluster{t: t}

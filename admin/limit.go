@@ -26,11 +26,11 @@ const (
 )
 
 // limited is a listener that limits the number of open connections. If it is full, it closes a
-// connection of the host with the most connections to accept a new one: the connection that least
-// recently was accepted, sent a complete request or got a response. Without this, a few idle
-// connections, which need no token, would block every health check, and a supervisor would kill the
-// node. A slow reader of a response can be closed too, since requests for the page need no token
-// either.
+// connection to accept a new one. It selects the host with the most connections, and there the
+// connection that least recently was accepted, sent a complete request or got a response. Otherwise
+// a few idle connections, which need no token, could block every health check, and a supervisor
+// would kill the node. A slow reader of a response can be closed too, since requests for the page
+// need no token either.
 type limited struct {
 	net.Listener
 
@@ -89,8 +89,8 @@ func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	return replaced, true
 }
 
-// oldestConn returns the connection to replace among those of a host or prefix, or among all for
-// the zero prefix. It returns nil if all of them must stay. l.mu must be held.
+// oldestConn returns the connection of a host or prefix to replace; the zero prefix stands for all
+// connections. It returns nil if all of them must stay. l.mu must be held.
 func (l *limited) oldestConn(of netip.Prefix) (first *counted) {
 	most := 0
 	for _, c := range l.open {

@@ -24,8 +24,8 @@ type remote struct {
 
 func (r remote) RemoteAddr() net.Addr { return r.from }
 
-// TestConnectionsOfOneHost checks that one host cannot use up all connections, which need no token,
-// and so block health checks.
+// TestConnectionsOfOneHost checks that one host cannot block health checks by using up all
+// connections, which need no token.
 func TestConnectionsOfOneHost(t *testing.T) {
 	at6 := func(i int) net.IP { return net.IP{0: 0x20, 1: 1, 14: byte(i >> 8), 15: byte(i)} }
 	for name, c := range map[string]struct {

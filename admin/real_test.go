@@ -66,7 +66,7 @@ func (w *trio) postTo(i int, path, body string, into any) (code int) {
 }
 
 // TestSendToTypes checks that handlers of real members receive the JSON as their type, and that the
-// response has the result of each member.
+// response contains the result of each member.
 func TestSendToTypes(t *testing.T) {
 	seen := &journal{}
 	handlers := func(i int, mux *receiver.Mux) {

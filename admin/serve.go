@@ -122,10 +122,10 @@ func AddrOf(l net.Listener) string {
 // Serve serves h on a listener of Listen until ctx ends, and closes l. When ctx ends, the contexts
 // of requests end too, and requests have one second to finish; the error is then nil.
 //
-// On loopback, the Host of a request must be localhost or a loopback address, so that a page of
-// another site whose name resolves to 127.0.0.1 cannot use the API. With WithToken, requests must
-// carry the token; without it, Serve refuses a listener that other machines can reach. Health
-// checks need neither Host nor token, but without them the response has only status and code.
+// On loopback, the Host of a request must be localhost or a loopback address, so that another site
+// cannot use the API through a name that resolves to 127.0.0.1. With WithToken, requests must carry
+// the token; without it, Serve refuses a listener that other machines can reach. Health checks need
+// neither Host nor token, but without them the response is only status and code.
 //
 // At most 256 connections are open, including at most 64 from one remote address and 128 from one
 // IPv6 /64. To accept another, Serve closes the oldest connection that is neither a stream nor a

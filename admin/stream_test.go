@@ -243,8 +243,8 @@ func TestStreamEndsWithItsServer(t *testing.T) {
 	})
 }
 
-// TestStreamContinues checks that a stream continues after the last event id, from the header or
-// the query, or starts with a snapshot if the node no longer has that event.
+// TestStreamContinues checks that a stream continues after the last event id, which is in the
+// header or the query. If the node no longer has that event, the stream starts with a snapshot.
 func TestStreamContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -388,8 +388,8 @@ func TestStuckReader(t *testing.T) {
 	})
 }
 
-// TestManyStreams opens thousands of streams and checks that only MaxEventStreams are served, that
-// the others get an error or are closed, and that the node still responds to other requests.
+// TestManyStreams opens thousands of streams. Only MaxEventStreams are served, and the others get
+// an error or are closed. The node must still respond to other requests.
 func TestManyStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// memberFamilies are the metrics of other members. The label peer has only current members, so it
+// memberFamilies are the metrics of other members. The label peer only names current members, so it
 // has at most Size values.
 var memberFamilies = []family{
 	{"athena_heartbeat_rtt_seconds",

@@ -82,7 +82,7 @@ func (f *failure) Errorf(format string, args ...any) {
 	f.text += fmt.Sprintf(format, args...)
 }
 
-// of calls do in a test with a cluster and returns the failures that do causes.
+// of runs do in a test with a cluster and returns the failures of that test.
 func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
 	done := make(chan struct{})
 	go func() {

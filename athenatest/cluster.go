@@ -39,11 +39,10 @@ type Options struct {
 	// set a new Receiver, which every start needs. All nodes are seeds, with the timings of
 	// cluster.DefaultConfig and a DataDir that is kept across restarts.
 	Config func(i int, c *cluster.Config)
-	// Main is the program under test. It starts one node with cfg and opts, to which it may
-	// add options, and returns when ctx is done, as it would after an interrupt or SIGTERM.
-	// The test fails if Main returns earlier, unless its node has ended and Main returns
-	// nil. It also fails if Main returns an error other than context.Canceled after Leave.
-	// Default: a node that leaves when ctx is done.
+	// Main is the program under test. It starts one node with cfg and opts, and may add options. It
+	// returns when ctx is done, as it would after an interrupt or SIGTERM. The test fails if Main
+	// returns earlier, unless its node has ended and Main returns nil. It also fails if Main returns
+	// an error other than context.Canceled after Leave. Default: a node that leaves when ctx is done.
 	Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
 }
 
@@ -64,12 +63,12 @@ type Cluster struct {
 
 // slot holds the state of one node.
 type slot struct {
-	present *process // nil if none runs
+	present *process // nil if none is running
 	store   int      // number of its store; increases with each new store
 }
 
-// Run runs f in a bubble of testing/synctest with a cluster whose nodes all run, are
-// active, and follow the same leader.
+// Run runs f in a bubble of testing/synctest with a cluster whose nodes are all running and active,
+// and follow the same leader.
 func Run(t *testing.T, opts Options, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +152,7 @@ func (c *Cluster) closeAll() {
 // Size returns the size of the full cluster.
 func (c *Cluster) Size() int { return c.opts.Size }
 
-// Address returns the address of node i, whether or not it runs.
+// Address returns the address of node i, whether or not it is running.
 func (c *Cluster) Address(i int) member.Address {
 	c.t.Helper()
 	c.slotOf(i) // fails the test if there is no node i
@@ -162,7 +161,7 @@ func (c *Cluster) Address(i int) member.Address {
 }
 
 // DataDir returns the directory of the store of node i, for its current or its next run. To
-// simulate the loss of a disk, remove the directory while the node does not run.
+// simulate the loss of a disk, remove the directory while the node is not running.
 func (c *Cluster) DataDir(i int) string {
 	return filepath.Join(c.dir, fmt.Sprintf("%d-%d", i, c.slotOf(i).store))
 }

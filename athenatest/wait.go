@@ -75,8 +75,8 @@ func (c *Cluster) Node(i int) *cluster.Node {
 	return n
 }
 
-// Running returns the nodes that run, including those that have not joined yet and those that
-// are paused.
+// Running returns the running nodes, including those that have not joined yet and those that are
+// paused.
 func (c *Cluster) Running() (nodes []int) {
 	c.t.Helper()
 	c.lookForFailures()

@@ -18,9 +18,9 @@ var timingFiles = []string{
 	"statemachine/timing.go", "internal/message/timings.go", "paxos/proposer.go",
 }
 
-// checkCore requires that only roleFile assigns the role of a machine, because its functions refuse
-// impossible transitions, and that only timingFiles derive timings, because each has a name and a
-// reason there.
+// checkCore checks two rules. Only roleFile assigns the role of a machine, because its functions
+// refuse impossible transitions. Only timingFiles derive timings, because there each timing has a
+// name and a reason.
 func checkCore(t *sourceTree, report reporter) {
 	checker := newTypeChecker(t)
 	for _, name := range []string{"paxos", "internal/message", "statemachine"} {
@@ -111,8 +111,8 @@ func (p *typedPackage) isField(e ast.Expr, typeName, field string) bool {
 	return ok && selector.Sel.Name == field && p.typeName(selector.X) == typeName
 }
 
-// typeName returns the name of the type of an expression, or of the type that it points to, or
-// "" if the type has no name.
+// typeName returns the name of the type of an expression, or "" if it has none. For a pointer,
+// typeName returns the name of the type that it points to.
 func (p *typedPackage) typeName(e ast.Expr) string {
 	typ := p.info.TypeOf(e)
 	if pointer, ok := typ.(*types.Pointer); ok {

@@ -10,8 +10,8 @@ import (
 
 const licenseLine = "// SPDX-License-Identifier: Apache-2.0"
 
-// checkDocumentation requires the license line at the top of each file, a comment on every package,
-// and on every exported name a comment that starts with the name.
+// checkDocumentation requires a license line at the top of each file, and a comment on every
+// package and exported name. The comment on a name starts with that name.
 func checkDocumentation(t *sourceTree, report reporter) {
 	for _, p := range t.packages {
 		documented := false

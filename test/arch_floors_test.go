@@ -48,7 +48,7 @@ var testKits = []string{
 }
 
 // A dependency is a third-party module with the packages that may import it; if it lists none, only
-// tests may. docs/decisions has a page of reasons for each.
+// tests may import it. docs/decisions explains the reasons for each.
 type dependency struct {
 	module   string
 	packages []string

@@ -13,8 +13,8 @@ import (
 )
 
 // purePackages implement the node without side effects: the same inputs give the same outputs, on
-// every machine and in every run. Only then does the simulator prove the code that ships. They are
-// in the order of their imports.
+// every machine and in every run. Otherwise the simulator would prove nothing about the code that
+// ships. They are in the order of their imports.
 var purePackages = []string{
 	"member", "internal/fielderr", "paxos", "internal/message", "statemachine", "internal/lowest",
 }
@@ -22,8 +22,8 @@ var purePackages = []string{
 // clocklessPackages must not start goroutines or read the clock, but may do everything else.
 var clocklessPackages = []string{"internal/wire"}
 
-// pureImports lists what a pure package may import and which names it may use; nil means all.
-// Anything not listed does I/O, locks or logs, or has not been needed yet.
+// pureImports lists the packages that a pure package may import, with the names that it may use;
+// nil means all names. Anything not listed does I/O, locks or logs, or has not been needed yet.
 var pureImports = map[string][]string{
 	"bytes":           nil,
 	"cmp":             nil,
@@ -187,8 +187,8 @@ func (p *typedPackage) names(id *ast.Ident, pkg, name string) bool {
 	return gotPkg == pkg && gotName == name
 }
 
-// A typeChecker type-checks packages of the tree. It resolves imports from the tree first,
-// others from the compiler's export data.
+// A typeChecker type-checks packages of the tree. It finds imports in the tree or, if they are not
+// there, in the compiler's export data.
 type typeChecker struct {
 	tree *sourceTree
 	done map[string]*typedPackage

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestDashboardOfMany checks the pages of small and large clusters on a phone and on a desktop,
-// light and dark: everything is readable, and a single node that disagrees is visible among fifty.
+// TestDashboardOfMany checks the pages of small and large clusters, on a phone and on a desktop,
+// light and dark. Everything is readable; a single node that disagrees is visible among fifty.
 func TestDashboardOfMany(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {

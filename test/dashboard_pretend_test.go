@@ -21,8 +21,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// pretender answers the page like the server of a cluster with many members. Most are healthy, but
-// there is one with each possible problem, and some members disagree.
+// pretender answers the page like the server of a cluster with many members. Most are healthy. Each
+// possible problem occurs in one member, and some members disagree.
 type pretender struct {
 	size  int
 	name  func(i int) string

@@ -257,9 +257,9 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 }
 
-// checkMemory checks that hostile peers can occupy at most three quarters of GOMEMLIMIT
-// (docs/security.md), which leaves a quarter for the node itself, and that GOMEMLIMIT is at most
-// four fifths of the pod limit, which leaves a fifth for memory that Go does not count.
+// checkMemory checks two limits. Hostile peers can occupy at most three quarters of GOMEMLIMIT
+// (docs/security.md); the rest is for the node itself. GOMEMLIMIT is at most four fifths of the pod
+// limit; the rest is for memory that Go does not count.
 func checkMemory(t *testing.T, limit string, size int, example []byte) {
 	t.Helper()
 	mebibytes := func(pattern, name string, text []byte) (of []int) {

@@ -68,8 +68,8 @@ func playPreRefused(_ *testing.T, s *stage) {
 	s.cut("refusal", s.sent("Vote(pre, no: promised)", 1))
 }
 
-// playFormalRefused lets a rival that the follower cannot reach get promises between the two
-// proposals of the follower.
+// playFormalRefused lets a rival get promises between the two proposals of the follower. The
+// follower cannot reach that rival.
 func playFormalRefused(_ *testing.T, s *stage) {
 	c := s.formUnder(5)
 	c.Crash(4)

@@ -91,7 +91,7 @@ func documentedMoves(t *testing.T) []move {
 }
 
 // TestDiagramFloors compares docs/plantuml/FLOORS.puml with the table of floors and with the
-// imports of the code: each arrow must be an import, and each import must be reachable by arrows.
+// imports of the code. Each arrow must be an import, and each import must be a path of arrows.
 func TestDiagramFloors(t *testing.T) {
 	text := readDiagram(t, "FLOORS.puml")
 	pattern := make(map[string]string) // of each alias

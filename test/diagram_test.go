@@ -56,8 +56,8 @@ func readText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// A drawing is a diagram of docs/plantuml: arrows, in parts that each begin with a divider. An
-// unknown line is an error, so that everything drawn is checked.
+// A drawing is a diagram of docs/plantuml. Its arrows form parts; each part begins with a divider.
+// An unknown line is an error, so that everything drawn is checked.
 type drawing struct {
 	cast  []string // participants, by alias
 	parts []part

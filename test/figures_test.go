@@ -282,8 +282,8 @@ func countBareWords(_ *testing.T, tree *sourceTree) int {
 	return 100 * bare / all
 }
 
-// countNameHits runs grep -w over the core for the name of each of its unexported functions, and
-// returns the 90th percentile of the number of lines found, including the declaration. A reader who
+// countNameHits runs grep -w over the core for the name of each of its unexported functions and
+// counts the lines found, including the declaration. It returns the 90th percentile: a reader who
 // follows a call reads that many lines.
 func countNameHits(t *testing.T, tree *sourceTree) int {
 	core := func(path string) bool { return path == "statemachine" || path == "paxos" }

@@ -17,8 +17,8 @@ import (
 // loggers are the packages that write log lines.
 var loggers = []string{"cluster", "internal/observe", "cmd/athena", "cmd/athena/internal/daemon"}
 
-// A logLine is a line that a program writes. If several lines share code, a line may have fewer
-// fields than that code adds.
+// A logLine is a line that a program writes. If several lines share the code that adds fields, each
+// may have only some of those fields.
 type logLine struct {
 	level, text string
 	fields      []string
@@ -43,8 +43,8 @@ var (
 	logWord  = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// logLevels maps the methods of slog.Logger that write a line, other than LogAttrs, and the levels
-// that LogAttrs takes, to their names on a console.
+// logLevels maps the methods of slog.Logger that write a line to the names of their levels on a
+// console. Instead of LogAttrs, it contains the levels that LogAttrs takes.
 var logLevels = map[string]string{
 	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR",
 	"LevelDebug": "DBG", "LevelInfo": "INF", "LevelWarn": "WRN", "LevelError": "ERR",
@@ -66,8 +66,8 @@ const errorField = "ErrAttr"
 // cutters are the functions that shorten texts from a peer for a log line.
 var cutters = []string{"addressText", errorField, "PeerText", "OneLine"}
 
-// TestLogsAreDocumented checks that docs/logs.md lists every log line of a node and of the daemon,
-// with its level and fields, and no others, and that every line shortens texts chosen by a peer.
+// TestLogsAreDocumented checks that docs/logs.md lists exactly the log lines of a node and of the
+// daemon, with their levels and fields. Every line must shorten texts chosen by a peer.
 func TestLogsAreDocumented(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
@@ -236,8 +236,8 @@ func readLogs(tree *sourceTree, p *sourcePackage, foul reporter) *logSource {
 }
 
 // readFunction finds the lines of a function. The fields of a line are in the call that writes it.
-// If that call takes a list of fields, they may be anywhere in the function, which must then write
-// only one line.
+// If that call takes a list of fields, they may be anywhere in the function. Such a function must
+// write only one line.
 func (s *logSource) readFunction(fn *ast.FuncDecl) {
 	var calls, writes []*ast.CallExpr
 	for n := range ast.Preorder(fn) {
@@ -281,7 +281,7 @@ func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
 	}
 }
 
-// addLines records the lines that a call writes. Their fields are in whole.
+// addLines records the lines that a call writes. whole is the code that contains their fields.
 func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallExpr) {
 	l := logLine{at: s.tree.at(write.Pos()), level: logLevels[calledName(write)]}
 	args := write.Args
@@ -320,8 +320,8 @@ func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallEx
 	}
 }
 
-// tabled returns the lines in a declaration, in the form {level, "text"}, and those of the
-// functions and tables that it uses.
+// tabled returns the lines that a declaration contains in the form {level, "text"}, and those of
+// the functions and tables that it uses.
 func (s *logSource) tabled(decl ast.Node) (list []logLine) {
 	for n := range ast.Preorder(decl) {
 		lit, ok := n.(*ast.CompositeLit)

@@ -83,7 +83,7 @@ func another(c *sim.Cluster, old int) func() bool {
 }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
-// needs 296 s for a new leader; here it is at most LeaderTimeout + 1 s.
+// needs 296 s to replace its leader. Here that takes at most LeaderTimeout + 1 s.
 func TestLeaderHostGoneSilently(t *testing.T) {
 	limit := lan().LeaderTimeout + time.Second
 	for _, size := range []int{3, 5} {
@@ -99,8 +99,8 @@ func TestLeaderHostGoneSilently(t *testing.T) {
 	}
 }
 
-// The original stays split forever. Here one leader remains within four intervals of the heal, and
-// the isolated leader loses its authority before the other one gains it, as the checkers verify at
+// The original stays split forever. Here only one leader remains four intervals after the heal. The
+// isolated leader loses its authority before the other one gains it; the checkers verify this at
 // every step.
 func TestLeaderIsolatedThenHealed(t *testing.T) {
 	for seed := range uint64(10) {
@@ -128,8 +128,8 @@ func TestLeaderIsolatedThenHealed(t *testing.T) {
 }
 
 // In the original the only seed queries only seeds, finds none, and leads a cluster of its own
-// forever. Here it queries the members in its store and rejoins immediately. If its store is
-// empty, the leader contacts it as soon as the leader misses it.
+// forever. Here it queries the members in its store and rejoins immediately. If its store is empty,
+// the leader contacts the seed as soon as it notices that the seed is missing.
 func TestOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -26,7 +26,7 @@ const (
 		document.querySelectorAll("#beliefs thead .name")[td.cellIndex - 1].textContent))].join()`
 )
 
-// pageLeader waits until the page names a leader other than but, and returns it.
+// pageLeader waits until the page names a leader that differs from but, and returns it.
 func pageLeader(b *browser, but string) (leader string) {
 	b.t.Helper()
 	eventually(b.t, "the page names a leader other than "+but, func() bool {
@@ -106,7 +106,7 @@ func TestDashboardsInTheBackground(t *testing.T) {
 }
 
 // TestDashboardOfRun opens the page of one node of a real cluster, with the node's token. The page
-// shows the other nodes, which the node queries over the cluster, and cannot inject faults.
+// also shows the other nodes, which this node queries. It cannot inject faults.
 func TestDashboardOfRun(t *testing.T) {
 	c := newNodes(t, 3)
 	token := c.secret("token", "0123456789-the-token")

@@ -137,8 +137,8 @@ func nothingLeft(t *testing.T, printed string, environ []string) {
 	}
 }
 
-// TestDemoStopped checks that the demo leaves nothing behind, and its secret in particular,
-// whichever signal stops it and even if a second one follows.
+// TestDemoStopped stops a demo by each signal, sent twice. The demo must leave nothing behind, in
+// particular not its secret.
 func TestDemoStopped(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {

@@ -82,8 +82,8 @@ func TestExampleEmbed(t *testing.T) {
 	})
 }
 
-// TestExampleGuide runs the program of docs/guide.md. It checks that every process can query the
-// leader, that each shard has one worker, and that a process leaves gracefully.
+// TestExampleGuide runs the program of docs/guide.md. Every process must be able to query the
+// leader, each shard must have one worker, and a process must leave gracefully.
 func TestExampleGuide(t *testing.T) {
 	c := newNodes(t, 3)
 	all := c.startExample(buildExample(t, "guide"))

@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// haproxyConfig has the checks from the HAProxy manual, in HTTP/1.0 without a Host header. The
+// haproxyConfig contains the checks from the HAProxy manual, in HTTP/1.0 without a Host header. The
 // placeholders are the folder of its sockets and the addresses of three nodes.
 const haproxyConfig = `
 defaults
@@ -72,8 +72,8 @@ func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered 
 	return s, resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(&s) == nil
 }
 
-// leads waits until HAProxy sends requests for the leader to a leading node other than but. Until
-// its first check, HAProxy uses every node.
+// leads waits until HAProxy sends requests for the leader to a leading node that differs from but.
+// Until its first check, HAProxy uses every node.
 func (p proxied) leads(t *testing.T, but ...string) (name string) {
 	t.Helper()
 	began := time.Now()

@@ -79,8 +79,8 @@ func (p *process) ended(code int, text string) {
 	}
 }
 
-// TestLockOneAtATime checks that only one of the commands on all nodes runs at a time, each with a
-// greater token, and that athena exits with the code of its command.
+// TestLockOneAtATime starts commands on all nodes. Only one of them runs at a time, and each has a
+// greater token than the one before. athena exits with the code of its command.
 func TestLockOneAtATime(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
@@ -161,8 +161,8 @@ func TestLockWithoutALeader(t *testing.T) {
 	p.ended(1, "lock/x was not acquired: interrupted: no leader with authority: ")
 }
 
-// TestLockOfANodeThatDies checks that if the node of a command dies or falls silent, the command is
-// warned before its lease ends, and that another process then gets the lock with a greater token.
+// TestLockOfANodeThatDies kills or silences the node of a command that holds a lock. The command
+// must be warned before its lease ends. Another process then gets the lock with a greater token.
 func TestLockOfANodeThatDies(t *testing.T) {
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		c, nodes := withWrite(t)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestProcessWithoutFreeDescriptors lets callers of the admin API hold every file descriptor that a
-// node may use. The node must warn about such a low limit at its start, save what the cluster
-// decides during that time, and stay a member.
+// node may use. The node must warn about such a low limit at its start. Even without free
+// descriptors it must save what the cluster decides, and stay a member.
 func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	const limit = 64
 	sh, err := exec.LookPath("sh")

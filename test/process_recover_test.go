@@ -55,7 +55,7 @@ func TestProcessRecover(t *testing.T) {
 		return ok && strings.Contains(s.NoLeader, "too many members lost their stores")
 	})
 	kill(all[1:])
-	// The state may change while the node runs: refusals are checked below.
+	// The state may change while the node is running: refusals are checked below.
 	if code, _, stderr := run(t, append(recoverArgs, "--confirm", "athena")...); code != 1 ||
 		!strings.Contains(stderr, "stop the node first") {
 		t.Errorf("while the node runs: exit %d, %s; want 1 and advice to stop it", code, stderr)
@@ -77,8 +77,8 @@ func TestProcessRecover(t *testing.T) {
 	}
 }
 
-// TestProcessRecoverWithoutStore checks that recover creates no store, and does not report that a
-// node can start, if a directory is misspelled or is the parent of the nodes' directories.
+// TestProcessRecoverWithoutStore runs recover with a misspelled directory, and with the parent of
+// the nodes' directories. It must create no store, and must not report that a node can start.
 func TestProcessRecoverWithoutStore(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "mistyped")

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestProcessNotifiesSystemd checks that the node notifies systemd, in the format of sd_notify(3),
-// that it is a member, which node leads, and that it is leaving.
+// TestProcessNotifiesSystemd checks what the node reports to systemd, in the format of
+// sd_notify(3): that it is a member, which node leads, and that it is leaving.
 func TestProcessNotifiesSystemd(t *testing.T) {
 	c := newNodes(t, 1)
 	path := filepath.Join(c.dir, "notify")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestProcessStoreOfSomethingElse restarts members of a cluster of three with their stores but
-// other flags. None of them becomes a leader. Each prints both values and a remedy, exits with 2 as
-// for any wrong flag, and leaves its store unchanged. With the old flags the cluster continues.
+// other flags. None of them becomes a leader. Each prints the values of flag and store and a
+// remedy, exits with 2, and does not change its store. With the old flags the cluster continues.
 func TestProcessStoreOfSomethingElse(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()

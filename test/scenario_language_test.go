@@ -183,8 +183,8 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestScenarioPlacesAreDocumented checks that, for each place that accepts many words,
-// test/scenarios.md lists them in a paragraph that begins with the name of the place.
+// TestScenarioPlacesAreDocumented checks that test/scenarios.md has a paragraph for each place that
+// accepts many words. It must begin with the name of the place and list the words.
 func TestScenarioPlacesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {

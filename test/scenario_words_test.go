@@ -201,7 +201,7 @@ func setUpVerbs() []verb {
 	}
 }
 
-// last checks that a line that adds processes gives them the next numbers.
+// last checks that the processes that a line adds have the next numbers.
 func (s step) last(want int) error {
 	if nodes := s.nodes(0); slices.Max(nodes)+1 != want {
 		return fmt.Errorf("the last one must be n%d", want)
@@ -352,7 +352,7 @@ func networkVerbs() []verb {
 	}
 }
 
-// flap cuts and mends links alternately, as often as fits into half of the time.
+// flap cuts and mends links alternately, each for half a period, until the time is over.
 func flap(p *player, s step) error {
 	period, end := s.duration(2), p.cluster().Now()+s.duration(3)
 	for p.c.Now() < end {

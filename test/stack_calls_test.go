@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// inStuckStack runs a test with three nodes whose handlers block until release is closed, except
-// for events with negative numbers. arrivals lists the events that they have handled.
+// inStuckStack runs a test with three nodes. Their handlers block until release is closed, except
+// for events with negative numbers. arrivals lists the events that the nodes have handled.
 func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan struct{})) {
 	t.Helper()
 	inStack(t, 3, func(t *testing.T, s *stack) {
@@ -58,9 +58,9 @@ func flood(
 	return last, errors.New("more events were taken than all buffers hold")
 }
 
-// A handler that blocks for a minute stops its sender once the buffers between them are full, but
-// nothing else: events of other senders are handled, and the members and the leader stay the same
-// (section 9). In the end, all accepted events are handled.
+// A handler that blocks for a minute blocks only its sender, once the buffers between them are
+// full. Events of other senders are handled, and the members and the leader stay the same (section
+// 9). In the end, all accepted events are handled.
 func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 	inStuckStack(t, func(t *testing.T, s *stack, a *arrivals, release chan struct{}) {
 		from := s.leader()
@@ -109,8 +109,8 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 }
 
 // If the sender's own node closes, a waiting Send returns ErrClosed immediately. If the receiver
-// closes, each Send may take its full timeout, even one that begins because a closing handler made
-// room: the sender learns of the close one network delay later.
+// closes, the sender learns of that one network delay later. Until then it may begin another Send,
+// because a closing handler makes room. Each Send may take its full timeout.
 func TestStackCloseDuringSend(t *testing.T) {
 	for _, sender := range []bool{true, false} {
 		inStuckStack(t, func(t *testing.T, s *stack, _ *arrivals, _ chan struct{}) {

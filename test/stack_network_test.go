@@ -21,8 +21,8 @@ import (
 // largestFiller makes a payload almost as large as an event may be.
 const largestFiller = cluster.MaxEventBytes - 100
 
-// arrivals lists the events that the handlers of all nodes received: for each pair of nodes, the
-// numbers of the events in the order in which they were handled.
+// arrivals lists the events that the handlers of all nodes received. For each pair of nodes, it
+// lists the numbers of the events in the order of handling.
 type arrivals struct {
 	mu  sync.Mutex
 	got map[[2]string][]int // indexed by the names of sender and receiver
@@ -185,9 +185,9 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	})
 }
 
-// Packet loss alone removes no member: a member is removed only after TTLTimeout of silence
-// (section 3), and of hundreds of packets in that time, QUIC or TCP delivers some. At 5 % no member
-// even becomes unreachable, and no leader is lost.
+// Packet loss alone removes no member. A member is removed only after TTLTimeout of silence
+// (section 3), and QUIC or TCP delivers some of the hundreds of packets in that time. At 5 % no
+// member even becomes unreachable, and no leader is lost.
 func TestStackLossRemovesNoMember(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64

@@ -22,8 +22,8 @@ const oneWay = roundTrip / 2
 // stamp take two (section 6, 2 to 6).
 const election = 5 * roundTrip
 
-// turns is how long the voter with index first waits before its query: a twentieth of an interval
-// for each active member before it, except the lost leader (section 6, 2).
+// turns is how long the voter with index first waits before its query. It waits a twentieth of an
+// interval for each active member before it, except the lost leader (section 6, 2).
 func turns(first, lost int) time.Duration {
 	before := first
 	if lost < first {
@@ -32,7 +32,7 @@ func turns(first, lost int) time.Duration {
 	return lan().HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// leaseGuard is how long before the end of its lease a leader's work ends.
+// leaseGuard is the time from the end of a leader's work to the end of its lease.
 func leaseGuard() time.Duration { return lan().HeartbeatInterval / 2 }
 
 // moment is the time of an observed event, with its expected time.
@@ -109,9 +109,9 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 }
 
 // A leader that receives no packets still sends healthy acks until its lease ends, but only to
-// members that it heard within HeartbeatTimeout. They miss it LeaderTimeout after the last such
-// ack. It has informed them that they are unreachable. So no member waits for another one to query
-// first, and the greatest ballot wins.
+// members that it heard within HeartbeatTimeout. These members miss the leader LeaderTimeout after
+// the last such ack. By then it has informed them that they are unreachable. So no member waits for
+// another one to query first, and the greatest ballot wins.
 func TestStackDeafLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -122,8 +122,8 @@ func TestStackDeafLeader(t *testing.T) {
 		}
 		s.Advance(3 * time.Second)
 		lease := message.LeaseMargin(lan().LeaseTimeout)
-		// It last heard them a round trip after that beat, so it sends its last acks HeartbeatTimeout
-		// after the beat (section 5).
+		// The leader last heard its followers a round trip after that beat. So it sends its last acks
+		// HeartbeatTimeout after the beat (section 5).
 		lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 		s.exactly(beat,
 			moment{"its work ends", s.watch.shift(old).end, lease - leaseGuard()},
@@ -136,8 +136,8 @@ func TestStackDeafLeader(t *testing.T) {
 	})
 }
 
-// If no other node receives anything from a leader, they replace it as if it had crashed. It learns
-// of the next leader from that leader's LeaderElected, and then steps down.
+// If the other nodes receive nothing from a leader, they replace it as if it had crashed. The old
+// leader learns of the next one from its LeaderElected, and then steps down.
 func TestStackMuteLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()

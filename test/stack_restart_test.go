@@ -158,8 +158,8 @@ func (s *fullStore) Save(c store.Content) error {
 	return s.File.Save(c)
 }
 
-// A node that cannot save a required state immediately stops with an error, before it sends
-// anything that depends on that state (section 6, Durable). The others continue.
+// If a node cannot save a required state, it stops with an error before it sends anything that
+// depends on that state (section 6, Durable). The others continue.
 func TestStackDiskFull(t *testing.T) {
 	for _, leads := range []bool{false, true} {
 		inStack(t, 5, func(t *testing.T, s *stack) {

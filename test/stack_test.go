@@ -31,7 +31,7 @@ import (
 func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
-// needs 296 s for a new leader; here it is at most LeaderTimeout + 1 s.
+// needs 296 s to replace its leader. Here that takes at most LeaderTimeout + 1 s.
 func TestStackLeaderHostGoneSilently(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		inFormedStack(t, size, func(t *testing.T, s *stack) {
@@ -77,8 +77,8 @@ func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 }
 
 // In the original the only seed queries only seeds, finds none, and leads a cluster of its own
-// forever. Here it queries the members in its store. If its store is empty, the leader contacts it
-// after missing it and giving up the silent connection to its earlier run.
+// forever. Here it queries the members in its store. If its store is empty, the leader contacts the
+// seed, but first has to miss it and give up the silent connection to its earlier run.
 func TestStackOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -260,8 +260,8 @@ type payload struct {
 // 256 KiB are being written.
 const buffered = 1_000
 
-// In the original 5,000 events to a handler that takes 50 ms make a healthy member look dead.
-// Here only their sender waits.
+// In the original 5,000 events to a handler that takes 50 ms for each make a healthy member look
+// dead. Here only their sender waits.
 func TestStackSlowHandler(t *testing.T) {
 	const events, pause = 5_000, 50 * time.Millisecond
 	inStack(t, 3, func(t *testing.T, s *stack) {

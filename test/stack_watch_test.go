@@ -17,10 +17,10 @@ import (
 )
 
 // watch checks every node whenever one of them reports a change, and keeps the reports with their
-// exact times. Authority begins only with a report and never returns within a term, so if two nodes
-// have authority at the same instant, a check sees both. It fails the test if I1 to I3 or I8 of
-// protocol.md section 11 do not hold, or if the work of one leader has not ended when another one
-// gains authority.
+// exact times. Authority begins only with a report and never returns within a term. So if two nodes
+// have authority at the same instant, a check sees both. The watch fails the test if I1, I2, I3 or
+// I8 of protocol.md section 11 does not hold, or if another leader gains authority before the work
+// of one has ended.
 type watch struct {
 	t *testing.T
 

@@ -144,8 +144,8 @@ func others(but ...int) (hosts []int) {
 }
 
 // betweenBeats waits until half an interval after the leader's last keep-alives, which all members
-// have answered. It returns when they were sent, which is when the lease began (protocol.md section
-// 5).
+// have answered. It returns the time when they were sent; the lease began at that time (protocol.md
+// section 5).
 func (s *stack) betweenBeats(leader int) (beat time.Time) {
 	s.t.Helper()
 	interval := lan().HeartbeatInterval
@@ -214,7 +214,7 @@ type calm struct {
 	terms map[int]leader.Term
 }
 
-// calm starts watching nodes that must keep their leader and each other.
+// calm starts watching nodes. They must keep their leader and must not lose each other.
 func (s *stack) calm(nodes ...int) calm {
 	c := calm{s, make(map[int]leader.Term)}
 	for _, i := range nodes {

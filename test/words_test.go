@@ -127,10 +127,9 @@ func isExcepted(file, text string, used []bool) bool {
 	return false
 }
 
-// readableTexts returns the texts of a file for human readers, by line: the comments and
-// messages of Go, and Markdown except its Go code, which is checked where it is compiled.
-// Each text ends with the first word of the next line, so that a phrase is found across the
-// end of a line.
+// readableTexts returns the texts of a file for human readers, by line: the comments and messages
+// of Go, and Markdown. It omits Go code in Markdown, because that is part of a Go file. Each text
+// ends with the first word of the next line, so that a phrase is found across the end of a line.
 func (t *sourceTree) readableTexts(f *sourceFile) map[int]string {
 	texts := map[int]string{}
 	switch {

@@ -19,7 +19,7 @@ type SendRequest struct {
 
 // Sent is the response of /v1/send.
 type Sent struct {
-	// Results has one entry for each recipient, ordered by address.
+	// Results contains one entry for each recipient, ordered by address.
 	Results []SendResult `json:"results"`
 }
 

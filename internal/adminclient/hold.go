@@ -88,9 +88,9 @@ func (c *Client) Lock(
 }
 
 // Elect campaigns for a job through the node, and runs fn whenever the node leads the job for this
-// client, until ctx ends, fn returns although the job was not lost, or the node stops. It calls
-// onHolder with the current leader, nil if there is none, and again after each change. See Lock for
-// the context of fn.
+// client. It returns when ctx ends, when fn returns although the job was not lost, or when the node
+// stops. It calls onHolder with the current leader, nil if there is none, and again after each
+// change. See Lock for the context of fn.
 //
 // If no EventAlive arrives in time, the leadership is lost. Elect campaigns again when the node
 // responds again, and returns if the node does not respond for ClientTimeout.
@@ -120,7 +120,7 @@ type holdSession struct {
 	expiry  *time.Timer // fires at until
 	expired bool        // until has passed, but the node has not reported the loss
 
-	cancelFn context.CancelCauseFunc // cancels the context of fn; nil while fn does not run
+	cancelFn context.CancelCauseFunc // cancels the context of fn; nil while fn is not running
 	lost     error                   // why the context of fn was canceled; nil otherwise
 	returned chan error              // the error of fn
 	final    error                   // why the session ends; nil while it continues

@@ -15,8 +15,8 @@ import (
 // trustedHere is the TrustedMS of the events in these tests.
 const trustedHere = 900 * time.Millisecond
 
-// TestLockAfterAPause checks that after a pause of the process, a queued EventAlive does not
-// confirm an expired lock, whether the expiry or the event is handled first.
+// TestLockAfterAPause checks the lock of a process that was paused. A queued EventAlive must not
+// confirm the expired lock, whether the expiry or the event is handled first.
 func TestLockAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdSession{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}

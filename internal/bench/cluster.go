@@ -244,8 +244,8 @@ func (ps *processes) listAlive() []*process {
 	return all
 }
 
-// haveAgreed reports whether all live nodes see the same quorate leader, with a token greater than
-// above, and with the given number of active members; 0 means any number. ps.mu must be held.
+// haveAgreed reports whether all live nodes see the given number of active members (0: any) and the
+// same quorate leader with a token greater than above. ps.mu must be held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {

@@ -199,9 +199,8 @@ func (ps *processes) cutOff(ctx context.Context, some []*process, is bool) error
 	return errors.Join(faults...)
 }
 
-// measureGroup measures elections by Lowest: the time from the death of the leader until
-// another node leads, and the time from the end of a partition until there is a single
-// leader.
+// measureGroup measures two times of elections by Lowest: from the death of the leader until
+// another node leads, and from the end of a partition until there is a single leader.
 func measureGroup(ctx context.Context, o Options, rec *recorder) error {
 	o.cuts = true
 	err := eachSize(o, func(n, rep int) error {
@@ -276,7 +275,7 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	return toMilliseconds(at - began), err
 }
 
-// waitLed waits until the live ones of some nodes follow the same leader, other than before. It
+// waitLed waits until all live nodes in some follow the same leader, which differs from before. It
 // returns the leader and the time at which the last node followed it.
 func (ps *processes) waitLed(
 	ctx context.Context, some []*process, before string,

@@ -18,8 +18,8 @@ func New() func() time.Time {
 const slewDivisor = 100
 
 // StepWatch detects forward steps of the wall clock relative to the clock of a node. Such a step
-// may mean that a hypervisor paused this machine together with its clocks: an agent or NTP corrects
-// the wall clock afterwards, and nothing else reveals the missing time.
+// may mean that a hypervisor paused this machine together with its clocks. An agent or NTP then
+// corrects the wall clock; nothing else reveals the missing time.
 type StepWatch struct {
 	Wall  func() time.Time // reads the wall clock; if nil, no step is detected
 	Limit time.Duration    // smaller steps are ignored

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// isPrivate reports whether only the user of this process can read a file, or also a group if the
-// file belongs to root.
+// isPrivate reports whether only the user of this process can read a file. If the file belongs to
+// root, a group may also read it.
 func isPrivate(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && isPrivateMode(info.Mode().Perm(), int(stat.Uid), os.Geteuid())

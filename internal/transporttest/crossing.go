@@ -56,8 +56,8 @@ func meet(w World, a, b *node, round int) {
 	}
 }
 
-// settle waits until each of two nodes has received count system frames, and checks that only one
-// connection is left, and the right one if two crossed. It returns how many crossed.
+// settle waits until each of two nodes has received count system frames. It checks that only one
+// connection is left: the right one, if two crossed. It returns how many crossed.
 func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 	t.Helper()
 	eventually(t, 5*time.Second, "a has received its frames", a.hasReceived(transport.System, count))

@@ -23,8 +23,8 @@ const (
 	tcpRetries   = 15
 
 	tcpDialRetries = 5
-	// A segment is retransmitted early if a later one has arrived, and if a round trip plus a quarter
-	// of one, or plus tcpOrder if that is longer, has passed since it was last sent.
+	// A segment is retransmitted early once a later one has arrived and enough time has passed since
+	// it was last sent: a round trip, plus a quarter of that or tcpOrder, whichever is longer.
 	tcpOrder = time.Millisecond
 )
 

@@ -217,8 +217,7 @@ type segment struct {
 
 const (
 	segmentHeader = 37
-	// maxSegmentData limits packets to 1,200 bytes, which every path that QUIC can use must also
-	// carry.
+	// maxSegmentData limits packets to 1,200 bytes, which every path carries that QUIC can use.
 	maxSegmentData = 1200 - segmentHeader
 )
 

@@ -41,7 +41,7 @@ type owner struct {
 type hold struct {
 	owner
 	token      uint64
-	begin, end int64 // if authority was seen only once, end is before begin
+	begin, end int64 // end is before begin if authority was seen only once
 }
 
 func (h hold) earliestEnd() int64 { return min(h.begin, h.end) }
@@ -66,12 +66,12 @@ type findings struct {
 	// smallestGap is the shortest time between the authority of two nodes, or 0 if only one had
 	// authority.
 	smallestGap time.Duration
-	stalls      []evidence // intervals in which processes did not run
+	stalls      []evidence // intervals in which processes were not running
 	other       *findings  // findings of the second cluster; nil without one
 	excused     int        // changes of its leader that are explained by stalls
 }
 
-// use is the use of a token by a node that had authority with it.
+// use records that a node had authority with a token.
 type use struct {
 	owner
 	token uint64

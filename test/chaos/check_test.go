@@ -44,8 +44,8 @@ func (b books) sent(node string, run int64, to string, first, last uint64) {
 	b.add(node, run, evidence{Kind: kindSent, To: to, First: first, Last: last})
 }
 
-// view adds a view in which a node with its first store shows a state. A name in members with an
-// apostrophe, such as "n2'", stands for a member that has lost its first store.
+// view records that a node, which still has its first store, shows a state. In members, a name with
+// an apostrophe, such as "n2'", stands for a member that has lost its first store.
 func (b books) view(node string, version, revision uint64, leader string, members ...string) {
 	v := &nodeView{
 		StoreID: node, Version: version, Revision: revision, Role: "follower", Leader: leader,
@@ -64,7 +64,7 @@ func (b books) lastView(node string) *nodeView {
 	return lines[len(lines)-1].View
 }
 
-// begun returns a run of three nodes that did nothing.
+// begun returns the evidence of three nodes that started and did nothing else.
 func begun() books {
 	b := books{}
 	for i, node := range []string{"n1", "n2", "n3"} {
@@ -74,7 +74,7 @@ func begun() books {
 	return b
 }
 
-// sound returns a run of three nodes without faults.
+// sound returns the evidence of a run of three nodes without faults.
 func sound() books {
 	b := begun()
 	b.hold("n1", 1, 1, 100, 99)
@@ -186,8 +186,8 @@ func TestLostEvents(t *testing.T) {
 	}
 }
 
-// TestLateWrite checks that it is a fault to accept an earlier write after a later one of the same
-// writer, within a term and across terms.
+// TestLateWrite accepts an earlier write after a later one of the same writer, within a term and
+// across terms. That is a fault.
 func TestLateWrite(t *testing.T) {
 	for _, token := range []uint64{4, 6} {
 		b := sound()
@@ -202,7 +202,8 @@ func TestLateWrite(t *testing.T) {
 	}
 }
 
-// TestHeldByStore checks that a node does not hold a state for a seat that names another store.
+// TestHeldByStore checks that a node does not count as a holder of a state if its seat names
+// another store.
 func TestHeldByStore(t *testing.T) {
 	for third, want := range map[string]int{"n3": 1, "n3'": 0} {
 		b := begun()
@@ -214,8 +215,7 @@ func TestHeldByStore(t *testing.T) {
 	}
 }
 
-// TestTooLittleEvidence checks that, if all evidence of one kind is missing, the checker fails and
-// reports what was not checked.
+// TestTooLittleEvidence removes all evidence of one kind. The checker must report this and fail.
 func TestTooLittleEvidence(t *testing.T) {
 	for _, k := range []struct{ kind, want string }{
 		{kindHold, "no node ever had authority"},

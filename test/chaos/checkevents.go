@@ -21,7 +21,7 @@ type newest struct {
 	seq uint64
 }
 
-// stream identifies what one run of a node sends to another node, over all runs of that node.
+// stream identifies the events that one run of a node sends to all runs of another node.
 type stream struct {
 	from owner
 	to   string

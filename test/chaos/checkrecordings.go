@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// killedFile lists the runs that were killed with SIGKILL. Each line has a node and the number of
-// its start.
+// killedFile lists the runs that were killed with SIGKILL. Each line contains the name of a node
+// and the number of the start.
 const killedFile = "killed.txt"
 
 // maxExamples bounds the reported examples of one kind of fault.
@@ -126,8 +126,8 @@ func (p *floodCheck) printCounts(w io.Writer, complete bool) {
 	}
 }
 
-// checkPair checks all events from one node to another. Both lists have one entry for each run, in
-// order.
+// checkPair checks all events from one node to another. Both lists contain one entry for each run,
+// in order.
 func (p *floodCheck) checkPair(sent []sentRun, heard []receivedRun) {
 	seen := map[int][]uint64{} // marks by run of the sender; 0 means not handled
 	for _, s := range sent {

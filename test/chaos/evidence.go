@@ -23,7 +23,7 @@ const (
 	kindForged = "forged" // an event names another node as its sender
 	kindEnd    = "end"    // the node stopped, with the cause
 	kindWrite  = "write"  // the register's decision about a write
-	kindStall  = "stall"  // this process did not run from Begin to End
+	kindStall  = "stall"  // this process was not running from Begin to End
 )
 
 // evidence is one line that a process records. Times are nanoseconds of CLOCK_MONOTONIC.
@@ -40,8 +40,8 @@ type evidence struct {
 
 	Token uint64 `json:",omitempty"`
 	// Authority was seen at or before Begin and again at or after End. It does not return within a
-	// term, so it lasted from Begin to End. If authority was seen only once, that was between End and
-	// Begin, and End is before Begin.
+	// term, so it lasted from Begin to End. If authority was seen only once, End is before Begin, and
+	// that was between the two.
 	Begin int64 `json:",omitempty"`
 	End   int64 `json:",omitempty"`
 
@@ -88,8 +88,8 @@ type evidenceFile struct {
 	file *os.File
 }
 
-// openEvidence opens a file of evidence for appending. If an earlier process has left a truncated
-// line, it first ends that line. Then it appends start, whose Node names the process.
+// openEvidence opens a file of evidence for appending. It first ends the truncated line of an
+// earlier process, if there is one. Then it appends start, whose Node names the process.
 func openEvidence(path string, start evidence) (*evidenceFile, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

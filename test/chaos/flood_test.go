@@ -156,8 +156,8 @@ func writeTapes(t *testing.T, dir, node, other string) {
 	}
 }
 
-// TestTapes checks that recordings are read as they were written, truncated to their used part, and
-// that other files give an error.
+// TestTapes checks that recordings, truncated to their used part, are read as they were written.
+// Other files must give an error.
 func TestTapes(t *testing.T) {
 	dir := t.TempDir()
 	writeTapes(t, dir, "n1", "n2")
@@ -328,7 +328,7 @@ func TestLeaderless(t *testing.T) {
 	}
 }
 
-// TestStuckBound checks that memory above the bound of a process and changed views are faults.
+// TestStuckBound checks two faults: a process exceeds its memory bound, or a view changes.
 func TestStuckBound(t *testing.T) {
 	o := options{nodes: 2, payload: 1024}
 	log, err := os.Create(filepath.Join(t.TempDir(), journalFile))

@@ -115,8 +115,7 @@ func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Si
 	return all
 }
 
-// restartNode starts a node that has ended. It does nothing if the node has not ended yet, because
-// it is still leaving.
+// restartNode starts a node that has ended. It does nothing if the node is still leaving.
 func (r *runner) restartNode(node int) error {
 	p := r.ps.nodes[node]
 	if p.isAlive() {
@@ -163,8 +162,8 @@ func (r *runner) stutterNode(f fault, node int) []action {
 	return all
 }
 
-// loseStore deletes the store of a node. From then on the node may only join, even if it is a seed,
-// because it must not found a second cluster while the others may still hold the first.
+// loseStore deletes the store of a node. From then on even a seed may only join: it must not found
+// a second cluster while the others may still hold the first.
 func (r *runner) loseStore(f fault, order []int) []action {
 	order = r.killableNodes(order)
 	if len(order) == 0 {

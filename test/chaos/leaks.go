@@ -56,8 +56,8 @@ const (
 	settling = 10 * time.Minute
 	// slopeTime is the shortest time over which a slope is meaningful.
 	slopeTime = time.Hour
-	// window is the length of the periods whose lowest usage is compared: lost connections leave
-	// goroutines for a while, but leaks are permanent.
+	// window is the length of a period. Only the lowest usage in each period counts, because lost
+	// connections leave goroutines for a while, but leaks are permanent.
 	window = 10 * time.Minute
 	// maxSlope is the hourly growth, relative to the mean, above which a resource leaks, unless its
 	// total growth is below minGrowth.

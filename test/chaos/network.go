@@ -17,9 +17,9 @@ const netnsDir = "/run/netns"
 // port is the port of every node.
 const port = 7000
 
-// network is a bridge with a port for each node, all in separate namespaces. The bridge has one
-// too, so that its rules and interfaces disappear with it and no rule of the host sees the packets,
-// in particular those of a container engine (br_netfilter).
+// network is a bridge with a port for each node. The bridge and the nodes are in separate
+// namespaces. So rules and interfaces disappear with the namespace of the bridge, and no rule of
+// the host sees the packets, not even those of a container engine (br_netfilter).
 type network struct {
 	id    string
 	nodes int

@@ -47,8 +47,8 @@ const (
 	eventsLine = 100 * time.Millisecond
 	// reportTick is the longest interval between two reports to the runner.
 	reportTick = 250 * time.Millisecond
-	// stallPart is the part of LeaderTimeout after which a pause of a process is recorded as a stall:
-	// two such pauses depose a leader.
+	// A pause of a process is recorded as a stall if it exceeds LeaderTimeout / stallPart, because two
+	// such pauses depose a leader.
 	stallPart = 2
 )
 
@@ -207,7 +207,7 @@ func (w *testNode) leadTerm(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// writeRegister writes to the register while the term is valid, checked before each write.
+// writeRegister writes to the register while the term is valid. It checks that before each write.
 func (w *testNode) writeRegister(term leader.Term) {
 	var c registerClient
 	defer c.close()

@@ -39,7 +39,7 @@ type options struct {
 	payload int
 	// plain makes the nodes share the loopback interface, so that only processes can have faults.
 	plain bool
-	// A run must have at least this many to prove anything.
+	// With fewer faults or changes of leader, a run proves nothing.
 	minFaults, minChanges int
 	config                cluster.Config // timings
 }
@@ -126,8 +126,8 @@ func printHelp(w io.Writer) {
 	}
 }
 
-// parseFlags parses the flags. By default, the minimum is 60 faults and 10 changes in five minutes,
-// in proportion to the length of the run.
+// parseFlags parses the flags. The default minimum is proportional to the length of the run: 60
+// faults and 10 changes in five minutes.
 func parseFlags(name string, args []string) (options, error) {
 	f, set := makeFlags(name)
 	err := f.Parse(args)

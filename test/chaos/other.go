@@ -35,8 +35,8 @@ const (
 // firstKinds are the faults of the first steps, which have one fault each. At that time the leaders
 // of both clusters have the same version, so that a wrong seed does the most harm: a claim of one
 // cluster looks like proof that the other has two leaders. The step restarts the leader of the
-// first cluster, because a node without a leader queries every seed. All nodes must be active
-// before the wrong seed is removed, since no other fault keeps them from it.
+// first cluster, because a node without a leader queries every seed. These steps have no other
+// fault, so all nodes must become active even before the wrong seed is removed.
 var firstKinds = [...]string{wrongSeedOther, wrongSeed}
 
 // countClusters returns the number of clusters of a run.
@@ -120,7 +120,7 @@ func (f *findings) compareOther(other *findings) {
 	}
 }
 
-// stallReach is how long after a stall a leader may lose its authority: a follower asks for votes
+// A leader may lose its authority up to stallReach after a stall, because a follower asks for votes
 // while the lease is still running.
 const stallReach = 2 * time.Second
 

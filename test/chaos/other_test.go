@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// steady returns a second cluster without faults: one leader with one token.
+// steady returns the evidence of a second cluster without faults: one leader with one token.
 func steady() books {
 	b := begun()
 	b.hold("n2", 2, 1, 100, 300)

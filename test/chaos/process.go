@@ -122,7 +122,7 @@ type processes struct {
 	lost   map[int]bool // nodes that lost their first store
 	// first is the number of the first node in the world.
 	first int
-	// wrongSeeds has an address of the other cluster for each node with a wrong seed.
+	// wrongSeeds maps each node with a wrong seed to that seed, an address of the other cluster.
 	wrongSeeds map[int]string
 
 	register *process

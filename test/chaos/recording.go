@@ -16,12 +16,12 @@ import (
 )
 
 // A recording has marks for millions of events. It is a file that is mapped into memory, so that a
-// mark costs one store and survives SIGKILL. Its first page has counters, the rest is an array of
-// marks.
+// mark costs one store and survives SIGKILL. Its first page contains counters, the rest is an array
+// of marks.
 //
-// Each run of a node has two recordings for each other node. One has a uint32 for each event that
-// it sent, by number. The other has a uint64 for each event that its handler received, in the order
-// of handling.
+// Each run of a node has two recordings for each other node. One contains a uint32 for each event
+// that it sent, by number. The other contains a uint64 for each event that its handler received, in
+// the order of handling.
 
 // File name extensions of recordings.
 const (
@@ -32,7 +32,7 @@ const (
 // headBytes is the size of the head, one page.
 const headBytes = 4096
 
-// recordingHead has the counters of a recording. The runner reads it while the node writes.
+// recordingHead holds the counters of a recording. The runner reads it while the node writes.
 type recordingHead struct {
 	Used     uint64 // number of marks
 	Accepted uint64 // events accepted by Send
@@ -42,8 +42,8 @@ type recordingHead struct {
 	Slept    uint64 // number of times that the handler slept
 }
 
-// These are the marks of a sent event. Outcomes are counted by kind: nil, unknown because the
-// connection or the node was lost, and any other error, which means that no handler ran.
+// These are the marks of a sent event. Outcomes are counted by kind: nil, unknown (the connection
+// or the node was lost), and any other error (no handler ran).
 const (
 	markTried    = 1 << 0 // Send was called
 	markAccepted = 1 << 1 // Send returned nil

@@ -28,8 +28,8 @@ type rollingRun struct {
 	from    int64
 }
 
-// runRolling restarts the nodes one at a time with SIGTERM, each when all nodes are active and vote
-// again. It checks the events and the changes of leader.
+// runRolling restarts the nodes one at a time with SIGTERM. Before each restart, all nodes must be
+// active and vote again. It checks the events and the changes of leader.
 func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *rollingRun) judgeRun() error {
 	return errors.Join(faults...)
 }
 
-// termsOf merges the intervals of authority of each token, and returns those that end at or after
-// from, ordered by token.
+// termsOf merges the intervals of authority of each token. It returns the merged ones that end at
+// or after from, ordered by token.
 func termsOf(holds []hold, from int64) (terms []hold) {
 	byToken := map[uint64]hold{}
 	for _, h := range holds {

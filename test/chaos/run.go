@@ -158,8 +158,8 @@ func (r *runner) runPlan(ctx context.Context) error {
 	return r.relieveDaemon(ctx)
 }
 
-// relieveDaemon restarts a daemon that leads at the end. A daemon does not write to the register,
-// which would have no writes if the daemon had led all the time.
+// relieveDaemon restarts a daemon that leads at the end. If the daemon led all the time, the
+// register would have no writes, because a daemon does not write to it.
 func (r *runner) relieveDaemon(ctx context.Context) error {
 	leader := r.ps.findLeader()
 	if leader < 0 || !r.ps.isDaemon(leader) {

@@ -34,7 +34,7 @@ const (
 // overhead. The first two are those of transport/quicnet and transport.
 const (
 	windowBytes  = 256 << 10 // sent but not yet read
-	pendingBytes = 256 << 10 // frames that wait to be written; as many are being written
+	pendingBytes = 256 << 10 // frames that wait to be written; as many bytes are being written
 	readBytes    = 64 << 10  // a reader's buffer and the frame in it
 	eventBytes   = 1 << 10   // a waiting event, without its body
 	outcomeBytes = 512       // a pending outcome
@@ -61,8 +61,8 @@ func newBound(payload int) bound {
 	}
 }
 
-// roomBeside returns how much memory a process may use that used before and whose live bytes have
-// then grown by lives.
+// roomBeside returns how much memory a process may use if it used before bytes at first and its
+// live bytes have since grown by lives.
 func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
 // memoryUse is the memory of one process, in bytes.

@@ -220,9 +220,9 @@ func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 // violation matches a broken invariant in the output of a failed test.
 var violation = regexp.MustCompile(`\b([IL][1-9][0-9]?) at [0-9ms.]+: [^\n]*`)
 
-// hunt catches a mutant with its test or its stored run, with the explorer if it is listed
-// in byEveryOrder, or by running seeds until one fails only with the mutant. It also
-// returns the CPU time of the search, summed over all cores.
+// hunt catches a mutant with its test, with its stored run or, if byEveryOrder lists it, with the
+// explorer. Otherwise it runs seeds until one fails only with the mutant. It also returns the CPU
+// time of the search, summed over all cores.
 func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	if m.Test != "" {

@@ -69,8 +69,8 @@ func echoRequest[T any](_ context.Context, _ member.Member, request T) (T, error
 	return request, nil
 }
 
-// serveAthena starts the receiving member. It joins while the sender starts. The address lists all
-// members, the receiver last.
+// serveAthena starts the receiving member. The member joins while the sender starts. The address
+// lists all members, with the receiver last.
 func serveAthena(v athenaVariant, own bool) func(receiverSetup, *sink) (string, error) {
 	return func(s receiverSetup, received *sink) (string, error) {
 		index, members := max(s.Index, 1), max(s.Members, 1)

@@ -162,7 +162,7 @@ func (q *queues) fail(err error) {
 	}
 }
 
-// send queues a message for each member. All share its bytes, which do not change.
+// send queues a message for each member. All members share its bytes, which do not change.
 func (q *queues) send(p []byte) error {
 	q.pending.Add(len(q.waiting))
 	for _, w := range q.waiting {

@@ -211,7 +211,7 @@ func (p *process) hasEnded() bool {
 }
 
 // agree returns a condition for waitUntil: each node sees the given number of members; 0 means any
-// number. If the peer elects a leader, all nodes must also name the same one, other than before.
+// number. If the peer elects a leader, all nodes must name the same one, which differs from before.
 func (c *processes) agree(members int, before string) func([]*process) bool {
 	return func(alive []*process) bool {
 		for _, p := range alive {

@@ -188,7 +188,7 @@ type recorder struct {
 	rows []row
 }
 
-// record records a row with the load of the machine. A case that failed has the field "missed"
+// record records a row with the load of the machine. A case that failed gets the field "missed"
 // instead of a result, and the measurement continues, because repeating it may take long.
 func (rec *recorder) record(r row, err error) error {
 	if err != nil {

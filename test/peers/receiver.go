@@ -53,8 +53,8 @@ type usage struct {
 	Allocs  uint64
 }
 
-// usageOrder is a line that only asks for the usage. Every other line also ends the current
-// profile, and starts a new one in the file that the line names, if it is not empty.
+// usageOrder is a line that only asks for the usage. Every other line also ends the current profile
+// and, unless it is empty, names the file of a new one.
 const usageOrder = "usage"
 
 // runReceiver starts the receiving side and prints its usage for every line that it reads.

@@ -354,8 +354,8 @@ func (s *recorder) WriteTo(b []byte, to net.Addr) (int, error) {
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// TestReplayedPackets replays all packets of a connection to the same run and to the next
-// one, from the address of the original sender and from a different one.
+// TestReplayedPackets replays all packets of a connection to the same run of the receiver and to
+// its next run. It sends them from the original address and from a different one.
 func TestReplayedPackets(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, from := range []member.Address{addrA, {Host: "10.0.0.9", Port: 7000}} {

@@ -16,8 +16,8 @@ import (
 )
 
 // TestFullWindowsStopNobody lets the windows of all bulk streams grow to their limit and fills
-// them, and then stops reading. It checks that the node still receives system and custom frames,
-// many times as much as the rest of the connection's window holds.
+// them, and then stops reading. It checks that the node still receives system and custom frames:
+// many times as many bytes as the rest of the connection's window holds.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -100,9 +100,9 @@ func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	}
 }
 
-// TestDatagramsLeaveRoom floods a lossy path, on which QUIC sends more slowly than the flood, with
-// datagrams so large that two fill a packet. It checks that other frames still arrive, although
-// QUIC puts datagrams into packets first.
+// TestDatagramsLeaveRoom floods a lossy path with datagrams, faster than QUIC can send them. Two of
+// them fill a packet. Other frames must still arrive, although QUIC puts datagrams into packets
+// first.
 func TestDatagramsLeaveRoom(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)

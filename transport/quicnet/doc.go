@@ -5,10 +5,10 @@
 // derives them from a shared secret, and CertificateTLS takes them from a PKI, where they
 // name the members.
 //
-// The heartbeats of the protocol decide whether a node is alive; QUIC does not, because its
-// idle timeout is long. A restart of a process on the same address is detected by its
-// stateless reset, for which the process needs the same ResetKey as before and a packet of
-// more than 42 bytes.
+// The heartbeats of the protocol decide whether a node is alive; QUIC does not, because its idle
+// timeout is long. A process that restarts on the same address answers packets of more than 42
+// bytes with a stateless reset. By this its peers detect the restart. The process needs the same
+// ResetKey as before.
 //
 // If the kernel provides only small buffers, New warns once, with advice. quic-go prints the same
 // warning on standard error. To suppress it, a program sets QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING

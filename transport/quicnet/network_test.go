@@ -68,7 +68,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 }
 
 // TestRestartIsNoticedAtOnce restarts a peer that keeps its key and does not dial. The next
-// heartbeat is answered with a reset, and the one after it arrives.
+// heartbeat is answered with a reset, and the heartbeat after that arrives.
 func TestRestartIsNoticedAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -142,8 +142,8 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 }
 
 // TestLostByOneSide breaks the connection only at the end of the node with the greater address.
-// That is the hardest case: the peer dialed the connection, still has it, would keep it in a
-// crossing, and sends nothing that could be answered with a reset.
+// That is the hardest case. The peer dialed the connection, still has it, and would keep it in a
+// crossing. It sends nothing that could be answered with a reset.
 func TestLostByOneSide(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}

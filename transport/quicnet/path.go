@@ -21,11 +21,11 @@ import (
 
 // A connection starts with packets of packetBytes, and quic-go then finds the largest size that its
 // path carries. If the path later carries less, quic-go does not notice: it fills every packet up
-// to the old size, so that heartbeats are lost together with events in the same packets, and then
-// sends nothing else. So while large frames are written, the network sends two probes in each
-// round, outside of QUIC: a small one, and one that is as large as the packets. If the peer answers
-// only the small probe in probeRounds consecutive rounds, the connection is closed, and the next
-// one starts with packets of packetBytes again.
+// to the old size, and then sends no other packets. Heartbeats are lost together with the events in
+// the same packets. So while large frames are written, the network sends two probes in each round,
+// outside of QUIC: a small one, and one that is as large as the packets. If the peer answers only
+// the small probe in probeRounds consecutive rounds, the connection is closed, and the next one
+// starts with packets of packetBytes again.
 
 const (
 	// roundInterval is the time between two rounds while the path carries large packets.
@@ -35,8 +35,8 @@ const (
 	// last, the round waits only for overtakenPause.
 	roundPause     = 30 * time.Millisecond
 	overtakenPause = 10 * time.Millisecond
-	// probeRounds is so high that on a path that loses a tenth of all packets, only the large probes
-	// of that many consecutive rounds are lost about once in hours.
+	// probeRounds is high enough for a path that loses a tenth of all packets. There, exactly the
+	// large probes of that many consecutive rounds are lost about once in several hours.
 	probeRounds = 5
 	// largeWrite is the shortest write for which the path is probed. A shorter one fits into a packet
 	// of packetBytes together with a heartbeat.

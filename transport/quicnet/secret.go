@@ -133,9 +133,9 @@ func randomKey() (key [32]byte) {
 	return key
 }
 
-// DeriveResetKey derives the Config.ResetKey of a node that cannot store one, from the
-// secret of its cluster, which may be empty, and its address. Anyone who knows the secret
-// can end the nodes' connections with it, but can do so as a member anyway.
+// DeriveResetKey derives the Config.ResetKey of a node that cannot store one. It uses the secret of
+// the cluster, which may be empty, and the address of the node. Anyone who knows the secret can end
+// the nodes' connections with the key, but can do so as a member anyway.
 func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	b, err := hkdf.Key(sha256.New, secret, nil, resetInfo+addr, len(key))
 	if err != nil {

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// ackDelay is how long a lane waits for another frame to send before it answers system messages
-	// with a keep-alive.
+	// A lane answers system messages with a keep-alive, unless it sends another frame within ackDelay.
 	ackDelay = 25 * time.Millisecond
 	// A lane with nothing to send sends a keep-alive every keepAlivePeriod. A connection ends if one
 	// of its lanes has received nothing at three consecutive checks, so it survives a pause or a
@@ -69,8 +68,8 @@ type conn struct {
 
 var _ transport.Conn = (*conn)(nil)
 
-// Bulk streams have the numbers after the kinds: even ones for the dialing end, odd ones for the
-// other.
+// Bulk streams are numbered after the kinds. The dialing end uses even numbers, the other end odd
+// ones.
 const firstBulkID = 4
 
 func (n *network) newConn(id connID, dialed string) *conn {
@@ -187,9 +186,9 @@ func (c *conn) PortRefused(ctx context.Context, at member.Address) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// listens returns the address at which a peer that dialed listens: that of the member, if it
-// belongs to the host from which the connection came. Behind a NAT it does not, and listens returns
-// "".
+// listens returns the address at which a peer that dialed listens. This is the address of the
+// member, if it belongs to the host from which the connection came. Otherwise, as behind a NAT, it
+// is "".
 func (c *conn) listens(ctx context.Context, at member.Address) string {
 	from, ok := c.lanes[systemLane].remote().(*net.TCPAddr)
 	if !ok {
@@ -276,8 +275,8 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	case c.err != nil:
 		return nil, c.err
 	}
-	// Streams are numbered when they are opened, and their first frames may overtake each other, so a
-	// number also opens the streams before it.
+	// Streams are numbered when they are opened, but their first frames may overtake each other. So a
+	// frame also opens all streams with lower numbers.
 	for c.lastPeerID < id {
 		if c.accepted == transport.MaxStreams {
 			return nil, fmt.Errorf("%w: more than %d bulk streams", errFrame, transport.MaxStreams)
@@ -291,7 +290,7 @@ func (c *conn) receiving(l *lane, id uint32) (*stream, error) {
 	return c.streams[id], nil
 }
 
-// releaseStream no longer counts a stream that the peer opened towards MaxStreams.
+// releaseStream stops counting a stream of the peer towards MaxStreams.
 func (c *conn) releaseStream(s *stream) {
 	c.mu.Lock()
 	theirs := (s.id%2 == 0) != (c.dialed != "")

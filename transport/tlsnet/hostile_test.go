@@ -51,7 +51,7 @@ func (h *hostile) send(t *testing.T, lane int, kind frameType, stream uint32, pa
 	}
 }
 
-// TestHostileFrames checks that each frame that no node sends ends the connection, and nothing
+// TestHostileFrames sends frames that no node sends. Each must end the connection, and nothing
 // else.
 func TestHostileFrames(t *testing.T) {
 	window := binary.BigEndian.AppendUint32(nil, maxCredit)
@@ -211,8 +211,8 @@ func TestAWriteEndsWithItsStream(t *testing.T) {
 	}
 }
 
-// TestNothingPilesUpBelowTLS writes to a member that does not read, as TLS does by itself, for
-// example when the peer requests new keys. It checks that the unwritten bytes are bounded.
+// TestNothingPilesUpBelowTLS writes to a member that does not read. TLS does that by itself, for
+// example when the peer requests new keys. The unwritten bytes must be bounded.
 func TestNothingPilesUpBelowTLS(t *testing.T) {
 	h := attack(t)
 	l := h.victim.lanes[bulkLane]

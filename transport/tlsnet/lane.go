@@ -141,8 +141,8 @@ func (l *lane) pushControl(t frameType, stream uint32, payload []byte) {
 	_ = l.append(t, stream, payload) // the error has ended the streams too
 }
 
-// append adds a frame, and writes it unless another goroutine is writing. It ends the connection if
-// too many frames that need not wait for room are pending, because the peer does not read. l.mu
+// append adds a frame, and writes it unless another goroutine is writing. If too many frames that
+// need not wait for room are pending, the peer does not read, and append ends the connection. l.mu
 // must be held.
 func (l *lane) append(t frameType, stream uint32, payload []byte) error {
 	if l.err == nil && len(l.pending) > 4*maxPending {
@@ -261,9 +261,9 @@ func (l *lane) abort() {
 	}
 }
 
-// sayGoodbye sends a last frame and closes the TCP connection of a lane that has ended. First it
-// reads until the peer closes, but not longer than closeTimeout: if this end closed while bytes are
-// unread, the kernel would reset the connection, and the peer might lose the frame.
+// sayGoodbye sends a last frame and closes the TCP connection of a lane that has ended. Before it
+// closes, it reads until the peer closes, but not longer than closeTimeout. If this end closed
+// while bytes are unread, the kernel would reset the connection, and the peer might lose the frame.
 func (l *lane) sayGoodbye(frame []byte) {
 	l.conn.network.closeAfter(l.tls.socket, func() error {
 		<-l.written

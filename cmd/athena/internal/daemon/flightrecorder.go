@@ -21,8 +21,8 @@ const (
 	// A trace covers at least the last flightAge, unless that would exceed flightBytes.
 	flightAge   = 10 * time.Second
 	flightBytes = 16 << 20
-	// At most one trace is written per flightPause, and only maxFlights are kept, so that a node
-	// that repeatedly loses its leadership does not fill the disk.
+	// At most one trace is written per flightPause, and only maxFlights are kept. Otherwise a node
+	// that repeatedly loses its leadership could fill the disk.
 	flightPause = time.Minute
 	maxFlights  = 8
 	flightBegin = "athena-"

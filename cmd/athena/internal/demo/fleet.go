@@ -168,8 +168,8 @@ func (f *fleet) noteChange() {
 	f.changed = make(chan struct{})
 }
 
-// waitUntil blocks until condition returns true, and returns the time of the change after which it
-// did. It calls condition with f.mu held.
+// waitUntil blocks until condition returns true, and returns the time of the change that made it
+// true. It calls condition with f.mu held.
 func (f *fleet) waitUntil(ctx context.Context, condition func() bool) (time.Time, error) {
 	for {
 		f.mu.Lock()

@@ -163,8 +163,8 @@ func rollingScript(ctx context.Context, f *fleet) error {
 		if err := f.rollNode(ctx, n); err != nil {
 			return err
 		}
-		// A node does not vote for a LeaseTimeout after its start, since it may have supported a
-		// lease that has not expired. Several such nodes would prevent an election.
+		// For a LeaseTimeout after its start, a node does not vote, since it may have supported a lease
+		// that has not expired. Several such nodes would prevent an election.
 		f.printNote("waiting %v until %s can vote", voteWait, n.name)
 		select {
 		case <-time.After(voteWait):

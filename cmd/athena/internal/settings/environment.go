@@ -26,8 +26,8 @@ func VariableOf(flag string) string {
 	return EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// FromEnvironment sets each flag that the command line did not set from its variable, unless the
-// variable is empty. If names are given, it sets only these flags. The error contains every fault.
+// FromEnvironment sets flags from variables that are not empty, except flags of the command line.
+// If names are given, it sets only these flags. The error contains every fault.
 func FromEnvironment(
 	flags *pflag.FlagSet, getenv func(string) string, names ...string,
 ) error {

@@ -88,7 +88,7 @@ func TestFormsOfValues(t *testing.T) {
 	}
 }
 
-// TestFaultsOfFiles checks that each fault has its line, column and a remedy.
+// TestFaultsOfFiles checks that each fault includes its line, its column and a remedy.
 func TestFaultsOfFiles(t *testing.T) {
 	for _, c := range []struct {
 		text string

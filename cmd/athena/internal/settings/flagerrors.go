@@ -12,15 +12,15 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// flagError is an error of package cluster whose text names flags, or the variables or lines of the
-// file that set them, rather than fields of cluster.Config.
+// flagError is an error of package cluster. Instead of fields of cluster.Config, its text names
+// flags, or the variables or lines of the file that set them.
 type flagError struct {
 	err   error
 	flags *pflag.FlagSet
 }
 
-// InFlags returns err with a text that names flags, or the variables or lines of the file that set
-// them, rather than fields of cluster.Config.
+// InFlags returns err with another text. Instead of fields of cluster.Config, it names flags, or
+// the variables or lines of the file that set them.
 func InFlags(err error, flags *pflag.FlagSet) error { return flagError{err, flags} }
 
 // Error implements error.
@@ -85,8 +85,8 @@ func (e flagError) mentionOf(field string) string {
 	}
 }
 
-// addInvalid adds the faults that cluster.Config.Validate returned, except those that are
-// consequences of values that could not be read.
+// addInvalid adds the faults that cluster.Config.Validate returned. It omits consequences of values
+// that could not be read.
 func (f *faults) addInvalid(err error) {
 	for _, one := range fieldErrors(err) {
 		fields := append([]string{one.Field}, one.Mentions()...)

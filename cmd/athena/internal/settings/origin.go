@@ -40,8 +40,8 @@ func originOf(flags *pflag.FlagSet, flag string) origin {
 	}
 }
 
-// Given returns the name of a flag for use at the beginning of a fault: the variable that set it,
-// its place in the file, or the flag itself, even if it has its default value.
+// Given returns the name of a flag for use at the beginning of a fault: the variable or the place
+// in the file that set it. Otherwise it is the flag itself, even if it has its default value.
 func Given(flags *pflag.FlagSet, flag string) string {
 	switch o := originOf(flags, flag); o.from {
 	case "env":

@@ -23,8 +23,8 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// Report is a line of JSON that a supervised node writes to standard output: the address of its
-// admin API once it listens, then its status after each change.
+// Report is a line of JSON that a supervised node writes to standard output. The first contains the
+// address of its admin API, once it listens. The others contain its status after each change.
 type Report struct {
 	Admin  string           `json:"admin,omitempty"`
 	Status *adminapi.Status `json:"status,omitempty"`

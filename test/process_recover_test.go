@@ -62,7 +62,7 @@ func TestProcessRecover(t *testing.T) {
 	}
 	kill(all[:1])
 	refused("without a word", `add --confirm "athena"`, 1)
-	refused("for another cluster", `the store is of cluster "athena"`, 2, "--confirm", "other")
+	refused("for another cluster", `the store belongs to cluster "athena"`, 2, "--confirm", "other")
 
 	code, stdout, stderr := run(t, append(recoverArgs, "--confirm", "athena")...)
 	if code != 0 || !strings.Contains(stdout, "Tokens restart at 1") ||

@@ -24,7 +24,9 @@ const (
 
 	tcpDialRetries = 5
 	// A segment is retransmitted early once a later one has arrived and enough time has passed since
-	// it was last sent: a round trip, plus a quarter of that or tcpOrder, whichever is longer.
+	// it was last sent: a round trip, plus a quarter of that or tcpOrder, whichever is longer. Only
+	// the first early retransmission has a timer; the next ones need another segment from the peer,
+	// so that an outage does not cause many.
 	tcpOrder = time.Millisecond
 )
 
@@ -41,9 +43,10 @@ type tcpConn struct {
 	out       []byte // written and not acknowledged
 	una, next uint64 // numbers of the first byte of out, and of the first one that was not sent
 	limit     uint64 // number up to which the peer has room
+	seen      uint64 // highest number that the peer has received, in order or not
 	ending    bool   // a fin follows out
 	timer     *time.Timer
-	armed     bool
+	due       time.Time // when the timer expires; zero if it is not running
 	retries   int
 	rtt       time.Duration
 	sent      []sentSegment // segments in flight, by number, from una
@@ -116,35 +119,46 @@ func (c *tcpConn) flush() {
 	c.armTimer()
 }
 
-// resend retransmits the first unacknowledged segment.
+// resend retransmits the first unacknowledged segment. If there is none, because the peer has no
+// room, it sends one byte, and the answer holds the present room.
 func (c *tcpConn) resend() {
-	size, next := maxSegmentData, c.next
-	if len(c.sent) > 0 {
-		next = c.sent[0].next
-		size = int(next - c.una)
-	} else {
-		c.sent = append(c.sent, sentSegment{})
+	if len(c.sent) == 0 {
+		c.sendFrom(c.una, 1)
+		return
 	}
-	c.sent[0] = sentSegment{max(next, c.sendFrom(c.una, size)), time.Now(), true}
-	c.next = max(c.next, c.sent[0].next)
+	first := &c.sent[0]
+	c.sendFrom(c.una, int(first.next-c.una))
+	first.at, first.again = time.Now(), true
 }
 
-// armTimer starts the timer if anything is unacknowledged or unsent, unless it is running.
+// hasGap reports whether a later segment has arrived, but not the first one in flight.
+func (c *tcpConn) hasGap() bool { return c.seen > c.una && len(c.sent) > 0 }
+
+// untilLost returns the time until the first segment in flight may be retransmitted early.
+func (c *tcpConn) untilLost() time.Duration {
+	return c.rtt + max(c.rtt/4, tcpOrder) - time.Since(c.sent[0].at)
+}
+
+// armTimer starts the timer if anything is unacknowledged or unsent, unless it is running. A first
+// early retransmission replaces a later timeout.
 func (c *tcpConn) armTimer() {
-	if c.err != nil || c.established && c.una == c.end() {
-		c.armed = false
+	var wait time.Duration
+	switch {
+	case c.err != nil || c.established && c.una == c.end():
+		c.due = time.Time{}
 		c.timer.Stop()
 		return
-	}
-	if c.armed {
+	case c.hasGap() && !c.sent[0].again:
+		wait = c.untilLost()
+	case !c.due.IsZero():
 		return
+	case !c.established:
+		wait = min(tcpDialRetry<<c.retries, tcpMaxRetry)
+	default:
+		wait = min((tcpRetry+c.rtt)<<c.retries, tcpMaxRetry)
 	}
-	c.armed = true
-	first := tcpRetry + c.rtt
-	if !c.established {
-		first = tcpDialRetry
-	}
-	c.timer.Reset(min(first<<c.retries, tcpMaxRetry))
+	c.due = time.Now().Add(wait)
+	c.timer.Reset(wait)
 }
 
 // sendAgain is called when no acknowledgement has arrived in time. It sends one segment; the answer
@@ -152,19 +166,23 @@ func (c *tcpConn) armTimer() {
 func (c *tcpConn) sendAgain() {
 	c.host.mu.Lock()
 	defer c.host.mu.Unlock()
-	c.armed = false
+	if c.err != nil || c.due.IsZero() || time.Now().Before(c.due) {
+		return // the timer was stopped or reset while this call waited for the mutex
+	}
+	c.due = time.Time{}
 	switch {
-	case c.err != nil || c.established && c.una == c.end():
-		return
+	case c.hasGap() && !c.sent[0].again:
+		c.resend() // no retry yet: the peer has answered
 	case c.retries == tcpRetries, !c.established && c.retries == tcpDialRetries:
 		c.fail(os.NewSyscallError("read", syscall.ETIMEDOUT))
 		return
 	case !c.established:
 		c.send(segment{flags: flagSyn})
+		c.retries++
 	default:
 		c.resend()
+		c.retries++
 	}
-	c.retries++
 	c.armTimer()
 }
 
@@ -176,8 +194,9 @@ func (c *tcpConn) take(s segment) {
 	if s.ack > c.una && s.ack <= c.end() {
 		c.acknowledge(s.ack)
 	}
-	if s.latest > c.una && len(c.sent) > 0 &&
-		time.Since(c.sent[0].at) > c.rtt+max(c.rtt/4, tcpOrder) {
+	c.seen = max(c.seen, s.latest)
+	if c.hasGap() && c.untilLost() <= 0 {
+		c.due = time.Time{}
 		c.resend()
 	}
 	c.limit = max(c.limit, s.ack+uint64(s.window))
@@ -199,10 +218,13 @@ func (c *tcpConn) take(s segment) {
 	}
 }
 
-// acknowledge removes what the peer has received.
+// acknowledge removes what the peer has received. It measures no round trip if a retransmission has
+// filled a gap: the segments behind it had arrived long before they could be acknowledged, and with
+// their times, every gap would double the wait for the next one.
 func (c *tcpConn) acknowledge(ack uint64) {
+	again := len(c.sent) > 0 && c.sent[0].again
 	for len(c.sent) > 0 && c.sent[0].next <= ack {
-		if !c.sent[0].again {
+		if !again {
 			c.rtt = time.Since(c.sent[0].at)
 		}
 		c.sent = c.sent[1:]
@@ -213,7 +235,7 @@ func (c *tcpConn) acknowledge(ack uint64) {
 		c.ending = false // the fin has arrived
 	}
 	c.una, c.next = ack, max(c.next, ack)
-	c.retries, c.armed = 0, false
+	c.retries, c.due = 0, time.Time{}
 	c.changed.Broadcast()
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/athena-go/athena/transport"
 )
@@ -178,7 +179,7 @@ func (h *TCPHost) establish(c *tcpConn) bool {
 			return false
 		}
 	}
-	c.established, c.retries, c.armed = true, 0, false
+	c.established, c.retries, c.due = true, 0, time.Time{}
 	c.changed.Broadcast()
 	return true
 }

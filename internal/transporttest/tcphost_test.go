@@ -93,6 +93,35 @@ func TestTCPOverBadPaths(t *testing.T) {
 	}
 }
 
+// TestTCPGaps loses every other segment of a window. Each gap costs one round trip: it waits for no
+// timeout, and is repaired no later because others were repaired before it.
+func TestTCPGaps(t *testing.T) {
+	inTCP(t, Path{}, func(t *testing.T, p *tcpPair) {
+		const gaps, roundTrip = 5, 10 * time.Millisecond
+		write := func() {
+			if _, err := p.dialed.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // it was sent or lost
+		}
+		write()
+		time.Sleep(time.Second) // the round trip is known
+		began := time.Now()
+		for range gaps {
+			p.net.Cut(addr(1), addr(2))
+			write()
+			p.net.Heal(addr(1), addr(2))
+			write()
+		}
+		if _, err := io.ReadFull(p.accepted, make([]byte, 1+2*gaps)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > (gaps+1)*roundTrip {
+			t.Errorf("%d gaps took %v, want a round trip for each", gaps, took)
+		}
+	})
+}
+
 // TestTCPCut cuts one direction and checks that the data arrives after the heal, at the sender's
 // next retransmission.
 func TestTCPCut(t *testing.T) {

@@ -85,8 +85,8 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 }
 
 // TestFewLargeEventsWaitForTheLoop checks that only a few large messages wait for the loop, and
-// that small ones do not wait behind them. A large message must make room when it is refused or
-// processed.
+// that small ones do not wait behind them. A large message must free its slot when it is
+// refused or processed.
 func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)

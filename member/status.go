@@ -62,7 +62,7 @@ var moves = map[[2]Status]bool{
 	{Leaving, Active}:      true,
 	{Leaving, Removed}:     true,
 	{Removed, Joining}:     true,
-	{Joining, Removed}:     true, // it had kept its seat, and left or became silent again
+	{Joining, Removed}:     true, // it kept its seat, then left or fell silent again
 	{Removed, None}:        true, // its seat was given to another member
 	{Leaving, None}:        true,
 }

@@ -139,7 +139,7 @@ func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.R
 	return message.ReasonNone
 }
 
-// reasonOf holds the reasons in messages and traces for the refusals of package paxos.
+// reasonOf maps the refusals of package paxos to the reasons in messages and traces.
 var reasonOf = [...]message.Reason{
 	paxos.NotRefused:   message.ReasonNone,
 	paxos.OldVersion:   message.ReasonOldVersion,

@@ -84,8 +84,9 @@ func (g *group) receive(now time.Time, sender string, l groupMessage) {
 }
 
 // acceptMessage returns from which member a message counts, or "" to drop it. A new message counts
-// from the member that made it, and is forwarded. A relayed one counts from its sender. A message
-// that is too old to matter has waited in the queue of a member that was cut off.
+// from the member that made it, and is forwarded. A relayed message counts from the member that
+// relayed it. A message that is too old to matter has waited in the queue of a member that was cut
+// off.
 func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (from string) {
 	self, members := g.node.name, g.node.members
 	if l.Age >= g.timing.Alive || l.Member == self || sender == self {

@@ -46,6 +46,14 @@ func (c *Cluster) Leader() int {
 	return -1
 }
 
+// leaderVersion returns the version in which a process has authority now, or 0.
+func (c *Cluster) leaderVersion() uint64 {
+	if l := c.Leader(); l >= 0 {
+		return c.check.auth[l].version
+	}
+	return 0
+}
+
 // Settled reports whether there is a quorate leader, and every running process is active in
 // the leader's state and holds its newest revision. Processes without a seat in a full
 // roster are ignored.

@@ -15,7 +15,7 @@ import (
 type Plan struct {
 	Setup    Setup
 	Faults   Faults          // enabled classes
-	For      time.Duration   // how long faults happen
+	For      time.Duration   // duration of the faults
 	Starts   []time.Duration // start time of each process
 	Reckless bool            // more stores may be lost than the protocol tolerates
 	Epilogue epilogue        // phase after the heal

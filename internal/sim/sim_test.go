@@ -125,6 +125,16 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
+// TestRecordsOutliveALateElection checks a run whose last members are all drained, and whose
+// leader hands over to one that has just crashed. The next leader is elected late, and keeps the
+// records of the crashed member for HoldTimeout from its election.
+func TestRecordsOutliveALateElection(t *testing.T) {
+	r := Run(Options{Seed: 7521213, Size: 3, For: 50 * time.Second})
+	if r.Violation != nil {
+		t.Errorf("%v; repeat with: %s", r.Violation, r.Options.Replay())
+	}
+}
+
 // TestReplayKeepsWhatWasDrawn checks that the options in a result, with the size and
 // duration that were drawn, repeat the run.
 func TestReplayKeepsWhatWasDrawn(t *testing.T) {

@@ -17,7 +17,7 @@ type trust struct {
 	until int64        // the end; kept after it has passed
 }
 
-// grant is a token and the run that trusted a record with it.
+// grant records which run trusted a record, and with which token.
 type grant struct {
 	token member.Token
 	by    member.Identity

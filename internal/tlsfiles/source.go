@@ -125,7 +125,7 @@ func (s *Source) readAgain() {
 	s.warned = warning
 }
 
-// useFiles switches to the files if they have changed. Files with faults are parsed again
+// useFiles switches to the files if they have changed. Faulty files are parsed again
 // at each read, because a certificate may become valid later.
 func (s *Source) useFiles(texts contents, now time.Time) fielderr.List {
 	digest := texts.digest()

@@ -60,7 +60,7 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 	c.leave(body)
 	if n := len(c.b) - len(dst); n < MinKeepAliveBytes && isKeepAlive(c.kind) {
 		var zeros [MinKeepAliveBytes]byte
-		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // length without the head of two bytes
+		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // 2: the header of padding
 		c.view(&padding)
 	}
 	c.leave(outer)

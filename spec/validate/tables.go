@@ -160,7 +160,7 @@ func (l *literals) set(runs []member.Identity) string {
 
 func (l *literals) keep(m steplog.Message) string {
 	b := m.Body.(message.LeaderKeepAlive)
-	// A claim for another leader than the one addressed shows nothing to it.
+	// A leader learns nothing from a message that claims another leader.
 	chosen := m.Claim.Chosen && m.Claim.Leader == m.To
 	return fmt.Sprintf("{from:%s,dest:%d,ch:%v,v:%d,shows:%s,ev:%d,ei:%d,clock:%d,own:%d}",
 		l.run(m.From), l.address(m.To), chosen, m.Claim.Version, l.number(b.Number),

@@ -39,7 +39,7 @@ func (n *network) bridgeName() string          { return n.id + "-bridge" }
 // addressOf returns the address of a node.
 func addressOf(node int) string { return fmt.Sprintf("10.77.0.%d:%d", node+1, port) }
 
-// newNetwork creates the namespaces and links, with one call of ip for each namespace.
+// newNetwork creates the namespaces and links. It runs ip once for each namespace.
 func newNetwork(id string, nodes int) (*network, error) {
 	n := &network{id: id, nodes: nodes, rules: map[int][]rule{}}
 	all := []string{"netns add " + n.bridgeName()}

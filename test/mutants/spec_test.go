@@ -33,9 +33,9 @@ var unspecified = map[string]string{
 	"anyone-ends-a-leader":                "which proof stops a node",
 }
 
-// TestSpecificationRejects judges histories of every mutant by the specification in spec/ alone:
-// the run that was kept for it, those of the test that was written for it, or drawn ones. The same
-// runs of the code without the mutant must be valid.
+// TestSpecificationRejects checks that the specification in spec/ rejects a history of every
+// mutant: of its kept run, of its test, or of a drawn run. The same runs of the code without the
+// mutant must be valid.
 func TestSpecificationRejects(t *testing.T) {
 	if *quint == "" {
 		t.Skip("run with -quint FOLDER: it takes minutes")

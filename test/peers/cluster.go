@@ -169,8 +169,8 @@ func (c *processes) listAlive() (alive []*process) {
 	return alive
 }
 
-// waitUntil waits until is returns true for the live nodes. It returns the time at which the last
-// of them got its view.
+// waitUntil waits until the condition is true of the live nodes. It returns the time at which the
+// last of them got its view.
 func (c *processes) waitUntil(
 	ctx context.Context, is func([]*process) bool,
 ) (last int64, err error) {

@@ -20,8 +20,8 @@ import (
 const insideVariable = "ATHENA_PEERS_INSIDE"
 
 // enterNamespace runs this program again in a new network namespace and ends this process with its
-// exit code. Inside the namespace it returns, and all ports and packet counters there belong to
-// this run. A user other than root also gets a new user namespace, because only root may create a
+// exit code. Inside the namespace it returns: all ports and packet counters there belong to this
+// run. A user other than root also gets a new user namespace, because only root may create a
 // network namespace.
 func enterNamespace() error {
 	if os.Getenv(insideVariable) != "" {

@@ -187,7 +187,8 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 
 // Packet loss alone removes no member. A member is removed only after TTLTimeout of silence
 // (section 3), and QUIC or TCP delivers some of the hundreds of packets in that time. At 5 % no
-// member even becomes unreachable, and no leader is lost.
+// leader is lost and, over QUIC, no member even becomes unreachable. TCP waits 200 ms before it
+// repeats a heartbeat, then 400 ms, so two losses in a row exceed HeartbeatTimeout.
 func TestStackLossRemovesNoMember(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64
@@ -223,7 +224,7 @@ func TestStackLossRemovesNoMember(t *testing.T) {
 			}
 			if tc.loss < 0.1 {
 				c.holds()
-				if unreachable > 0 || failed > 0 {
+				if unreachable > 0 && !s.tls || failed > 0 {
 					t.Errorf("loss %v: unreachable %d times, %d sends failed, want none",
 						tc.loss, unreachable, failed)
 				}

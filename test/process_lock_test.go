@@ -149,6 +149,10 @@ func TestLockWithoutALeader(t *testing.T) {
 	c, nodes := withWrite(t)
 	holds := c.verb(2, "lock", "x")
 	eventually(t, "it is held", func() bool { return holds.stdout.String() != "" })
+	sees := c.verb(1, "lock", "x", "--", "true")
+	eventually(t, "node 1 knows the holder", func() bool { return sees.stderr.String() != "" })
+	sees.signal(syscall.SIGINT)
+	sees.ended(1, "lock/x was not acquired: interrupted: ")
 	nodes[1].signal(syscall.SIGKILL)
 	nodes[2].signal(syscall.SIGKILL)
 	eventually(t, "there is no leader", func() bool {

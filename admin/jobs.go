@@ -131,7 +131,7 @@ func holderOf(members member.Roster, l leader.Holder) adminapi.Holder {
 		Token: adminapi.RecordToken(l.Token)}
 }
 
-// nameOf returns the name of the member with the given id, or "" if there is none.
+// nameOf returns the name of the member with the given id, or "" if no member has it.
 func nameOf(members member.Roster, id string) string {
 	for _, m := range members {
 		if m.Address.String() == id {

@@ -30,7 +30,7 @@ func (s snapshot) withView(view member.View, held member.State) snapshot {
 	return s
 }
 
-// liveTerm returns the current term, or nil if there is none.
+// liveTerm returns the current term, or nil if this node does not lead.
 func (s *snapshot) liveTerm() *clusterTerm {
 	if s.term == nil || s.term.Ended() {
 		return nil

@@ -37,7 +37,7 @@ type Status struct {
 	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if
 	// it has none.
 	LeaseRemaining time.Duration
-	TermSince      time.Time // when the current term began on this node; zero if there is none
+	TermSince      time.Time // when the current term began on this node; zero without a term
 	LastElection   Election
 	// Elections are the last 32 changes of leader, oldest first; the last one is LastElection.
 	// LeaderChanges counts all of them by cause.

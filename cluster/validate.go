@@ -64,8 +64,8 @@ func defaultLease(interval, leader time.Duration) time.Duration {
 	return min(max(leader/10*7, interval/2*7), leader)
 }
 
-// Validate returns every fault of the configuration as a *FieldError, joined by errors.Join, or nil
-// if there is none. It reads SecretFile and the TLS files, but no other files.
+// Validate returns every fault of the configuration as a *FieldError, joined by errors.Join. It
+// reads SecretFile and the TLS files, but no other files.
 func (c Config) Validate() error {
 	_, err := c.parse()
 	return err

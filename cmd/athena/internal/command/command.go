@@ -40,7 +40,7 @@ type Interrupts struct {
 
 	mu   sync.Mutex
 	last os.Signal
-	to   func(os.Signal) // forwards to the running command; nil if there is none
+	to   func(os.Signal) // forwards to the command; nil if no command runs
 }
 
 // NewInterrupts receives signals until Stop is called.

@@ -38,7 +38,7 @@ var viewFamilies = []family{
 		func(l snapshot, s *sink) { s.addCount(l.View.Version) }},
 	{"athena_revision", "Revision of the view; grows with each change of members.", gauge, nil,
 		func(l snapshot, s *sink) { s.addCount(l.View.Revision) }},
-	{"athena_token", "Fencing token of the leader with authority; 0 without such a leader.", gauge, nil,
+	{"athena_token", "Fencing token of the leader with authority; 0 without one.", gauge, nil,
 		func(l snapshot, s *sink) { s.addCount(l.Token.Version) }},
 	{"athena_lease_remaining_seconds", "Time until the lease of this node ends unless it is renewed.",
 		gauge, nil, func(l snapshot, s *sink) { s.addValue(l.LeaseRemaining.Seconds()) }},

@@ -44,24 +44,27 @@ func buildExample(t *testing.T, name string) (path string) {
 	return path
 }
 
-// startExample starts a process of an example for each address, with ADDRESS, SECRET-FILE,
-// DATA-DIR and the seeds as its arguments.
+// startExample starts a process of an example for each address. The address, the secret file and
+// the data directory are in its environment, the seeds are its arguments.
 func (c *nodes) startExample(path string) (all []*process) {
 	c.t.Helper()
 	for i, a := range c.addrs {
-		args := append([]string{a, filepath.Join(c.dir, "secret"), c.store(i + 1)}, c.addrs...)
-		all = append(all, startCommand(c.t, nil, exec.Command(path, args...)))
+		cmd := exec.Command(path, c.addrs...)
+		cmd.Env = []string{
+			"ADDR=" + a, "DATA_DIR=" + c.store(i+1), "SECRET_FILE=" + filepath.Join(c.dir, "secret"),
+		}
+		all = append(all, startCommand(c.t, nil, cmd))
 	}
 	return all
 }
 
-// TestExampleEmbed checks that the program of README.md prints its usage, elects a leader, and
-// leaves on SIGTERM.
+// TestExampleEmbed checks that the program of README.md names what its configuration lacks, elects
+// a leader, and leaves on SIGTERM.
 func TestExampleEmbed(t *testing.T) {
 	path := buildExample(t, "embed")
 	p := startCommand(t, nil, exec.Command(path))
-	if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "usage: embed ADDRESS") {
-		t.Errorf("without arguments: exit %d, error\n%s\nwant 1 and the usage", code, &p.stderr)
+	if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "Addr is required") {
+		t.Errorf("without an address: exit %d, error\n%s\nwant 1 and its name", code, &p.stderr)
 	}
 
 	c := newNodes(t, 3)
@@ -73,17 +76,14 @@ func TestExampleEmbed(t *testing.T) {
 			return led.MatchString(said) && strings.Count(said, " says hi") > 1
 		})
 	}
-	all[0].signal(syscall.SIGTERM)
-	if code := all[0].wait(); code != 0 {
-		t.Errorf("after SIGTERM: exit %d, want 0", code)
-	}
+	leaves(t, all[0])
 	eventually(t, "another one sees it leave", func() bool {
 		return strings.Contains(all[1].stdout.String(), c.addrs[0]+" is removed, was leaving")
 	})
 }
 
 // TestExampleGuide runs the program of docs/guide.md. Every process must be able to query the
-// leader, each shard must have one worker, and a process must leave gracefully.
+// leader, and one must leave gracefully.
 func TestExampleGuide(t *testing.T) {
 	c := newNodes(t, 3)
 	all := c.startExample(buildExample(t, "guide"))
@@ -92,6 +92,13 @@ func TestExampleGuide(t *testing.T) {
 			return strings.Contains(p.stdout.String(), "the leader has counted to ")
 		})
 	}
+	leaves(t, all[0])
+}
+
+// TestExampleShards checks that each shard has one worker.
+func TestExampleShards(t *testing.T) {
+	c := newNodes(t, 3)
+	all := c.startExample(buildExample(t, "shards"))
 	for _, shard := range []string{"shard-1 ", "shard-2 ", "shard-3 "} {
 		eventually(t, shard+"has one worker", func() bool {
 			workers := 0
@@ -101,8 +108,14 @@ func TestExampleGuide(t *testing.T) {
 			return workers == 1
 		})
 	}
-	all[0].signal(syscall.SIGTERM)
-	if code := all[0].wait(); code != 0 {
+	leaves(t, all[0])
+}
+
+// leaves checks that an example ends without an error after SIGTERM.
+func leaves(t *testing.T, p *process) {
+	t.Helper()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
 		t.Errorf("after SIGTERM: exit %d, want 0", code)
 	}
 }

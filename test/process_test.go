@@ -110,7 +110,7 @@ func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
 	}
 	p.cmd.WaitDelay = patience // for children that keep its output open
 	home := t.TempDir()
-	p.cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH")}
+	p.cmd.Env = append(p.cmd.Env, "HOME="+home, "TMPDIR="+home, "PATH="+os.Getenv("PATH"))
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,12 @@
 // sends an event to all members at each change, and prints when it leads.
 //
 //	mkdir try && go run ./cmd/athena secret new try/secret
-//	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
-//	go run ./examples/embed 127.0.0.1:7001 try/secret try/1 $seeds &
-//	go run ./examples/embed 127.0.0.1:7002 try/secret try/2 $seeds &
-//	go run ./examples/embed 127.0.0.1:7003 try/secret try/3 $seeds
+//	export SECRET_FILE=try/secret seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
+//	ADDR=127.0.0.1:7001 DATA_DIR=try/1 go run ./examples/embed $seeds &
+//	ADDR=127.0.0.1:7002 DATA_DIR=try/2 go run ./examples/embed $seeds &
+//	ADDR=127.0.0.1:7003 DATA_DIR=try/3 go run ./examples/embed $seeds
 //
-// The first address is that of the process. Interrupt one process to see it leave, or
+// Interrupt one process to see it leave, or
 // kill one to see it fail.
 package main
 
@@ -33,17 +33,14 @@ type Hello struct{ Text string }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) < 5 {
-		log.Fatal("usage: embed ADDRESS SECRET-FILE DATA-DIR SEED...")
-	}
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(ctx context.Context, from member.Member, m Hello) error {
 		fmt.Println(from.Name, "says", m.Text)
 		return nil
 	})
 	node, err := cluster.Start(ctx, cluster.Config{
-		Addr: os.Args[1], SecretFile: os.Args[2], DataDir: os.Args[3],
-		Seeds: os.Args[4:], Size: 3, Receiver: rx,
+		Addr: os.Getenv("ADDR"), Seeds: os.Args[1:], Size: 3, Receiver: rx,
+		SecretFile: os.Getenv("SECRET_FILE"), DataDir: os.Getenv("DATA_DIR"),
 	})
 	if err != nil {
 		log.Fatal(err)

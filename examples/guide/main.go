@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command guide is the program of docs/guide.md: a service of three processes. One of them counts,
-// each of three shards has one worker, and any process can ask for the count.
+// and any process can ask for the count.
 //
 //	go run ./cmd/athena secret new secret
-//	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
-//	go run ./examples/guide 127.0.0.1:7001 secret data1 $seeds &
-//	go run ./examples/guide 127.0.0.1:7002 secret data2 $seeds &
-//	go run ./examples/guide 127.0.0.1:7003 secret data3 $seeds
+//	export SECRET_FILE=secret seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
+//	ADDR=127.0.0.1:7001 DATA_DIR=data1 go run ./examples/guide $seeds &
+//	ADDR=127.0.0.1:7002 DATA_DIR=data2 go run ./examples/guide $seeds &
+//	ADDR=127.0.0.1:7003 DATA_DIR=data3 go run ./examples/guide $seeds
 //
-// The first address is that of the process. If you kill the leader, another process counts from 0,
+// If you kill the leader, another process counts from 0,
 // because each process has its own counter in memory.
 package main
 
@@ -63,17 +63,14 @@ func (c *counter) get() int {
 }
 
 func main() {
-	if len(os.Args) < 5 {
-		log.Fatal("usage: guide ADDRESS SECRET-FILE DATA-DIR SEED...")
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := serve(ctx, cluster.Config{
-		Addr:       os.Args[1],
+		Addr:       os.Getenv("ADDR"),
 		Size:       3,
-		Seeds:      os.Args[4:],
-		DataDir:    os.Args[3],
-		SecretFile: os.Args[2],
+		Seeds:      os.Args[1:],
+		DataDir:    os.Getenv("DATA_DIR"),
+		SecretFile: os.Getenv("SECRET_FILE"),
 	}); err != nil {
 		log.Fatal(err)
 	}
@@ -92,14 +89,9 @@ func serve(ctx context.Context, cfg cluster.Config) error {
 		return err
 	}
 	go printCount(ctx, node)
-	var workers sync.WaitGroup
-	for _, shard := range []string{"shard-1", "shard-2", "shard-3"} {
-		workers.Go(func() { logError(runShard(ctx, node, shard, printShard)) })
-	}
 	err = node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		return work(ctx, term, &count)
 	})
-	workers.Wait()
 	if ctx.Err() == nil {
 		return err // the node failed
 	}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Command shards gives each of three shards one worker at a time, as docs/guide.md explains. Run it
+// on three addresses, as examples/guide.
 package main
 
 import (
@@ -7,6 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
@@ -14,6 +20,24 @@ import (
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	node, err := cluster.Start(ctx, cluster.Config{
+		Addr: os.Getenv("ADDR"), Seeds: os.Args[1:], Size: 3,
+		SecretFile: os.Getenv("SECRET_FILE"), DataDir: os.Getenv("DATA_DIR"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var workers sync.WaitGroup
+	for _, shard := range []string{"shard-1", "shard-2", "shard-3"} {
+		workers.Go(func() { logError(runShard(ctx, node, shard, printShard)) })
+	}
+	workers.Wait()
+	logError(node.Leave(context.WithoutCancel(ctx)))
+}
 
 // runShard calls work whenever this member leads the job of the shard. At most one
 // member does, and its token is greater than that of every earlier worker of the shard.

@@ -23,12 +23,13 @@ import (
 )
 
 const (
-	// These limit the memory that decoding a response may allocate. The worst case is a list of {}.
+	// These constants limit the memory that decoding a response may allocate. The worst case is a list
+	// of empty objects.
 	answerFactor = 256
 	answerBytes  = 1 << 20
 	// mostRead is the number of bytes after which a client stops reading a response.
 	mostRead = 1 << 20
-	// mostTold limits the length of an error text.
+	// mostTold is the maximum length of an error text.
 	mostTold = 4 << 10
 )
 

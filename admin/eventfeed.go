@@ -17,7 +17,7 @@ import (
 )
 
 // feed numbers the changes of a node and keeps the newest in a ring. Streams read the ring by
-// number, so they need no queues; a stream that falls behind the ring has lagged.
+// number, so they need no queues. A stream has lagged if the ring no longer holds its next change.
 type feed struct {
 	// run is a random part of each event id, so that ids of another run or node are rejected. In
 	// the demo, a stream may continue at another node.
@@ -26,7 +26,7 @@ type feed struct {
 
 	mu      sync.Mutex
 	ring    []entry       // at most adminapi.EventHistory entries, newest last
-	last    uint64        // number of the newest change, 0 before the first
+	last    uint64        // number of the newest change; 0 if there was none
 	changed chan struct{} // closed at the next change or when the node closes
 	over    bool          // the node has closed
 }
@@ -65,7 +65,7 @@ func (f *feed) addChange(e cluster.Event) {
 	f.last++
 	f.ring = append(f.ring, entry{kind, adminapi.Encode(data)})
 	if len(f.ring) > adminapi.EventHistory {
-		f.ring = f.ring[1:] // the next append that reallocates frees the old entries
+		f.ring = f.ring[1:] // append frees the old entries when it reallocates
 	}
 	f.wakeReaders()
 }
@@ -99,8 +99,8 @@ func (f *feed) changesSince(number uint64) batch {
 	return b
 }
 
-// takeSnapshot returns the status and the number of a change that it includes. The status may also
-// include later changes, which streams then repeat.
+// takeSnapshot returns the status, and the number of the newest change when the call began. The
+// status may include later changes too; streams then send them again.
 func (f *feed) takeSnapshot() (number uint64, data []byte) {
 	f.mu.Lock()
 	number = f.last

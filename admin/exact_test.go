@@ -65,8 +65,8 @@ func TestGreatNumbersTravelAsText(t *testing.T) {
 	}
 }
 
-// checkTexts checks that each of these numbers is accompanied by a string, and counts the numbers
-// equal to great.
+// checkTexts checks that each version, revision, incarnation and token in v is also sent as a
+// string. It returns how many numbers are equal to great.
 func checkTexts(t *testing.T, from string, v any) (found int) {
 	t.Helper()
 	switch v := v.(type) {

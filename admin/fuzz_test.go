@@ -40,7 +40,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, node uint8, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw))))
 		if err != nil {
-			return // the net/http server responds to that itself
+			return // net/http responds to invalid requests itself
 		}
 		nodes := []fake{leading(t), joining(), leaderless(t), provisional(t), following(t)}
 		h := admin.New(nodes[int(node)%len(nodes)], "v0.1", admin.WithWrite(&acting{}, func() {}))

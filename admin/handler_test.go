@@ -261,7 +261,7 @@ func TestHealth(t *testing.T) {
 	lapsed.Token, lapsed.View.Quorate = member.Token{}, false
 	follower := provisional(t) // follows a provisional leader
 	follower.View.Role, follower.View.Leader = member.Following, follower.View.Members[0].Address
-	restarted := leaderless(t) // its view still lists its previous run as active
+	restarted := leaderless(t) // in its view, its previous run is still active
 	restarted.Self.Status = member.None
 	waiting := leading(t)
 	waiting.VoteWait = time.Second

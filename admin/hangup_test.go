@@ -18,11 +18,12 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// commitTime is the duration of a commit in a slowStore, half of it in each direction.
+// commitTime is the duration of a commit in a slowStore. Half of it is before the commit, half
+// after.
 const commitTime = 40 * time.Millisecond
 
-// slowStore delays commits. A caller that does not wait gets ErrUnknownOutcome. It keeps the order
-// of requests, as a Store must.
+// slowStore delays commits. A caller that does not wait gets ErrUnknownOutcome. As a Store must, it
+// keeps the order of requests.
 type slowStore struct {
 	record.Store
 	mu   sync.Mutex
@@ -101,7 +102,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 					func(t *testing.T, a *testCluster) {
 						first := a.dial(0)
 						posts(t, first, verb.path, verb.body, "")
-						if waits { // used by a second caller, which hangs up first
+						if waits { // a second caller waits, and hangs up first
 							time.Sleep(4 * commitTime)
 							second := a.dial(0)
 							posts(t, second, verb.path, verb.body, "")
@@ -120,15 +121,15 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 						next.works()
 						next.leave <- nil
 						<-next.over
-						time.Sleep(3 * closeInterval) // long enough to close the job
+						time.Sleep(3 * closeInterval) // by then the job is closed
 					})
 			}
 		}
 	}
 }
 
-// TestCallerSendsTooMuch lets a caller send extra bytes and hang up. The node must detect that when
-// it cannot write an EventAlive.
+// TestCallerSendsTooMuch lets a caller send extra bytes and hang up. The node must detect the
+// closed connection when it cannot write an EventAlive.
 func TestCallerSendsTooMuch(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		c := a.dial(0)

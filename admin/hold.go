@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxHolds limits the number of callers that hold a lock, lead a job, or wait for one. Each
-	// uses a connection; the other half of the connections is for other requests.
+	// maxHolds limits the number of callers that hold a lock, lead a job, or wait for one. Each uses a
+	// connection. Half of the connections stay free for other requests.
 	maxHolds = adminapi.MaxConnections / 2
 	// minAliveInterval is the shortest interval of EventAlive.
 	minAliveInterval = 50 * time.Millisecond
@@ -98,8 +98,8 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 type heldFunc = func(ctx context.Context, term leader.Term) error
 
 // serveHold streams the events of a caller that holds a lock or leads a job. If once is true, the
-// stream ends when the caller loses the lock or job. run calls held while the node has it, and
-// returns when ctx ends.
+// stream ends when the caller loses the lock or job. While the node holds the lock or leads the
+// job, run calls held. run returns when ctx ends.
 func (h *handler) serveHold(
 	w http.ResponseWriter, r *http.Request, key string, once bool,
 	run func(ctx context.Context, held heldFunc) error,
@@ -119,7 +119,7 @@ func (h *handler) serveHold(
 		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
 	}
 	changes := h.contests.store.Watch(ctx, key)
-	c.reportHolder(ctx) // report it before the caller itself can become the holder
+	c.reportHolder(ctx) // before the caller can become the holder
 	ended := make(chan error, 1)
 	go func() {
 		defer func() { <-slots }() // after the release
@@ -157,11 +157,11 @@ func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// writeEvents writes events until the caller disconnects or the node closes or, with once, until
-// the record is lost.
+// writeEvents writes events until the caller disconnects or the node closes. With once, it also
+// ends when the record is lost.
 func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, ended <-chan error) {
 	var now *grant               // nil while the record is not held
-	var settled <-chan time.Time // nil while no change is to be reported
+	var settled <-chan time.Time // nil if there is no change to report
 	defer func() { now.endGrant() }()
 	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
@@ -211,7 +211,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 	}
 }
 
-// doneChan returns a channel that is closed when the grant ends; nil without a grant.
+// doneChan returns a channel that is closed when the grant ends, or nil if g is nil.
 func (g *grant) doneChan() <-chan struct{} {
 	if g == nil {
 		return nil

@@ -32,7 +32,7 @@ type testCluster struct {
 	t     *testing.T
 	table *record.Memory
 	nodes [3]*testNode
-	ends  atomic.Pointer[time.Time] // when the lease ends; nil while a leader extends it
+	ends  atomic.Pointer[time.Time] // when the lease ends; nil if it is extended
 }
 
 // remaining returns the remaining lease of the nodes.
@@ -55,7 +55,7 @@ type testNode struct {
 
 func (n *testNode) Records() record.Store { return n.store }
 
-// records returns the records under a prefix.
+// recordsUnder returns the records under a prefix.
 func (n *testNode) recordsUnder(prefix string) []member.Record {
 	records, _ := n.store.List(context.Background(), prefix)
 	return records
@@ -308,7 +308,7 @@ func TestLock(t *testing.T) {
 }
 
 // TestLockReportsHolder checks that a waiting caller learns the holder immediately and after each
-// change, but never itself.
+// change. A caller is never reported to itself as the holder.
 func TestLockReportsHolder(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
@@ -512,7 +512,7 @@ func TestElect(t *testing.T) {
 					looked <- err
 					return
 				}
-				if h != nil { // a short time without a leader may not be reported
+				if h != nil { // a short gap between leaders may go unreported
 					told = append(told, h.Name)
 				}
 			}
@@ -635,7 +635,7 @@ func TestElectAfterExpiry(t *testing.T) {
 		name    string
 		stall   time.Duration
 		expires bool
-		ends    time.Duration // when Elect returns, from the start of the stall; 0 if it continues
+		ends    time.Duration // from the stall to the return of Elect; 0: it continues
 	}{
 		{"the node has lost it", trusted + time.Second, true, 0},
 		{"the node holds it", trusted + time.Second, false, 0},

@@ -49,8 +49,8 @@ type sharedLock struct {
 	callers int
 }
 
-// useLock returns the shared lock with a name, and a function to call when done. For the last
-// caller, that function blocks until the lock is released.
+// useLock returns the shared lock with a name, and a function to call when the caller no longer
+// needs the lock. For the last caller, that function blocks until the lock is released.
 func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

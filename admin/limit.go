@@ -21,16 +21,16 @@ const (
 	// limit, since all local processes share it.
 	maxHostConnections   = adminapi.MaxConnections / 4
 	maxPrefixConnections = adminapi.MaxConnections / 2
-	// tokenGrace is how much longer a connection with the token is kept than one without.
+	// tokenGrace is the extra time for which a connection is kept after a request with the token.
 	tokenGrace = readHeaderTimeout
 )
 
 // limited is a listener that limits the number of open connections. If it is full, it closes a
-// connection to accept a new one. It selects the host with the most connections, and there the
-// connection that least recently was accepted, sent a complete request or got a response. Otherwise
-// a few idle connections, which need no token, could block every health check, and a supervisor
-// would kill the node. A slow reader of a response can be closed too, since requests for the page
-// need no token either.
+// connection to accept a new one. It selects the host with the most connections. From that host it
+// closes the connection that has been idle the longest since it was accepted, sent a complete
+// request or got a response. Without this rule, a few idle connections, which need no token, could
+// block every health check, and a supervisor would kill the node. The connection of a slow reader
+// can be closed too, since requests for the page need no token.
 type limited struct {
 	net.Listener
 
@@ -63,8 +63,8 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// admitConn adds a connection. If there are too many, it returns the one to close instead; it
-// returns false if all others must stay.
+// admitConn adds a connection. If too many are open, it returns the connection to close in
+// exchange. It returns false if all open connections must stay.
 func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +89,8 @@ func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	return replaced, true
 }
 
-// oldestConn returns the connection of a host or prefix to replace; the zero prefix stands for all
-// connections. It returns nil if all of them must stay. l.mu must be held.
+// oldestConn returns the connection of a host or prefix to replace, or nil if all of them must
+// stay. The zero prefix stands for all connections. l.mu must be held.
 func (l *limited) oldestConn(of netip.Prefix) (first *counted) {
 	most := 0
 	for _, c := range l.open {
@@ -181,7 +181,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// noteRequests updates replaceable when a request arrives and when it is finished.
+// noteRequests updates replaceable at the start and at the end of each request.
 func noteRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setReplaceable(r, time.Now())
@@ -191,13 +191,13 @@ func noteRequests(next http.Handler) http.Handler {
 }
 
 // keepConnection protects the connection of a request from replacement until the request is
-// finished. It is used for requests that have another limit.
+// finished. It is used for requests whose number has its own limit.
 func keepConnection(r *http.Request) { setReplaceable(r, time.Time{}) }
 
 func setReplaceable(r *http.Request, since time.Time) {
 	c, ok := r.Context().Value(connectionKey{}).(*counted)
 	if !ok {
-		return // not run by Serve
+		return // the request is not from Serve
 	}
 	c.limit.mu.Lock()
 	defer c.limit.mu.Unlock()

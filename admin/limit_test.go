@@ -90,7 +90,7 @@ func statusOf(c net.Conn, path string) (string, error) {
 	return line, err
 }
 
-// isClosed reports whether the other side has closed a connection that has nothing to read.
+// isClosed reports whether the other side has closed a connection. There must be nothing to read.
 func isClosed(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
@@ -107,7 +107,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		name, sent string
 		from       func(i int) net.IP
 		probe      net.IP
-		stays      bool // connections from the probe's host stay open
+		stays      bool // no connection of the probe's host is closed
 	}{
 		{"five hosts", "", hosts, net.IPv4(10, 0, 1, 0), true},
 		{"this machine", "", func(int) net.IP { return loopback }, loopback, false},
@@ -151,7 +151,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 }
 
 // TestConnectionsInUseStay checks that streams and unfinished requests with the token stay open
-// while idle connections are replaced, and that finished requests do not.
+// while idle connections are replaced. Connections whose request is finished are replaced too.
 func TestConnectionsInUseStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))

@@ -99,8 +99,8 @@ func familyOf(all map[string]*exported, sample string) string {
 
 type ping struct{ N int }
 
-// running returns the metrics of an in-memory node after requests in both directions and a change
-// of leader.
+// running returns the metrics of an in-memory node that has sent and received requests, and has
+// seen a change of leader.
 func running(t *testing.T) map[string]*exported {
 	t.Helper()
 	var seen map[string]*exported
@@ -237,7 +237,7 @@ func TestE08MetricOfAGroup(t *testing.T) {
 				t.Errorf("athena_group_leader: got %v, want %v for the group", e.samples, want)
 			}
 			select {
-			case <-time.After(time.Minute): // the group elects a leader before that
+			case <-time.After(time.Minute): // meanwhile the group elects a leader
 			case <-t.Context().Done():
 			}
 		}

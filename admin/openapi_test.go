@@ -199,7 +199,7 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// kind returns the JSON type of a schema.
+// kind returns the JSON type of the schema.
 func (s schema) kind() string {
 	switch {
 	case s.Ref != "":
@@ -341,7 +341,7 @@ type listing struct {
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
-// saying is a fake node whose operations return fixed errors.
+// saying is a fake node whose operations return err.
 type saying struct {
 	status  cluster.Status
 	records []member.Record

@@ -24,7 +24,7 @@ const (
 	askTimeout = 300 * time.Millisecond
 	// maxAsking limits the concurrent requests that this node sends.
 	maxAsking = 64
-	// maxAnswering limits the concurrent responses, and maxAnswerQueue the queued requests from one
+	// maxAnswering limits the concurrent responses. maxAnswerQueue limits the queued requests from one
 	// member.
 	maxAnswering   = 4
 	maxAnswerQueue = 16

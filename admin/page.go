@@ -16,8 +16,8 @@ import (
 //go:embed ui
 var ui embed.FS
 
-// pagePolicy is the Content-Security-Policy of the page: it loads and requests only from its own
-// origin, runs no inline scripts, and cannot be framed.
+// pagePolicy is the Content-Security-Policy of the page. The page sends requests only to its own
+// origin, runs no inline scripts and cannot be framed.
 const pagePolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; object-src 'none'"
 

@@ -19,7 +19,7 @@ var (
 	inLegend  = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
 )
 
-// added lists the labels that every metric has or Prometheus adds.
+// added lists the labels that every metric has, and those that Prometheus adds.
 var added = []string{"cluster", "instance", "le"}
 
 // unknownIn returns the metrics and labels that expr and legend use but no node exports.
@@ -59,7 +59,7 @@ func unknownIn(all map[string]*exported, expr, legend string) []string {
 	return faults
 }
 
-// ofARun returns all metrics of a node, including those that need a certificate.
+// ofARun returns all metrics of a node, including the metrics that need a certificate.
 func ofARun(t *testing.T) map[string]*exported {
 	t.Helper()
 	all := running(t)

@@ -23,8 +23,8 @@ const (
 	maxBodyBytes      = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
-	// writeTimeout covers the body of a request, its operation and the response. Event streams use
-	// streamTimeout for each write instead.
+	// writeTimeout is the time for the body of a request, its operation and the response. Event
+	// streams use streamTimeout for each write instead.
 	writeTimeout    = readTimeout + adminapi.ActTimeout + 5*time.Second
 	idleTimeout     = time.Minute
 	shutdownTimeout = time.Second
@@ -119,17 +119,17 @@ func AddrOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// Serve serves h on a listener of Listen until ctx ends, and closes l. When ctx ends, the contexts
-// of requests end too, and requests have one second to finish; the error is then nil.
+// Serve serves h on l, a listener of Listen, until ctx ends, and closes l. When ctx ends, the
+// contexts of requests end too, requests have one second to finish, and Serve returns nil.
 //
 // On loopback, the Host of a request must be localhost or a loopback address, so that another site
 // cannot use the API through a name that resolves to 127.0.0.1. With WithToken, requests must carry
-// the token; without it, Serve refuses a listener that other machines can reach. Health checks need
-// neither Host nor token, but without them the response is only status and code.
+// the token; without it, Serve refuses a listener that other machines can reach. Health checks work
+// with any Host and without a token, but their response is then only status and code.
 //
 // At most 256 connections are open, including at most 64 from one remote address and 128 from one
-// IPv6 /64. To accept another, Serve closes the oldest connection that is neither a stream nor a
-// write request.
+// IPv6 /64. To accept one more, Serve closes the oldest connection, except streams and write
+// requests.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token

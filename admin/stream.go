@@ -93,8 +93,8 @@ type stream struct {
 	next uint64 // number of the next change
 }
 
-// writeAll writes events until the reader disconnects or the node closes or, without follow, up to
-// the snapshot.
+// writeAll writes events until the reader disconnects or the node closes. Without follow, it ends
+// after the snapshot.
 func (s *stream) writeAll(r *http.Request, at place) {
 	var known bool
 	s.next, known = s.feed.findAfter(at.lastID)
@@ -141,7 +141,7 @@ func (s *stream) writeBatch(b batch, follow bool) {
 		}
 	}
 	for _, e := range b.entries {
-		if e.kind == adminapi.EventLagged { // this process read the events of the node too slowly
+		if e.kind == adminapi.EventLagged { // this process missed events of the node
 			s.writeEvent("", e.kind, e.data)
 			if follow {
 				s.writeSnapshot()

@@ -275,7 +275,7 @@ func TestStreamContinues(t *testing.T) {
 				func(h string) bool { return h == "" })...)
 			r.want(c.want...)
 			if !strings.Contains(c.query, "follow") {
-				r.want("comment") // no event came before it
+				r.want("comment") // there is no earlier event
 			}
 			r.conn.Close()
 		}
@@ -286,7 +286,7 @@ func TestStreamContinues(t *testing.T) {
 		r.want("snapshot") // too old
 		r.conn.Close()
 		r = s.get("/v1/events?last_event_id=" + run + "-3")
-		r.want("member") // the oldest event that is kept
+		r.want("member") // the oldest event in the ring
 		r.conn.Close()
 		s.end()
 	})
@@ -406,7 +406,7 @@ func TestManyStreams(t *testing.T) {
 				t.Fatalf("one stream too many: %d %s, want 503 busy", r.resp.StatusCode, body)
 			}
 			r.conn.Close()
-			synctest.Wait() // wait until the server has noticed
+			synctest.Wait() // wait until the server has noticed the close
 		}
 		s.node.joins(1)
 		for _, r := range open {

@@ -31,7 +31,7 @@ type Token struct {
 	mu        sync.Mutex
 	text      string // empty while the file is invalid
 	checkedAt time.Time
-	file      fs.FileInfo // the file as of the last read
+	file      fs.FileInfo // the file when it was last read
 }
 
 // ReadToken reads a token from a file of at most 4 KiB. A token has at least 16 printable ASCII
@@ -88,8 +88,8 @@ func (t *Token) Current() string {
 	return t.text
 }
 
-// requireToken refuses requests without the token, except health checks and the files of the page,
-// which contains no secrets and asks for the token.
+// requireToken refuses requests without the token, except health checks and the files of the page.
+// The page contains no secrets, and asks for the token.
 func (t *Token) requireToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

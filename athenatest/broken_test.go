@@ -82,7 +82,7 @@ func (f *failure) Errorf(format string, args ...any) {
 	f.text += fmt.Sprintf(format, args...)
 }
 
-// of runs do in a test with a cluster and returns the failures of that test.
+// of calls do with a cluster, and returns the failures that the cluster reported to f.
 func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
 	done := make(chan struct{})
 	go func() {
@@ -95,9 +95,9 @@ func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) st
 	return f.text
 }
 
-// A Cluster fails its test if two nodes ever lead with authority at the same instant, even if the
-// test does not check them then. Here the clocks of a majority jump, which violates an assumption
-// of the protocol.
+// A Cluster fails its test if two nodes lead with authority at the same instant, even if the test
+// does not check for that. Here the clocks of a majority jump, which violates an assumption of the
+// protocol.
 func TestSplitBrainIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failure{TB: t}

@@ -22,12 +22,12 @@ import (
 const (
 	defaultSize  = 3                // of Options.Size
 	defaultDelay = time.Millisecond // of Options.Delay
-	// Spares is how many nodes may run in addition to Size, for example to be refused by a full
-	// cluster or to replace another node. They are numbered from Size on.
+	// Spares is the number of nodes that may run in addition to Size. A full cluster refuses them, or
+	// they replace other nodes. Their numbers begin at Size.
 	Spares = 2
 )
 
-// Options configures a test. The zero value means three plain nodes.
+// Options configures a test. The zero value means three nodes with the defaults below.
 type Options struct {
 	// Size is the number of members. Default: 3.
 	Size int
@@ -35,20 +35,21 @@ type Options struct {
 	Delay time.Duration
 	// TLS makes the nodes use TLS on TCP (package tlsnet) instead of QUIC.
 	TLS bool
-	// Config changes the configuration of node i before each of its starts, for example to
-	// set a new Receiver, which every start needs. All nodes are seeds, with the timings of
+	// Config changes the configuration of node i before each of its starts. For example, it sets the
+	// Receiver, which must be new at every start. All nodes are seeds, with the timings of
 	// cluster.DefaultConfig and a DataDir that is kept across restarts.
 	Config func(i int, c *cluster.Config)
 	// Main is the program under test. It starts one node with cfg and opts, and may add options. It
-	// returns when ctx is done, as it would after an interrupt or SIGTERM. The test fails if Main
-	// returns earlier, unless its node has ended and Main returns nil. It also fails if Main returns
-	// an error other than context.Canceled after Leave. Default: a node that leaves when ctx is done.
+	// returns when ctx is done, as it would after an interrupt or SIGTERM. Main may return earlier
+	// only if its node has ended, and must then return nil. After Leave it must return nil or
+	// context.Canceled. Otherwise the test fails. By default, Main runs a node that leaves when ctx is
+	// done.
 	Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
 }
 
-// Cluster is a cluster under test. Its methods must be called from the goroutine of the test. If
-// what they wait for does not happen, they fail the test with the state of every node. The test
-// also fails if two nodes ever lead with authority at the same instant.
+// Cluster is a cluster under test. Its methods must be called from the goroutine of the test. A
+// method that waits in vain fails the test with the state of every node. The test also fails if two
+// nodes ever lead with authority at the same instant.
 type Cluster struct {
 	t       testing.TB
 	opts    Options

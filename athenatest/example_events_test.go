@@ -18,7 +18,7 @@ import (
 // Reading is the event of this test.
 type Reading struct{ Number int }
 
-// readings records the outcome of each number at both sides.
+// readings records what happened to each number, at the sender and at the receiver.
 type readings struct {
 	mu      sync.Mutex
 	handled map[int]int
@@ -59,8 +59,8 @@ func (r *readings) send(ctx context.Context, from *cluster.Node, to member.Addre
 	}
 }
 
-// TestEventsAcrossAPartition sends continuously while a member is cut off, and checks that each
-// event was handled once or is known to be lost.
+// TestEventsAcrossAPartition sends continuously while a member is cut off. It checks that each
+// event was handled once or reported as lost.
 func TestEventsAcrossAPartition(t *testing.T) {
 	const count = 100
 	r := newReadings()

@@ -15,8 +15,8 @@ import (
 )
 
 // leases checks all nodes whenever one of them publishes a term, and fails the test if two
-// have authority. That finds every overlap, because a lease begins with a term and never
-// becomes valid again once it has ended.
+// have authority. This finds every overlap, because a lease begins with a term and never becomes
+// valid again after it has ended.
 type leases struct {
 	t testing.TB
 

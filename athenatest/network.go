@@ -18,13 +18,12 @@ type Path struct {
 	// Loss and Twice are the probabilities, from 0 to 1, that a packet is lost or arrives
 	// twice.
 	Loss, Twice float64
-	// LimitBytes is the largest packet that is delivered; 0 means any.
+	// LimitBytes is the size of the largest packet that is delivered; 0 means no limit.
 	LimitBytes int
 }
 
-// Partition divides the nodes into groups that cannot reach each other; the nodes in none
-// of the groups form one more group. So Partition([]int{1}) isolates node 1. It replaces
-// earlier cuts and partitions.
+// Partition divides the nodes into groups that cannot reach each other. The remaining nodes form
+// one more group. So Partition([]int{1}) isolates node 1. It replaces earlier cuts and partitions.
 func (c *Cluster) Partition(groups ...[]int) {
 	c.t.Helper()
 	group := func(i int) int {

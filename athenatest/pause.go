@@ -154,8 +154,8 @@ func (p *process) openTLS(
 //
 // Only the node is paused. The program around it continues in this process: its timers fire, and
 // its work can still write. No context of WhileLeader ends before Resume, so the work of a leader
-// continues into the term of the next leader. Only a fencing token can detect that. Methods of the
-// node that read its clock, such as Term.Valid and Status, block until Resume.
+// continues into the term of the next leader. Only a fencing token can detect such writes. Methods
+// of the node that read its clock, such as Term.Valid and Status, block until Resume.
 func (c *Cluster) Pause(i int) {
 	c.t.Helper()
 	c.Node(i)
@@ -170,9 +170,10 @@ func (c *Cluster) Resume(i int) {
 	c.lookForFailures()
 }
 
-// JumpClock sets ahead the clock by which node i measures leases and silence, as if its machine had
-// slept. Nodes rely on clocks with the same rate. If the clocks of a majority jump, they may choose
-// a leader while a node whose clock did not jump still has its lease.
+// JumpClock sets the clock of node i ahead, as if its machine had slept. The node measures leases
+// and silence with this clock. Nodes assume that all clocks run at the same rate. If the clocks of
+// a majority jump, this majority may choose a leader while a node whose clock did not jump still
+// has its lease.
 func (c *Cluster) JumpClock(i int, ahead time.Duration) {
 	c.t.Helper()
 	c.processOf(i).clock.jumpBy(ahead)

@@ -42,7 +42,7 @@ func (p *process) listeningNode() *cluster.Node {
 	return p.node
 }
 
-// joinedNode returns the node of the process, or nil unless it is an active member.
+// joinedNode returns the node of the process, or nil if the node is not an active member.
 func (p *process) joinedNode() *cluster.Node {
 	n := p.listeningNode()
 	if n == nil {
@@ -108,7 +108,7 @@ func (c *Cluster) Start(nodes ...int) {
 		if c.slotOf(i).present != nil {
 			c.t.Fatalf("athenatest: node %d is already running", i)
 		}
-		// It must outlive the context of the test, which ends before the nodes do.
+		// This context must outlive that of the test, which ends before the nodes do.
 		ctx, stop := context.WithCancel(context.Background())
 		p := &process{host: i, stop: stop, ended: make(chan struct{})}
 		c.slots[i].present = p
@@ -131,9 +131,9 @@ func (c *Cluster) Restart(i int) {
 }
 
 // Crash ends node i, if it is running, like SIGKILL: the other nodes receive nothing more
-// from it, and its store stays as it is. Because goroutines cannot be killed, the context
-// of Main ends and its node is closed. Whatever Main still does until it returns does not
-// affect the cluster, but may affect state that it shares with the test.
+// from it, and its store stays as it is. Because goroutines cannot be killed, the context of Main
+// ends and its node is closed. Until Main returns, it cannot affect the cluster, but it may still
+// change state that it shares with the test.
 func (c *Cluster) Crash(i int) {
 	c.t.Helper()
 	synctest.Wait()
@@ -147,10 +147,10 @@ func (c *Cluster) Crash(i int) {
 
 // TakeOver starts a second process as node i while the first one keeps running, as if a
 // supervisor replaced a process that it cannot reach. It returns the node of the older
-// process. The newer process gets all packets for the address. Its store is empty or, if
-// copied is set, a copy of the older one's. In that case the authority of the older process
-// is not checked, because in production the lock of the store keeps two processes from
-// using one store.
+// process. The newer process gets all packets for the address, and begins with an empty store. If
+// copied is set, it begins with a copy of the older process's store, and the authority of the older
+// process is not checked: in production, the lock of the store keeps two processes from using one
+// store.
 func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	c.t.Helper()
 	older = c.Node(i)
@@ -182,7 +182,7 @@ func (c *Cluster) reapProcess(p *process) {
 	c.leases.forgetProcess(p)
 	p.clock.goOn()
 	p.stop()
-	limit := c.waitLimit() // limit for the current timings
+	limit := c.waitLimit() // based on the current timings
 	c.ghosts.Go(func() {
 		if n := p.listeningNode(); n != nil {
 			if err := n.Close(); err != nil {

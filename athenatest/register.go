@@ -54,9 +54,9 @@ func (r *Register) Written() []Write {
 	return slices.Clone(r.written)
 }
 
-// Refused returns the refused writes, which came from former leaders. There are none if
-// work ends with the context of cluster.Node.WhileLeader, unless a node was paused or its
-// clock jumped.
+// Refused returns the refused writes, which came from former leaders. If work ends with the context
+// of cluster.Node.WhileLeader, writes are refused only after a pause of a node or a jump of its
+// clock.
 func (r *Register) Refused() []Write {
 	r.mu.Lock()
 	defer r.mu.Unlock()

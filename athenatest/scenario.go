@@ -10,8 +10,8 @@ import (
 // Scenario is a series of faults that occur while the program under test works.
 type Scenario struct {
 	Name string
-	// Play runs the scenario on a cluster of three or more nodes while a majority and
-	// one more are running. It returns when the cluster has settled again.
+	// Play runs the scenario, and returns when the cluster has settled again. The cluster must have
+	// three or more nodes, and one more than a majority of them must be running.
 	Play func(c *Cluster)
 }
 
@@ -29,7 +29,7 @@ func Scenarios() []Scenario {
 	}
 }
 
-// crashLeader crashes the leader, and restarts it some time after another one leads.
+// crashLeader crashes the leader, and restarts it some time after another node has begun to lead.
 func crashLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -40,8 +40,8 @@ func crashLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// splitBrain cuts off the leader, with as many followers as a minority allows, until the
-// others have had a leader for some time.
+// splitBrain cuts off the largest minority that contains the leader, until the majority has had
+// another leader for some time.
 func splitBrain(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -54,8 +54,8 @@ func splitBrain(c *Cluster) {
 	c.WaitSettled()
 }
 
-// deafenLeader drops all packets to the leader, but not those from it, until another node has
-// led for some time.
+// deafenLeader drops all packets to the leader, but no packets from it, until another node has led
+// for some time.
 func deafenLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -68,8 +68,8 @@ func deafenLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// pauseLeader pauses the leader until another one has led for some time. Until then, only a token
-// protects against the work of the paused leader.
+// pauseLeader pauses the leader until another node has led for some time. The paused leader
+// continues its work, and only a token protects against its writes.
 func pauseLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.beginScenario()
@@ -139,7 +139,7 @@ func (c *Cluster) beginScenario() (leader int) {
 	return c.Leader()
 }
 
-// quorumSize returns how many nodes can elect a leader.
+// quorumSize returns how many nodes are needed to elect a leader.
 func (c *Cluster) quorumSize() int { return c.opts.Size/2 + 1 }
 
 // listFollowers returns all running nodes except the leader.

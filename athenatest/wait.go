@@ -18,9 +18,9 @@ const step = time.Millisecond
 // waitLimit is the timeout of every wait, in virtual time: a minute with the default timings.
 func (c *Cluster) waitLimit() time.Duration { return 6 * c.timings.TTLTimeout }
 
-// lookForFailures runs everything that is ready, and fails the test if a process has ended by
-// itself, either with an error or before its node ended. Otherwise the test would take the
-// remaining nodes for the whole cluster.
+// lookForFailures runs everything that is ready. It fails the test if a process has ended by
+// itself, either with an error or before its node ended. Without this check, the test would
+// continue as if that node did not exist.
 func (c *Cluster) lookForFailures() {
 	c.t.Helper()
 	synctest.Wait()
@@ -47,8 +47,8 @@ func (c *Cluster) Advance(d time.Duration) {
 }
 
 // Within lets time pass until cond returns true, and returns how long that took. It calls cond
-// every millisecond. If limit passes first, the test fails with the text what, which should name
-// the condition.
+// every millisecond. If limit passes first, the test fails with an error that contains what, the
+// name of the condition.
 func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
@@ -88,8 +88,8 @@ func (c *Cluster) Running() (nodes []int) {
 	return nodes
 }
 
-// Leading returns the node that leads with authority at this instant, and false if none does. It
-// ignores paused nodes.
+// Leading returns the node that leads with authority at this instant, or false if there is no such
+// node. It ignores paused nodes.
 func (c *Cluster) Leading() (int, bool) {
 	c.t.Helper()
 	for _, i := range c.Running() {

@@ -109,7 +109,7 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 
 // TestARestartIsNoSecondProcess checks that a node that restarts with its store causes no warning:
 // right after a crash, after a normal stop, or much later. A node that leaves, loses its store and
-// restarts causes none either.
+// restarts causes no warning either.
 func TestARestartIsNoSecondProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -196,7 +196,7 @@ func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			frame []byte
-			want  string // reason for dropping it; "" if it is accepted
+			want  string // why the frame is dropped; "" if it is accepted
 		}{
 			{"sound", sound, ""},
 			{"empty", nil, messaging.DropMalformed},

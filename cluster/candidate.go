@@ -36,8 +36,8 @@ func (n *Node) WhileLeader(
 	return n.candidate.WhileLeader(ctx, fn)
 }
 
-// Leader returns the term of the quorate leader, or false if this node knows of none. Only View
-// shows a provisional leader.
+// Leader returns the term of the quorate leader, or false if this node knows no quorate leader.
+// Only View shows a provisional leader.
 func (n *Node) Leader() (leader.Term, bool) {
 	t := n.currentSnapshot().liveTerm()
 	if t == nil {

@@ -35,12 +35,12 @@ type Config struct {
 	Seeds []string
 	// JoinOnly keeps a seed that lost its disk from founding a new cluster.
 	JoinOnly bool
-	// TrustRefusal lets the others replace a killed leader without waiting for its lease to expire:
-	// if the leader's host refuses packets to the leader's port, they assume that the process has
-	// ended. Set it only if such a refusal (ICMP port unreachable) always comes from the host
-	// itself, not from a proxy, a NAT or a firewall. Otherwise two nodes may lead at the same time
-	// for up to a LeaseTimeout, although with different tokens. Without it, a refusal only makes
-	// the others check the leader sooner.
+	// TrustRefusal lets the other members replace a killed leader before its lease expires. If the
+	// leader's host refuses packets to the leader's port, they assume that the process has ended. Set
+	// it only if such a refusal (ICMP port unreachable) always comes from the host itself, not from a
+	// proxy, a NAT or a firewall. Otherwise two nodes may lead at the same time for up to a
+	// LeaseTimeout, although with different tokens. If TrustRefusal is false, a refusal only makes the
+	// other members check the leader sooner.
 	TrustRefusal bool
 	// DataDir is the directory of the durable store, which is created if it does not exist. Each
 	// process needs its own directory. A store belongs to one Cluster, Size and Advertise for its
@@ -62,21 +62,22 @@ type Config struct {
 	// as root, a file owned by root may be readable by its group, because container platforms mount
 	// secrets like that.
 	SecretFile string
-	// OtherSecret is accepted in addition to Secret. To rotate secrets, set the new one here on
-	// every node, then make it Secret everywhere, then remove the old one.
+	// OtherSecret is accepted in addition to Secret. To change the secret, set OtherSecret to the new
+	// secret on every node. Then exchange Secret and OtherSecret on every node. Then remove
+	// OtherSecret.
 	OtherSecret []byte
-	// TLSCA, TLSCert and TLSKey are PEM files that replace Secret: the CA certificates of the
-	// cluster, the certificate of this node followed by any intermediates, and its private key,
-	// which must be readable by its owner only. The certificate must be valid for both client and
-	// server authentication. It names the host of Advertise as a DNS name or IP address, or it has
-	// the URI athena:///CLUSTER/HOST:PORT, which is valid for this member only.
+	// TLSCA, TLSCert and TLSKey are PEM files that replace Secret. They contain the CA certificates of
+	// the cluster, the certificate of this node followed by any intermediates, and its private key.
+	// Only the owner may have access to the file of the key. The certificate must be valid for both
+	// client and server authentication. It names the host of Advertise as a DNS name or IP address, or
+	// it has the URI athena:///CLUSTER/HOST:PORT, which is valid for this member only.
 	//
 	// If the files change, the node loads them at the next handshake; if they are invalid, it keeps
 	// the previous certificate. Open connections are not affected.
 	TLSCA, TLSCert, TLSKey string
 	// Insecure confirms that there is neither a secret nor a certificate: anyone who can reach the
-	// port can join and read everything. Default: true if there is neither and all addresses are on
-	// loopback. An insecure node logs a warning.
+	// port can join and read everything. Without secret and certificate, the default is true if all
+	// addresses are on loopback. An insecure node logs a warning.
 	Insecure bool
 	// InsecureAnywhere allows Insecure with addresses that are not on loopback.
 	InsecureAnywhere bool
@@ -97,13 +98,13 @@ type Config struct {
 	// LeaderTimeout is the silence after which the leader counts as lost, at most TTLTimeout.
 	// Default: 1 s.
 	LeaderTimeout time.Duration
-	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other node:
-	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. With a shorter lease, a crashed
-	// leader is replaced sooner. But a leader that was only paused or cut off loses its authority
-	// sooner, too: after 0.9 x LeaseTimeout. Records of a silent member expire after LeaderTimeout
-	// + LeaseTimeout, so that they survive the crash of a leader. If the previous run had longer
-	// timeouts, Start first waits out the difference. Default: 0.7 x LeaderTimeout, but at least
-	// 3.5 x HeartbeatInterval and at most LeaderTimeout.
+	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other node. It
+	// must be more than 3.4 x HeartbeatInterval and at most LeaderTimeout. With a shorter lease, a
+	// crashed leader is replaced sooner. But a leader that was only paused or cut off also loses its
+	// authority sooner: after 0.9 x LeaseTimeout. Records of a silent member expire after
+	// LeaderTimeout + LeaseTimeout, so that they survive the crash of a leader. If the previous run
+	// had longer timeouts, Start first waits out the difference. Default: 0.7 x LeaderTimeout, but at
+	// least 3.5 x HeartbeatInterval and at most LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from the view. Default: 10 s.
 	TTLTimeout time.Duration

@@ -56,8 +56,8 @@ func (s *nodesSeen) register(t *testing.T, i int, mux *receiver.Mux) {
 	})
 }
 
-// TestFromContext checks that handlers of every kind get their own node from the context. This
-// begins with the first event, even before Start has returned the node.
+// TestFromContext checks that handlers of every kind get their own node from the context, even
+// before Start has returned the node.
 func TestFromContext(t *testing.T) {
 	s := &nodesSeen{by: map[string][]*Node{}, open: true}
 	withReceivers(t, 2, s.register, func(t *testing.T, w *world) {

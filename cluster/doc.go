@@ -17,8 +17,8 @@
 // Term.Valid and its next write.
 //
 // A cluster of N members has a leader with authority while N/2+1 of them can reach each other.
-// Before that, a seed may lead provisionally: View shows it and Leader does not. Nothing may rely
-// on a provisional leader.
+// While too few members have joined, a seed may lead provisionally. View shows a provisional
+// leader; Leader does not. Nothing may rely on a provisional leader.
 //
 // # Records
 //
@@ -26,10 +26,10 @@
 //
 // # Events and streams
 //
-// Send and Broadcast deliver events to the handlers of other members; WithOutcome reports what
-// became of each. Request waits for a typed answer, and RequestLeader for one of the current
-// leader. OpenStream opens a stream of bytes for data that is too large for an event or has no
-// end. BestEffort sends data that soon becomes obsolete: it does not wait, and may lose events.
+// Send and Broadcast deliver events to the handlers of other members; WithOutcome reports the
+// outcome of each event. Request waits for a typed answer. RequestLeader waits for an answer of the
+// current leader. OpenStream opens a stream of bytes for data that is too large for an event or has
+// no end. BestEffort sends data that soon becomes obsolete: it does not wait, and may lose events.
 //
 // # Implementation
 //

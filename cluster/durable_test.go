@@ -22,7 +22,7 @@ const saveTime = 30 * time.Millisecond
 // slowStore saves slowly.
 type slowStore struct {
 	*store.Memory
-	fails int // Save returns errors from this call on, counted from 1; 0 for never
+	fails int // number of the first call of Save that fails; 0: none fails
 
 	saves atomic.Int64
 	saved atomic.Pointer[paxos.Durable] // content of the last Save that returned nil
@@ -120,7 +120,7 @@ func (s *said) count(m message.Message) {
 }
 
 // saveAndSay runs two of three nodes and makes each leader in turn. One of them saves to slow; the
-// other checks every message from it. If the one with slow stopped, ended is the reason.
+// other checks every message from it. If the node that saves to slow stops, ended is the reason.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Cause is why a leader was lost, or why there was none, as this node saw it; other nodes may
+// Cause is why a leader was lost, or why there was no leader, as this node saw it. Other nodes may
 // report another cause. It is empty if no leader was lost.
 type Cause string
 
@@ -24,21 +24,22 @@ const (
 	CauseSilence Cause = "silence"
 	// CauseHandOver means that the leader was asked to leave, to hand over or to drain.
 	CauseHandOver Cause = "hand-over"
-	// CauseLeaseLost means that a majority did not answer the leader within its lease, or that its
-	// process was paused for that long.
+	// CauseLeaseLost means that a majority did not answer the leader before its lease ended, or that
+	// its process was paused until then.
 	CauseLeaseLost Cause = "lease lost"
 	// CauseConflict means that two members led and the better claim won (protocol.md
 	// section 7). Election.Rule names the rule.
 	CauseConflict Cause = "conflict"
-	// CauseOutvoted means that another leader was elected before this node noticed that the old one
-	// was lost.
+	// CauseOutvoted means that another leader was elected before this node noticed the loss of the
+	// previous leader.
 	CauseOutvoted Cause = "outvoted"
-	// CauseRaised means that the same leader was elected again with a later version, because a
-	// member had promised to follow no earlier one.
+	// CauseRaised means that the same leader was elected again with a later version. A member had
+	// promised to follow no leader with an earlier version.
 	CauseRaised Cause = "raised"
 )
 
-// Election is a change of leader as this node saw it. The zero Election means none.
+// Election is a change of leader as this node saw it. The zero Election means that the leader has
+// not changed.
 type Election struct {
 	Cause Cause // why there was no leader
 	// If Cause is CauseConflict, Rule is why one claim was better than the other: "chosen" (one
@@ -49,11 +50,11 @@ type Election struct {
 	Leader  member.Address
 	Before  member.Address // the previous leader; zero if this node followed none
 	// Voters are the members that are known to have voted for the new leader, sorted. The node that
-	// proposed it, usually the leader itself, knows a majority. Any other node knows at most its own
-	// vote.
+	// proposed the leader, usually the leader itself, knows the votes of a majority. Any other node
+	// knows at most its own vote.
 	Voters []member.Address
 	Steps  []Step        // what this node saw of the election, in chronological order
-	Took   time.Duration // how long this node knew of no leader with authority
+	Took   time.Duration // how long this node knew no leader with authority
 	Ended  time.Time
 }
 

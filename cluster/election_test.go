@@ -66,7 +66,7 @@ func checkElection(t *testing.T, n, was *Node, cause Cause) {
 	synctest.Wait()
 	s := n.Status()
 	e := s.LastElection
-	// A node may learn of the next leader before the message from the old one arrives.
+	// A node may learn of the next leader before the message from the previous leader arrives.
 	if cause == CauseHandOver && e.Cause == CauseOutvoted && e.Leader != n.cfg.self {
 		cause = CauseOutvoted
 	}

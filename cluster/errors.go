@@ -26,20 +26,21 @@ var (
 	ErrNoQuorum = record.ErrNoQuorum
 	// ErrNotActive means that a member is not active in the view of this node.
 	ErrNotActive = record.ErrNotActive
-	// ErrTooLarge means that a limit was exceeded: MaxEventBytes or MaxEventValues for an event,
-	// MaxBestEffortBytes for an event with BestEffort, those of WithMetadata for metadata, or 4 KiB
-	// for the name of a stream with its metadata. Send large data over a stream (OpenStream), and
-	// many small values as one []byte.
+	// ErrTooLarge means that a limit was exceeded. Events are limited by MaxEventBytes and
+	// MaxEventValues, with BestEffort by MaxBestEffortBytes. WithMetadata documents the limits of
+	// metadata. The name of a stream and its metadata may have 4 KiB together. Send large data over a
+	// stream (OpenStream), and many small values as one []byte.
 	ErrTooLarge = messaging.ErrTooLarge
-	// ErrUnknownType means that a value cannot be sent because its type has no name or no
-	// encoding, that the receiving member has no handler for the event or stream, or that it cannot
-	// decode the event into its own type of that name. Unknown fields are ignored and missing
-	// fields are zero.
+	// ErrUnknownType means that the type of a value has no name or no encoding, or that the receiving
+	// member has no handler for the event or stream. It may also mean that the member cannot decode
+	// the event into its own type of that name. Unknown fields are ignored and missing fields are
+	// zero.
 	ErrUnknownType = messaging.ErrUnknownType
 	// ErrBusy means that events are sent faster than members handle them: send fewer. Send returns it
 	// immediately if MaxSending sends are in flight. If 65,536 outcomes are pending, Send waits, and
-	// returns it when ctx is done. A member returns it if its queue is full under receiver.Reject or
-	// receiver.Drop, or if too many of its stream handlers run. The text names the reason.
+	// returns it when ctx is done. A member returns it if its queue is full and has the policy
+	// receiver.Reject or receiver.Drop, or if too many of its stream handlers run. The text of the
+	// error names the reason.
 	ErrBusy = messaging.ErrBusy
 	// ErrNotDelivered means that no handler has received the event or will receive it.
 	ErrNotDelivered = messaging.ErrNotDelivered
@@ -52,9 +53,9 @@ var (
 	// ErrStreamClosed means that this node has closed the stream or this direction of it.
 	ErrStreamClosed = messaging.ErrStreamClosed
 	// ErrStreamReset means that the other member closed the stream early: its handler failed or
-	// returned before it had read everything, or the opener called Close without CloseWrite. After
-	// a Write has failed with it, Read may still return data that the handler has written, such as
-	// the reason.
+	// returned before it had read everything, or the opener called Close without CloseWrite. After a
+	// Write has failed with ErrStreamReset, Read may still return data that the handler has written,
+	// such as the reason.
 	ErrStreamReset = messaging.ErrStreamReset
 	// ErrStreamCut means that the connection was lost before the stream ended. It is unknown how
 	// much the other member has read.
@@ -77,7 +78,7 @@ var (
 // HandlerError means that the handler of an event or request returned an error or panicked.
 type HandlerError = receiver.HandlerError
 
-// NotLeaderError means that this node, or the node that it asked, does not lead.
+// NotLeaderError means that this node, or the node to which it sent a request, does not lead.
 type NotLeaderError = leader.NotLeaderError
 
 // ConfigMismatchError means that two nodes refused each other because their configurations

@@ -26,7 +26,7 @@ type hub struct {
 // subscription is one reader of events. hub.mu guards its fields.
 type subscription struct {
 	queue  []Event
-	missed int           // events since the reader began to lag; 0 if it does not lag
+	missed int           // events that the reader has missed; 0 if it does not lag
 	ready  chan struct{} // of capacity 1; has an entry if there is something to read
 }
 

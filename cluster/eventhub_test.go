@@ -158,7 +158,7 @@ func TestReaderMayStop(t *testing.T) {
 }
 
 // TestSnapshotCountsTheFullCluster checks that a Snapshot reports the size of the full cluster: a
-// node that is alone is one of three members, not one of one.
+// node that is alone in a cluster of three is shown as one of three members.
 func TestSnapshotCountsTheFullCluster(t *testing.T) {
 	e := Snapshot{View: viewOf(1, 1, false, at(1, member.Active)), Size: 3}
 	want := "1 of 3 members active, leader of version 1 is n1 at 127.0.0.1:1, without quorum"

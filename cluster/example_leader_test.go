@@ -31,7 +31,7 @@ func (l *ledger) write(token member.Token, row string) error {
 	return nil
 }
 
-// Work that must not run twice: WhileLeader runs it on one member, and the token guards what it
+// WhileLeader runs work on one member at a time, and the token guards the data that the work
 // changes.
 func ExampleNode_WhileLeader() {
 	ctx, enough := context.WithCancel(context.Background())

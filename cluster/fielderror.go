@@ -13,7 +13,7 @@ import (
 // Text.
 type FieldError struct {
 	Field string // name of the field
-	Index int    // index of the invalid element; -1 if the fault is not about one element
+	Index int    // index of the invalid element; -1 if the whole field is at fault
 	Err   error  // what is wrong with the value
 }
 

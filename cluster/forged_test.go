@@ -41,8 +41,8 @@ func claimOf(s member.State) member.Claim {
 }
 
 // TestForgedLeaderMessages lets a follower send messages that only the leader may send, in its own
-// name and in the leader's. They must change no view, and those with a forged sender must close the
-// connection.
+// name and in the leader's. The messages must not change any view. A message with a forged sender
+// must close the connection.
 func TestForgedLeaderMessages(t *testing.T) {
 	for _, asLeader := range []bool{false, true} {
 		inWorld(t, 3, func(t *testing.T, w *world) {

@@ -86,8 +86,8 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 }
 
-// handOver ends this node's term, waits for its functions, and then calls a verb that gives up
-// leadership.
+// handOver ends this node's term, waits for the functions that run under it, and then calls verb,
+// which gives up leadership.
 func (n *Node) handOver(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
@@ -100,8 +100,8 @@ func notLeaderError(s *snapshot) error {
 	return &NotLeaderError{Leader: s.view.Leader, Provisional: s.provisional}
 }
 
-// checkSuccessor returns an error if the member to cannot lead or, if to is zero, no other member
-// can. It must be called before the node gives up anything.
+// checkSuccessor returns an error if the member to cannot lead. If to is zero, it returns an error
+// if no other member can lead. It must be called before the node gives up anything.
 func checkSuccessor(view member.View, to member.Address) error {
 	for _, m := range view.Members {
 		if m.Status == member.Active && m.Address != view.Self.Address &&

@@ -50,8 +50,9 @@ func (in inbound) Greet() message.Message {
 	s := n.currentSnapshot()
 	var id member.ClusterID
 	if !n.volatile {
-		// A node with a store in memory omits the id. So the founders of its old cluster accept it,
-		// and it learns from them that the cluster in its state no longer exists.
+		// A node with a store in memory omits the id. So the founders of its old cluster accept it even
+		// if they have founded another cluster. From them the node learns that its old cluster no longer
+		// exists.
 		id = s.held.Cluster
 	}
 	return message.Message{
@@ -69,8 +70,8 @@ func (in inbound) Greet() message.Message {
 	}
 }
 
-// The reasons why the node itself drops a frame. Package messaging has others, and the reasons of
-// the machine are named as in message.Reason.
+// The reasons why the node itself drops a frame. Package messaging defines further reasons. The
+// reasons of the machine have the names of message.Reason.
 const (
 	dropOtherSender = "other sender"
 	dropMisplaced   = "greet out of place"
@@ -104,8 +105,8 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 	return nil
 }
 
-// decodeMessage decodes a message. If the message is to be ignored, it returns one without a body,
-// and no error.
+// decodeMessage decodes a message. If the message must be ignored, decodeMessage returns a message
+// without a body and a nil error.
 func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Message, error) {
 	m, err := wire.Decode(frame)
 	switch {

@@ -61,9 +61,9 @@ func keep(level zerolog.Level) (*journal, Option) {
 
 const complaintText = `"message":"no leader with authority"`
 
-// TestLeaderlessNodeLogsWhy checks that a node without a leader logs why: soon, then at
-// growing intervals while the reason stays the same, again when it changes, and once when there is
-// a leader again.
+// TestLeaderlessNodeLogsWhy checks that a node without a leader logs the reason soon, again when
+// the reason changes, and at growing intervals while it stays the same. When there is a leader
+// again, the node must log that once.
 func TestLeaderlessNodeLogsWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -136,8 +136,8 @@ func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 }
 
 // TestEndOfWarningIsLogged checks that after a warning about a missing leader, a node logs the next
-// leader once. This is the line about the change of leader, or a separate line if its old leader is
-// back.
+// leader once. If the leader changed, the line about the change suffices. If the previous leader is
+// back, the node must log a separate line.
 func TestEndOfWarningIsLogged(t *testing.T) {
 	const back = "there is a leader with authority"
 	synctest.Test(t, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestFailoverCausesNoWarning(t *testing.T) {
 	})
 }
 
-// TestOtherSecretIsLoggedOnBothSides checks that two nodes with different secrets both log that as
-// the reason.
+// TestOtherSecretIsLoggedOnBothSides checks that two nodes with different secrets both log the
+// different secret as the reason.
 func TestOtherSecretIsLoggedOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
@@ -264,7 +264,7 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 }
 
 // TestNodeNotAdmittedLogsIt checks that a node that is not admitted logs that it is not in the
-// cluster. The cluster may have a leader.
+// cluster, even though the cluster has a leader.
 func TestNodeNotAdmittedLogsIt(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		warnings, logger := keep(zerolog.WarnLevel)

@@ -89,8 +89,8 @@ func TestOneWorkerAtATime(t *testing.T) {
 	})
 }
 
-// TestWorkEndsTheGuardBeforeTheLease checks that, on the leader's clock, a leader's work ends one
-// guard before its lease.
+// TestWorkEndsTheGuardBeforeTheLease checks that the work of a leader ends before its lease, at
+// least by the guard time, on the leader's clock.
 func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()

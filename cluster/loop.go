@@ -69,7 +69,7 @@ func (n *Node) runLoop() {
 		if err == nil {
 			err = n.apply(now, out)
 		}
-		answer(unsaved) // an error of apply stops the node, but is not an error of the call
+		answer(unsaved) // an error of apply stops the node, but the call has succeeded
 		if err != nil {
 			n.stop(err)
 			return

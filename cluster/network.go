@@ -91,7 +91,7 @@ func (c Config) addrError(err error) error {
 	case isUnusable:
 		err = unusable
 	case isSystem:
-		err = op.Err // omit the address: its port may be the one that CheckAddr tried
+		err = op.Err // without the address, whose port may be that of CheckAddr
 	default:
 		return err
 	}
@@ -186,8 +186,8 @@ var certificateLines = map[tlsfiles.Event]line{
 		"authority above it, expires soon: replace the TLS files"},
 }
 
-// resetSecret returns the secret from which a node derives the key of stateless resets if its store
-// keeps no such key. Only nodes of the cluster may know it.
+// resetSecret returns the secret from which a node with a store in memory derives the key of
+// stateless resets. Only nodes of the cluster may know it.
 func (c Config) resetSecret() ([]byte, error) {
 	if files := c.tlsFiles(); files.Used() {
 		key, err := files.ReadKey()

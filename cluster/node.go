@@ -38,7 +38,7 @@ type Node struct {
 	volatile bool // the store is in memory
 	net      *mesh.Mesh
 	mux      *receiver.Mux
-	receives bool             // mux was started for this node
+	receives bool             // whether mux was started for this node
 	identity *tlsfiles.Source // nil if the certificate does not come from files
 
 	machine  *statemachine.Machine // used by the loop only
@@ -135,8 +135,8 @@ func (n *Node) waitChange(ctx context.Context, changed <-chan struct{}) error {
 }
 
 // Close stops the node and blocks until it has stopped. The other members are not notified; they
-// miss the node after a HeartbeatTimeout. Close returns what failed while the node stopped, for
-// example a handler that did not return. Later calls return the same error.
+// notice the silence of the node after a HeartbeatTimeout. Close returns what failed while the node
+// stopped, for example a handler that did not return. Later calls return the same error.
 func (n *Node) Close() error {
 	n.stop(ErrClosed)
 	<-n.done

@@ -22,7 +22,7 @@ type options struct {
 	transport func(transport.Config) (transport.Network, error)
 	socket    func(addr string) (net.PacketConn, error)
 	clock     func() time.Time
-	wall      func() time.Time // nil: the system's, or none if clock is set
+	wall      func() time.Time // nil: the system clock; if clock is set, no wall clock
 	listening func(*Node)
 }
 
@@ -64,7 +64,7 @@ func WithSocket(open func(addr string) (net.PacketConn, error)) Option {
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
 // WithListening calls f with the node once it listens, while Start still waits for it to join. f
-// can, for example, start to watch the Status of the node. f must not block. If Start then fails,
+// can, for example, start to watch the Status of the node. f must not block. If Start fails later,
 // it closes the node. If the option is given several times, each f is called in order. Handlers do
 // not need this option: see FromContext.
 func WithListening(f func(*Node)) Option {

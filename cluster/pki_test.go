@@ -237,7 +237,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 }
 
 // TestCertificateNotRenewed checks that a certificate that is not renewed causes one warning before
-// it expires and one afterwards. So does a CA certificate that expires first.
+// it expires and one afterwards. A CA certificate that expires first must cause the same warnings.
 func TestCertificateNotRenewed(t *testing.T) {
 	for name, life := range map[string]time.Duration{
 		"certificate": 100 * time.Hour, "authority": 20 * 365 * 24 * time.Hour,

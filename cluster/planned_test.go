@@ -42,7 +42,7 @@ func TestPlannedOperationsCauseNoWarning(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		size  int
-		steps []func(*Node) error // each for the current leader
+		steps []func(*Node) error // each is called on the current leader
 		ended int
 	}{
 		{"transfer", 3, []func(*Node) error{transfer}, 0},

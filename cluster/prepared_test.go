@@ -19,7 +19,7 @@ func TestVotersAreConnectedBeforeTheLoss(t *testing.T) {
 		old, lost := w.leader(), time.Now()
 		w.cut(old)
 		w.nodes = w.others(old)
-		defer func() { w.nodes = append(w.nodes, old) }() // so that the old leader is closed too
+		defer func() { w.nodes = append(w.nodes, old) }() // so that w.close also closes the old leader
 		time.Sleep(2 * old.cfg.LeaderTimeout)
 		connected := 0
 		for _, p := range w.leader().Status().Peers {

@@ -53,9 +53,9 @@ func (w *world) rejoining(leader, n *Node) verb {
 	}
 }
 
-// TestARunThatJoinsAgainIsPublished checks that a run that joins again under a higher number counts
-// as another owner from that step on (protocol.md section 10). Everything that the node shows must
-// agree.
+// TestARunThatJoinsAgainIsPublished checks that a run that joins again under a higher number
+// immediately counts as another owner (protocol.md section 10). All data that the node shows must
+// agree with that.
 func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
@@ -144,8 +144,8 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	}
 }
 
-// hookedContext calls canceled when a context derived from it is canceled, before the cancel
-// function of that context returns.
+// hookedContext calls canceled when a context derived from it is canceled. The cancel function of
+// the derived context returns only after that call.
 type hookedContext struct {
 	context.Context
 	done     chan struct{}
@@ -191,9 +191,10 @@ func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, 
 }
 
 // TestTheClockIsReadAfterTheWait checks that the loop reads the clock after it has waited for an
-// input. The wait may be longer than a lease, so a lease counted from before the wait could already
-// be over. The test uses a single node, which extends its own lease with each step. It does not
-// test the timer, because a turn with too early a time does nothing and is repeated immediately.
+// input. The wait may be longer than a lease, so a lease that starts at a time read before the wait
+// may already be over. The test uses a single node, which extends its own lease with each step. It
+// does not test the timer, because a turn whose time is too early does nothing and is repeated
+// immediately.
 func TestTheClockIsReadAfterTheWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

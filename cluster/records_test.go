@@ -116,7 +116,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 		if got := list(t, b, ""); len(got) != 1 || !h.Valid() {
 			t.Errorf("got %+v, valid %v, want one record that is held", got, h.Valid())
 		}
-		// A fenced write: its condition is that the guarding record is held.
+		// A fenced write. It succeeds only while the record that guards it is held.
 		if _, err := session(a).Commit(t.Context(), held("k", h.Token()), set("other", nil)); err != nil {
 			t.Error(err)
 		}

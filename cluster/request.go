@@ -13,16 +13,16 @@ import (
 // receiver.HandleRequest for the type of req. Its context has the deadline of ctx and is canceled
 // with ctx. Without a deadline, a handler that hangs blocks Request forever.
 //
-// At most one handler runs, and at most once. The error shows whether it ran:
+// At most one handler runs, and at most once. The error shows whether the handler ran:
 //
-//   - ErrNotActive, ErrTooLarge, ErrBusy, ErrNotDelivered, ErrClosed: it did not run, and the
-//     request can be repeated.
-//   - ErrUnknownType: it did not run. The type cannot be encoded, or the member has no handler
-//     for it.
-//   - *HandlerError: it ran and failed.
-//   - ErrBadAnswer: it ran, and its answer is lost.
-//   - ErrUnknownOutcome: it may have run and may still run. The error wraps the cause of ctx
-//     if ctx is done.
+//   - ErrNotActive, ErrTooLarge, ErrBusy, ErrNotDelivered, ErrClosed: the handler did not run, and
+//     the request can be repeated.
+//   - ErrUnknownType: the handler did not run. The type cannot be encoded, or the member has no
+//     handler for it.
+//   - *HandlerError: the handler ran and failed.
+//   - ErrBadAnswer: the handler ran, and its answer is lost.
+//   - ErrUnknownOutcome: the handler may have run and may still run. The error wraps the cause of
+//     ctx if ctx is done.
 //
 // If ctx is already done, Request returns its cause and sends nothing.
 func Request[Resp any](

@@ -226,7 +226,7 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		w.net.Kill(asker.cfg.self) // so that it cannot cancel its requests
+		w.net.Kill(asker.cfg.self) // so that the asker cannot cancel its requests
 		if err := asker.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestRequestLeaderFollows(t *testing.T) {
 			}
 		}
 		asker := w.others(old)[0]
-		// A leader without authority does not answer, even while the others know of no new leader.
+		// A leader without authority does not answer, even while the other nodes know no new leader.
 		w.cut(old)
 		time.Sleep(old.cfg.LeaseTimeout)
 		answered := make(chan error, 1)

@@ -17,8 +17,8 @@ import (
 )
 
 // TestMistypedSeedIsReportedByAll gives node 2 a wrong seed, so that it cannot found a cluster with
-// node 0. Both must report whose list differs. After nodes 0 and 1 have a leader, the status must
-// still report it until the list is corrected.
+// node 0. Both nodes must report which node's list differs. After nodes 0 and 1 have a leader, the
+// status must still report the difference until the list is corrected.
 func TestMistypedSeedIsReportedByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -17,9 +17,9 @@ const (
 	// MaxEventBytes bounds an encoded event including its name: 1 MiB.
 	MaxEventBytes = messaging.MaxEventBytes
 	// MaxEventValues bounds the values of an event: 131,072. Numbers, strings, keys and lists are
-	// values, and a []byte is one value. Decoding an event allocates at most about twice this
-	// number times the size of the largest type that the event contains in a slice, in a map or
-	// behind a pointer: 64 MiB for elements of 256 bytes.
+	// values, and a []byte is one value. Decoding an event allocates at most about 2 x MaxEventValues
+	// x S bytes. S is the size of the largest type that the event contains in a slice, in a map or
+	// behind a pointer. With elements of 256 bytes, that is 64 MiB.
 	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the number of sends of a node that are in flight.
 	MaxSending = messaging.MaxSending
@@ -65,18 +65,18 @@ func WithResults(into *[]Result) SendOption {
 }
 
 // WithMetadata sends entries with the event, such as a trace id. The handler reads them with
-// receiver.Metadata. The limits are 16 entries, 128 bytes a key and 1,024 bytes a value; if an
-// event exceeds them, the error is ErrTooLarge.
+// receiver.Metadata. The limits are 16 entries, 128 bytes for a key and 1,024 bytes for a value. If
+// an event exceeds them, the error is ErrTooLarge.
 func WithMetadata(entries map[string]string) SendOption {
 	return func(o *sendOptions) { o.Metadata = entries }
 }
 
 // WithOutcome makes the node call report once for each member that accepted the event, when the
-// outcome at that member is known. The outcome is nil if the member's handlers returned nil,
-// ErrUnknownOutcome if the connection was lost first, and otherwise a *HandlerError,
-// ErrUnknownType, ErrBusy or ErrClosed. If a member's process dies, its outcomes are reported once
-// its host refuses packets to the port, or otherwise once the member is removed. report is not
-// called for a member for which Send returned an error.
+// outcome at that member is known. The outcome is nil if the member's handlers returned nil. It is
+// ErrUnknownOutcome if the connection was lost first. Otherwise it is a *HandlerError,
+// ErrUnknownType, ErrBusy or ErrClosed. If a member's process dies, its outcomes are reported when
+// its host refuses packets to the port, or else when the member is removed. report is not called
+// for a member for which Send returned an error.
 //
 // report is called by goroutines of the node, possibly by several at the same time, and must
 // not block. The outcomes of one member are reported in the order in which they arrive. While
@@ -87,9 +87,10 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 
 // BestEffort makes Send and Broadcast fast and unreliable, for data that soon becomes obsolete. The
 // event arrives at most once, perhaps never, and may overtake other events. The call never waits
-// for the network or for handlers: if either already has 128 events queued, the event is dropped
-// and counted (Status.Transport.Dropped, Status.Dropped). An event to a member without a connection
-// is lost too, but the node then connects for later events. A nil error therefore means nothing.
+// for the network or for handlers: if 128 events are already queued for one of them, the event is
+// dropped and counted (Status.Transport.Dropped, Status.Dropped). An event to a member without a
+// connection is lost too, but the node then connects for later events. A nil error therefore does
+// not mean that the event was sent.
 //
 // If the event is larger than MaxBestEffortBytes, the error is ErrTooLarge. BestEffort cannot be
 // combined with WithOutcome, nor used for a request or a stream. Send accepts any member that is
@@ -114,8 +115,8 @@ func (n *Node) Send(
 }
 
 // Broadcast sends an event to all active members except this one, in parallel, and blocks until
-// each member has accepted it or failed. If any failed, the error is a *BroadcastError with the
-// result of each member. WithResults stores the results in any case; WithOutcome reports one
+// each member has accepted it or failed. If any member failed, the error is a *BroadcastError with
+// the result of each member. WithResults stores the results in any case; WithOutcome reports one
 // outcome for each nil result. See Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
 	o := newSendOptions(opts)
@@ -150,10 +151,10 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 // ErrClosed, or ErrBusy if MaxStreams streams to the member are open. After ErrNotDelivered a
 // handler may have been called with a closed stream.
 //
-// The member may still refuse the stream. The first Read, or a Write, then returns
-// ErrUnknownType if the member has no handler for the name, ErrBusy if too many handlers run
-// there, and ErrNotDelivered if the member is closing. If the member is this node, OpenStream
-// itself returns the first two.
+// The member may still refuse the stream. The first Read, or a Write, then returns ErrUnknownType
+// if the member has no handler for the name, ErrBusy if too many handlers run there, and
+// ErrNotDelivered if the member is closing. If the member is this node, OpenStream itself returns
+// ErrUnknownType and ErrBusy.
 //
 // Read and Write fail with ErrStreamReset, ErrStreamCut or ErrStreamClosed, and with Node.Err if
 // this node ended. To make sure that the handler has read everything, call CloseWrite and read

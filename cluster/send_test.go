@@ -144,7 +144,7 @@ func TestSendIsRefused(t *testing.T) {
 }
 
 // TestBroadcastNamesWhoGotNothing checks that the error of Broadcast names the members that did not
-// get the event. The others must get it.
+// get the event. All other members must get the event.
 func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {

@@ -13,7 +13,7 @@ import (
 // snapshot is what a node knows at one moment. Readers share it and must not change it.
 type snapshot struct {
 	view member.View
-	term *clusterTerm // the newest term, which may have ended; nil before the first
+	term *clusterTerm // the newest term, which may have ended; nil before the first term
 	held member.State
 	// provisional reports whether the leader of the view declared itself and was not
 	// elected.
@@ -22,7 +22,7 @@ type snapshot struct {
 	rosterLost  bool      // the roster in held can never elect a leader again
 }
 
-// withView returns a snapshot with another view and held state.
+// withView returns a copy of s with the given view and held state.
 func (s snapshot) withView(view member.View, held member.State) snapshot {
 	s.view, s.held = view, held
 	s.provisional = view.Role == member.Provisional || view.Role == member.Following &&
@@ -30,7 +30,7 @@ func (s snapshot) withView(view member.View, held member.State) snapshot {
 	return s
 }
 
-// liveTerm returns the current term, or nil if this node does not lead.
+// liveTerm returns the current term, of this node or another leader, or nil if there is none.
 func (s *snapshot) liveTerm() *clusterTerm {
 	if s.term == nil || s.term.Ended() {
 		return nil
@@ -49,7 +49,7 @@ func (n *Node) currentSnapshot() *snapshot {
 // snapshotCell holds the latest snapshot and wakes its readers. A slow reader may miss
 // snapshots, but never the last one.
 type snapshotCell struct {
-	latest  atomic.Pointer[snapshot] // nil before the first
+	latest  atomic.Pointer[snapshot] // nil before the first call of store
 	mu      sync.Mutex
 	changed chan struct{} // nil if no reader waits
 }

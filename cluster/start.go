@@ -28,9 +28,9 @@ import (
 // others (see WaitLeader and WaitActive). ctx bounds only Start itself.
 //
 // If ctx is done first, or if every other seed permanently refuses this node, the error is a
-// *JoinError with the last answer of each node. If only some seeds refuse a seed, it starts without
-// an error and leads provisionally: Status.NoLeader explains what is wrong, and WaitLeader waits.
-// After an error nothing is left running.
+// *JoinError with the last answer of each node. If this node is a seed and only some of the other
+// seeds refuse it, Start returns no error, and the node leads provisionally. Status.NoLeader then
+// explains what is wrong, and WaitLeader waits. After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	o := newOptions(opts)
 	n, err := openNode(ctx, cfg, o)
@@ -152,10 +152,10 @@ func (n *Node) newObserver() *observe.Observer {
 	})
 }
 
-// leaseGuard is how much earlier than its lease a leader's work ends. In normal operation at least
-// one HeartbeatInterval of a lease is always left. A lease lasts nine tenths of LeaseTimeout, more
-// than three intervals (protocol.md section 1), and the echo that extends it is at most about two
-// intervals old.
+// leaseGuard returns how long before the end of its lease the work of a leader ends. In normal
+// operation at least one HeartbeatInterval of a lease is always left. A lease lasts nine tenths of
+// LeaseTimeout, more than three intervals (protocol.md section 1), and the echo that extends it is
+// at most about two intervals old.
 func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 2 }
 
 // stepLimit is the smallest step of the wall clock that ends a lease. A lease has a margin of a
@@ -218,7 +218,7 @@ type JoinError struct {
 	Asked []Answer
 }
 
-// Answer is the last answer of a node that this one asked to admit it.
+// Answer is the last answer of another node to the request of this node to join.
 type Answer struct {
 	From member.Address
 	Err  error

@@ -55,8 +55,9 @@ func TestListeningMoreThanOnce(t *testing.T) {
 }
 
 // TestAProvisionalLeaderHasNothingToHandOver checks that a provisional leader has no leadership to
-// hand over, and that the error does not refer the caller to a provisional leader. One node is its
-// whole cluster and about to be elected; the other one waits for more nodes.
+// hand over, and that the error does not refer the caller to a provisional leader. The test uses a
+// node that is alone in a cluster of one and will soon be elected, and a node that waits for more
+// nodes.
 func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
 	for _, c := range []struct {
 		size     int

@@ -15,8 +15,8 @@ import (
 // Status is the state of a node at one moment, for people and monitoring.
 type Status struct {
 	Cluster string
-	// ClusterID is generated when a cluster is founded, and distinguishes it from others of the
-	// same name. It is zero until this node has founded the cluster or joined it.
+	// ClusterID is generated when a cluster is founded. It distinguishes the cluster from others of
+	// the same name. It is zero until this node has founded the cluster or joined it.
 	ClusterID member.ClusterID
 	Size      int
 	Quorum    int // number of members that must agree: Size/2 + 1
@@ -25,17 +25,17 @@ type Status struct {
 	// Token is the token of the quorate leader; zero if there is none.
 	Token member.Token
 	// NoLeader explains in one line why there is no leader with authority. It names the nodes that
-	// this one waits for and the last answer of each. It is empty if there is a leader.
+	// this node waits for, and the last answer of each. It is empty if there is a leader.
 	NoLeader string
 	// Provisional reports whether the leader of View is provisional: it declared itself, has no
 	// authority, and its members may change when a leader is elected.
 	Provisional bool
 	// OtherSeeds are the peers whose list of Seeds differs from this node's, sorted. A peer is
-	// removed once its list is the same. One that is neither a seed nor a member is also removed
+	// removed once its list is the same. A peer that is neither a seed nor a member is also removed
 	// after a minute of silence.
 	OtherSeeds []member.Address
-	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if
-	// it has none.
+	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if the
+	// node has no authority.
 	LeaseRemaining time.Duration
 	TermSince      time.Time // when the current term began on this node; zero without a term
 	LastElection   Election
@@ -43,7 +43,7 @@ type Status struct {
 	// LeaderChanges counts all of them by cause.
 	Elections     []Election
 	LeaderChanges map[Cause]uint64
-	// Leaderless is the total time during which this node knew of no quorate leader.
+	// Leaderless is the total time during which this node knew no quorate leader.
 	Leaderless time.Duration
 	// LeaderlessSince is when the quorate leader was lost; zero if there is one.
 	LeaderlessSince time.Time
@@ -150,8 +150,8 @@ type Counts struct {
 	Votes map[Vote]uint64
 	// Conflicts counts how often a better claim replaced a leader, by Election.Rule.
 	Conflicts map[string]uint64
-	// Missed counts late heartbeats by the member that was late. A follower counts those of the
-	// leader, and the leader those of each follower. Removed members are left out.
+	// Missed counts late heartbeats by the member that was late. A follower counts the late heartbeats
+	// of the leader, and the leader counts those of each follower. Removed members are left out.
 	Missed map[member.Address]uint64
 	// Transitions counts the changes of status that this node saw.
 	Transitions map[Transition]uint64

@@ -19,7 +19,8 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// openStore opens the store in the data directory, or a store in memory if there is none.
+// openStore opens the store in the data directory, or a store in memory if no directory is
+// configured.
 func (n *Node) openStore() (store.Store, error) {
 	if n.cfg.DataDir == "" {
 		if !n.cfg.Memory {
@@ -43,9 +44,9 @@ func (n *Node) openStore() (store.Store, error) {
 }
 
 // beginRun loads the store and saves the identity of this run before any other node sees it. A used
-// store that was made for another origin stays unchanged. An unused one is initialized again, so
-// that it need not be removed after a first start with a wrong name. The incarnation grows even if
-// the store was lost, provided that the wall clock did not go back.
+// store that was made for another origin stays unchanged. An unused store is initialized again, so
+// that an operator need not remove it after a first start with a wrong name. The incarnation grows
+// even if the store was lost, provided that the wall clock did not go back.
 func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 	c, known, err := n.store.Load()
 	if err != nil {
@@ -145,8 +146,8 @@ func (c Config) CheckStore() error {
 	return s.checkOrigin(content, known)
 }
 
-// StoreMismatchError means that a store was made for another Cluster, Size or Advertise than
-// the configuration has. The node has sent nothing and has not changed the store.
+// StoreMismatchError means that the Cluster, Size or Advertise of the configuration is not the one
+// that the store was made for. The node has sent nothing and has not changed the store.
 //
 // Running with such a store could break promises that the node made when it voted. Size determines
 // the majority: two of three nodes that restart as clusters of one would both lead. The address is

@@ -157,7 +157,7 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 }
 
 // TestShorterLeaseWaitsForTheLonger restarts two of three nodes with shorter timings. They cannot
-// reach the leader. Its authority must end before they elect another one.
+// reach the leader. The leader's authority must end before they elect another leader.
 func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -207,7 +207,8 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 }
 
 // TestShorterHoldWaitsForTheLonger restarts two of three nodes with a shorter LeaderTimeout. They
-// cannot reach the third, which holds a record. Its lease must end before the two free the record.
+// cannot reach the third node, which holds a record. The lease of the record must end before the
+// two nodes free it.
 func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -296,8 +297,8 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 	})
 }
 
-// TestWaitOfShorterTimings checks that each of the two timings has its own wait if it became
-// shorter, even if the other one became longer.
+// TestWaitOfShorterTimings checks the wait after LeaseTimeout or HoldTimeout became shorter, even
+// if the other timing became longer.
 func TestWaitOfShorterTimings(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,
@@ -312,7 +313,7 @@ func TestWaitOfShorterTimings(t *testing.T) {
 		{3, 500, 20_000, 17_000},
 		{3, 8000, 20_000, 24_000},
 		{3, 1500, 2500, 500},
-		{3, 4000, 0, 4000}, // a store from before HoldTimeout
+		{3, 4000, 0, 4000}, // an old store without HoldTimeout
 		{1, 8000, 20_000, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -366,9 +367,8 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnusedStoreIsInitializedAgain checks that a node can be started with the right name after it
-// was started with a wrong one, and refused by the others. Its unused store is then initialized
-// again.
+// TestUnusedStoreIsInitializedAgain starts a node with a wrong name, which the other nodes refuse,
+// and then with the right name. Its unused store is then initialized again.
 func TestUnusedStoreIsInitializedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -111,7 +111,7 @@ func TestOwnNodeThatTakesNothing(t *testing.T) {
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
 		var send, ask error
-		for range 4 { // one runs, one waits to run, one is queued
+		for range 4 { // one event runs, one waits to run, one is queued
 			send = n.Send(w.within(time.Second), address(0), note{})
 			_, ask = Request[total](w.within(time.Second), n, address(0), sum{})
 		}
@@ -142,7 +142,7 @@ func TestRequestLeaderLeavesItsOwnNode(t *testing.T) {
 		stuck = old.cfg.self
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for range 3 { // one runs, one waits to run, one is queued
+		for range 3 { // one event runs, one waits to run, one is queued
 			go func() { _, _ = Request[total](ctx, old, stuck, sum{}) }()
 			synctest.Wait()
 		}

@@ -24,7 +24,7 @@ type clusterTerm struct {
 // own term before the machine gives up its authority.
 type terms struct {
 	clock func() time.Time
-	guard time.Duration // how much earlier than its lease a term ends
+	guard time.Duration // time between the end of a term and the end of its lease
 
 	mu      sync.Mutex
 	current *clusterTerm
@@ -32,9 +32,9 @@ type terms struct {
 	handOvers int
 }
 
-// updateTerm ends, extends or begins a term after a change of the view or the lease. This node
-// leads version until the given time; version 0 means that it does not lead. It returns the new
-// term, or nil if none began. When it returns, the contexts of an ended term are canceled.
+// updateTerm ends, extends or begins a term after a change of the view or the lease. If version is
+// not 0, this node leads with that version until the given time. updateTerm returns the new term,
+// or nil if no term began. When it returns, the contexts of an ended term are canceled.
 func (ts *terms) updateTerm(
 	now time.Time, view member.View, version uint64, until time.Time,
 ) *clusterTerm {
@@ -93,9 +93,9 @@ func (ts *terms) isHandingOver() bool {
 	return ts.handOvers > 0
 }
 
-// endOwnTerm begins a hand-over: it ends the node's own term and waits up to guard for the
-// functions that run under it. They have as much time when a lease ends. The caller must call done
-// after the hand-over.
+// endOwnTerm begins a hand-over: it ends the node's own term and waits for the functions that run
+// under it, at most for the guard time. When a lease ends, functions have the same time. The caller
+// must call done after the hand-over.
 func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	ts.mu.Lock()
 	ts.handOvers++

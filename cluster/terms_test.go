@@ -36,7 +36,7 @@ func seeking() member.View {
 	return v
 }
 
-// lease renews the authority of version for d from now.
+// lease lets the version of the view lead for d from now.
 func (ts *terms) lease(view member.View, d time.Duration) *clusterTerm {
 	now := time.Now()
 	return ts.updateTerm(now, view, view.Version, now.Add(d))
@@ -172,8 +172,8 @@ func TestShortLeaseIsNoTerm(t *testing.T) {
 	}
 }
 
-// TestHandOverWaitsForTheWork checks that a hand-over ends the term and waits for the work up to
-// the time of the guard, and that no term of this node begins during the hand-over.
+// TestHandOverWaitsForTheWork checks that a hand-over ends the term and waits for the work, but no
+// longer than the guard time. No term of this node may begin during the hand-over.
 func TestHandOverWaitsForTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ cleanup, want time.Duration }{

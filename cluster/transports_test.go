@@ -50,8 +50,8 @@ func (b *logBuffer) option() cluster.Option {
 	return cluster.WithLogger(slog.New(slog.NewTextHandler(b, nil)))
 }
 
-// TestTransportsDiffer starts a node whose transport differs from the seed's. Start fails with the
-// difference, and both nodes log it.
+// TestTransportsDiffer starts a node whose transport differs from the seed's. The error of Start
+// must describe the difference, and both nodes must log it.
 func TestTransportsDiffer(t *testing.T) {
 	overTLS := cluster.WithTransport(tlsnet.Open)
 	for _, test := range []struct {

@@ -59,7 +59,8 @@ func (c Config) WithDefaults() Config {
 }
 
 // defaultLease returns 0.7 x leader: the shortest lease that survives every pause of a process
-// below half of LeaderTimeout (docs/performance.md). It is longer if that is too few heartbeats.
+// below half of LeaderTimeout (docs/performance.md). If that time is too short for 3.5 heartbeats,
+// it returns more, but at most leader.
 func defaultLease(interval, leader time.Duration) time.Duration {
 	return min(max(leader/10*7, interval/2*7), leader)
 }
@@ -134,7 +135,7 @@ func (f *faults) checkAddr(addr string) {
 }
 
 // checkAdvertise returns the parsed address, which must name one machine. explicit reports whether
-// Advertise was configured; if not, the address is Addr, whose other faults checkAddr has reported.
+// Advertise was configured. If not, addr is Addr, and checkAddr has reported its other faults.
 func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	a, err := member.ParseAddress(addr)
 	host, _, splitErr := net.SplitHostPort(addr)

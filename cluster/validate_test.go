@@ -169,8 +169,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestDefaultLease checks that the default lease is 0.7 x LeaderTimeout. It must be valid with
-// every interval for which a lease of LeaderTimeout is valid.
+// TestDefaultLease checks that the default lease is 0.7 x LeaderTimeout. For every
+// HeartbeatInterval with which LeaderTimeout is a valid lease, the default must be valid too.
 func TestDefaultLease(t *testing.T) {
 	for _, c := range []struct{ interval, leader, want time.Duration }{
 		{100, 1000, 700}, {100, 500, 350}, {100, 400, 350}, {100, 340, 340}, {20, 200, 140},

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Types of events that a receiver may have, to measure how much one event can grow when decoded.
+// Types of events, to measure how much an event can grow when it is decoded.
 type (
 	wide     struct{ Fields [16]string } // 256 bytes
 	wides    struct{ List []wide }
@@ -43,7 +43,7 @@ func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 		name    string
 		count   int
 		element []byte
-		scanned bool // true if it passes the scan; decoding may fail
+		scanned bool // whether the event passes the scan; decoding may fail
 	}{
 		{"wides", most, []byte{0xc0}, true},
 		{"wides", most, []byte{0x80}, true},

@@ -170,8 +170,8 @@ func (c changing) Events(context.Context) iter.Seq[cluster.Event] {
 	}
 }
 
-// TestEvents checks that a line is printed for each change, and the snapshot last without -f but
-// first with it.
+// TestEvents checks that a line is printed for each change. With -f the snapshot is printed first,
+// without -f last.
 func TestEvents(t *testing.T) {
 	at := answering(t, changing{pair(3)})
 	const now = "snapshot  1 of 2 members active, leader of version 3 is n1 at h:1, without quorum"

@@ -35,7 +35,7 @@ func (f fake) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
 
-// pair returns n1, which leads a cluster of two members; if token is 0, there is no leader.
+// pair returns n1, which leads a cluster of two members. If token is 0, there is no leader.
 func pair(token uint64) fake {
 	entry := func(name string, port uint16, status member.Status) member.Member {
 		m := member.Member{Name: name, Seed: port == 1, Status: status}
@@ -171,8 +171,8 @@ func TestAskUnnamed(t *testing.T) {
 	}
 }
 
-// TestAskSomethingElse checks that a web server that is not a node is reported as such, whatever it
-// responds.
+// TestAskSomethingElse checks that a web server that is not a node is reported as such, for any
+// response.
 func TestAskSomethingElse(t *testing.T) {
 	for what, h := range map[string]http.HandlerFunc{
 		"404 Not Found": http.NotFound,

@@ -27,7 +27,7 @@ import (
 const (
 	// maxPayloadBytes leaves 1 KiB for the encoding around the payload.
 	maxPayloadBytes = cluster.MaxEventBytes - 1<<10
-	// maxWorkers is far below cluster.MaxSending, so that no send fails as busy.
+	// maxWorkers is far below cluster.MaxSending, so that no send fails with cluster.ErrBusy.
 	maxWorkers = cluster.MaxSending / 8
 )
 
@@ -92,7 +92,7 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes,
 			"payload sizes to measure, in bytes")
 		f.BoolVar(&o.OwnEncoding, "own-encoding", o.OwnEncoding,
-			"let events encode themselves (AppendBinary) instead of by reflection")
+			"let events encode themselves with AppendBinary, without reflection")
 	}
 	if len(o.Workers) > 0 {
 		f.IntSliceVar(&o.Workers, "workers", o.Workers, "goroutines to run concurrently in each case")
@@ -156,7 +156,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	switch {
 	case f.Lookup("payload-bytes") != nil:
 		within("workers", o.Workers, 1, maxWorkers)
-	case f.Lookup("workers") != nil: // the workers are spread over all nodes
+	case f.Lookup("workers") != nil: // workers are distributed over all nodes
 		within("workers", o.Workers, 1, maxWorkers*m.Least)
 	}
 	if f.Lookup("jobs") != nil {

@@ -48,7 +48,7 @@ func TestConfigCheck(t *testing.T) {
 }
 
 // TestConfigCheckWarnsOfTwoSeeds checks the warning about two seeds in a cluster of three or more.
-// The majority of two seeds is both, so no cluster can form while one of them is down.
+// A majority of two seeds is both seeds, so no cluster can form while one of them is down.
 func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
 	const warning = "warning: with two seeds, both must be up before the cluster can form"
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
 		{"3", "127.0.0.1:7001,127.0.0.1:7002", true},
 		{"3", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", false},
 		{"5", "127.0.0.1:7002,127.0.0.1:7001", true},
-		{"2", "127.0.0.1:7001,127.0.0.1:7002", false}, // its quorum needs both nodes anyway
+		{"2", "127.0.0.1:7001,127.0.0.1:7002", false}, // a cluster of two needs both nodes anyway
 	} {
 		code, stdout, stderr := athena("config", "check", "--addr", "127.0.0.1:7001", "--cluster", "c",
 			"--insecure", "--memory", "--size", c.size, "--seeds", c.seeds)
@@ -204,7 +204,7 @@ func TestConfigShowsFaultsToo(t *testing.T) {
 	}
 }
 
-// TestConfigShowWithoutSecret checks that a missing secret is not shown as insecure.
+// TestConfigShowWithoutSecret checks that insecure is shown as false if the secret is missing.
 func TestConfigShowWithoutSecret(t *testing.T) {
 	_, stdout, stderr := athena("config", "show", "--size=3")
 	if !strings.Contains(stderr, "no secret") ||
@@ -214,7 +214,8 @@ func TestConfigShowWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestOriginOfRefusedStore checks that athena run and config check report the same origin.
+// TestOriginOfRefusedStore checks that athena run and config check report the same origin for the
+// setting that does not match the store.
 func TestOriginOfRefusedStore(t *testing.T) {
 	dir, release := usedStore(t, store.Origin{
 		Cluster: "athena", Size: 5, Address: member.Address{Host: "127.0.0.1", Port: 7001},

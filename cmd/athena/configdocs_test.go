@@ -24,8 +24,8 @@ func TestPageExample(t *testing.T) {
 	wantValid(t, []byte(example))
 }
 
-// wantValid checks that a configuration file passes config check without warnings, with its secret
-// in the same directory, on a machine that lacks its address.
+// wantValid checks that a configuration file passes config check without warnings. Its secret is in
+// the same directory, and its address need not belong to this machine.
 func wantValid(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -93,7 +93,8 @@ func (s scene) tree() (all []string) {
 	return all
 }
 
-// refusal is a case of a faulty configuration. In its texts, @ stands for the directory.
+// refusal is a case of a faulty configuration. In its texts, @ stands for the directory of the
+// scene.
 type refusal struct {
 	name string
 	// lines replace the lines of base with the same keys; other lines are appended. "-key" removes

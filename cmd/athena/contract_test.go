@@ -146,7 +146,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestReflowText checks that running text is wrapped and indented text is not.
+// TestReflowText checks that running text is wrapped and indented text stays unchanged.
 func TestReflowText(t *testing.T) {
 	full := strings.Repeat("x", helpColumns-3)
 	for _, c := range [][2]string{
@@ -163,7 +163,8 @@ func TestReflowText(t *testing.T) {
 	}
 }
 
-// TestExitHelps checks that each entry belongs to a verb and refers to existing verbs and topics.
+// TestExitHelps checks that each entry of exitHelps belongs to a verb and refers to existing verbs
+// and topics.
 func TestExitHelps(t *testing.T) {
 	for words, n := range exitHelps {
 		verb(t, words)

@@ -20,8 +20,8 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// maxEventLine limits the length of a printed line, since a server that is not an Athena node
-// can send anything.
+// maxEventLine limits the length of a printed line, since a server that is not an Athena node can
+// send texts of any length.
 const maxEventLine = 1000
 
 var errNodeEnded = errors.New("the node or its admin API has stopped; run athena events again")

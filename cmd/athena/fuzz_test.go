@@ -22,11 +22,11 @@ func FuzzCommands(f *testing.F) {
 		f.Add(args)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		// The flag is repeated, since a flag at the end of text may take the first one as its
+		// The unknown flag is added twice, since a flag at the end of text may take the first copy as its
 		// value.
 		args := append(strings.Split(text, "\n"), "--no-such-flag", "--no-such-flag")
 		if slices.Contains([]string{"completion", "help", "__complete", "__completeNoDesc"}, args[0]) {
-			return // these commands accept anything and run nothing
+			return // these commands accept any arguments and run nothing
 		}
 		code, stdout, stderr := athena(args...)
 		switch {

@@ -17,7 +17,7 @@ import (
 )
 
 // exitHelp describes the exit codes of a verb, and lists related verbs and topics. If a description
-// is empty, the general one applies.
+// is empty, the general description applies.
 type exitHelp struct {
 	done, failed, usage string // for exit codes 0, 1 and 2
 	see                 string
@@ -123,7 +123,7 @@ var exitHelps = map[string]exitHelp{
 	},
 }
 
-// helpColumns is the width of help texts, that of the narrowest common terminal.
+// helpColumns is the width of help texts, and of the narrowest common terminal.
 const helpColumns = 80
 
 // reflowText breaks running text into lines of at most helpColumns. Paragraphs with indented lines

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The code shared by lock and elect: the flags, the command and its environment.
+// This file contains the code shared by lock and elect: the flags, the command and its environment.
 
 package main
 
@@ -115,7 +115,7 @@ func namedText(name, address string) string {
 type changeLine struct {
 	Time time.Time `json:"time"`
 	Type string    `json:"type"`
-	// JobLeader is nil unless Type is leader. Its Leader is null if the job has no leader.
+	// JobLeader is set if Type is leader. Its Leader is nil if the job has no leader.
 	*adminapi.JobLeader
 	Token *adminapi.RecordToken `json:"token,omitempty"` // token of this process's leadership
 	Error string                `json:"error,omitempty"`

@@ -37,8 +37,8 @@ func TestHoldUsage(t *testing.T) {
 	})
 }
 
-// TestTokenText checks that the text equals ATHENA_TOKEN, or VERSION.REVISION if that does not fit
-// in 63 bits.
+// TestTokenText checks that the text of a token equals ATHENA_TOKEN, or is VERSION.REVISION if
+// ATHENA_TOKEN would not fit in 63 bits.
 func TestTokenText(t *testing.T) {
 	for want, token := range map[string]adminapi.RecordToken{
 		"4000000000017": {Version: 4, Revision: 17}, "0.1000000000000": {Revision: 1_000_000_000_000},
@@ -108,8 +108,8 @@ func TestHoldRefused(t *testing.T) {
 	}
 }
 
-// TestChangeLines checks that in JSON, lines of type leader have a leader, which may be null, and
-// that other lines have none.
+// TestChangeLines checks that in JSON, exactly the lines of type leader have the field leader,
+// which may be null.
 func TestChangeLines(t *testing.T) {
 	leader := &adminapi.Holder{Name: "n1", Address: "h:1", Token: adminapi.RecordToken{Version: 4}}
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ type simulation struct {
 	budget   time.Duration
 	replay   string // file with the run to repeat
 	shrink   string // file to write the first failed run to
-	history  string // how to print every event, or empty
+	history  string // format in which every event is printed, or empty
 	coverage bool
 }
 
@@ -115,7 +115,7 @@ func (s simulation) checkFlags() error {
 	case !slices.Contains([]string{"", historyText, historyJSON}, s.history):
 		return fmt.Errorf("--history=%s: must be %s or %s", s.history, historyText, historyJSON)
 	case s.history != "" && s.runs > 1:
-		return errors.New("--history prints a single run: set --seed, and neither --runs nor --budget")
+		return errors.New("--history prints a single run: set --seed, and omit --runs and --budget")
 	default:
 		return nil
 	}
@@ -289,8 +289,8 @@ func readReplay(file string) ([]byte, error) {
 	return content, err
 }
 
-// printReport prints a report. Unless --history has already printed them, the events that led to a
-// failure come first, so that the report itself stays at the end of the output.
+// printReport prints a report. If --history has not already printed the events that led to a
+// failure, printReport prints them first, so that the report is at the end of the output.
 func (s simulation) printReport(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
 		fmt.Fprintln(out, report)
@@ -336,7 +336,7 @@ type tail struct {
 	beats int // number of keep-alives and acks
 }
 
-// tailRecord is a record with the number of keep-alives and acks that precede it.
+// tailRecord is a record, with the number of keep-alives and acks before it.
 type tailRecord struct {
 	sim.Record
 	beats int

@@ -74,8 +74,8 @@ func TestSimulationFailed(t *testing.T) {
 	}
 }
 
-// TestTail checks that the tail of a history omits keep-alives, and reports how many it omitted
-// after its first line.
+// TestTail checks that the tail of a history omits keep-alives, and reports how many keep-alives
+// after its first line were omitted.
 func TestTail(t *testing.T) {
 	var all []sim.Record
 	sim.Run(sim.Options{Seed: 7, Size: 5, For: 3 * time.Minute, Record: func(r sim.Record) {

@@ -91,7 +91,7 @@ func printStatus(w io.Writer, s adminapi.Status) {
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
 		line("leader", "%s, token %d", nameWithAddress(l.Name, l.Address), l.Token)
-		for _, a := range s.OtherSeeds { // if there is no leader, NoLeader includes them
+		for _, a := range s.OtherSeeds { // without a leader, NoLeader includes them
 			line("seeds", "%s has different --seeds: use the same list on every node of a cluster", a)
 		}
 	} else {

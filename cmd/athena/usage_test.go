@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestVariablesOfTheShell checks that ATHENA_ variables of the shell do not affect the tests, by
-// running some of them with such variables.
+// TestVariablesOfTheShell runs some tests with ATHENA_ variables in the environment, and checks
+// that the variables do not affect them.
 func TestVariablesOfTheShell(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^(TestRunUsage|TestRunCannotStart)$")
 	cmd.Env = append(os.Environ(), "ATHENA_SIZE=3", "ATHENA_SEEDS=127.0.0.1:7001,127.0.0.1:7002",
@@ -330,7 +330,7 @@ func secretFile(t *testing.T, text string, mode os.FileMode) string {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	t.Setenv("ATHENA_SIZ", "3") // none of these commands reads it
+	t.Setenv("ATHENA_SIZ", "3") // these commands do not read the variable
 	for _, c := range []struct{ arg, want string }{
 		{"--help", "Available Commands"}, {"version", "athena "}, {"help", "members"},
 		{"--version", versionText() + "\n"},

@@ -34,7 +34,7 @@ type Reply struct {
 	Answer any             // printed by -o json
 	Table  func(io.Writer) // prints the answer by -o table
 	Note   string          // printed to standard error before the answer, if not empty
-	Failed error           // true if the node reported that the request failed
+	Failed error           // not nil if the node reported that the request failed
 }
 
 // Verb describes a verb that sends one request to a node.

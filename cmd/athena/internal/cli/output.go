@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// CheckOutput returns a usage error unless output is table or json.
+// CheckOutput returns a usage error if output is neither table nor json.
 func CheckOutput(output string) error {
 	if output != "table" && output != "json" {
 		return Usage(fmt.Errorf("--output %q: must be table or json", output))

@@ -11,7 +11,7 @@ import (
 // Self returns a shell word that runs this program from any directory.
 func Self() string {
 	name := os.Args[0]
-	if strings.ContainsRune(name, filepath.Separator) { // otherwise PATH finds it
+	if strings.ContainsRune(name, filepath.Separator) { // otherwise, the shell finds it in PATH
 		if path, err := filepath.Abs(name); err == nil {
 			name = path
 		}

@@ -70,7 +70,8 @@ func NewInterrupts() *Interrupts {
 	return i
 }
 
-// passTo forwards later signals to a command, and the last signal if one has already arrived.
+// passTo forwards later signals to a command. If signals have already arrived, it first forwards
+// the last of them.
 func (i *Interrupts) passTo(to func(os.Signal)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

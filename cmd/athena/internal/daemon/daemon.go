@@ -37,7 +37,7 @@ const (
 )
 
 // neededFiles is the number of open files that a node needs: one for each connection of the admin
-// API, and four times the 15 that the node itself uses.
+// API, and four times the 15 files that the node itself uses.
 const neededFiles = adminapi.MaxConnections + 64
 
 // newLogger returns a logger that writes to w. format is json or console; level is debug, info,
@@ -65,7 +65,7 @@ type Options struct {
 	Config   cluster.Config     // the configuration read by Settings
 	Flags    *pflag.FlagSet     // the flags read by Settings
 	Log      io.Writer          // destination of the log
-	Parent   *supervised.Parent // nil unless this process was started by a demo
+	Parent   *supervised.Parent // nil if no demo started this process
 }
 
 // daemon is the process of one node.
@@ -155,7 +155,7 @@ func (d *daemon) run() error {
 	return d.runMember(ctx, node)
 }
 
-// runMember waits until the node ends or ctx is done, and in the latter case leaves the cluster.
+// runMember waits until the node ends or ctx is done. If ctx is done, the node leaves the cluster.
 func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	supervisor := service{d.log}
 	supervisor.joined(ctx, node)
@@ -181,8 +181,8 @@ func (d *daemon) logStart() {
 	}
 }
 
-// serveAdmin serves the admin API from when the node listens until stop is called. A request to
-// /v1/leave calls leave.
+// serveAdmin serves the admin API. It begins when the node listens, and ends when stop is called. A
+// request to /v1/leave calls leave.
 func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

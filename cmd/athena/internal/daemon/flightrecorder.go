@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// A trace covers at least the last flightAge, unless that would exceed flightBytes.
+	// A trace covers at least the last flightAge, if it then has at most flightBytes.
 	flightAge   = 10 * time.Second
 	flightBytes = 16 << 20
 	// At most one trace is written per flightPause, and only maxFlights are kept. Otherwise a node
@@ -35,7 +35,7 @@ type flight struct {
 	dir      string
 	log      *slog.Logger
 	recorder *trace.FlightRecorder
-	leads    bool // leads with authority, as of the last event
+	leads    bool // whether this node led at the last event
 	written  time.Time
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 // service notifies systemd by sd_notify(3), if systemd started the process. A unit of Type=notify
-// counts as started once the node is an active member that may vote, so that running `systemctl
-// restart` on one node after another is a rolling restart. A provisional leader counts as started
-// too, since the first of several hosts that are set up one by one must not wait for the second.
+// counts as started when its node is an active member that may vote. So a script that runs
+// `systemctl restart` on one node after another does a rolling restart. A provisional leader counts
+// as started too: if hosts are set up one by one, the first must not wait for the second.
 type service struct{ log *slog.Logger }
 
 // notify sends a state of sd_notify(3) and reports whether it succeeded. It does nothing without

@@ -20,7 +20,8 @@ import (
 const (
 	// getTimeout limits how long to wait for the response of a node, which may be paused.
 	getTimeout = 2 * time.Second
-	// postTimeout exceeds the 15 s that a node may wait for the next leader or for event handlers.
+	// postTimeout is longer than the 15 s for which a node may wait for the next leader or for event
+	// handlers.
 	postTimeout = 20 * time.Second
 )
 
@@ -33,16 +34,16 @@ const (
 // nodeEntry is one node in the response of /v1/nodes.
 type nodeEntry struct {
 	Name    string `json:"name"`
-	PID     int    `json:"pid"` // 0 if it is not running
+	PID     int    `json:"pid"` // 0 if the node is not running
 	Address string `json:"address"`
-	Admin   string `json:"admin"` // empty if it is not listening
+	Admin   string `json:"admin"` // empty if the node is not listening
 	Alive   bool   `json:"alive"`
 	Paused  bool   `json:"paused"`
 	Cut     bool   `json:"cut"`
 }
 
-// newDemoAPI returns the admin API of the demo. It adds fault injection for each node to the API of
-// a node, which the leader serves if there is one.
+// newDemoAPI returns the admin API of the demo. It passes requests for the API of a node to the
+// leader, if there is one, and adds fault injection for each node.
 func newDemoAPI(f *fleet) http.Handler {
 	api := &demoAPI{fleet: f}
 	api.proxy = &httputil.ReverseProxy{
@@ -63,7 +64,7 @@ func newDemoAPI(f *fleet) http.Handler {
 	mux.HandleFunc("GET /v1/nodes", api.serveNodes)
 	mux.HandleFunc("/v1/nodes", allowMethod("GET, HEAD"))
 	mux.HandleFunc("/v1/nodes/", notFound)
-	mux.HandleFunc("/v1/nodes/{name}", notFound) // the next pattern would redirect it
+	mux.HandleFunc("/v1/nodes/{name}", notFound) // the next pattern would redirect this path
 	mux.HandleFunc("/v1/nodes/{name}/{what...}", api.serveByOne)
 	for verb, do := range map[string]func(*node) error{
 		"kill":    f.killNode,

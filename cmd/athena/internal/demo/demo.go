@@ -27,7 +27,7 @@ const (
 	maxStarts = 3
 	// leaderTimeout limits how long to wait for a leader before the help is printed.
 	leaderTimeout = 3 * time.Second
-	// maxLogTail is how much of a node's log is printed if the node fails to start.
+	// maxLogTail is the size of the end of a node's log that is printed if the node fails to start.
 	maxLogTail = 2 << 10
 )
 
@@ -113,8 +113,8 @@ func (d *Options) listenAdmin(errOut io.Writer) (net.Listener, error) {
 	return l, err
 }
 
-// describeAddress returns the first line of the demo: the address of the dashboard, or that of the
-// admin API if it is a Unix socket.
+// describeAddress returns the first line of the demo: the address of the dashboard. If the admin
+// API is on a Unix socket, it returns the address of the API instead.
 func describeAddress(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return "admin API  " + admin.AddrOf(l)

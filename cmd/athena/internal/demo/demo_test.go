@@ -157,7 +157,7 @@ func TestNarratorAfterPause(t *testing.T) {
 			t.Errorf("%s: the node got %q, %v", name, order, err)
 		}
 		f.onReport(n, supervised.Report{Status: statusOf("n1", "n1", 4,
-			all)}) // the report is from before the pause
+			all)}) // a report from before the pause
 		if got := linesAfter(&out, before); len(got) > 0 {
 			t.Errorf("%s: printed %q, want nothing before the node reports", name, got)
 		}
@@ -175,8 +175,8 @@ func TestNarratorAfterPause(t *testing.T) {
 	}
 }
 
-// TestStaleLeader checks that a leader is ignored if it was paused from outside, and so still
-// reports that it leads.
+// TestStaleLeader checks that a leader that another program has paused is ignored, although its
+// last report is that it leads.
 func TestStaleLeader(t *testing.T) {
 	f := trio(&strings.Builder{})
 	f.nodes[0].status = statusOf("n1", "n1", 4, nil)

@@ -20,7 +20,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// pipeCheckInterval is how often watchPipe checks whether the reader of the output is gone.
+// pipeCheckInterval is the interval at which watchPipe checks whether the reader of the output is
+// gone.
 const pipeCheckInterval = 500 * time.Millisecond
 
 // untilDemoEnds returns a context and a writer to use in place of out. The context ends at a

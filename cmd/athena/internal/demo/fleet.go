@@ -40,9 +40,9 @@ var (
 type node struct {
 	name    string
 	address string
-	proc    *process         // nil while it is not running
-	ran     bool             // set once it has been started
-	admin   string           // empty until it listens
+	proc    *process         // nil while the node is not running
+	ran     bool             // whether the node has ever been started
+	admin   string           // empty until the node listens
 	status  *adminapi.Status // nil while unknown
 	resumes int              // how often the process was resumed
 	paused  bool
@@ -168,8 +168,8 @@ func (f *fleet) noteChange() {
 	f.changed = make(chan struct{})
 }
 
-// waitUntil blocks until condition returns true, and returns the time of the change that made it
-// true. It calls condition with f.mu held.
+// waitUntil blocks until condition returns true, and returns the time of the change that made the
+// condition true. It calls condition with f.mu held.
 func (f *fleet) waitUntil(ctx context.Context, condition func() bool) (time.Time, error) {
 	for {
 		f.mu.Lock()

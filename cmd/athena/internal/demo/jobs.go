@@ -16,7 +16,8 @@ import (
 // campaignPause is the time between two campaigns through the same node.
 const campaignPause = time.Second
 
-// campaignForJobs campaigns through every node to lead jobs that do no work, until ctx ends.
+// campaignForJobs campaigns for the leadership of example jobs through every node, until ctx ends.
+// The jobs do no work.
 func (f *fleet) campaignForJobs(ctx context.Context, jobs int) {
 	for i := range jobs {
 		for _, n := range f.nodes {

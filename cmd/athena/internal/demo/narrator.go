@@ -23,13 +23,13 @@ type narrator struct {
 	out   io.Writer
 	began time.Time
 
-	leader   string    // leader with authority at the last comparison, or ""
+	leader   string    // leader with authority at the last comparison; "" if none
 	last     string    // the last leader with authority
 	token    uint64    // token of that leader
 	lostAt   time.Time // time of the last change of leader
 	statuses map[string]member.Status
 	settled  bool
-	formed   bool // set once all nodes have been active
+	formed   bool // whether all nodes have been active
 }
 
 // printLine prints one line.

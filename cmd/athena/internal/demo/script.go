@@ -27,7 +27,7 @@ var scripts = map[string]func(context.Context, *fleet) error{
 	"rolling":   rollingScript,
 }
 
-// waitFor is waitUntil with a timeout. The error names the condition.
+// waitFor is like waitUntil, but with a timeout. The error names the condition.
 func (f *fleet) waitFor(
 	ctx context.Context, what string, condition func() bool,
 ) (time.Time, error) {

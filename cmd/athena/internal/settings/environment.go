@@ -73,8 +73,8 @@ func Settable(flags *pflag.FlagSet) (names []string) {
 }
 
 // Misspelled returns the unknown ATHENA_ variables in an environment of "NAME=value" entries, each
-// with the known variable whose name is most similar. Known are the variables of athena run, which
-// include those of all other verbs, and the ones that athena lock sets for its command.
+// with the known variable whose name is most similar. The known variables are those of athena run,
+// which include those of all other verbs, and those that athena lock sets for its command.
 func Misspelled(environ []string) (found [][2]string) {
 	var known []string
 	for _, name := range Settable(Flags()) {

@@ -27,7 +27,8 @@ type fileValue struct {
 	lines []int    // the line of each text; for a list, the first is the line of the key
 }
 
-// fileParser parses a configuration file, which maps flags, without their dashes, to values.
+// fileParser parses a configuration file. The file maps the names of flags, without dashes, to
+// values.
 type fileParser struct {
 	name   string         // name of the file, used in faults
 	flags  *pflag.FlagSet // each value is set here to check it

@@ -11,7 +11,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestEveryFieldHasItsFlag checks that every field has a flag, except those that no flag sets.
+// TestEveryFieldHasItsFlag checks that every field of cluster.Config has a flag, except fields that
+// no flag sets.
 func TestEveryFieldHasItsFlag(t *testing.T) {
 	f := Flags()
 	unset := map[string]bool{"Receiver": true}

@@ -40,8 +40,9 @@ func originOf(flags *pflag.FlagSet, flag string) origin {
 	}
 }
 
-// Given returns the name of a flag for use at the beginning of a fault: the variable or the place
-// in the file that set it. Otherwise it is the flag itself, even if it has its default value.
+// Given returns how to name a flag at the beginning of a fault: by the variable or the place in the
+// file that set the flag. If neither set it, Given returns the flag itself, even if the flag has
+// its default value.
 func Given(flags *pflag.FlagSet, flag string) string {
 	switch o := originOf(flags, flag); o.from {
 	case "env":
@@ -105,7 +106,7 @@ func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 	return nil
 }
 
-// MaxFaults is the maximum number of faults in one error.
+// MaxFaults is the maximum number of faults that one error lists.
 const MaxFaults = 50
 
 // fault is an error in the settings. Its text starts with its place.

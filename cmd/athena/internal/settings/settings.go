@@ -272,7 +272,7 @@ func (s *Settings) checkAdmin(found *faults) {
 	if s.adminTokenFile != "" {
 		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
 		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
-			return // avoid a second fault for the missing token
+			return // without a second fault for the missing token
 		}
 	}
 	err = adminapi.CheckListen(s.Admin, s.adminToken != nil)
@@ -324,7 +324,7 @@ func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 		found.checkThat(err == nil, "secret-file", ": %w", err)
 	}
 	if len(found.list) > before || unknown {
-		c.InsecureAnywhere = !s.hasFiles() // keeps Validate from reporting it again
+		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not report the fault again
 		return
 	}
 	if s.otherSecretFile != "" {
@@ -339,8 +339,8 @@ func (s *Settings) hasFiles() bool {
 	return s.config.TLSCA != "" || s.config.TLSCert != "" || s.config.TLSKey != ""
 }
 
-// defaultDataDir returns the default of --data-dir. It does not depend on the working directory,
-// since a node started elsewhere would get an empty store and lose its votes.
+// defaultDataDir returns the default of --data-dir. It does not depend on the working directory: a
+// node that is restarted in another directory would get an empty store and lose its votes.
 func defaultDataDir(c cluster.Config) (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
@@ -351,7 +351,7 @@ func defaultDataDir(c cluster.Config) (string, error) {
 		base = filepath.Join(home, ".local", "state")
 	}
 	c = c.WithDefaults()
-	// Once escaped, neither part can contain a path separator.
+	// Both parts are escaped, so they cannot contain a path separator.
 	node := url.PathEscape(c.Cluster) + "@" + strings.ReplaceAll(url.PathEscape(c.Advertise), ":", "_")
 	return filepath.Join(base, "athena", node), nil
 }

@@ -131,8 +131,8 @@ func TestSeedList(t *testing.T) {
 	}
 }
 
-// TestMisspelledVariable checks that unknown variables are reported with the nearest known one, and
-// that variables set by container platforms are ignored.
+// TestMisspelledVariable checks that unknown variables are reported with the most similar known
+// variable, and that variables set by container platforms are ignored.
 func TestMisspelledVariable(t *testing.T) {
 	got := Misspelled([]string{
 		"PATH=/bin", "ATHENA_SIZE=3", "ATHENA_LEADER_TIMOUT=1s", "ATHENA_SEED=a:1=", "ATHENA_DATADIR=d",

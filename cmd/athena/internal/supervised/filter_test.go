@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPacketFilter checks that packets of blocked peers are dropped in both directions, and no
-// others.
+// TestPacketFilter checks that packets of blocked peers are dropped in both directions, and that no
+// other packets are dropped.
 func TestPacketFilter(t *testing.T) {
 	listen := func() *net.UDPConn {
 		c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

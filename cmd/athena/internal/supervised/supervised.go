@@ -23,8 +23,9 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// Report is a line of JSON that a supervised node writes to standard output. The first contains the
-// address of its admin API, once it listens. The others contain its status after each change.
+// Report is a line of JSON that a supervised node writes to standard output. The first report
+// contains the address of the admin API, once the node listens. The other reports contain the
+// status of the node after each change.
 type Report struct {
 	Admin  string           `json:"admin,omitempty"`
 	Status *adminapi.Status `json:"status,omitempty"`
@@ -33,9 +34,9 @@ type Report struct {
 	Asked int `json:"asked,omitempty"`
 }
 
-// These are the orders that a supervised node reads from standard input, one per line: "cut ADDR
-// ADDR ..." drops all packets to and from these addresses only, "heal" drops none, and "report
-// NUMBER" requests a Report.
+// The orders that a supervised node reads from standard input, one per line. After "cut ADDR ADDR
+// ...", the node drops all packets to and from these addresses only. After "heal", it drops no
+// packets. "report NUMBER" requests a Report.
 const (
 	OrderCut    = "cut"
 	OrderHeal   = "heal"
@@ -48,12 +49,12 @@ type Parent struct {
 
 	mu    sync.Mutex
 	out   *json.Encoder
-	node  *cluster.Node // nil until it is a member
+	node  *cluster.Node // nil until the node is a member
 	asked int           // number of the last OrderReport
 }
 
-// NewParent starts reading orders from in. At the end of in, which means that the parent has
-// exited, it exits this process.
+// NewParent starts reading orders from in. The end of in means that the parent has exited. This
+// process then exits too.
 func NewParent(in io.Reader, out io.Writer) *Parent {
 	b := &Parent{out: json.NewEncoder(out), filter: &packetFilter{}}
 	go func() {
@@ -114,8 +115,8 @@ func (b *Parent) write(r Report) {
 	_ = b.out.Encode(r) // NewParent detects when the parent has exited
 }
 
-// Network returns the option for a QUIC network whose packets pass the filter. Once the network
-// listens, it reports the address of the admin API.
+// Network returns the option for a QUIC network whose packets pass the filter. When the network
+// listens, it reports the address of the admin API to the parent.
 func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Option {
 	return cluster.WithTransport(func(t transport.Config) (transport.Network, error) {
 		tls, err := quicnet.SecretTLS([][]byte{c.Secret}, c.Cluster, time.Now)

@@ -59,7 +59,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 		if o.Strategy == Quorum {
 			first.ends(t, leader.ErrLeaseEnded)
 			leaderOf(t, all, without(3, i)...)
-		} else { // each part has a leader; after the heal, the lower one leads
+		} else { // each part has a leader; later, the lower leader leads
 			leaderOf(t, all, without(3, i)...)
 			if first.ctx.Err() != nil {
 				t.Errorf("alone, it led no more: %v", context.Cause(first.ctx))
@@ -74,7 +74,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 	})
 }
 
-// Work that has returned nil does not run again in its term, and its member keeps leading.
+// Work that has returned nil does not run again in the same term, and the member keeps leading.
 func TestE03ReturnKeepsLeading(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
@@ -267,7 +267,7 @@ func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 		}
 		first := work(t, e).next(t)
 		working.Store(&first)
-		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher member that does not see this one
+		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher member does not see this member
 			deliver("b", lowest.Message{Kind: lowest.Declaration, Member: "b", Run: 1, Seq: seq})
 			pause(t, alive/2)
 		}

@@ -18,7 +18,7 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-// In the part with two nodes the cluster has no leader, but Lowest has one.
+// In the part with two nodes, the cluster has no leader, but the strategy Lowest has a leader.
 func TestG07InACluster(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
@@ -138,8 +138,8 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// The tokens of all strategies in a cluster are ordered: a new term of Lowest has a greater token
-// than the state that its member holds.
+// The tokens of all strategies in a cluster are ordered. A new term of Lowest has a greater token
+// than the cluster state of the member that leads.
 func TestLowestTokenIsAboveTheState(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var all []*leader.Candidate

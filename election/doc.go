@@ -10,9 +10,9 @@
 //	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
 // The strategy of a group decides how many members can lead at the same time. Quorum has at most
-// one leader, the leader of the cluster, and none without a majority. Lowest has one leader in each
-// part of a partitioned network. Soon after the network heals, there is only one. Static always
-// leads, and Standby never.
+// one leader, the leader of the cluster, and no leader without a majority. Lowest has one leader in
+// each part of a partitioned network. Soon after the network heals, there is only one leader. A
+// member with Static always leads; a member with Standby never leads.
 //
 // All members that open a group must use the same strategy, except that Static and Standby may
 // be mixed.

@@ -19,7 +19,8 @@ type fixedSource struct {
 	changed chan struct{}
 }
 
-// newFixedSource returns the source of Static for self, or that of Standby if self is zero.
+// newFixedSource returns the source of Static for self. If self is zero, it returns the source of
+// Standby.
 func newFixedSource(self leader.Holder) *fixedSource {
 	s := &fixedSource{self: self, changed: make(chan struct{})}
 	if self != (leader.Holder{}) {

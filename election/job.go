@@ -35,9 +35,9 @@ type Job struct {
 // and, with Disabled, until the member is disabled.
 //
 // The leader of a job owns a record. If there is no such record, the members try to set it one
-// after another. The order differs between jobs. It starts after the last leader, so that the job
-// rotates among the members. A member that sees a leader writes nothing. A new leader must find out
-// by itself what the last one left unfinished.
+// after another. The order differs between jobs. The order starts after the previous leader, so
+// that the job rotates among the members. A member that sees a leader writes nothing. A new leader
+// must find out by itself what the previous leader left unfinished.
 //
 // Open a job only once in a process. A second Job of the same name is another candidate. It may
 // lead without running a function, while WhileLeader of the first Job waits.
@@ -60,14 +60,15 @@ func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Jo
 	return j, nil
 }
 
-// Enable sets whether a member may lead the job, and blocks until that is committed. The member is
-// an id as listed by Store.Members: in a cluster its address, not its name. The setting lasts until
-// the next Enable, whether or not the member is running.
+// Enable sets whether a member may lead the job, and blocks until the setting is committed. The
+// member is an id as listed by Store.Members: in a cluster its address, not its name. The setting
+// lasts until the next Enable, whether or not the member is running.
 //
-// A leader that is disabled loses its record in the same commit, even if it hangs, and its contexts
-// end with leader.ErrDisabled before another member leads. A leader that disables itself ends its
-// term first. The error is the cause of ctx, with record.ErrNoQuorum or record.ErrUnknownOutcome if
-// that is the reason, or leader.ErrClosed.
+// A leader that is disabled loses its record in the same commit, even if it hangs. Its contexts end
+// with leader.ErrDisabled before another member leads. A leader that disables itself ends its term
+// first. If ctx is done first, the error wraps the cause of ctx, and also record.ErrNoQuorum or
+// record.ErrUnknownOutcome if that is the reason. If the Job is closed, the error is
+// leader.ErrClosed.
 func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	s := j.source
 	if err := s.beginCall(); err != nil {
@@ -119,8 +120,9 @@ func enableMember(
 	}
 }
 
-// toggleOps returns the commit that enables or disables a member. It succeeds only if the records
-// are still as toggleOps read them. What it read may be older than the last commit of this member.
+// toggleOps returns the commit that enables or disables a member. The commit succeeds only if the
+// records are still as toggleOps read them. The records that it read may be older than the last
+// commit of this member.
 func toggleOps(
 	ctx context.Context, s record.Store, job, key, id string, on bool,
 ) ([]record.Op, error) {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// turnInterval is the time between the attempts of successive members. A commit takes
-	// less, so the first member succeeds and the others see its record.
+	// turnInterval is the time between the attempts of successive members. A commit takes less time,
+	// so the first member succeeds and the others see its record.
 	turnInterval = 100 * time.Millisecond
 	// startInterval is used instead of turnInterval until a member has seen a leader of the job. If a
 	// thousand jobs start together, a commit takes longer.
@@ -87,12 +87,12 @@ func gaveUp(l *leader.Lease) bool {
 
 // jobQueue determines when a member tries to lead.
 type jobQueue struct {
-	since time.Time // when the member first found no record, or last failed to set it
+	since time.Time // when the member noticed the missing record, or last failed to set it
 	last  bool      // this member gave up leadership and lets all others try first
 }
 
 // turnDelay returns how long this member waits for the members before it. Each member tries at a
-// different time. If one succeeds, the later ones see that it leads.
+// different time. If one member succeeds, the members after it see that it leads.
 func (q *jobQueue) turnDelay(line []string, self string, turn time.Duration) time.Duration {
 	if q.since.IsZero() {
 		q.since = time.Now()
@@ -125,8 +125,8 @@ func rotateOrder(line []string, former string) []string {
 	return slices.Concat(line[i:], line[:i])
 }
 
-// acquireRecord sets the record, under the given condition and only if this member is enabled, and
-// then leads. It returns nil if it could not.
+// acquireRecord sets the record and then leads. It sets the record only under the given condition,
+// and only if this member is enabled. It returns nil if this member could not lead.
 func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
 	defer stop()

@@ -35,7 +35,7 @@ type jobSource struct {
 	closed  bool
 	records []member.Record // the records as last read
 	term    *jobTerm        // nil while this member does not lead
-	lease   *leader.Lease   // the newest one, of this member or another; nil before the first
+	lease   *leader.Lease   // the newest lease, of this member or another; may be nil
 	refused error           // error of the last attempt to lead or to give up leadership
 	// notBefore is the end of the pause after failed work.
 	notBefore time.Time
@@ -45,7 +45,7 @@ type jobSource struct {
 // jobTerm is a term of this member.
 type jobTerm struct {
 	lease *leader.Lease
-	over  chan struct{} // closed once the record was dropped or lost, or err is set
+	over  chan struct{} // closed when the record was dropped or lost, or err is set
 	err   error         // error of dropping the record
 }
 
@@ -116,8 +116,8 @@ func (j *jobSource) endTerm(why error) {
 	}
 }
 
-// Close implements leader.Source. If there is no majority to drop the record, the record ends when
-// the member does.
+// Close implements leader.Source. If there is no majority to drop the record, the record stays
+// until the member ends.
 func (j *jobSource) Close(ctx context.Context) error {
 	j.mu.Lock()
 	j.closed = true
@@ -210,7 +210,8 @@ func (j *jobSource) wakeWaiting() {
 	j.changed = make(chan struct{})
 }
 
-// setTerm publishes that this member leads in r, or that it no longer leads if r is nil.
+// setTerm publishes that this member leads in the term r. If r is nil, it publishes that this
+// member no longer leads.
 func (j *jobSource) setTerm(r *jobTerm) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

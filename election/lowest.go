@@ -54,11 +54,11 @@ type lowestSource struct {
 	floor  func() uint64 // each new term is greater than floor()
 	moved  chan struct{} // buffered; signals that the deadline may have changed
 	stop   chan struct{} // closed by Close
-	over   chan struct{} // closed when run has returned
+	over   chan struct{} // closed when runMachine has returned
 
 	mu      sync.Mutex
 	machine *lowest.Machine
-	lease   *leader.Lease // lease of the newest term; nil before the first
+	lease   *leader.Lease // lease of the newest term; nil before the first term
 	shown   lowestTerm    // the term of lease
 	changed chan struct{}
 }

@@ -25,8 +25,8 @@ func TestQuorumRetriesIfNoOtherCanLead(t *testing.T) {
 	})
 }
 
-// When the leader of the cluster hands over, all work ends and begins on the new leader. This is
-// the work of the program itself, of the group that gives up, and of another group.
+// When the work of one group fails, the leader of the cluster hands over. The work of the program
+// and of another group ends too, and all groups have the same new leader.
 func TestQuorumBesideOthers(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.openAll("a", byQuorum()), w.openAll("b", byQuorum())
@@ -49,8 +49,8 @@ func TestQuorumBesideOthers(t *testing.T) {
 	})
 }
 
-// Close hands over the leadership of the cluster if another member can lead. It waits five seconds
-// if no active member can, and does not wait without a lease.
+// Close hands over the leadership of the cluster if another member can lead. If no active member
+// can lead, Close waits five seconds. Without a lease it does not wait.
 func TestQuorumClose(t *testing.T) {
 	for _, c := range []struct {
 		name        string

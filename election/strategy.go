@@ -17,14 +17,14 @@ const (
 	Quorum Strategy = iota + 1
 	// Lowest makes the member with the lowest id lead in each part of a partitioned network, as in the
 	// gossip of Fabric. Soon after the network heals, one member leads in all of it. The token of a
-	// new term is greater than the tokens of all terms that its member knows. In a cluster it is also
-	// greater than that of the state that its member holds. But two parts may use the same token at
-	// the same time. A context ends only when its member learns of another leader, which may have
-	// begun earlier. So the work must tolerate a second leader; the token fences nothing.
+	// new term is greater than the tokens of all terms that the new leader knows. In a cluster it is
+	// also greater than the token of the new leader's cluster state. But two parts may use the same
+	// token at the same time. A context ends only when its member learns of another leader, which may
+	// have begun earlier. So the work must tolerate a second leader; the token fences nothing.
 	Lowest
-	// Static makes this member lead, whatever the others do. Its token is that of the state that
-	// the member held when it opened the group, and fences nothing. After Resign the member leads
-	// again immediately.
+	// Static makes this member lead, whatever the others do. Its token is the token of the member's
+	// cluster state when it opened the group, and fences nothing. After Resign the member leads again
+	// immediately.
 	Static
 	// Standby means that this member never leads.
 	Standby

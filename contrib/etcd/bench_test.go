@@ -23,7 +23,7 @@ const clients, connections = 200, 5
 type lock func(context.Context) error
 
 // BenchmarkLocks acquires and releases locks, one per client, on a single etcd that syncs to disk.
-// One operation does both. It corresponds to BenchmarkRecords.
+// One operation is one lock and one unlock. The benchmark corresponds to BenchmarkRecords.
 func BenchmarkLocks(b *testing.B) {
 	b.Run("etcd's own", func(b *testing.B) {
 		benchmark(b, func(b *testing.B, c *clientv3.Client) func(key string) lock {

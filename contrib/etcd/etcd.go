@@ -38,8 +38,8 @@ type Store = leasestore.Store
 var errEnded = errors.New("the watch ended")
 
 // Open makes this process one of the members that use the keys with this prefix. Nothing else may
-// use these keys. It blocks until the other members see this one, or until ctx is done. The client
-// must outlive the Store.
+// use these keys. It blocks until the other members see this member, or until ctx is done. The
+// client must outlive the Store.
 func Open(
 	ctx context.Context, client *clientv3.Client, prefix string, cfg Config,
 ) (*Store, error) {
@@ -113,8 +113,8 @@ func (b backend) checkConnected() error {
 	return b.convertErr(fmt.Errorf("the connection is in state %v", state), record.ErrNoQuorum)
 }
 
-// Follow reads all keys and watches them from there on. A watch ends if its server loses the
-// leader, or if revisions were compacted before they were sent.
+// Follow reads all keys, and then watches them for later changes. A watch ends if its server loses
+// the leader, or if revisions were compacted before they were sent.
 func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
@@ -152,8 +152,8 @@ func (b backend) entryOf(kv *mvccpb.KeyValue) leasestore.Entry {
 	}
 }
 
-// convertErr converts an error of the client. The result wraps otherwise if the request may have
-// been sent.
+// convertErr converts an error of the client. If the request may have been sent, the result wraps
+// the error otherwise.
 func (b backend) convertErr(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:

@@ -190,7 +190,7 @@ func TestCutOff(t *testing.T) {
 	_, clients := start(t, 1)
 	r := storetest.NewRelay(t, clients[0])
 	a, b := open(t, "a", r.Address()), open(t, "b", clients...)
-	storetest.CutOff(t, r, a, b, func() { // etcd compacts what the watch needs
+	storetest.CutOff(t, r, a, b, func() { // etcd compacts revisions that the watch needs
 		c := connect(t, clients...)
 		now, err := c.Put(t.Context(), "other", "")
 		if err == nil {

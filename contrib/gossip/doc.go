@@ -10,16 +10,16 @@
 //	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
 // Each part of a partitioned network has its own leader. Soon after the network heals, there is
-// only one. So there may be two leaders for a time, and the token protects nothing. If there must
-// never be two, use a cluster with election.Quorum or election.OpenJob.
+// only one leader. So there may be two leaders for a time, and the token protects nothing. If there
+// must never be two leaders, use a cluster with election.Quorum or election.OpenJob.
 //
 // # What this adds to memberlist
 //
 // memberlist sends a broadcast to a few random members, which do not forward it. Here a member that
-// receives a new message forwards it, so that the message reaches all. If several proposals are
-// made together, only the lowest is forwarded, because no member waits for a higher one.
+// receives a new message forwards it, so that the message reaches all members. If several proposals
+// are made together, only the lowest is forwarded, because no member waits for a higher proposal.
 //
-// memberlist forgets members after a long partition, and two parts would never meet again. This
-// package keeps the addresses of lost members. In each Config.RejoinInterval, a few members of each
-// part try to reach one of them, or a seed.
+// memberlist forgets lost members after some time, so the parts of a network would never find each
+// other after a long partition. This package keeps the addresses of lost members. In each
+// Config.RejoinInterval, a few members of each part try to reach a lost member or a seed.
 package gossip

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxGone bounds the former members that are remembered, beyond the number of members.
+	// maxGone limits the number of former members that a group remembers. The limit also grows with
+	// the number of members.
 	maxGone = 64
 	// moreSent multiplies the number of transmissions of memberlist, because half of the members may
 	// just have been cut off, or may not have opened the group.
@@ -83,10 +84,10 @@ func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	}
 }
 
-// acceptMessage returns from which member a message counts, or "" to drop it. A new message counts
-// from the member that made it, and is forwarded. A relayed message counts from the member that
-// relayed it. A message that is too old to matter has waited in the queue of a member that was cut
-// off.
+// acceptMessage returns the member to which a message is attributed, or "" if the message must be
+// dropped. A new message is attributed to the member that made it, and is forwarded. A relayed
+// message is attributed to the member that relayed it. A message that is too old has waited in the
+// queue of a member that was cut off.
 func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (from string) {
 	self, members := g.node.name, g.node.members
 	if l.Age >= g.timing.Alive || l.Member == self || sender == self {
@@ -101,7 +102,8 @@ func (g *group) acceptMessage(now time.Time, sender string, l groupMessage) (fro
 		g.queueMessage(now, l)
 		return l.Member
 	}
-	// If this node does not see the leader as a member, by mistake or not yet, relays make it known.
+	// This node may not see the leader as a member, by mistake or because the leader is new. It then
+	// learns of the leader from relayed messages.
 	if _, known := members[sender]; known && l.Kind == lowest.Declaration &&
 		sender != l.Member && !last.isAfter(m) {
 		return sender
@@ -122,14 +124,14 @@ func (g *group) forgetFormer() {
 	}
 }
 
-// queueMessage queues a message of a member and replaces an older one of that member. It is sent to
-// a few members, and reaches all because each of them forwards it.
+// queueMessage queues a message of a member and replaces an older one of that member. The message
+// is sent to a few members, and reaches all members because each of them forwards it.
 //
-// All proposals share one place in the queue. For a Sample a higher proposal does not replace a
-// lower one: no member waits for a higher one, and if all members propose together, their messages
-// would displace each other. A leader answers the lowest proposal with a declaration to all. A
-// member that proposes within a Sample of that proposal has opened the group earlier, so it
-// receives the answer.
+// All proposals share one place in the queue. For a Sample, a higher proposal does not replace a
+// lower one. No member waits for a higher proposal, and if all members propose together, their
+// messages would displace each other. A leader answers the lowest proposal with a declaration to
+// all members. This answer also reaches the members that propose less than a Sample later, because
+// they have already opened the group.
 func (g *group) queueMessage(now time.Time, l groupMessage) {
 	said, name := now.Add(-l.Age), g.name+"\n"+l.Member
 	if l.Kind == lowest.Proposal {
@@ -144,8 +146,8 @@ func (g *group) queueMessage(now time.Time, l groupMessage) {
 }
 
 // sendQueued sends queued messages, at the rate of memberlist, until ctx ends. It sends its own
-// packets: memberlist would send these messages after those of memberlist, which are most numerous
-// when the network is partitioned and leaders are needed.
+// packets, because memberlist would send its own messages first. These are most numerous when the
+// network is partitioned and new leaders are needed.
 func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	defer n.running.Done()
 	t := time.NewTicker(n.interval)

@@ -50,8 +50,8 @@ func (g *group) queued(t *testing.T) (all []string) {
 	return all
 }
 
-// A new message is processed once and forwarded. Messages that are old, delayed for long, or from
-// this member or an unknown one are dropped.
+// A new message is processed once and forwarded. Messages are dropped if they are old, were delayed
+// for long, or come from this member or an unknown member.
 func TestWhatIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone("a", "b")
@@ -62,7 +62,7 @@ func TestWhatIsAdmitted(t *testing.T) {
 			what    string
 			sender  string
 			message groupMessage
-			want    string // the member from which it counts
+			want    string // the member to which it is attributed; "" if dropped
 		}{
 			{"new", "b", says(lowest.Declaration, "a", 2), "a"},
 			{"the same again", "a", says(lowest.Declaration, "a", 2), ""},
@@ -123,7 +123,8 @@ func TestLowestProposalIsPassedOn(t *testing.T) {
 	})
 }
 
-// A declaration of this member is sent to all members, a relayed one to only one.
+// A declaration of this member is sent to all members. A relayed declaration is sent to only one
+// member.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lone()

@@ -66,7 +66,7 @@ type loopback struct {
 	parts  *parts
 	seeds  []string
 	timing election.Timing
-	shrink time.Duration // the default timing is divided by it
+	shrink time.Duration // divisor of the default timing
 }
 
 func (l *loopback) start(t *testing.T, i int) {
@@ -137,8 +137,8 @@ func (l *loopback) one(t *testing.T, some []int) (leader int, after time.Duratio
 	return leader, after
 }
 
-// On real sockets, there is one leader, and another one after that leader is killed. Each half of a
-// partitioned network has a leader. After the network heals, there is only one.
+// On real sockets, there is one leader. After it is killed, another member leads. Each half of a
+// partitioned network has a leader. After the network heals, there is only one leader.
 func TestLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -146,7 +146,7 @@ func TestLoopback(t *testing.T) {
 	const size = 100
 	l := &loopback{
 		fleet: newFleet(size), parts: &parts{high: map[string]bool{}},
-		timing: election.DefaultTiming(), shrink: 2, // the fastest for two busy cores
+		timing: election.DefaultTiming(), shrink: 2, // with a larger divisor, two busy cores are too slow
 	}
 	for _, d := range []*time.Duration{
 		&l.timing.Grace, &l.timing.Sample, &l.timing.Alive, &l.timing.Campaign, &l.timing.Hold,

@@ -78,7 +78,7 @@ func (e *end) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) 
 			p.Timestamp = time.Now()
 			select {
 			case to.packets <- p:
-			default: // dropped, as by a full socket buffer
+			default: // dropped, as if a socket buffer were full
 			}
 		})
 	}

@@ -104,9 +104,9 @@ func (n *Node) Members() []string {
 // members, start separate Nodes for them. Open returns election.ErrGroupInUse if the group is
 // already open, leader.ErrClosed if the node is closed, or an error that lists the invalid options.
 //
-// The time of opening identifies the run of a member. If its clock is set back and it opens the
-// group again, the others ignore it until that clock has caught up or they have forgotten the
-// member.
+// The time of opening identifies the run of a member. If the clock of a member is set back before
+// the member opens the group again, other members ignore it until the clock has caught up or they
+// have forgotten the member.
 func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
@@ -255,8 +255,8 @@ func (e events) NotifyUpdate(m *memberlist.Node) {
 	}
 }
 
-// NotifyLeave implements memberlist.EventDelegate. It is called for members that have left and for
-// lost ones.
+// NotifyLeave implements memberlist.EventDelegate. memberlist calls it for members that have left
+// and for lost members.
 func (e events) NotifyLeave(m *memberlist.Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

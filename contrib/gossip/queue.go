@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// maxQueued is the maximum number of waiting messages. The queue drops those first that were sent
-// most often.
+// maxQueued is the maximum number of waiting messages. If the queue is full, it drops the message
+// that was sent most often.
 const maxQueued = 4096
 
 // queue holds the messages that wait to be sent. A message replaces an earlier one with the same
 // name. The zero queue is empty. The mutex of the node guards it.
 //
 // The queue of memberlist has a bug: it can lose the first of two messages of the same length. If
-// it is empty before each of them is added, it takes both for the same message.
+// it is empty before each of the two is added, it treats them as the same message.
 type queue struct {
 	waiting map[string]*broadcast
 	put     uint64 // number of messages so far, which orders them
@@ -45,9 +45,9 @@ func (q *queue) add(name string, message []byte, said time.Time) {
 	}
 }
 
-// take returns messages that fit into room bytes, with their ages. It prefers those that were sent
-// least often, and of these the latest. It removes a message that has been taken the given number
-// of times.
+// take returns messages that fit into room bytes, with their ages. Messages that were sent least
+// often come first; among these, the latest comes first. It removes a message that has been taken
+// the given number of times.
 func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	for _, name := range slices.SortedFunc(maps.Keys(q.waiting), q.compare) {
 		b := q.waiting[name]
@@ -65,13 +65,14 @@ func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	return messages
 }
 
-// compare orders the names of waiting messages: the first one to be sent comes first.
+// compare orders the names of waiting messages by the order in which the messages are sent.
 func (q *queue) compare(a, b string) int {
 	x, y := q.waiting[a], q.waiting[b]
 	return cmp.Or(cmp.Compare(x.sent, y.sent), cmp.Compare(y.number, x.number))
 }
 
-// transmissions is how often each member sends a message. mult is memberlist's RetransmitMult.
+// transmissions returns how many times each member sends a message. mult is memberlist's
+// RetransmitMult.
 func transmissions(mult, members int) int {
 	return moreSent * mult * int(math.Ceil(math.Log10(float64(members+1))))
 }

@@ -29,8 +29,8 @@ func TestLettersAgeInTheQueue(t *testing.T) {
 	}
 }
 
-// As far as they fit, messages that were sent least often come first, and of these the later ones
-// before the earlier ones. Each message is sent the right number of times.
+// Of the messages that fit, those that were sent least often come first; among these, later
+// messages come first. Each message is sent the right number of times.
 func TestQueueOrder(t *testing.T) {
 	var q queue
 	takes := func(want string, room, times int) {
@@ -90,7 +90,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// The number of transmissions is a multiple of memberlist's.
+// The number of transmissions is a multiple of the number that memberlist uses.
 func TestTimes(t *testing.T) {
 	for members, want := range map[int]int{1: 1, 9: 1, 10: 2, 99: 2, 100: 3, 1000: 4} {
 		if got := transmissions(4, members); got != moreSent*4*want {

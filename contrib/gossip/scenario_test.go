@@ -28,8 +28,8 @@ var members = flag.Int("members", 100, "how many fall apart and heal: 300 take m
 // of 200 ms.
 const delivery = 2 * time.Second
 
-// Many members have one leader. If the network is partitioned, each half has one. After the heal
-// only the lower of the two leads. It has led without interruption.
+// Many members have one leader. If the network is partitioned, each half has a leader. After the
+// network heals, only the lower of the two leaders leads, without an interruption.
 func TestPartition(t *testing.T) {
 	size := *members
 	half := size / 2
@@ -51,7 +51,7 @@ func TestPartition(t *testing.T) {
 		w.net.cut(nil)
 		met := w.until(func() bool { return len(w.nodes[0].Members()) > half }, time.Minute)
 		after = w.until(func() bool { return w.leaders() == 1 }, alive/2+2*delivery)
-		stays, known := w.one(all, alive+campaign) // the others ask, and a relay answers
+		stays, known := w.one(all, alive+campaign) // other members ask, and a relay answers
 		t.Logf("whole again: they meet after %v, %s leads alone after %v more, and all know after %v "+
 			"more", met, name(stays), after, known)
 		if stays != min(first, second) {
@@ -83,7 +83,7 @@ func TestOneIsCutOff(t *testing.T) {
 	})
 }
 
-// If the leader crashes, another one leads within T + D.
+// If the leader crashes, another member leads within T + D (alive + campaign), plus delivery.
 func TestLeaderIsKilled(t *testing.T) {
 	inWorld(t, 40, func(t *testing.T, w *world) {
 		all := between(0, 40)
@@ -93,13 +93,13 @@ func TestLeaderIsKilled(t *testing.T) {
 		t.Logf("%s leads %v after the death of %s", name(next), after, name(first))
 		w.stays(next, without(all, first), time.Minute)
 
-		w.start(first) // it is lower, but does not lead: its run is later
+		w.start(first) // it has a lower name, but does not lead: its run is later
 		w.until(w.see(all, 40), 2*time.Minute)
 		w.stays(next, all, time.Minute)
 	})
 }
 
-// If the leader leaves, the others need not wait until it has been silent for long.
+// If the leader leaves, the others need not wait for a timeout.
 func TestLeaderLeaves(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -114,7 +114,7 @@ func TestLeaderLeaves(t *testing.T) {
 	})
 }
 
-// If the work of a leader fails, another member leads within D.
+// If the work of a leader fails, another member leads within D (campaign), plus delivery.
 func TestLeaderYields(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -148,7 +148,7 @@ func TestOneWayOfALinkFails(t *testing.T) {
 }
 
 // Half of the members receive nothing from the other half, but the other half receives their
-// messages. There are one or two leaders. Soon after the fault ends, there is only one.
+// messages. There are one or two leaders. Soon after the fault ends, there is only one leader.
 func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)

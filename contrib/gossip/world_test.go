@@ -171,7 +171,7 @@ func (f *fleet) leaders() (count int) {
 	return count
 }
 
-// stays checks that node i leads, and none of the others, for d.
+// stays checks that for d, node i leads and none of the other nodes leads.
 func (w *world) stays(leader int, some []int, d time.Duration) {
 	w.t.Helper()
 	for began := time.Now(); time.Since(began) < d; w.pause(50 * time.Millisecond) {

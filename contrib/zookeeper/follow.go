@@ -19,8 +19,8 @@ import (
 )
 
 // Follow watches the folders and each node in them. If the connection is lost, the client renews
-// its watches, and ZooKeeper reports what has changed. If the session is lost, so are the watches.
-// Follow recreates deleted folders.
+// its watches, and ZooKeeper reports what has changed. If the session is lost, the watches are lost
+// too. Follow recreates deleted folders.
 func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := follower{backend: b, events: make(chan zk.Event), names: map[string]bool{}}
@@ -107,8 +107,8 @@ func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Ent
 	if err != nil || folder == "leases" {
 		return []leasestore.Entry{e}, err
 	}
-	// Entries that were created in the same transaction, or before it if the node was deleted and
-	// recreated, must be shown together with this change.
+	// Entries that were created in the same transaction must be reported together with this change. If
+	// the node was deleted and recreated, this also applies to entries that were created before.
 	children, err := callClient(ctx, func() ([]string, error) {
 		children, _, err := f.conn.Children(path.Join(f.root, folder))
 		return children, err
@@ -120,7 +120,7 @@ func (f *follower) readEvent(ctx context.Context, ev zk.Event) ([]leasestore.Ent
 	return append([]leasestore.Entry{e}, others...), err
 }
 
-// listFolder reads the new entries of a folder. It also returns the deleted ones.
+// listFolder reads the new entries of a folder. It also returns the deleted entries.
 func (f *follower) listFolder(ctx context.Context, folder string) ([]leasestore.Entry, error) {
 	at := path.Join(f.root, folder)
 	children, err := callClient(ctx, func() ([]string, error) {

@@ -147,7 +147,7 @@ func TestFollowAnew(t *testing.T) {
 	}
 	defer func() {
 		c.Close()
-		for range events { // until the connection is closed
+		for range events { // the loop ends when the connection is closed
 		}
 	}()
 	b := zookeeper.NewBackend(c, t.Name())

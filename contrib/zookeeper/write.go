@@ -78,7 +78,8 @@ func (b *backend) deleteChildren(ctx context.Context, name string) (ops []any, e
 	return ops, convertErr(err, record.ErrNoQuorum)
 }
 
-// nodeFor returns the node that the transaction compares, at the revision of the change.
+// nodeFor returns the node that the transaction must compare. The node has the revision of the
+// change.
 func (b *backend) nodeFor(ctx context.Context, c leasestore.Change) (node, error) {
 	if c.Revision == 0 || c.Kind == leasestore.Exists {
 		return node{}, nil
@@ -102,8 +103,9 @@ func (b *backend) nodeFor(ctx context.Context, c leasestore.Change) (node, error
 	return n, nil
 }
 
-// opsOf returns the operations for a change. Creating and deleting a node asserts that it does
-// not exist. A created node is also set, because only that returns its mzxid.
+// opsOf returns the operations for a change. To assert that a node does not exist, the operations
+// create and delete it. They also set the data of a created node, because only the response to a
+// set contains the mzxid.
 func (b *backend) opsOf(c leasestore.Change, n node) []any {
 	at := b.nodePath(c.Name)
 	under := func(child string) string { return at + "/" + child }

@@ -50,10 +50,10 @@ var folders = []string{"records", "leases"}
 
 // Open makes this process one of the members that use the nodes under root. It creates these nodes
 // if they are missing, with acl, or open to everyone if acl is nil. It blocks until the other
-// members see this one, or until ctx is done. The connection must outlive the Store and keeps the
-// watches of the Store, so do not open many Stores in turn on one connection. The session timeout
-// of the connection determines how soon it leaves a silent server; a third of the LeaseTimeout is
-// a good value.
+// members see this member, or until ctx is done. The connection must outlive the Store and keeps
+// the watches of the Store, so do not open many Stores in turn on one connection. The session
+// timeout of the connection determines how soon it leaves a silent server; a third of the
+// LeaseTimeout is a good value.
 func Open(
 	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg Config,
 ) (*Store, error) {
@@ -85,7 +85,7 @@ func newBackend(conn *zk.Conn, root string, acl []zk.ACL) *backend {
 	}
 }
 
-// node is a node as a transaction compares it.
+// node holds the properties of a node that a transaction compares.
 type node struct {
 	revision uint64 // mzxid
 	version  int32
@@ -212,8 +212,8 @@ func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	}
 }
 
-// convertErr converts an error of the client. The result wraps otherwise if the request may have
-// been sent.
+// convertErr converts an error of the client. If the request may have been sent, the result wraps
+// the error otherwise.
 func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

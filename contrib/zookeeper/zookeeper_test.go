@@ -96,7 +96,7 @@ func connect(t testing.TB, address string) *zk.Conn {
 	}
 	t.Cleanup(func() {
 		c.Close()
-		for range events { // until the connection is closed
+		for range events { // the loop ends when the connection is closed
 		}
 	})
 	return c

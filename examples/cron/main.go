@@ -5,10 +5,10 @@
 //
 //	go run -C examples/cron .
 //
-// Three members run in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One crashes, and
-// its shards move. It restarts and takes over some shards, each after the other member has stopped
-// it. Then the leader of the job crashes, and the next leader takes over the plan. The code to copy
-// is in worker.go.
+// Three members run in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One member
+// crashes, and its shards move to the others. The member restarts and takes over some shards. It
+// runs each of them only after the other member has stopped. Then the leader of the job crashes,
+// and the next leader takes over the plan. The code to copy is in worker.go.
 package main
 
 import (

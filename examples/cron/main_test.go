@@ -95,7 +95,7 @@ func TestPlay(t *testing.T) {
 }
 
 // TestCutOff cuts off a running member. The member must stop its shards before another member runs
-// them. Once the network heals, it must take over some again.
+// them. After the network heals, it must take over some shards again.
 func TestCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stage, net *memnet.Network) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -147,7 +147,7 @@ func TestFormerLeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lead := func() (token member.Token) { // each time with a new token
+		lead := func() (token member.Token) { // each call returns a new token
 			token, err := w.node.Records().Session(nil).Commit(ctx,
 				record.Op{Kind: record.Set, Key: key, Value: []byte(addresses[0])})
 			if err != nil {
@@ -177,7 +177,7 @@ func planned(w *worker) []member.Record {
 	return records
 }
 
-// others changes all links of one member.
+// others applies change to all links of the member alone.
 func others(t *testing.T, alone string, change func(from, to member.Address)) {
 	for _, other := range addresses {
 		if other != alone {

@@ -11,8 +11,8 @@ import (
 )
 
 // table stands for the database that the shards work on. As a database should, it refuses any token
-// smaller than one that it has seen. It counts overlaps: two members run the same shard
-// simultaneously. This must never happen.
+// smaller than one that it has seen. It counts how often two members run the same shard at the same
+// time, which must never happen.
 type table struct {
 	mu       sync.Mutex
 	rows     [shards]row
@@ -28,7 +28,7 @@ type row struct {
 func (t *table) row(shard string) *row {
 	var i int
 	if _, err := fmt.Sscanf(shard, "shard-%d", &i); err != nil {
-		panic(err) // no other name is assigned
+		panic(err) // impossible: all shards have such a name
 	}
 	return &t.rows[i]
 }
@@ -62,7 +62,8 @@ func (t *table) add(shard string, token member.Token) error {
 	return nil
 }
 
-// runBy reports whether every shard is running, on this many members in total and none on gone.
+// runBy reports whether every shard is running, on exactly the given number of members, and no
+// shard runs on gone.
 func (t *table) runBy(members int, gone string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

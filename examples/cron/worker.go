@@ -21,7 +21,7 @@ import (
 const (
 	jobName = "cleanup"
 	shards  = 6
-	// plan is the prefix of the records of the plan. Each assigns one shard to a member.
+	// plan is the prefix of the records of the plan. Each record assigns one shard to a member.
 	plan = "cron/" + jobName + "/"
 	// lookInterval is how often the leader compares the plan with the active members.
 	lookInterval = 200 * time.Millisecond
@@ -51,7 +51,7 @@ func work(ctx context.Context, node *cluster.Node, run runFunc, say sayFunc) err
 	}
 	w := &worker{node, node.Self().Address.String(), run, say}
 	var leading sync.WaitGroup
-	leading.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // returns the reason of its end
+	leading.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // returns why it ended
 	w.follow(ctx)
 	leading.Wait()
 	return closeInTime(ctx, job.Close)

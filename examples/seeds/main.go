@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// The seed of every node, and the addresses of all three.
+// The seed of every node, and the addresses of the three nodes.
 const seed = "127.0.0.1:7101"
 
 var addresses = []string{seed, "127.0.0.1:7102", "127.0.0.1:7103"}

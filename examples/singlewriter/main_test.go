@@ -117,7 +117,7 @@ func testSchema(t *testing.T, url string) {
 	if err := write(ctx, db, "guarded", 3, "n2", 4); err == nil {
 		t.Error("a write with token 4 after begin with 5 was taken")
 	}
-	// If one write of a transaction is refused, the whole transaction is.
+	// If one write of a transaction is refused, the whole transaction is refused.
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)

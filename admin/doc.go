@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin serves the admin API of a node over HTTP: New returns the http.Handler, and
-// Listen and Serve run it on loopback, on a Unix socket or, with a token, on any address. With
-// WithWrite, callers may also change the node.
+// Package admin serves the admin API of a node over HTTP. New returns the http.Handler. Listen and
+// Serve run it on loopback or on a Unix socket, or with a token on any address. With WithWrite,
+// callers may also change the node.
 //
 //	GET /             the dashboard (Page)
 //	GET /v1/status    the state of the node, its view and its traffic

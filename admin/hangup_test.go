@@ -179,8 +179,8 @@ func TestLockRefusesInvalidRequest(t *testing.T) {
 	})
 }
 
-// TestLockBesideABusyOne changes a lock frequently. That must not delay the keep-alives of other
-// locks with the same name prefix, neither for the holder nor for a waiting caller.
+// TestLockBesideABusyOne changes a lock frequently. Holders of other locks with the same name
+// prefix, and callers that wait for them, must still get their keep-alives in time.
 func TestLockBesideABusyOne(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		busy := func(each time.Duration, times int) {

@@ -19,8 +19,8 @@ import (
 
 // Limits on status requests between members.
 const (
-	// askTimeout limits how long to wait for another member. It is short because the dashboard
-	// polls all members, and a hanging member must not delay the rest.
+	// askTimeout limits how long to wait for another member. It is short because the dashboard polls
+	// all members, and a hanging member must not delay the responses of the others.
 	askTimeout = 300 * time.Millisecond
 	// maxAsking limits the concurrent requests that this node sends.
 	maxAsking = 64

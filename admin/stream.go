@@ -47,7 +47,7 @@ func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// admitStream runs a stream unless too many streams are open.
+// admitStream runs a stream, or refuses it if too many streams are open.
 func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > adminapi.MaxEventStreams {

@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
-// minTokenBytes is the minimum length of a token. It is shorter than that of a cluster secret,
+// minTokenBytes is the minimum length of a token. A token may be shorter than a cluster secret,
 // since an attacker must send each guess to the node.
 const minTokenBytes = 16
 

@@ -100,7 +100,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// askWith sends a GET request, with a header unless its value is empty.
+// askWith sends a GET request, with a header if its value is not empty.
 func askWith(t *testing.T, addr, path, name, value string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+path, nil)

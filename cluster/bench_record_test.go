@@ -24,7 +24,7 @@ func several(b *testing.B, size int) []*Node {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // keeps the port in use, so that the next node gets another one
+		held = append(held, c) // keeps the port in use, so that the next node gets another port
 	}
 	nodes := make([]*Node, size)
 	started := make(chan error, size)

@@ -57,7 +57,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 			b.Fatal(err)
 		}
 		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
-		held = append(held, c) // keeps the port in use, so that the second node gets another one
+		held = append(held, c) // keeps the port in use, so that the next node gets another port
 	}
 	for _, c := range held {
 		_ = c.Close()

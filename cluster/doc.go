@@ -34,9 +34,9 @@
 // # Implementation
 //
 // A Node is the shell of one statemachine.Machine: it has the clock, the store, the transport
-// and the handlers, and decides nothing about the protocol. One goroutine uses the machine. In
-// each turn it reads the clock once, passes one input to the machine, and applies the output in
-// a fixed order: it saves what must be durable, ends lost terms, publishes changes and sends
+// and the handlers, and decides nothing about the protocol. One goroutine uses the machine. In each
+// turn this goroutine reads the clock once, passes one input to the machine, and applies the output
+// in a fixed order. It saves what must be durable, ends lost terms, publishes changes and sends
 // messages. Goroutines of the transport decode frames, and goroutines of package receiver run
 // handlers, so neither delays a heartbeat.
 package cluster

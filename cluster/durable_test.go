@@ -119,8 +119,9 @@ func (s *said) count(m message.Message) {
 	}
 }
 
-// saveAndSay runs two of three nodes and makes each leader in turn. One of them saves to slow; the
-// other checks every message from it. If the node that saves to slow stops, ended is the reason.
+// saveAndSay runs two of three nodes and makes each of them the leader in turn. One of them saves
+// to slow; the other checks every message from it. If the node that saves to slow stops, ended is
+// the reason.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -120,7 +120,7 @@ func successorError(to member.Address) error {
 }
 
 // waitOtherLeader blocks until another member is the quorate leader. The error is ErrNotElected if
-// this node leads again with a later version than the one it gave up.
+// this node leads again, with a later version than before.
 func (n *Node) waitOtherLeader(ctx context.Context, given uint64) error {
 	for {
 		s, changed := n.snapshots.watch()

@@ -124,8 +124,9 @@ func (b *book) once(text string, fields ...string) {
 	}
 }
 
-// TestMemoryStoreCausesWarning checks that a node with a store in memory logs a warning unless the
-// configuration confirms it or the context has another store.
+// TestMemoryStoreCausesWarning checks that a node with a store in memory logs a warning. There must
+// be no warning if the configuration confirms the store in memory, or if the context has another
+// store.
 func TestMemoryStoreCausesWarning(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -339,8 +339,9 @@ func TestStatusIsOneSnapshot(t *testing.T) {
 	}
 }
 
-// wantSilence checks a node that was cut off for three seconds: it must report all others as
-// silent, and for how long it has had no leader. The others must report only that node as silent.
+// wantSilence checks a node that was cut off for three seconds. The node must report all other
+// nodes as silent, and how long it has had no leader. The other nodes must report only that node as
+// silent.
 func wantSilence(t *testing.T, w *world, cut *Node) {
 	t.Helper()
 	for _, n := range w.nodes {

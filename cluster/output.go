@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// persist saves d, which must be durable before the rest of an output is applied. An error stops
-// the node.
+// persist saves d, the part of an output that must be durable before apply is called. An error
+// stops the node.
 func (n *Node) persist(d *paxos.Durable) error {
 	if d == nil {
 		return nil
@@ -28,9 +28,9 @@ func (n *Node) persist(d *paxos.Durable) error {
 	return nil
 }
 
-// apply applies the rest of the output of a turn. It ends terms and leases first, then publishes
-// the view, and sends messages last, because a message may allow another node to act. An error
-// stops the node.
+// apply applies the output of a turn, except the part that persist has saved. It ends terms and
+// leases first, then publishes the view, and sends messages last, because a message may allow
+// another node to act. An error stops the node.
 func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	now := began
 	if out.Persist != nil {

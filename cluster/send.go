@@ -38,7 +38,7 @@ type sendOptions struct {
 	results *[]Result // set by WithResults; may be nil
 }
 
-// newSendOptions applies opts. It does not allocate if there are none.
+// newSendOptions applies opts. It does not allocate if opts is empty.
 func newSendOptions(opts []SendOption) sendOptions {
 	if len(opts) == 0 {
 		return sendOptions{}
@@ -93,9 +93,9 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 // not mean that the event was sent.
 //
 // If the event is larger than MaxBestEffortBytes, the error is ErrTooLarge. BestEffort cannot be
-// combined with WithOutcome, nor used for a request or a stream. Send accepts any member that is
-// not removed, whatever the status of that member and of this node: in a partition without a
-// leader, no member can know which members are active.
+// combined with WithOutcome, nor used for a request or a stream. With BestEffort, Send accepts any
+// member that is not removed, for any status of that member and of this node. In a partition
+// without a leader, no member can know which members are active.
 func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
 // Send sends an event to one active member, which may be this node. While there is no connection to

@@ -126,7 +126,7 @@ func TestStartFailsSoonWhenItCannotBelong(t *testing.T) {
 			if !ok || mismatch.Field != c.field || mismatch.Theirs != c.theirs {
 				t.Errorf("%s: got %v, want a ConfigMismatchError with theirs %q", c.field, err, c.theirs)
 			}
-			// All three seeds must refuse the node, which dials another one every half second.
+			// All three seeds must refuse the node, which dials another seed every half second.
 			if took := time.Since(begin); took > 2*cfg.WithDefaults().RetryInterval {
 				t.Errorf("%s: Start took %v, want at most two retry intervals", c.field, took)
 			}

@@ -53,10 +53,10 @@ type Status struct {
 	Counts Counts
 	Uptime time.Duration
 	// VoteWait is how long this run must still wait before it may vote for a new leader, because its
-	// previous run may have supported another one (protocol.md section 5). The wait lasts at most a
-	// LeaseTimeout from the start; a node with a memory store that gives up a lost roster waits
-	// again. The wait ends early if that leader hands over. During a rolling restart, wait until
-	// VoteWait is 0 before you restart the next node.
+	// previous run may have supported another leader (protocol.md section 5). The wait lasts at most a
+	// LeaseTimeout from the start; a node with a memory store that gives up a lost roster waits again.
+	// The wait ends early if that leader hands over. During a rolling restart, wait until VoteWait is
+	// 0 before you restart the next node.
 	VoteWait time.Duration
 	Drained  bool
 	// RosterLost reports whether so many members have lost their stores that the roster of this

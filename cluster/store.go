@@ -77,8 +77,9 @@ func (n *Node) saveDurable(d paxos.Durable) error {
 	return err
 }
 
-// oldLeaseStep is how often waitOldLeases saves the rest of the wait. So a node that is restarted
-// during the wait, for example by a health check, does not start the wait again.
+// oldLeaseStep is the interval at which waitOldLeases saves the remaining time of the wait. So a
+// node that is restarted during the wait, for example by a health check, does not start the wait
+// again.
 const oldLeaseStep = 5 * time.Second
 
 // waitOldLeases blocks until the leases that the last run granted under longer timeouts have

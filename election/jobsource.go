@@ -182,8 +182,8 @@ func (j *jobSource) readRecords(ctx context.Context) error {
 	return nil
 }
 
-// updateLease publishes the leader that the records show, unless this member leads. j.mu must be
-// held.
+// updateLease publishes the leader that the records show, if this member does not lead. j.mu must
+// be held.
 func (j *jobSource) updateLease() {
 	defer j.wakeWaiting()
 	if j.term != nil {

@@ -29,8 +29,8 @@ type Timing struct {
 	// Campaign is the maximum time that a member that proposes itself waits for other proposals
 	// (leaderElectionDuration). It must be longer than a message takes to reach all members.
 	Campaign time.Duration
-	// Hold is how long a member that gave up leadership does not lead again, unless another member
-	// leads earlier.
+	// Hold is the time for which a member that gave up leadership does not lead again. It ends early
+	// if another member leads.
 	Hold time.Duration
 }
 

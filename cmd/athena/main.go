@@ -3,8 +3,8 @@
 // Command athena runs a node of a cluster, queries and controls running nodes, runs a demo
 // cluster on one machine, and simulates and benchmarks clusters. See athena --help.
 //
-// The exit code is 0 for success, 1 for failure and 2 for a usage error, in which case nothing
-// was started. A verb that runs a command exits with the exit code of the command.
+// The exit code is 0 for success, 1 for failure and 2 for a usage error. After a usage error,
+// nothing was started. A verb that runs a command exits with the exit code of the command.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// The error joins all faults, each of which names its field.
+// The error joins all faults. Each fault names its field.
 func TestConfigFaults(t *testing.T) {
 	_, err := Start(t.Context(), Config{
 		Name: "a\nb", Addr: "host:1", Advertise: "127.0.0.1:0", Seeds: []string{"seed"},

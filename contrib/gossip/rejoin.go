@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// joiners is how many members of a part, on average, try to reach others in each interval. One
-	// success is enough, because the two nodes exchange the state of all members.
+	// joiners is the average number of members of a part that try to reach others in each interval.
+	// One success is enough, because the two nodes exchange the state of all members.
 	joiners = 3
 	// maxLost is the maximum number of lost members. The oldest ones are forgotten first.
 	maxLost = 4096

@@ -170,8 +170,8 @@ func TestOneWayOfHalfTheLinksFails(t *testing.T) {
 	})
 }
 
-// If many members start together while another one leads, it keeps leading, and each of them learns
-// of it.
+// If many members start together while another member leads, that member keeps leading, and all new
+// members learn of it.
 func TestManyComeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 50)

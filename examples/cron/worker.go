@@ -23,7 +23,7 @@ const (
 	shards  = 6
 	// plan is the prefix of the records of the plan. Each record assigns one shard to a member.
 	plan = "cron/" + jobName + "/"
-	// lookInterval is how often the leader compares the plan with the active members.
+	// lookInterval is the interval at which the leader compares the plan with the active members.
 	lookInterval = 200 * time.Millisecond
 )
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command seeds shows how nodes find each other. It runs three nodes in one process, one of which
-// is the seed. Run it with
+// Command seeds shows how nodes find each other. It runs three nodes in one process; one of them is
+// the seed. Run it with
 //
 //	go run ./examples/seeds
 //
-// The other two start first and wait for the seed. When the seed crashes, they elect a leader
+// The other two nodes start first and wait for the seed. When the seed crashes, they elect a leader
 // without it. The seed restarts and finds them, because its store has the members of the cluster.
 package main
 

@@ -122,7 +122,8 @@ func describeAddress(l net.Listener) string {
 	return "dashboard  http://" + admin.AddrOf(l) + "/"
 }
 
-// printHelp prints the nodes and, unless a script runs, commands to paste that refer to the leader.
+// printHelp prints the nodes. If no script runs, it also prints commands to copy, which refer to
+// the leader.
 func (d *Options) printHelp(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
 	nodes := f.listEntries(f.nodes...)
 	for _, e := range nodes {

@@ -190,8 +190,8 @@ func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	}
 }
 
-// unknownKey adds a fault for an unknown key. It also marks the key that was probably meant as
-// broken, unless the file contains that key.
+// unknownKey adds a fault for an unknown key. If the file does not contain the key that was
+// probably meant, unknownKey also marks that key as broken.
 func (p *fileParser) unknownKey(key *yaml.Node, keys map[string]bool) {
 	name := strings.ReplaceAll(strings.ToLower(key.Value[:min(len(key.Value), 100)]), "_", "-")
 	meant := meantFlag(strings.TrimPrefix(name, "--"), p.keys)

@@ -138,7 +138,7 @@ func (f *faults) isBroken(flags ...string) bool {
 	return slices.ContainsFunc(flags, func(one string) bool { return slices.Contains(f.broken, one) })
 }
 
-// checkThat adds a fault for the flag unless ok is true.
+// checkThat adds a fault for the flag if ok is false.
 func (f *faults) checkThat(ok bool, flag, format string, args ...any) {
 	if !ok && !f.isBroken(flag) {
 		f.list = append(f.list, fmt.Errorf(Given(f.flags, flag)+format, args...))

@@ -19,8 +19,8 @@ import (
 )
 
 // Settle reads the configuration like Read, and checks it against this machine: addresses,
-// directories and the store. It opens and creates nothing. If the error is a cli.UsageError,
-// restarting does not help.
+// directories and the store. It leaves nothing open and creates nothing. If the error is a
+// cli.UsageError, restarting does not help.
 func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	c, wrong := s.Read(f, getenv)
 	var here []error
@@ -34,7 +34,7 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 			here = append(here, fmt.Errorf("%s: %w", Given(f, "admin"), err))
 		}
 	}
-	if wrong != nil { // the store and the address depend on the rest
+	if wrong != nil { // the checks below need a valid configuration
 		return c, cli.Usage(errors.Join(append([]error{wrong}, here...)...))
 	}
 	if err := c.CheckAddr(); err != nil {

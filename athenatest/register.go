@@ -13,7 +13,7 @@ import (
 )
 
 // ErrFenced means that a leader with a greater token has already written.
-var ErrFenced = errors.New("athenatest: write fenced off")
+var ErrFenced = errors.New("athenatest: write refused")
 
 // Register stands for external state that leaders write. It stores the greatest token
 // beside the value and refuses smaller tokens, as a database must. The zero Register is
@@ -39,7 +39,7 @@ func (r *Register) Write(token member.Token, value string) error {
 	w := Write{time.Now(), token, value}
 	if token.Less(r.token) {
 		r.refused = append(r.refused, w)
-		return fmt.Errorf("%w: token %v is older than %v, which has already written", ErrFenced,
+		return fmt.Errorf("%w: token %v is older than token %v, which has already been used", ErrFenced,
 			token, r.token)
 	}
 	r.token = token

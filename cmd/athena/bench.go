@@ -111,7 +111,7 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 		f.DurationVar(t.Value, t.Flag, *t.Value, t.Use)
 	}
 	f.BoolVar(&o.Config.TrustRefusal, "trust-refusal", o.Config.TrustRefusal,
-		"treat a leader as lost as soon as its host refuses its port")
+		"treat a leader as lost as soon as its host refuses packets to its port")
 	return cmd
 }
 

@@ -283,7 +283,7 @@ func readReplay(file string) ([]byte, error) {
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxReplayBytes+1))
 	if len(content) > maxReplayBytes {
-		err = fmt.Errorf("--replay %s: larger than %d MiB, so not a recorded run",
+		err = fmt.Errorf("--replay %s: larger than %d MiB, so it is not a recorded run",
 			file, maxReplayBytes>>20)
 	}
 	return content, err

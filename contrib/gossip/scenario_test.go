@@ -29,7 +29,7 @@ var members = flag.Int("members", 100, "how many fall apart and heal: 300 take m
 const delivery = 2 * time.Second
 
 // Many members have one leader. If the network is partitioned, each half has a leader. After the
-// network heals, only the lower of the two leaders leads, without an interruption.
+// network heals, only the lower of the two leaders leads. Its leadership is not interrupted.
 func TestPartition(t *testing.T) {
 	size := *members
 	half := size / 2

@@ -213,7 +213,7 @@ func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 }
 
 // convertErr converts an error of the client. If the request may have been sent, the result wraps
-// the error otherwise.
+// both err and otherwise.
 func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

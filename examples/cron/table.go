@@ -28,7 +28,7 @@ type row struct {
 func (t *table) row(shard string) *row {
 	var i int
 	if _, err := fmt.Sscanf(shard, "shard-%d", &i); err != nil {
-		panic(err) // impossible: all shards have such a name
+		panic(err) // impossible: every shard has a name of this form
 	}
 	return &t.rows[i]
 }

@@ -76,8 +76,8 @@ type Config struct {
 	// the previous certificate. Open connections are not affected.
 	TLSCA, TLSCert, TLSKey string
 	// Insecure confirms that there is neither a secret nor a certificate: anyone who can reach the
-	// port can join and read everything. Without secret and certificate, the default is true if all
-	// addresses are on loopback. An insecure node logs a warning.
+	// port can join and read everything. Without a secret and a certificate, the default is true if
+	// all addresses are on loopback. An insecure node logs a warning.
 	Insecure bool
 	// InsecureAnywhere allows Insecure with addresses that are not on loopback.
 	InsecureAnywhere bool
@@ -103,7 +103,7 @@ type Config struct {
 	// crashed leader is replaced sooner. But a leader that was only paused or cut off also loses its
 	// authority sooner: after 0.9 x LeaseTimeout. Records of a silent member expire after
 	// LeaderTimeout + LeaseTimeout, so that they survive the crash of a leader. If the previous run
-	// had longer timeouts, Start first waits out the difference. Default: 0.7 x LeaderTimeout, but at
+	// had longer timeouts, Start first waits for the difference. Default: 0.7 x LeaderTimeout, but at
 	// least 3.5 x HeartbeatInterval and at most LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from the view. Default: 10 s.

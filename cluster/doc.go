@@ -27,9 +27,10 @@
 // # Events and streams
 //
 // Send and Broadcast deliver events to the handlers of other members; WithOutcome reports the
-// outcome of each event. Request waits for a typed answer. RequestLeader waits for an answer of the
-// current leader. OpenStream opens a stream of bytes for data that is too large for an event or has
-// no end. BestEffort sends data that soon becomes obsolete: it does not wait, and may lose events.
+// outcome of each event. Request waits for a typed answer. RequestLeader waits for an answer from
+// the current leader. OpenStream opens a stream of bytes for data that is too large for an event or
+// has no end. BestEffort sends data that soon becomes obsolete: it does not wait, and may lose
+// events.
 //
 // # Implementation
 //

@@ -27,9 +27,9 @@ var (
 	// ErrNotActive means that a member is not active in the view of this node.
 	ErrNotActive = record.ErrNotActive
 	// ErrTooLarge means that a limit was exceeded. Events are limited by MaxEventBytes and
-	// MaxEventValues, with BestEffort by MaxBestEffortBytes. WithMetadata documents the limits of
-	// metadata. The name of a stream and its metadata may have 4 KiB together. Send large data over a
-	// stream (OpenStream), and many small values as one []byte.
+	// MaxEventValues, and with BestEffort by MaxBestEffortBytes. WithMetadata documents the limits of
+	// metadata. The name of a stream and its metadata are limited to 4 KiB in total. Send large data
+	// over a stream (OpenStream), and many small values as one []byte.
 	ErrTooLarge = messaging.ErrTooLarge
 	// ErrUnknownType means that the type of a value has no name or no encoding, or that the receiving
 	// member has no handler for the event or stream. It may also mean that the member cannot decode
@@ -42,7 +42,7 @@ var (
 	// receiver.Reject or receiver.Drop, or if too many of its stream handlers run. The text of the
 	// error names the reason.
 	ErrBusy = messaging.ErrBusy
-	// ErrNotDelivered means that no handler has received the event or will receive it.
+	// ErrNotDelivered means that no handler has received or will receive the event.
 	ErrNotDelivered = messaging.ErrNotDelivered
 	// ErrBadAnswer means that the handler of a request ran, but its answer is lost: it is too
 	// large, has no encoding, or does not decode into the caller's type. Unknown fields are

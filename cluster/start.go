@@ -218,7 +218,7 @@ type JoinError struct {
 	Asked []Answer
 }
 
-// Answer is the last answer of another node to the request of this node to join.
+// Answer is the last answer of another node to this node's request to join.
 type Answer struct {
 	From member.Address
 	Err  error

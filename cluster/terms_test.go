@@ -36,7 +36,7 @@ func seeking() member.View {
 	return v
 }
 
-// lease lets the version of the view lead for d from now.
+// lease makes this node lead with the version of the view, for d from now.
 func (ts *terms) lease(view member.View, d time.Duration) *clusterTerm {
 	now := time.Now()
 	return ts.updateTerm(now, view, view.Version, now.Add(d))

@@ -19,7 +19,7 @@ const (
 	CodeBadRequest       = "bad_request"        // invalid body
 	CodeTooLarge         = "too_large"          // the body or the event is too large
 	CodeBusy             = "busy"               // too many operations in progress; try again
-	CodeNotDelivered     = "not_delivered"      // no handler received the event or will receive it
+	CodeNotDelivered     = "not_delivered"      // no handler has received or will receive the event
 	CodeUnknownType      = "unknown_type"       // no handler, or the payload cannot be decoded
 	CodeHandlerFailed    = "handler_failed"     // a handler returned an error
 	CodeUnknownOutcome   = "unknown_outcome"    // the operation may or may not have taken effect

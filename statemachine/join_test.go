@@ -460,8 +460,8 @@ func TestAskersLearnOfALeaderLater(t *testing.T) {
 	}
 }
 
-// A founder that lost its store completes its founding but has no vote in the state that it then
-// holds. A voter of that state takes it from the founder's query (protocol.md 4).
+// A founder that lost its store can complete its founding, but is not a voter of the founded state.
+// Its queries show that state, and a voter without a state takes it from them (protocol.md 4).
 func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
 	others := state(3, 1, 2, 2)
 	others.Roster = others.Roster[1:]
@@ -518,7 +518,8 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	if got := out.Send[0].From.Incarnation; got != 42 || b.nodes[0].durable.Incarnation != 42 {
 		t.Errorf("joins as run %d, saved %d, want 42", got, b.nodes[0].durable.Incarnation)
 	}
-	// No answer may use up the available numbers.
+	// An answer with an absurd incarnation has no effect, because it would use up the available
+	// numbers.
 	known.Known = 1 << 62
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
 		t.Errorf("reject with an absurd incarnation: got %q, want nothing", kinds(out.Send))
@@ -547,8 +548,8 @@ func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	}
 }
 
-// A run that had its place and is refused in favor of a later run stops with ErrAddressInUse
-// (protocol.md 3).
+// A run that had a place stops with ErrAddressInUse if a leader refuses it because a later run has
+// that place (protocol.md 3).
 func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 	for known, want := range map[uint64]error{
 		2: statemachine.ErrAddressInUse,
@@ -620,7 +621,7 @@ func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 }
 
 // A seed waits for a leader that others name, even if that leader never answers. The seed declares
-// itself only if no leader is known.
+// itself leader only if no leader is known.
 func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	b := newBus(t, 4, 3)
 	b.start(2)
@@ -640,8 +641,8 @@ func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 	}
 }
 
-// A seed that holds nothing does not declare itself while another seed shows a held state: a
-// cluster exists, and its members will elect.
+// A seed that holds nothing does not declare itself leader while another seed shows a held state.
+// That state proves that a cluster exists, and its members will elect.
 func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.nodes[0].durable.Held = state(2, 3, 0, 1) // lists n1 and n2; n2 is down
@@ -667,7 +668,8 @@ func TestASeedThatAnswersTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-// A leader has a RetryInterval to answer a join request, however late in the round it was sent.
+// A leader has a full RetryInterval to answer a join request, even if the request is sent late in
+// the round.
 func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)
@@ -678,10 +680,10 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 	}
 }
 
-// After a heal with a quorate side, all nodes follow the leader of that side within 4 intervals and
-// 4 round trips (L2). Here the old leader reaches only one member, which informs it of the new
-// leader, but the old leader's join request is lost. After the heal the claims of the new leader
-// make the old one ask again, before its next round.
+// If one side of a partition is quorate, all nodes follow the leader of that side within 4
+// intervals and 4 round trips after the heal (L2). Here the old leader reaches only one member.
+// This member informs it of the new leader, but the old leader's join request is lost. After the
+// heal, the claims of the new leader make the old leader ask again before its next round.
 func TestJoinsAgainAfterALostRequest(t *testing.T) {
 	for phase := range 20 {
 		b := newBus(t, 5, 5)

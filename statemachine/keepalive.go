@@ -32,9 +32,9 @@ func (m *Machine) sendHeartbeats() bool {
 }
 
 // sendClaims sends the claim to silent nodes. A provisional leader sends it to the node with the
-// greatest address and to a slowly growing number of others in rotation. Nodes that start together
-// send queries anyway, and two provisional leaders learn of each other from the greatest node,
-// unless it is dead.
+// greatest address and, in rotation, to a slowly growing number of others. Nodes that start
+// together send queries anyway. Two provisional leaders learn of each other from the node with the
+// greatest address, unless that node is dead.
 func (m *Machine) sendClaims(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
 		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
@@ -77,8 +77,9 @@ func (m *Machine) newStamp(version uint64) message.Stamp {
 }
 
 // onKeepAliveAck handles an ack from the leader. A stamped ack makes this node support the leader.
-// If its stamp is the first one, or answerInterval newer than the last one echoed, this node
-// answers with a keep-alive. The leader does not answer that, so the exchange ends.
+// This node answers with a keep-alive if the stamp is the first one of this leadership, or at least
+// answerInterval newer than the last stamp that this node echoed. The leader does not answer the
+// keep-alive, so the exchange ends.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -137,8 +138,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
-		// The leadership that the sender follows has ended. The exception is a chosen leadership above
-		// the held version: this node may have been chosen for that version without knowing it.
+		// The leadership that the sender follows has ended, unless it is a chosen leadership above the
+		// held version. This node may have been chosen for that version without knowing it.
 		if !c.Chosen || c.Version <= m.heldNumber().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}
@@ -177,8 +178,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	}
 }
 
-// noteEcho records an echo of this leadership and reports whether it is newer than the last one.
-// (S) It ignores all other echoes (protocol.md 5, echo).
+// noteEcho records an echo of this leadership and reports whether it is newer than the last echo.
+// (S) It ignores echoes of other leaderships (protocol.md 5, echo).
 func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	if e.IsZero() {
 		return false

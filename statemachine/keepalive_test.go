@@ -218,13 +218,13 @@ func longQuorate(t *testing.T) *bus {
 	return b
 }
 
-// A follower considers its leader healthy if a healthy ack, or the first state of that version,
-// arrived within LeaderTimeout. An unhealthy ack does not count.
+// A follower considers its leader healthy if a healthy ack, or the first state of the leader's
+// version, arrived within LeaderTimeout. An unhealthy ack does not count.
 func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		ack  func(*message.LeaderKeepAliveAck)
-		want time.Duration // after the ack, which arrived half a LeaderTimeout after the state
+		want time.Duration // after the ack; the ack arrived half a LeaderTimeout after the state
 	}{
 		{"a healthy ack", func(*message.LeaderKeepAliveAck) {}, lan.LeaderTimeout},
 		{"one without a stamp", func(a *message.LeaderKeepAliveAck) {
@@ -246,7 +246,7 @@ func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
 	}
 }
 
-// Following the same version again does not make its leader healthy for longer.
+// A follower that follows the same version again does not consider its leader healthy for longer.
 func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
 	b := aFollower(t, 3)
 	b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
@@ -399,8 +399,8 @@ func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
 	}
 }
 
-// A keep-alive of an older version is answered with the state but without a stamp, or with the
-// better claim (section 2).
+// A keep-alive that follows an earlier leadership of this node is answered with the better claim
+// (section 2).
 func TestAKeepAliveToAFormerLeaderIsAnswered(t *testing.T) {
 	b := aFollower(t, 3)
 	for _, c := range []member.Claim{chosen(2, 0), provisional(9, 0)} {
@@ -460,8 +460,8 @@ func TestLaterRevisionsShowNoHealth(t *testing.T) {
 	}
 }
 
-// The first state may arrive long after the leader accepted the node. The leader counts as healthy
-// from its arrival.
+// The first state of a version may arrive long after the leader accepted the node. The node
+// considers the leader healthy from the arrival of that state.
 func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
@@ -474,8 +474,8 @@ func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
 	}
 }
 
-// A node follows a better leader whose state has not arrived yet. It still takes an intermediate
-// state, and keeps following the better leader.
+// A node follows a better leader whose state has not arrived yet. It still takes a state of an
+// intermediate version, but keeps following the better leader.
 func TestAStateInBetweenDoesNotChangeTheLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(6, 2), message.SeedKeepAlive{}))

@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// leaderState is what a chosen or provisional leader knows in addition to its state. Each
-// leadership starts with an empty leaderState.
+// leaderState is what a chosen or provisional leader knows in addition to its state.
+// Each leadership starts with an empty leaderState.
 type leaderState struct {
-	since        time.Time // when it was chosen or declared itself
+	since        time.Time // when it was chosen or declared itself leader
 	quorate      bool      // whether it was quorate in the last call
 	quorateSince time.Time
 	heartbeatAt  time.Time // when to send the next acks and claims
@@ -25,10 +25,10 @@ type leaderState struct {
 	// nodes, to rotate among them.
 	joinedAt   time.Time
 	claimsSent int
-	// A provisional leader last sent its state to its members at softSyncedAt. It sends the next
-	// change at softSyncAt, which is zero if there is no change.
+	// softSyncedAt is when a provisional leader last sent its state to its members. softSyncAt is
+	// when it sends the next change, or zero if there is no change.
 	softSyncedAt, softSyncAt time.Time
-	// leaseFrom is the stamp from which the lease counts; valid while leaseKnown is set.
+	// leaseFrom is the stamp at which the lease begins. It is valid while leaseKnown is set.
 	leaseFrom  int64
 	leaseKnown bool
 	scratch    []int64
@@ -39,17 +39,18 @@ type leaderState struct {
 type peer struct {
 	id      member.Identity
 	heard   time.Time
-	number  member.Number // newest number of this version that it showed
-	echo    int64         // greatest stamp that it echoed; 0 for none
-	stamp   message.Stamp // own stamp of the member, from its newest keep-alive
+	number  member.Number // newest number of this version that the member showed
+	echo    int64         // greatest stamp that the member echoed; 0 for none
+	stamp   message.Stamp // the member's own stamp, from its newest keep-alive
 	drained bool
-	sent    member.Number // newest state sent to it
-	// sentAt is when the member was last sent a whole state, showed a newer state, or was up to date
-	// and was sent a change. Since then it has been silent or behind.
+	sent    member.Number // newest state sent to the member
+	// sentAt is the latest of three times: the leader sent the member a whole state, it sent a change
+	// while the member was up to date, or the member showed a newer state. Since then the member has
+	// been silent or behind.
 	sentAt time.Time
-	// extended is when the newest keep-alive arrived whose ack extended the member's trust in its
-	// records, or when the member got its place. revoked is the revision that last took a record from
-	// the member without its request, or gave the member its place.
+	// An ack extends the member's trust in its records. extended is when the newest keep-alive with
+	// such an ack arrived, or when the member got its place. revoked is the revision that last took a
+	// record from the member without its request, or gave the member its place.
 	extended time.Time
 	revoked  member.Number
 }
@@ -69,8 +70,8 @@ func (p *peer) follows(e member.Member) bool {
 	return p.id == e.Identity && !p.number.IsZero()
 }
 
-// ensurePeer returns the entry of this run, which replaces that of another run of the member. If
-// the earlier run had the same store, the state that it held counts as held.
+// ensurePeer returns the entry of this run. It replaces the entry of another run of the member. If
+// the earlier run had the same store, this run starts with the number that the earlier one showed.
 func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	p := l.peer(id.Address)
 	if p == nil {
@@ -88,7 +89,7 @@ func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	return p
 }
 
-// noteSent records that p is being sent the change that leads to n.
+// noteSent records that the leader sends p the change to state n.
 func (p *peer) noteSent(n member.Number, now time.Time) {
 	if !p.number.Less(p.sent) {
 		p.sentAt = now
@@ -111,7 +112,7 @@ func (m *Machine) tickLead() {
 	if m.due(m.lead.heartbeatAt) {
 		pause := m.timing.HeartbeatInterval
 		if !m.sendHeartbeats() {
-			// A node that is alone extends its lease by checking it.
+			// A leader without other nodes extends its lease by checking it.
 			pause = m.timing.aloneInterval()
 		}
 		m.lead.heartbeatAt = m.now.Add(pause)
@@ -174,8 +175,8 @@ func (m *Machine) isCommitted() bool {
 }
 
 // noteBound records that the sender of a message is bound to a version above this leader's. The
-// leader then proposes itself above that version (protocol.md 6, 8). If no election can have
-// reached the version, noteBound refuses the message and returns false.
+// leader then proposes itself for a version above that one (protocol.md 6, 8). If no election can
+// have reached the version, noteBound refuses the message and returns false.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
 	room := uint64(maxJoinJump)
 	if m.shownState().Roster.IsVoter(in.From.Voter()) {

@@ -76,15 +76,15 @@ func (m *Machine) sendRecordUpdate(d *draft) {
 	}
 	for _, p := range m.lead.peers {
 		if p.number.IsZero() {
-			continue // it cannot apply an update; it gets the whole state once it shows its own
+			continue // cannot apply an update; gets the whole state once it shows its own state
 		}
 		p.noteSent(d.number, m.now)
 		m.send(p.id.Address, u)
 	}
 }
 
-// endRecords drops revoked records whose owner knows of the revocation, and all records of silent
-// owners.
+// endRecords drops the revoked records whose owners have learned of the revocation, and all records
+// of silent owners.
 func (m *Machine) endRecords(d *draft) {
 	for _, o := range m.lead.owners {
 		silent := o.id != m.self && m.due(m.ownerSilentAt(o))
@@ -191,7 +191,7 @@ func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) mem
 }
 
 // takeRequest makes the changes of a request. (S) A record that another run owns is only marked as
-// revoked. It is dropped once that run is known not to trust the record.
+// revoked. It is dropped once that run has shown that it no longer trusts the record.
 func (m *Machine) takeRequest(d *draft, r request) {
 	for _, c := range r.Changes {
 		e, known := d.records.Find(c.Key)

@@ -39,9 +39,9 @@ func (m *Machine) supportsOther(v member.Voter) bool {
 	return m.now.Before(m.support.until) && m.support.leader.Voter() != v
 }
 
-// leaseEnd returns when the lease of this leader ends unless it is extended; zero if the leader
-// never had one. (S) That is leaseMargin after the M-th newest echoed stamp, with now as the
-// leader's own (protocol.md 5).
+// leaseEnd returns when the lease of this leader ends unless it is extended, or zero if the leader
+// never had a lease. (S) The lease ends leaseMargin after the M-th newest of the stamps that the
+// voters have echoed. The leader's own stamp is now (protocol.md 5).
 func (m *Machine) leaseEnd(now time.Time) time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -61,7 +61,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 }
 
 // quorumEcho returns the newest stamp that M-1 other voters of r have echoed in the runs that r
-// lists, or 0 if none is later than trustFrom.
+// lists. It returns 0 if that stamp is not later than trustFrom.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {
@@ -85,16 +85,17 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 }
 
 // isQuorate reports whether this node leads with authority at now: it is chosen, M voters hold its
-// version, and its lease runs. A running lease implies that M voters hold the version: voters echo
-// only stamps that they got, and a leader stamps only acks to members that showed its version.
+// version, and its lease has not expired. An unexpired lease implies that M voters hold the
+// version. Voters echo only stamps that they received, and a leader stamps only acks to members
+// that showed its version.
 func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
 }
 
 // EndTrust ends authority and the trust in records. The clock may have stood still until now, so
 // the age of earlier stamps is unknown. Only answers to later stamps restore authority and trust.
-// (S) Promises to others stay in force: others may rely on them for longer, but never for less
-// time. The effects appear in the Output of the next call.
+// (S) Promises to other nodes stay in force: they may last longer than promised, but never shorter.
+// The effects appear in the Output of the next call.
 func (m *Machine) EndTrust(now time.Time) {
 	if now.After(m.now) {
 		m.now = now

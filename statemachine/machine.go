@@ -47,16 +47,15 @@ type Machine struct {
 	soft    member.State  // state of the provisional leader, this node or the one it follows
 	// admitted is set once a state has listed this run of the node.
 	admitted bool
-	// trustFrom is the clock reading, in nanoseconds, at which the node last found that its clock
-	// had stood still; 0 for never. (S) Authority and trust in records count only from later
-	// stamps.
+	// trustFrom is when the node last noticed that its clock had stood still, as a clock reading in
+	// nanoseconds; 0 for never. (S) Authority and trust in records count only from later stamps.
 	trustFrom int64
-	// startWaitEnd is when the wait after the start ends, from which this run may vote for any node
+	// startWaitEnd is when the wait after the start ends. From then on this run may vote for any node
 	// (protocol.md 5, restart).
 	startWaitEnd time.Time
 
 	role member.Role
-	// leader is the claim of the leader that this node follows, or its own.
+	// leader is the claim of the leader that this node follows, or the node's own claim.
 	leader member.Claim
 
 	join      joinState
@@ -79,7 +78,7 @@ type Machine struct {
 // shownView is what was visible after the last call. The next call compares with it to set
 // Output.Changed.
 type shownView struct {
-	// self is part of every view. resolveAddressConflict may change nothing else that is visible, but
+	// self is part of every view. resolveAddressConflict may change no other visible field, but it
 	// ends the trust in the records of the earlier run.
 	self    member.Identity
 	role    member.Role
@@ -120,7 +119,7 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	m.beginCall(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
-		// Handled after the body, because a state carries more than the claim in the header.
+		// The claim is handled after the body, because a state carries more than the claim in the header.
 		m.handleClaimFrom(in, in.Claim)
 	}
 	return m.endCall()
@@ -138,7 +137,7 @@ func (m *Machine) beginCall(now time.Time) {
 	}
 	m.out = Output{}
 	m.dirty = false
-	// A lease that has expired since the last call has ended, even if this call handles an echo.
+	// A lease that expired after the last call has ended, even if this call handles a new echo.
 	m.noteAuthority()
 }
 
@@ -229,7 +228,7 @@ func (m *Machine) shownState() member.State {
 }
 
 // shownLeader returns the role and leader that the view shows. The leader is zero until its state
-// has arrived, so that a view never shows a version with the leader of another one.
+// has arrived, so that a view never shows a version with the leader of another version.
 func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	s := m.shownState()
 	if m.role == member.Following &&

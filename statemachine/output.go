@@ -19,8 +19,8 @@ type Output struct {
 	Persist *paxos.Durable
 	// Send lists the messages to send, in order. None is addressed to the node itself.
 	Send []message.Message
-	// Probe is a leader to whose host the owner sends a packet now, or nil. If the host refuses the
-	// port, the owner calls Refused with Probe.
+	// If Probe is not nil, the owner now sends a packet to the host of that leader. If the host
+	// refuses the port, the owner calls Refused with Probe.
 	Probe *Probe
 	// Answers are the results of this call or earlier calls of Commit.
 	Answers []message.RecordResponse
@@ -149,7 +149,7 @@ const (
 	CauseSilence        // no ack for LeaderTimeout
 	CauseHandOver       // an operator asked it to leave, hand over or drain
 	CauseLease          // no majority answered it, so its lease expired
-	CauseOutvoted       // another leader was elected although this node did not suspect it
+	CauseOutvoted       // another leader was elected although this node did not suspect its own
 	CauseChosen         // conflict: it was provisional and the other leader chosen
 	CauseVersion        // conflict: the other leader has a later version
 	CauseAddress        // conflict: the other leader has the greater address

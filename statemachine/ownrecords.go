@@ -20,8 +20,8 @@ type recordState struct {
 	// until is when the trust in own ends unless it is extended.
 	until time.Time
 	open  []openRequest // sorted by id
-	// committed is the newest number known to be committed; this run held its version at the time.
-	// shown is the table of the newest held state that was committed.
+	// committed is the newest number known to be committed; this run held that version at the time.
+	// shown is the record table of the newest committed state that this run held.
 	committed member.Number
 	shown     member.Records
 }
@@ -48,7 +48,7 @@ const maxOpen = 1024
 // Commit asks the leader to make all changes of r or none. Output.Answers of this call or a later
 // one contains exactly one response with r.ID, which must be greater than in every earlier call.
 // From now on this node trusts none of the records that r changes. If r is taken, the node trusts
-// those that r sets.
+// the records that r sets.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
 	if reason := m.refuseCommit(r); reason != message.ReasonNone {
@@ -184,7 +184,7 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 }
 
 // tickRecords ends requests that got no answer within LeaderTimeout, and requests to a leader that
-// this node no longer follows. Their outcome is unknown.
+// this node no longer follows. The outcome of these requests is unknown.
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
@@ -220,8 +220,8 @@ func (m *Machine) trustUntil(t time.Time) {
 	}
 }
 
-// noteCommitted records that the state n is committed. (S) A number of a version other than the
-// held one does not concern the held state.
+// noteCommitted records that the state n is committed. (S) It ignores numbers of a version that
+// this node does not hold.
 func (m *Machine) noteCommitted(n member.Number) {
 	if n.Version == m.heldNumber().Version && m.records.committed.Less(n) {
 		m.records.committed = n
@@ -239,8 +239,8 @@ func (m *Machine) showRecords() {
 }
 
 // dropLostRecords removes from own the records that were dropped, changed or revoked. s is the held
-// state, and before is the state that it replaced. Only changed records and those that no state has
-// shown yet are checked.
+// state, and before is the state that it replaced. It checks only the records that changed and the
+// records that no state has shown yet.
 func (m *Machine) dropLostRecords(before, s member.State) {
 	for old, now := range s.Records.Changes(before.Records) {
 		if i, ok := m.ownIndex(cmp.Or(old.Key, now.Key)); ok {

@@ -212,8 +212,8 @@ func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	}
 }
 
-// A record that another node drops is revoked. It is dropped once its owner knows that, long before
-// HoldTimeout.
+// A record that another node drops is first revoked. It is dropped once its owner has learned of
+// the revocation, long before HoldTimeout.
 func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -284,8 +284,9 @@ func TestARecordOutlivesItsLeader(t *testing.T) {
 	}
 }
 
-// The records of a crashed leader end LeaseTimeout after the next election if the new leader had
-// followed the crashed one for long enough. Then no other leader can have extended its trust.
+// A leader crashes, and its successor had followed it for long enough. The records of the crashed
+// leader end LeaseTimeout after the election, because no other leader can have extended its trust
+// in them.
 func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b, others := recorders(t, 5)
 	old := b.quorate()
@@ -303,8 +304,9 @@ func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 	b.acquire(others[0], "k")
 }
 
-// A leader that led only briefly may still trust its records because of an earlier leader. So its
-// records stay as long as those of any member, even if its host refuses the port.
+// A leader that led only briefly may still trust its records, because an earlier leader extended
+// that trust. So its records stay as long as those of any member, even if its host refuses the
+// port.
 func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
 	timings := lan
 	timings.LeaseTimeout = lan.LeaseTimeout / 2
@@ -354,8 +356,8 @@ func (b *bus) transfer(from, to int) (statemachine.Output, error) {
 	return out, err
 }
 
-// A run that has ended owns nothing: its records are dropped when the next run joins or when the
-// run leaves.
+// A run that has ended owns nothing. Its records are dropped when a later run joins, or when the
+// run itself leaves.
 func TestRecordsEndWithTheirRun(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -381,8 +383,8 @@ func TestRecordsEndWithTheirRun(t *testing.T) {
 	})
 }
 
-// A run that joins again with a greater incarnation trusts none of its records. The call that makes
-// it join again also reports the change (protocol.md 10).
+// A run that joins again with a greater incarnation trusts none of its records. The call in which
+// it joins again sets Output.Changed (protocol.md 10).
 func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()
@@ -583,7 +585,7 @@ func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	}
 }
 
-// load makes a node set a record every tenth of an interval, for 30 intervals.
+// load makes a node set a record ten times per heartbeat interval, for 30 intervals.
 func (b *bus) load(i int) {
 	b.t.Helper()
 	before := b.nodes[b.quorate()].durable.Held.Revision
@@ -643,9 +645,9 @@ func TestASilentMemberGetsNoState(t *testing.T) {
 	}
 }
 
-// A member gets its place back in the same run. Because of an earlier extension it may trust the
-// records that it then sets. In this test the leader gets only late messages from the member. The
-// record stays while the member trusts it.
+// A member gets its place back in the same run. It may trust the records that it then sets, because
+// the leader extended its trust earlier. In this test only late messages from the member reach the
+// leader. The record stays while the member trusts it.
 func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c, l := others[0], others[1], b.quorate()

@@ -65,8 +65,8 @@ func TestProbesOfALateLeader(t *testing.T) {
 	}
 }
 
-// A refusal immediately ends the view of the leader. Support ends after LeaseTimeout, or
-// immediately with TrustRefusal.
+// The refusal of a port immediately removes the leader from the follower's view. The follower's
+// support ends after LeaseTimeout, or immediately with TrustRefusal.
 func TestARefusalEndsTheViewAndOnlyWithTrustSupport(t *testing.T) {
 	for _, trusts := range []bool{false, true} {
 		b := supporterOf(t, trusts)
@@ -81,7 +81,7 @@ func TestARefusalEndsTheViewAndOnlyWithTrustSupport(t *testing.T) {
 	}
 }
 
-// A refusal counts only for the run and version of the leader that is followed.
+// A refusal counts only for the run and version of the leader that the node follows.
 func TestARefusalOfAnotherRunChangesNothing(t *testing.T) {
 	for name, other := range map[string]func(*statemachine.Probe){
 		"an earlier version": func(p *statemachine.Probe) { p.Version-- },

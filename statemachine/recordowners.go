@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A leader collects requests, makes one revision of them, and answers once that is committed. It
-// drops the records of owners that no longer trust them (protocol.md 10).
+// A leader collects requests, makes one revision of them, and answers them once the revision is
+// committed. It drops the records of owners that no longer trust them (protocol.md 10).
 
 // recordTable is what a leader knows about records in addition to its state.
 type recordTable struct {
@@ -22,8 +22,8 @@ type recordTable struct {
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
-	// former is the previous leader if acks of earlier leaders no longer extend its trust in its
-	// records; otherwise zero.
+	// former is the previous leader, if acks of the leaders before it no longer extend the trust in
+	// its records; otherwise zero.
 	former member.Identity
 	// endsAt is the earliest time at which an owner may have been silent for too long; zero for never.
 	endsAt time.Time
@@ -65,8 +65,8 @@ const (
 )
 
 // onRecordRequest queues a request for the next revision. (S) A request is taken at most once. It
-// is taken only under the claim in its header, and only if its id is greater than that of every
-// earlier request of the run.
+// is taken only under the claim in its header, and only if its id is greater than the ids of all
+// earlier requests of the run.
 func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	switch {
 	case m.role != member.Leading || in.Claim != m.leader:
@@ -165,10 +165,10 @@ func (m *Machine) tableDeadline(d *deadline) {
 
 // ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
 // extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
-// which is later than its sending. Without such a keep-alive, it counts from the start of this
-// leadership, because no other leader had authority when this one was chosen.
+// because the owner sent the keep-alive earlier. Without such a keep-alive, it counts from the
+// start of this leadership, because no other leader had authority when this one was chosen.
 func (m *Machine) ownerSilentAt(o owner) time.Time {
-	last := o.lost // even if it has its place again
+	last := o.lost // even if the owner has got its place back
 	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
 		last = p.extended
 	}
@@ -181,9 +181,9 @@ func (m *Machine) ownerSilentAt(o owner) time.Time {
 	return last.Add(m.timing.HoldTimeout())
 }
 
-// formerLeader returns the leader of base's version if this node followed it for so long that acks
-// of earlier leaders no longer extend trust; otherwise zero. (S) M voters took base as the newest
-// state, so no other leader has had authority since.
+// formerLeader returns the leader of base's version, if this node followed it for so long that acks
+// of earlier leaders no longer extend any trust; otherwise zero. (S) M voters took base as the
+// newest state, so no other leader has had authority since.
 func (m *Machine) formerLeader(base member.Number) member.Identity {
 	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||
@@ -203,8 +203,8 @@ func (m *Machine) knowsRevocations(owner member.Identity) bool {
 }
 
 // mayExtend reports whether an ack to p extends p's trust in its records. (S) The leader must have
-// authority, and p must have shown the revision that last took a record from it or gave it its
-// place.
+// authority. The member p must have shown the revision that last took a record from it or gave it
+// its place.
 func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
 	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
 		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
@@ -244,7 +244,7 @@ func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identit
 	return o
 }
 
-// noteRevokedByRoster records which records a change of the roster took from their owners.
+// noteRevokedByRoster notes the records that a change of the roster took from their owners.
 func (m *Machine) noteRevokedByRoster(before, s member.State) {
 	if before.Records == s.Records {
 		return

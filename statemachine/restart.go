@@ -10,7 +10,7 @@ import (
 )
 
 // noteRun handles the run of a peer that sent a message. If the run is later than the known one,
-// the known run has ended, and with it any leadership of that run (protocol.md 5, support).
+// the known run and any leadership of that run have ended (protocol.md 5, support).
 func (m *Machine) noteRun(from member.Identity) {
 	s := &m.support
 	if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {
@@ -23,10 +23,11 @@ func (m *Machine) noteRun(from member.Identity) {
 	}
 }
 
-// resolveAddressConflict handles a refusal by a leader that knows a run of this address, with the
-// incarnation known, that is not earlier than this run. If this run had its place already, a later
-// run has replaced it, and this run stops. Otherwise it joins again with a greater incarnation, so
-// that a clock that was set back does not lock the node out (protocol.md 3).
+// resolveAddressConflict handles a refusal by a leader that knows another run of this address.
+// known is the incarnation of that run, which must not be less than this run's. If this run had its
+// place already, a later run has replaced it, and this run stops. Otherwise it joins again with a
+// greater incarnation, so that a clock that was set back does not lock the node out (protocol.md
+// 3).
 func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
 		return
@@ -37,7 +38,7 @@ func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 		}
 		return
 	}
-	// An equal incarnation belongs to another store, or answers an earlier run late.
+	// A run with an equal incarnation has another store, or the refusal answers an earlier run late.
 	d := m.durable
 	d.Incarnation = known + 1
 	m.persist(d)
@@ -60,10 +61,11 @@ func (m *Machine) isReplaced(s member.State) bool {
 
 // endStartWait ends the wait after a start once the leader of the held state has given up exactly
 // that leadership. (S) The wait protects only the lease of that leader. A lease counts only voters
-// that showed its version, so earlier runs of this store supported no lease of a later version. A
-// leader of an earlier version has had no lease since the held version was chosen. A leader that
-// gave up never leads that version again, however late its message arrives. A node with a memory
-// store waits to the end, because it forgets which version it held (protocol.md 5, restart).
+// that showed the leader's version, so earlier runs of this store supported no lease of a later
+// version. A leader of an earlier version has had no lease since the held version was chosen. A
+// leader that gave up never leads that version again, however late its message arrives. A node with
+// a memory store waits to the end, because it forgets which version it held (protocol.md 5,
+// restart).
 func (m *Machine) endStartWait(leader member.Identity, given member.Claim) {
 	held := m.durable.Held
 	if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||
@@ -86,8 +88,9 @@ func (m *Machine) startWaitExcludes(a member.Address) bool {
 func (m *Machine) VotesAt() time.Time { return m.startWaitEnd }
 
 // Owed is what a node's last run may still owe to others. Lease is how long the run may still
-// support a leader. Hold begins when Lease ends, and is the trust in records that this leader
-// extended. The store saves both. From its start a run owes its own LeaseTimeout and HoldTimeout.
+// support a leader. Hold begins when Lease ends, and is how long records may still be trusted
+// because of that leader. The store saves both. From its start a run owes its own LeaseTimeout and
+// HoldTimeout.
 type Owed struct {
 	Lease, Hold time.Duration
 }
@@ -95,18 +98,18 @@ type Owed struct {
 // OwedBy returns what a run with these timings owes.
 func OwedBy(t message.Timings) Owed { return Owed{Lease: t.LeaseTimeout, Hold: t.HoldTimeout()} }
 
-// Wait returns how long a run with these timings must wait before it greets another node: the
-// excess of o.Lease over LeaseTimeout plus the excess of o.Hold over HoldTimeout. The run's own
+// Wait returns how long a run with these timings must wait before it greets another node. This is
+// the excess of o.Lease over LeaseTimeout plus the excess of o.Hold over HoldTimeout. The run's own
 // rules cover the rest: it votes for no other leader during its LeaseTimeout, and drops records
 // only after its HoldTimeout. (S) Without the wait, two of three nodes that restart with shorter
 // timings could not connect to the third, whose timings differ. They would elect a second leader,
-// and drop records that the first one still extends.
+// and drop records that their owners still trust because of the first leader.
 func (o Owed) Wait(t message.Timings) time.Duration {
 	return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())
 }
 
-// After returns what is owed after the first d of that wait. (S) It is saved during the wait, so
-// that a node that restarts again owes only the rest.
+// After returns what a run still owes after the first d of that wait. (S) The rest is saved during
+// the wait, so that a node that restarts again owes only that rest.
 func (o Owed) After(d time.Duration, t message.Timings) Owed {
 	lease := min(d, max(0, o.Lease-t.LeaseTimeout))
 	return Owed{Lease: o.Lease - lease, Hold: o.Hold - (d - lease)}

@@ -12,7 +12,8 @@ import (
 )
 
 // All changes of the machine's role are in this file. Each function sets everything that belongs to
-// the role it enters. A call in a role without a mark is a bug in this package, and panics:
+// the role it enters. In a role without an x in this table, a call is a bug in this package and
+// panics:
 //
 //	in the role        seeking  following  provisional  leading    enters
 //	becomeJoiner          x         x           x                  seeking
@@ -37,8 +38,8 @@ func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Ro
 }
 
 // becomeJoiner leaves the current leader to ask the leader of c for a place. The node keeps the
-// state of a provisional leader until it follows another one, so if it returns to the same leader,
-// it has missed nothing.
+// state of a provisional leader until it follows another leader, so it has missed nothing if it
+// returns to the same one.
 func (m *Machine) becomeJoiner(c member.Claim) {
 	if m.leader.Chosen {
 		m.isolation.noChosenSince = m.now // the node leaves that leader
@@ -121,9 +122,9 @@ func (m *Machine) becomeStopped(err error) {
 	m.out.Stop = err
 }
 
-// becomeFollower follows the leader of c, whose run is id. Following the same leadership again
-// restarts no timer. becomeFollower panics if c is a claim of this node or has a version below the
-// held one.
+// becomeFollower follows the leader of c, whose run is id. If the node follows that leadership
+// already, no timer restarts. becomeFollower panics if c is a claim of this node or has a version
+// below the held one.
 func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.heldNumber().Version {
 		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.heldNumber(), c))
@@ -134,7 +135,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 		m.follow = followerState{leader: id, claim: c}
 		m.soft = member.State{}
 		if c.Chosen && m.heldNumber().Version == c.Version {
-			// The state arrived before the node followed its leader.
+			// The state arrived before the node began to follow its leader.
 			m.follow.healthyAt = m.now
 		}
 	}
@@ -166,9 +167,10 @@ func (m *Machine) becomeProvisional(s member.State) {
 	m.answerAskers()
 }
 
-// becomeLeader starts to lead the held state. It names this run as its leader, in a version later
-// than any that the run has led. All members count as heard now. former is the previous leader if
-// acks of earlier leaders no longer extend its trust in its records; otherwise zero.
+// becomeLeader starts to lead the held state. The state must name this run as its leader, in a
+// later version than any that the run has led. All members count as heard now. former is the
+// previous leader, if acks of the leaders before it no longer extend the trust in its records;
+// otherwise zero.
 func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
 	if s.LeaderIdentity() != m.self ||

@@ -98,7 +98,7 @@ func (m *Machine) finishJoining() {
 	}
 }
 
-// finishLeaving marks a member as gone once M voters hold that it leaves.
+// finishLeaving marks a member as gone once M voters hold a state in which it is leaving.
 func (m *Machine) finishLeaving() {
 	for _, e := range m.durable.Held.Roster {
 		if e.Status == member.Leaving && !e.Gone && m.isCommitted() {
@@ -109,9 +109,9 @@ func (m *Machine) finishLeaving() {
 	}
 }
 
-// freeSeat returns a seat that may be given to a joiner while the roster is full. (S) The leader
-// is quorate, its state is committed, and M of the remaining voters were heard within
-// HeartbeatTimeout (protocol.md 3).
+// freeSeat returns a seat that may be given to a joiner while the roster is full. (S) It returns
+// false unless the leader is quorate, its state is committed, and M of the remaining voters were
+// heard within HeartbeatTimeout (protocol.md 3).
 func (m *Machine) freeSeat() (member.Address, bool) {
 	if m.role != member.Leading || !m.isQuorate(m.now) || !m.isCommitted() {
 		return member.Address{}, false
@@ -125,7 +125,8 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 }
 
 // canSpareVote reports whether the cluster can do without the vote of the member at a. M of the
-// remaining voters must have been heard within HeartbeatTimeout, and sustain the lease alone.
+// remaining voters must have been heard within HeartbeatTimeout, and must be able to sustain the
+// lease without it.
 func (m *Machine) canSpareVote(a member.Address) bool {
 	rest := m.durable.Held.Roster.Without(a)
 	heard := 0

@@ -107,8 +107,8 @@ func TestASilentMemberIsUnreachableAndActiveWhenHeard(t *testing.T) {
 }
 
 // An unreachable member that stays silent for TTLTimeout while the leader is quorate becomes
-// leaving. Once M voters hold that, views show it as removed, but it stays in the roster as a
-// leaving voter.
+// leaving. Once M voters hold that change, views show the member as removed, but it stays in the
+// roster as a leaving voter.
 func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -234,7 +234,7 @@ func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	b.settle(3)
 }
 
-// The leader changes the set of voters one member at a time, and only while M voters of its
+// The leader changes the set of voters one member at a time. It does so only while M voters of its
 // current state hold that state, in its own version.
 func TestOneChangeOfVotersAtATime(t *testing.T) {
 	b := newBus(t, 5, 1)
@@ -290,8 +290,8 @@ func (b *bus) holders(s member.State) int {
 	return n
 }
 
-// A roster holds at most N members. Any further joiner is rejected with "cluster full" and
-// retries, and gets a seat once one is free.
+// A roster holds at most N members. Any further joiner is rejected with "cluster full". It retries,
+// and gets a seat as soon as one is free.
 func TestAJoinerPastNIsRefusedAndRetries(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
@@ -340,7 +340,7 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 		b := aLeader(t, 5)
 		b.hand(b.keepAlive(1, time.Time{}))
 		b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
-		for range 2 { // the second round shows that M voters hold n2 as leaving, so n2 is gone
+		for range 2 { // the second round shows that M voters hold the state in which n2 is leaving
 			for i := 2; i < 5; i++ {
 				b.hand(b.keepAlive(i, b.now))
 			}
@@ -542,7 +542,7 @@ func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
 }
 
 // joiningOfFive returns n1, which leads version 5 with members n2 to n4 while n5 is joining. No
-// member has shown the state with n5 yet.
+// member has shown the state that lists n5 yet.
 func joiningOfFive(t *testing.T) *bus {
 	t.Helper()
 	b := aVoter(t, 5)

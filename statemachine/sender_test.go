@@ -30,8 +30,7 @@ func (b *bus) leads() int {
 	return l
 }
 
-// forged returns s as a stranger could forge it: the nonexistent n9, n10, ... replace all members
-// except the leader.
+// forged returns s with all members except the leader replaced by nodes that do not exist.
 func forged(s member.State, leader int, version uint64) member.State {
 	e, _ := s.Roster.Find(addr(leader))
 	out := member.State{Number: number(version, 0), Cluster: s.Cluster, Leader: addr(leader)}
@@ -49,9 +48,9 @@ func aProposal(version, round uint64, base member.Number, s member.State) messag
 	}
 }
 
-// A stranger formally proposes a forged roster with the leader as the candidate. A leader that
-// accepted it would be bound and adopt it in its own proposal, and the cluster would get a roster
-// of processes that do not exist.
+// A stranger formally proposes a forged roster with the leader as the candidate. If the leader
+// accepted it, it would be bound, and would adopt the roster in its own proposal. The cluster would
+// then consist of processes that do not exist.
 func TestStrangerForgedValueAdopted(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.leads()
@@ -208,8 +207,8 @@ func TestStrangerSupportWorn(t *testing.T) {
 	}
 }
 
-// A seed that declared itself, and whose known members are all gone, must still accept a leader's
-// claim.
+// A seed that declared itself leader, and whose known members are all gone, must still accept a
+// leader's claim.
 func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	b := provisionalWithRoster(t)
 	in := event(4, chosen(5, 4), message.SeedKeepAlive{})
@@ -219,8 +218,8 @@ func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	}
 }
 
-// A new run must not keep versions of the cluster that it forgot. They are so high that voters of
-// the new cluster would refuse them, and the run could never win an election.
+// A new run must not keep versions of the cluster that it forgot. Those versions would be so high
+// that voters of the new cluster would refuse them, and the run could never win an election.
 func TestStrangerNewRunKeepsVersions(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	n := b.nodes[0]
@@ -337,8 +336,8 @@ func TestStrangerKnownRun(t *testing.T) {
 	}
 }
 
-// Strangers send join requests, each with the highest bound above the leader's version that is
-// accepted. The fencing token must still fit into one integer.
+// Strangers send join requests, each with the highest bound that the leader accepts. The fencing
+// token must still fit into one integer.
 func TestStrangerTokenUsedUp(t *testing.T) {
 	b := formed(t, 3, 3)
 	for range 150 {

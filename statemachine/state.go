@@ -89,7 +89,7 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 		return
 	}
 	if !s.Roster.Has(m.self) {
-		// The number does not matter: a leader that declared itself again counts from 0.
+		// The number does not matter: a leader that has declared itself again counts from 0.
 		m.soft = member.State{}
 		m.askForPlace(in.Claim)
 		return
@@ -119,7 +119,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	switch {
 	case m.leader.BetterThan(c) || c.Leader == m.self.Address:
 	case !s.Roster.Has(m.self):
-		// It lists another run of this node, or none.
+		// The state lists another run of this node, or does not list the node.
 		if m.join.target != c {
 			m.askForPlace(c)
 		}
@@ -138,8 +138,8 @@ func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	return m.mayTake(s)
 }
 
-// mayTake returns the reason not to take a chosen state, or ReasonNone. (S) The state must be a
-// newer state of this cluster, and not below the version that the node is bound to.
+// mayTake returns the reason not to take a chosen state, or ReasonNone. (S) The state must
+// be newer, of this cluster, and not below the version to which the node is bound.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
 	case !m.isChoosable(s):

@@ -20,14 +20,15 @@ type timing struct{ message.Timings }
 // fewSeeds is the greatest number of seeds for which each asks all others immediately (4).
 const fewSeeds = 5
 
-// roundJitter is RetryInterval / 4, the upper bound of the random part of a round (4). It
-// separates nodes that started together and ask the same seed. A shorter one separates them more
-// slowly; a longer one delays everything that takes a round.
+// roundJitter is RetryInterval / 4, the upper bound of the random part of a round (4). It separates
+// nodes that started together and ask the same seed. A shorter jitter separates them more slowly; a
+// longer one delays everything that takes a round.
 func (t timing) roundJitter() time.Duration { return t.RetryInterval / 4 }
 
 // longestRound is RetryInterval + roundJitter. A node that received the answer "no leader" is
 // notified of a leader that is found within this time (4). With a shorter time the node learns of
-// the leader one round later. With a longer one its round may be over, and it drops the message.
+// the leader one round later. With a longer time the node's round may be over, and it drops the
+// message.
 func (t timing) longestRound() time.Duration { return t.RetryInterval + t.roundJitter() }
 
 // widenTimeout is RetryInterval / 2: how long a node waits for the greatest seed before it asks
@@ -37,9 +38,10 @@ func (t timing) widenTimeout() time.Duration { return t.RetryInterval / 2 }
 
 // turnTimeout is how long a seed waits before it asks all others, if there are many seeds. It is
 // widenTimeout plus a turn for each seed with a greater address except one (4). A turn is
-// widenTimeout, or TTLTimeout / seeds if that is shorter. With shorter turns all seeds on a machine
-// that is too busy to answer in time declare themselves together. With longer turns those of a
-// minority exceed TTLTimeout / 2, and after TTLTimeout all remaining seeds declare themselves.
+// widenTimeout, or TTLTimeout / seeds if that is shorter. With shorter turns, all seeds on a
+// machine that is too busy to answer in time declare themselves leader together. With longer turns,
+// the turns of a minority of the seeds exceed TTLTimeout / 2, and after TTLTimeout all remaining
+// seeds declare themselves leader.
 func (t timing) turnTimeout(greater, seeds int) time.Duration {
 	turn := min(t.widenTimeout(), t.TTLTimeout/time.Duration(seeds))
 	return t.widenTimeout() + turn*time.Duration(max(greater-1, 0))
@@ -47,21 +49,20 @@ func (t timing) turnTimeout(greater, seeds int) time.Duration {
 
 // answerLifetime is longestRound + RetryInterval: how long the answer of a seed counts. Within this
 // time the seed can be asked again and has a RetryInterval to answer (4). With a shorter time a
-// slow seed does not count, and a seed with a lower address declares itself too. With a longer one
-// a dead seed delays the others.
+// slow seed does not count, and a seed with a lower address declares itself leader too. With a
+// longer time a dead seed delays the others.
 func (t timing) answerLifetime() time.Duration { return t.longestRound() + t.RetryInterval }
 
-// namedLeaderTimeout is 2 x RetryInterval: a seed does not declare itself for this time after
-// another node named a leader, and can ask that leader twice (6, fewer than M alive). With a
-// shorter time the seed declares itself although a slow leader exists; with a longer one it waits
-// for a dead leader.
+// namedLeaderTimeout is 2 x RetryInterval: after another node named a leader, a seed does not
+// declare itself leader for this time, and can ask that leader twice (6, fewer than M alive). With
+// a shorter time the seed declares itself leader although a slow leader exists; with a longer time
+// it waits for a dead leader.
 func (t timing) namedLeaderTimeout() time.Duration { return 2 * t.RetryInterval }
 
-// declareTimeout is TTLTimeout, or 3 x TTLTimeout if the seed holds a state, whose voters may
-// still elect a leader. A seed that has had no chosen leader for this time declares itself in any
+// declareTimeout is TTLTimeout, or 3 x TTLTimeout if the seed holds a state, whose voters may still
+// elect a leader. A seed that has had no chosen leader for this time declares itself leader in any
 // case (4, 6; the original design). With a shorter time provisional leaders appear during
-// elections, and nodes join twice; with a longer one a minority stays without any leader for
-// longer.
+// elections, and nodes join twice; with a longer time a minority has no leader at all for longer.
 func (t timing) declareTimeout(holdsState bool) time.Duration {
 	if holdsState {
 		return 3 * t.TTLTimeout
@@ -70,14 +71,14 @@ func (t timing) declareTimeout(holdsState bool) time.Duration {
 }
 
 // gatherTimeout is HeartbeatInterval / 2: a founder waits until no member has joined for this time
-// (4). With a shorter time members that start together join after the founding, at a cost of two
-// revisions each that all nodes store. A longer one delays every founding with an incomplete
+// (4). With a shorter time, members that start together join after the founding, and each of them
+// costs two revisions that all nodes store. A longer time delays every founding with an incomplete
 // roster.
 func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 
 // softSyncInterval is HeartbeatInterval / 2: the minimum time between two states that a provisional
-// leader sends to its members (4). With a shorter time the leader sends its state to all for each
-// of many joining nodes; with a longer one members learn of each other later.
+// leader sends to its members (4). With a shorter time, when many nodes join, the leader sends its
+// state to all members for each of them; with a longer time members learn of each other later.
 func (t timing) softSyncInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // waitingTimeout is 2 x RetryInterval: a leader forgets a waiting joiner that has not repeated its
@@ -88,17 +89,18 @@ func (t timing) waitingTimeout() time.Duration { return 2 * t.RetryInterval }
 // Keep-alive, support and lease.
 
 // unaskedTimeout is HeartbeatInterval x 3/2: a follower that has sent no keep-alive for this time
-// sends one without an ack. The leader then considers the follower late (5). At HeartbeatInterval
-// or below, keep-alives would cross acks on their way. The time must stay below HeartbeatTimeout,
-// which is at least 2 x HeartbeatInterval, or one lost ack makes a member unreachable.
+// sends one without waiting for an ack. The leader then considers the follower late (5). At
+// HeartbeatInterval or below, keep-alives would cross acks on their way. The time must stay below
+// HeartbeatTimeout, which is at least 2 x HeartbeatInterval, because otherwise one lost ack would
+// make a member unreachable.
 func (t timing) unaskedTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/2
 }
 
-// answerInterval is HeartbeatInterval x 3/4: a follower does not answer an ack if its stamp is
-// newer than the last echoed one by less than this (5). With a shorter time it answers more of the
-// acks that follow a commit, and the lease gains nothing. At HeartbeatInterval or above, acks on
-// time get no answer, and the lease is extended half as often.
+// answerInterval is HeartbeatInterval x 3/4: a follower answers an ack only if its stamp is at
+// least this much newer than the last stamp that the follower echoed (5). With a shorter time it
+// answers more of the acks that follow a commit, and the lease gains nothing. At HeartbeatInterval
+// or above, acks on time get no answer, and the lease is extended half as often.
 func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 * 3 }
 
 // realignInterval is HeartbeatInterval / 2: if a member has not shown the latest changes for this
@@ -108,14 +110,14 @@ func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 
 func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
-// lease. It must be below leaseMargin, or authority ends between two renewals; a shorter one only
+// lease. It must be below leaseMargin, or authority ends between two renewals; a shorter time only
 // wakes the process more often.
 func (t timing) aloneInterval() time.Duration { return t.LeaseTimeout / 2 }
 
 // leaseMargin is LeaseTimeout x 9/10: (S) how long after an echoed stamp a leader counts on the
 // support of that follower (5). With a longer time a follower with a faster clock could support
-// another leader while this one still trusts its lease; a shorter one ends authority sooner when
-// the network fails.
+// another leader while this one still trusts its lease; with a shorter time authority ends sooner
+// when the network fails.
 func (t timing) leaseMargin() time.Duration { return message.LeaseMargin(t.LeaseTimeout) }
 
 // holdMargin is HoldTimeout x 9/10: (S) how long an owner trusts its records after it sent a
@@ -123,33 +125,33 @@ func (t timing) leaseMargin() time.Duration { return message.LeaseMargin(t.Lease
 func (t timing) holdMargin() time.Duration { return message.LeaseMargin(t.HoldTimeout()) }
 
 // onlyExtenderTimeout is HoldTimeout - LeaseTimeout. (S) Once a node has followed one leader for
-// this time and that leader's lease has ended, no owner trusts its records because of an earlier
-// leader's acks (10). With a shorter time a new leader could drop records that are still trusted;
-// with a longer one it more often keeps the records of dead owners for a HoldTimeout.
+// this time and that leader's lease has ended, acks of earlier leaders no longer extend any owner's
+// trust (10). With a shorter time a new leader could drop records that are still trusted; with a
+// longer time it more often keeps the records of dead owners for a HoldTimeout.
 func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t.LeaseTimeout }
 
 // Elections.
 
-// maxRank limits for how many preceding members in the roster a node waits. So the wait stays short
-// in a large cluster whose first voters are down.
+// maxRank limits the number of preceding members in the roster for which a node waits. So the wait
+// stays short in a large cluster whose first voters are down.
 const maxRank = 8
 
-// preparedVoters is the number of members to which each voter keeps a connection because they ask
-// first (8). With fewer, an election is slow if these members were lost together with the leader;
-// with more, each voter has more connections.
+// preparedVoters is the number of members to which each voter keeps a connection, because they are
+// the first to ask for an election (8). With fewer, an election is slow if these members were lost
+// together with the leader; with more, each voter has more connections.
 const preparedVoters = 3
 
 // voteTimeout is HeartbeatInterval x (1 + fails): how long a voter waits for the answers to a query
-// or proposal after that many failures in a row, at most paxos.MaxFailures (6, 2 and 7). If it did
-// not grow, no election would succeed with a round trip above HeartbeatInterval. If it started
-// longer, a lost message would delay the election for longer.
+// or proposal. fails is its number of failures in a row, at most paxos.MaxFailures (6, 2 and 7). If
+// it did not grow, no election would succeed with a round trip above HeartbeatInterval. If its
+// first value were longer, a lost message would delay the election for longer.
 func (t timing) voteTimeout(fails int) time.Duration {
 	return t.HeartbeatInterval * time.Duration(1+min(fails, paxos.MaxFailures))
 }
 
 // againTimeout is HeartbeatInterval / 4 x rank x fails, with rank up to maxRank: how long a
 // proposer pauses after a failure. A random part of againJitter is added (6, 7). If it is shorter
-// than a proposal takes, contenders keep interrupting each other; if longer, the next attempt
+// than a proposal takes, contenders keep interrupting each other; if it is longer, the next attempt
 // starts later.
 func (t timing) againTimeout(rank, fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(min(rank, maxRank)*fails)
@@ -180,7 +182,7 @@ func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 func (t timing) successorTimeout() time.Duration { return 2 * t.HeartbeatInterval }
 
 // handOverInterval is HeartbeatInterval / 2: the pause between two proposals of a successor (6,
-// leaving leader). With a shorter one the voters' answers cannot have changed yet; a longer one
+// leaving leader). With a shorter pause the voters' answers cannot have changed yet; a longer one
 // delays a hand-over whose first proposal failed.
 func (t timing) handOverInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
@@ -190,13 +192,13 @@ func (t timing) handOverInterval() time.Duration { return t.HeartbeatInterval / 
 func (t timing) drainedTimeout() time.Duration { return 2 * t.LeaderTimeout }
 
 // probeTimeout is HeartbeatInterval x 11/10: a follower probes its leader's host when an ack is a
-// tenth of an interval late (6, a process that died). A shorter one sends probes in an idle
-// cluster; a longer one delays the detection of a crash.
+// tenth of an interval late (6, a process that died). A shorter time sends probes in an idle
+// cluster; a longer time delays the detection of a crash.
 func (t timing) probeTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/10
 }
 
 // probeInterval is HeartbeatInterval / 4: the time between probes until an ack arrives, since a
-// probe or its refusal may be lost. A shorter one sends more probes; a longer one delays the
+// probe or its refusal may be lost. A shorter time sends more probes; a longer time delays the
 // election after a loss.
 func (t timing) probeInterval() time.Duration { return t.HeartbeatInterval / 4 }

@@ -57,10 +57,10 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 	m.trace(t)
 }
 
-// learnIfEmpty makes a voter that holds nothing take the state that another node shows. A pre
-// proposal shows the state that it is based on, so that no vote outlives that state. A query for a
-// leader shows the state of its sender: if the sender has no vote in that state, it cannot start an
-// election itself.
+// If this node holds nothing, learnIfEmpty takes the state that another node shows, provided that
+// this node has a vote in it. A pre proposal shows the state that it is based on, so that no vote
+// outlives that state. A query for a leader shows the state of its sender, because a sender without
+// a vote in that state cannot start an election itself.
 func (m *Machine) learnIfEmpty(s member.State) {
 	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
 		m.learnState(s)
@@ -156,7 +156,7 @@ var reasonOf = [...]message.Reason{
 func (m *Machine) deferToProposer(p message.Proposal) {
 	pause := m.timing.HeartbeatInterval
 	m.inquiry.id = 0 // otherwise late answers would make this node propose
-	// The node waits for its turn too, in case the proposer dies now.
+	// The pause includes the turn of this node, in case the proposer dies now.
 	if until := m.now.Add(pause + m.turnDelay()); m.inquiry.nextAt.Before(until) {
 		m.inquiry.nextAt = until
 	}

@@ -10,14 +10,14 @@ import (
 	"testing/fstest"
 )
 
-// A planted violation is an error in an otherwise valid module, with the rule that must find it and
-// a part of the expected message.
+// A planted violation is an error in an otherwise valid module. rule must find it, and the message
+// must contain want.
 type planted struct {
 	name string
 	rule string
 	want string
 	path string // path of the added or replaced file
-	text string // without the license line
+	text string // contents of the file without the license line
 }
 
 // TestPlanted checks that each rule finds what it forbids, and nothing else.

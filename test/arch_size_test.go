@@ -8,7 +8,7 @@ import (
 )
 
 // The limits of STYLE.md. A tab counts as one column. There are no exceptions: in every consensus
-// code base that we studied, the one bad file mixes state machine, dispatch and bookkeeping.
+// code base that we studied, the worst file mixes state machine, dispatch and bookkeeping.
 const (
 	maxFileLines     = 500
 	maxTestFileLines = 1000

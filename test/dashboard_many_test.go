@@ -13,7 +13,8 @@ import (
 )
 
 // TestDashboardOfMany checks the pages of small and large clusters, on a phone and on a desktop,
-// light and dark. Everything is readable; a single node that disagrees is visible among fifty.
+// light and dark. Everything must be readable, and one node that disagrees must be visible among
+// fifty.
 func TestDashboardOfMany(t *testing.T) {
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *stage) formUnder(size int) *sim.Cluster {
 
 func playElected(_ *testing.T, s *stage) {
 	c := s.formUnder(3)
-	c.Drain(0) // It votes but does not stand for election, so that there is only one candidate.
+	c.Drain(0) // Process 0 votes but does not stand for election, so that there is only one candidate.
 	s.rest()
 	c.Crash(2)
 	s.dead = "leader"
@@ -55,7 +55,7 @@ func playHealthy(_ *testing.T, s *stage) {
 	s.cut("answer", s.sent("LeaderStatusQueryResponse(healthy)", 1))
 }
 
-// playPreRefused delays the pre-proposal of the follower until a rival has promises.
+// playPreRefused delays the pre-proposal of the follower until a rival has received promises.
 func playPreRefused(_ *testing.T, s *stage) {
 	c := s.formUnder(5)
 	c.Crash(4)
@@ -68,7 +68,7 @@ func playPreRefused(_ *testing.T, s *stage) {
 	s.cut("refusal", s.sent("Vote(pre, no: promised)", 1))
 }
 
-// playFormalRefused lets a rival get promises between the two proposals of the follower. The
+// playFormalRefused lets a rival receive promises between the two proposals of the follower. The
 // follower cannot reach that rival.
 func playFormalRefused(_ *testing.T, s *stage) {
 	c := s.formUnder(5)

@@ -201,7 +201,8 @@ func newDoor() *door {
 	return d
 }
 
-// decode returns the decoder of node i. It blocks on a greet until the door is open for it.
+// decode returns the decoder of node i. It blocks on a greet until the door is opened for that
+// greet.
 func (d *door) decode(i int) func([]byte) (message.Message, error) {
 	return func(b []byte) (message.Message, error) {
 		m, err := wire.Decode(b)

@@ -68,7 +68,7 @@ func TestDiagramSeedJoining(t *testing.T) {
 		cast: []string{"seed1", "seed2", "leader"},
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(3, 0, 1)
-			// seed1 loses its disk, as if the other two had founded the cluster while it was down.
+			// seed1 loses its disk, as if the other two seeds had founded the cluster while seed1 was down.
 			s.form(0, 1, 2)
 			s.lead(2)
 			c.Crash(0)

@@ -215,8 +215,8 @@ func (s *stage) lead(i int) {
 	s.rest()
 }
 
-// shift moves the heartbeats of process i away from those of the others. A state change or an equal
-// timeout had synchronized them.
+// shift moves the heartbeats of process i away from those of the others. They were synchronized by
+// a state change or by equal timeouts.
 func (s *stage) shift(i int) {
 	s.c.Pause(i)
 	s.c.RunFor(lan().HeartbeatInterval * 3 / 2)
@@ -300,7 +300,8 @@ func (s *stage) alias(a member.Address) string {
 	return ""
 }
 
-// isAnswer reports whether a message answers another one; its arrow is dashed.
+// isAnswer reports whether a message answers another one. The diagram draws such a message with a
+// dashed arrow.
 func isAnswer(k message.Kind) bool {
 	switch k {
 	case message.KindLeaderResponse, message.KindJoinClusterResponse, message.KindLeaderKeepAliveAck,
@@ -382,7 +383,7 @@ func updated(u message.RecordUpdate) string {
 	}
 }
 
-// proposal returns the stage, and the candidate if it is not the proposer.
+// proposal returns the stage of a proposal, and its candidate unless that is the proposer.
 func (s *stage) proposal(p message.Proposal) string {
 	if p.Stage == message.Pre || p.State.Leader == p.ID.Ballot.Proposer {
 		return p.Stage.String()
@@ -390,7 +391,8 @@ func (s *stage) proposal(p message.Proposal) string {
 	return p.Stage.String() + ", " + s.alias(p.State.Leader)
 }
 
-// vote returns the stage and the result, with the reason for a refusal and the value in a promise.
+// vote returns the stage and the result of a vote, with the reason of a refusal or the value of a
+// promise.
 func (s *stage) vote(v message.Vote) string {
 	switch {
 	case !v.Granted:

@@ -118,8 +118,8 @@ func TestJSONBlocks(t *testing.T) {
 	}
 }
 
-// TestDocsQuoteReasons checks that a node can report each reason that docs/admin.md explains. The
-// code must contain each part of its text up to the first number.
+// TestDocsQuoteReasons checks that a node can report each reason that docs/admin.md explains. For
+// each reason, the code must contain every part of the text before the first number.
 func TestDocsQuoteReasons(t *testing.T) {
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {

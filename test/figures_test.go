@@ -75,7 +75,7 @@ func isImportable(p *sourcePackage) bool {
 		!strings.HasPrefix(p.path, "cmd/") && !onlyDocumented(code)
 }
 
-// onlyDocumented reports whether a package has nothing but a doc comment and tests.
+// onlyDocumented reports whether a package consists only of a doc comment and tests.
 func onlyDocumented(code []*sourceFile) bool {
 	return len(code) == 1 && len(code[0].syntax.Decls) == 0
 }

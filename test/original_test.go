@@ -14,11 +14,11 @@ import (
 )
 
 // These tests show, with the core and the codec, what the original got wrong and what happens here.
-// stack_test.go repeats each case with the whole stack, and adds those that do not depend on the
-// core: more than N nodes, one survivor of three, a restart of all, a slow handler, a port in use.
-// The tests here are cheap and strict. They use many seeds, leave no time for connecting in their
-// bounds, and check the invariants of protocol.md section 11 after every step. Each fails if two
-// nodes ever have authority simultaneously.
+// stack_test.go repeats each case with the whole stack, and adds the cases that do not depend on
+// the core: more than N nodes, one survivor of three, a restart of all nodes, a slow handler, and a
+// port in use. The tests here are cheap and strict. They use many seeds, and check the invariants
+// of protocol.md section 11 after every step. Their time limits do not include time for connecting.
+// Each test fails if two nodes ever have authority simultaneously.
 
 // lan returns the LAN profile of protocol.md section 1.
 func lan() message.Timings {
@@ -83,7 +83,8 @@ func another(c *sim.Cluster, old int) func() bool {
 }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
-// needs 296 s to replace its leader. Here that takes at most LeaderTimeout + 1 s.
+// needs 296 s to replace a leader on such a host. Here a new leader replaces it within
+// LeaderTimeout + 1 s.
 func TestLeaderHostGoneSilently(t *testing.T) {
 	limit := lan().LeaderTimeout + time.Second
 	for _, size := range []int{3, 5} {
@@ -127,9 +128,10 @@ func TestLeaderIsolatedThenHealed(t *testing.T) {
 	}
 }
 
-// In the original the only seed queries only seeds, finds none, and leads a cluster of its own
-// forever. Here it queries the members in its store and rejoins immediately. If its store is empty,
-// the leader contacts the seed as soon as it notices that the seed is missing.
+// In the original, the only seed of a cluster restarts, queries only seeds, finds none, and leads a
+// cluster of its own forever. Here the seed queries the members that its store lists, and rejoins
+// immediately. If the seed's store is empty, the leader contacts the seed as soon as it notices
+// that the seed is missing.
 func TestOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -153,7 +155,7 @@ func TestOnlySeedRestarts(t *testing.T) {
 			c.RunFor(time.Second)
 		}
 		c.Crash(0)
-		c.RunFor(2 * roundTrip) // so that no message in flight informs it about the leader
+		c.RunFor(2 * roundTrip) // so that no message in flight informs process 0 about the leader
 		c.Start(0)
 		took := within(t, c, tc.limit, tc.name+": one cluster again", c.Settled)
 		t.Logf("%s: %v", tc.name, took)

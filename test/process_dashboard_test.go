@@ -26,7 +26,8 @@ const (
 		document.querySelectorAll("#beliefs thead .name")[td.cellIndex - 1].textContent))].join()`
 )
 
-// pageLeader waits until the page names a leader that differs from but, and returns it.
+// pageLeader waits until the page names a leader other than the given one, and returns the new
+// leader.
 func pageLeader(b *browser, but string) (leader string) {
 	b.t.Helper()
 	eventually(b.t, "the page names a leader other than "+but, func() bool {

@@ -72,8 +72,8 @@ func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered 
 	return s, resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(&s) == nil
 }
 
-// leads waits until HAProxy sends requests for the leader to a leading node that differs from but.
-// Until its first check, HAProxy uses every node.
+// leads waits until HAProxy sends requests for the leader to a leading node other than the given
+// one. Until its first check, HAProxy uses every node.
 func (p proxied) leads(t *testing.T, but ...string) (name string) {
 	t.Helper()
 	began := time.Now()

@@ -57,7 +57,7 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	})
 
 	state := filepath.Join(c.store(1), "athena.state")
-	for range 3 { // each removes a member from the cluster and adds it again
+	for range 3 { // each round removes a member from the cluster and adds it again
 		before, err := os.ReadFile(state)
 		if err != nil {
 			t.Fatal(err)

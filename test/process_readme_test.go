@@ -45,7 +45,7 @@ func TestReadmeByHand(t *testing.T) {
 	if err := os.Symlink(path, filepath.Join(dir, "bin/athena")); err != nil {
 		t.Fatal(err)
 	}
-	// Wait only as long as needed here.
+	// Wait here only as long as the cluster needs.
 	commands = strings.Replace(commands, "sleep 1\n", settled(admins[0][1], 3), 1)
 	commands = strings.Replace(commands, "make build\n", "", 1)
 	first := regexp.MustCompile(`(?m)^.*try/1 .*$`).FindString(commands)

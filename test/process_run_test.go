@@ -142,8 +142,8 @@ func TestProcessCorruptStore(t *testing.T) {
 	c.settle(1)
 }
 
-// TestProcessStart checks that a node at its start prints one line with what users need on standard
-// error, and nothing on standard output.
+// TestProcessStart checks that a node that starts prints one line for users on standard error, and
+// nothing on standard output.
 func TestProcessStart(t *testing.T) {
 	c := newNodes(t, 1)
 	p := c.start(1, "--log-format", "json", "--cluster", "orders")
@@ -214,8 +214,8 @@ func TestProcessLeave(t *testing.T) {
 	}
 }
 
-// TestProcessAlone checks that a node without the others runs, is not ready, knows of no leader,
-// and stops on request.
+// TestProcessAlone starts one node of three. The node must run, not be ready, know no leader, and
+// stop on request.
 func TestProcessAlone(t *testing.T) {
 	c := newNodes(t, 3)
 	p := start(t, "run", "--addr", c.addrs[0], "--name", "n1", "--size", "3",

@@ -13,9 +13,10 @@ import (
 	"testing"
 )
 
-// TestProcessStoreOfSomethingElse restarts members of a cluster of three with their stores but
-// other flags. None of them becomes a leader. Each prints the values of flag and store and a
-// remedy, exits with 2, and does not change its store. With the old flags the cluster continues.
+// TestProcessStoreOfSomethingElse restarts the members of a cluster of three with their stores but
+// with different flags. None of them becomes a leader. Each prints the value of the flag, the value
+// in the store and a remedy, exits with 2, and does not change its store. With the original flags
+// the cluster continues.
 func TestProcessStoreOfSomethingElse(t *testing.T) {
 	c := newNodes(t, 3)
 	all, leader := c.startAll()

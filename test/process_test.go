@@ -155,8 +155,8 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// eventually waits until is returns true. It polls often, because some tests measure times with
-// it.
+// eventually waits until the function is returns true. It polls often, because some tests measure
+// times with it.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {

@@ -48,7 +48,7 @@ func TestProcessRefusedPortOverTLS(t *testing.T) {
 	}
 	leader := c.settle(1, 2, 3, 4, 5)
 	begin := time.Now()
-	for range 2 { // each follower was dialed by the leader or dialed it
+	for range 2 { // each follower has a connection with the leader, whichever of them dialed it
 		all[leader].signal(syscall.SIGKILL)
 		all[leader].wait()
 		delete(all, leader)

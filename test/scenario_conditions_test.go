@@ -114,8 +114,8 @@ func nodeConditions() []conditionWord {
 	}
 }
 
-// happened returns a condition that holds if a happening has occurred since the last "from here
-// on". The function what converts the words of a line to that happening.
+// happened returns a condition that holds if a happening has occurred since the last line "from
+// here on". The function what converts the words of the condition to that happening.
 func happened(what func(w words) happening) func(*player, words) bool {
 	return func(p *player, w words) bool {
 		h := what(w)

@@ -184,7 +184,7 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 }
 
 // TestScenarioPlacesAreDocumented checks that test/scenarios.md has a paragraph for each place that
-// accepts many words. It must begin with the name of the place and list the words.
+// accepts many words. The paragraph must begin with the name of the place and list the words.
 func TestScenarioPlacesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {

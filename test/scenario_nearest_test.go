@@ -15,14 +15,14 @@ import (
 
 const listsAll = "test/scenarios.md lists all"
 
-// A looseForm is a form whose places accept any word that may have been meant for them.
+// A looseForm is a form that also accepts wrong words in its places.
 type looseForm struct {
 	form    string
 	places  []string
 	pattern *regexp.Regexp
 }
 
-// loosePlaces are patterns for words that may have been meant for a place.
+// loosePlaces are the patterns of places that also accept wrong words.
 var loosePlaces = map[string]string{
 	"NODES": `(\S+(?:,? n\S+)*)`, "NODE": `(\S+)`, "NUMBER": `(\S+)`,
 	"DURATION": `([^\s:]+(?: [^\s:]+){0,2})`, "COND": `(.+)`,
@@ -42,8 +42,8 @@ var looseForms = sync.OnceValue(func() map[string]looseForm {
 	return all
 })
 
-// fault returns the word of a line that does not fit its place. It returns "" if the line does not
-// have this form or has more than one such word.
+// fault returns the only word of a line that does not fit its place. It returns "" if the line does
+// not have this form or has more than one such word.
 func (l looseForm) fault(line string) string {
 	text := l.pattern.FindStringSubmatch(line)
 	if text == nil || strings.TrimSpace(placeWord.ReplaceAllString(l.form, "")) == "" {
@@ -61,7 +61,7 @@ func (l looseForm) fault(line string) string {
 	return fmt.Sprintf("%s\nthe line is read as: %s", faults[0], l.form)
 }
 
-// mayStand describes the words that may stand in a place.
+// mayStand describes the words that a place accepts.
 func mayStand(place string) string {
 	switch place {
 	case "NODES":
@@ -88,8 +88,8 @@ func notUnderstood(what, line string, forms []string) error {
 		line, what, strings.Join(nearest(line, forms), "\n\t"), listsAll)
 }
 
-// nearest returns the forms that may have been meant: those that begin with the first word of the
-// line, or if there are none, the few with the smallest edit distance.
+// nearest returns the forms that may have been meant: the forms that begin with the first word of
+// the line. If there are none, it returns the few forms with the smallest edit distance.
 func nearest(line string, forms []string) []string {
 	const few = 5
 	said := shape(line)
@@ -114,7 +114,7 @@ var (
 )
 
 // shape returns the words of a line, with placeholders for words that look like places. Each
-// placeholder appears twice, so that it counts twice.
+// placeholder appears twice, so that it counts twice in an edit distance.
 func shape(line string) (out []string) {
 	line = regexp.MustCompile(places()["DURATION"]).ReplaceAllString(line, "DURATION")
 	line = somePlaces.ReplaceAllString(line, "NODES")

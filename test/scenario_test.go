@@ -163,7 +163,7 @@ type player struct {
 	setup sim.Setup
 	fast  []int        // processes with fast clocks
 	link  sim.Link     // the current state of every link
-	c     *sim.Cluster // nil before the first line that needs it
+	c     *sim.Cluster // nil before the first line that needs a cluster
 	meets *handshake   // for tales about connections
 	bad   error        // a condition that must never hold, but did
 	never []step
@@ -294,7 +294,7 @@ func (p *player) history() string {
 // historyLines is the number of records in the report of a failure.
 const historyLines = 40
 
-// record stores a record of the simulator, but only counts heartbeats.
+// record stores a record of the simulator. Heartbeats are only counted.
 func (p *player) record(r sim.Record) {
 	by := r.Process + 1
 	switch r.Kind {

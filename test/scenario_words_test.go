@@ -101,7 +101,7 @@ var roles = map[string]member.Role{
 
 const nodesPattern = `n[1-9][0-9]?(?: n[1-9][0-9]?)*`
 
-// placeWords lists the words that may stand in a place.
+// placeWords lists the words that a place accepts.
 var placeWords = sync.OnceValue(func() map[string][]string {
 	var kinds, reasons, statuses, decided []string
 	for k := message.KindGreet; k < message.Kinds; k++ {
@@ -201,7 +201,7 @@ func setUpVerbs() []verb {
 	}
 }
 
-// last checks that the processes that a line adds have the next numbers.
+// last checks that the processes that a line adds have the next free numbers.
 func (s step) last(want int) error {
 	if nodes := s.nodes(0); slices.Max(nodes)+1 != want {
 		return fmt.Errorf("the last one must be n%d", want)
@@ -209,7 +209,7 @@ func (s step) last(want int) error {
 	return nil
 }
 
-// each applies do to every process of the line.
+// each calls do for every process of the line.
 func each(do func(p *player, i int) error) func(*player, step) error {
 	return func(p *player, s step) error {
 		p.cluster()
@@ -290,7 +290,7 @@ func processVerbs() []verb {
 	}
 }
 
-// pairs applies do to each pair of processes from the first and the second list.
+// pairs calls do for each pair of a process from the first list and one from the second.
 func pairs(do func(p *player, s step, a, b int)) func(*player, step) error {
 	return func(p *player, s step) error {
 		p.cluster()

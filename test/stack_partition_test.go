@@ -52,9 +52,9 @@ func (s *stack) exactly(begin time.Time, moments ...moment) {
 	}
 }
 
-// A leader on the minority side keeps its authority exactly until its lease ends. The others miss
-// it LeaderTimeout after their last ack, and elect the next leader within the round trips of an
-// election.
+// A leader on the minority side keeps its authority exactly until its lease ends. The other nodes
+// suspect the leader LeaderTimeout after its last ack, and elect the next leader within the round
+// trips of an election.
 func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 	for _, tc := range []struct {
 		size int
@@ -109,9 +109,9 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 }
 
 // A leader that receives no packets still sends healthy acks until its lease ends, but only to
-// members that it heard within HeartbeatTimeout. These members miss the leader LeaderTimeout after
-// the last such ack. By then it has informed them that they are unreachable. So no member waits for
-// another one to query first, and the greatest ballot wins.
+// members that it heard within HeartbeatTimeout. These members suspect the leader LeaderTimeout
+// after the last such ack. By then the leader has informed them that they are unreachable. So no
+// member waits for the query of another one, and the greatest ballot wins.
 func TestStackDeafLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
@@ -122,8 +122,8 @@ func TestStackDeafLeader(t *testing.T) {
 		}
 		s.Advance(3 * time.Second)
 		lease := message.LeaseMargin(lan().LeaseTimeout)
-		// The leader last heard its followers a round trip after that beat. So it sends its last acks
-		// HeartbeatTimeout after the beat (section 5).
+		// The leader last heard its followers a round trip after that heartbeat. So it sends its last
+		// acks HeartbeatTimeout after that heartbeat (section 5).
 		lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 		s.exactly(beat,
 			moment{"its work ends", s.watch.shift(old).end, lease - leaseGuard()},
@@ -137,7 +137,7 @@ func TestStackDeafLeader(t *testing.T) {
 }
 
 // If the other nodes receive nothing from a leader, they replace it as if it had crashed. The old
-// leader learns of the next one from its LeaderElected, and then steps down.
+// leader learns of the next leader from a LeaderElected, and then steps down.
 func TestStackMuteLeader(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()

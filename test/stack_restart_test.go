@@ -98,8 +98,8 @@ const quicPatience = 30 * time.Second
 // and has no authority after its lease has ended.
 //
 // A copy of a leader's store is not tested. The protocol requires that the earlier run of the
-// leader has ended. The lock of the store ensures this, but a copy bypasses the lock, and then two
-// processes have authority.
+// leader has ended. The lock of a store ensures this. A copy of the store bypasses the lock, and
+// then two processes have authority.
 func TestStackAddressTakenOver(t *testing.T) {
 	for _, tc := range []struct{ copied, leads bool }{{false, false}, {false, true}, {true, false}} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -198,7 +198,7 @@ func TestStackDiskFull(t *testing.T) {
 			}
 			if leads {
 				s.Advance(2 * time.Second)
-				// The node sent its last acks HeartbeatTimeout after that beat.
+				// The node sent its last acks HeartbeatTimeout after that heartbeat.
 				lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 				s.exactly(beat, moment{"the next is quorate",
 					s.watch.first(beat, rest[0], s.ledBy(rest[0], true)), lost + turns(rest[0], old) + election})
@@ -214,8 +214,8 @@ func TestStackDiskFull(t *testing.T) {
 }
 
 // A leader whose clock jumps ahead immediately loses its authority, since it cannot tell a jump
-// from a pause. A follower whose clock jumps ahead misses its leader, sends queries, and stays. No
-// member is removed.
+// from a pause. A follower whose clock jumps ahead suspects its leader, sends queries, and remains
+// a member. No member is removed.
 func TestStackClockJumpsAhead(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		begin, old, token := time.Now(), s.leader(), s.token()

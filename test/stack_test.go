@@ -31,7 +31,8 @@ import (
 func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
-// needs 296 s to replace its leader. Here that takes at most LeaderTimeout + 1 s.
+// needs 296 s to replace a leader on such a host. Here a new leader replaces it within
+// LeaderTimeout + 1 s.
 func TestStackLeaderHostGoneSilently(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		inFormedStack(t, size, func(t *testing.T, s *stack) {
@@ -76,9 +77,10 @@ func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 	}
 }
 
-// In the original the only seed queries only seeds, finds none, and leads a cluster of its own
-// forever. Here it queries the members in its store. If its store is empty, the leader contacts the
-// seed, but first has to miss it and give up the silent connection to its earlier run.
+// In the original, the only seed of a cluster restarts, queries only seeds, finds none, and leads a
+// cluster of its own forever. Here the seed queries the members that its store lists. If the seed's
+// store is empty, the leader contacts the seed. Before that, the leader has to notice that the seed
+// is missing, and to give up the silent connection to its earlier run.
 func TestStackOnlySeedRestarts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -151,7 +153,8 @@ func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	})
 }
 
-// This is the same case, but the store has promised a version that no other node knows.
+// This is like TestStackLoneSeedWithAnInflatedVersion, but the store contains a promise for a
+// version that no other node knows.
 func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()

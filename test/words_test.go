@@ -15,7 +15,7 @@ import (
 )
 
 // A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages. It is
-// reported if pattern matches and unless does not match the surrounding text.
+// reported if pattern matches it, unless the regular expression unless matches the text around it.
 type plainWord struct {
 	pattern *regexp.Regexp
 	unless  *regexp.Regexp // nil: always wrong
@@ -73,8 +73,8 @@ func notPlain(text string) (phrase, instead string) {
 	return "", ""
 }
 
-// isAllowed reports whether unless matches around a match: in the text up to its end, or at its
-// beginning.
+// isAllowed reports whether unless matches the text that ends with a match, or the text that begins
+// with it.
 func (w plainWord) isAllowed(text string, at []int) bool {
 	return w.unless.MatchString(text[:at[1]]) || w.unless.FindStringIndex(text[at[0]:]) != nil &&
 		w.unless.FindStringIndex(text[at[0]:])[0] == 0

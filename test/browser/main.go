@@ -30,7 +30,7 @@ import (
 // timeout bounds everything that a browser does in one test.
 const timeout = 2 * time.Minute
 
-// maxLineBytes bounds the length of a command, one of which loads the accessibility rules.
+// maxLineBytes bounds the length of a command. The longest command loads the accessibility rules.
 const maxLineBytes = 16 << 20
 
 // command is a line of the input.
@@ -49,7 +49,7 @@ type answer struct {
 // page is a page in a browser, with the faults that it had.
 type page struct {
 	ctx  context.Context
-	site string // the only address to which it may send requests
+	site string // the only address to which the page may send requests
 
 	mu     sync.Mutex
 	faults []string
@@ -131,8 +131,8 @@ func (p *page) open() error {
 			if err != nil {
 				return
 			}
-			// The browser reports each error response. Those of the API are expected, since a node may be
-			// down or the page may have no token.
+			// The browser reports each error response. Error responses of the API are expected, since a node
+			// may be down or the page may have no token.
 			if m.Source != "network" || !strings.Contains(m.URL, "/v1/") {
 				p.addFault("console: " + m.String())
 			}

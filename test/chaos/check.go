@@ -116,7 +116,7 @@ func (f *findings) formVerdict() error {
 }
 
 // readEvidence checks the evidence of one process. If its process was killed, a line may be
-// truncated: the last one of the file, or the one before the next process starts.
+// truncated: the last line of the file, or the line before the next process starts.
 func (f *findings) readEvidence(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)

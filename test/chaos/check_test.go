@@ -82,7 +82,7 @@ func sound() books {
 	b.hold("n1", 1, 1, 200, 300)
 	b.hold("n2", 2, 3, 301, 500)
 	b.hold("n1", 9, 4, 600, 650) // another run of the node
-	b.hold("n1", 9, 4, 700, 750) // the same run, after its lease had lapsed
+	b.hold("n1", 9, 4, 700, 750) // the same run, after its lease had expired
 	b.write("n1", 1, 1, accepted)
 	b.write("n1", 1, 1, accepted)
 	b.write("n2", 2, 3, accepted)
@@ -93,15 +93,15 @@ func sound() books {
 	b.events("n1", "n2", 8, 1, 1)   // another run of n2
 	b.events("n2", "n1", 1, 1, 5)
 	b.sent("n2", 2, "n1", 1, 4)
-	b.sent("n2", 2, "n1", 5, 13) // killed before it recorded that it had sent 14
-	b.sent("n2", 8, "n1", 1, 3)  // 2 and 3 were lost
+	b.sent("n2", 2, "n1", 5, 13) // killed before it recorded event 14 as sent
+	b.sent("n2", 8, "n1", 1, 3)  // events 2 and 3 were lost
 	b.sent("n1", 1, "n2", 2, 2)
-	b.sent("n1", 1, "n2", 4, 9) // 6 to 9 were lost
+	b.sent("n1", 1, "n2", 4, 9) // events 6 to 9 were lost
 	b.sent("n1", 1, "n3", 1, 2) // n3 recorded none
 	for _, node := range []string{"n1", "n2"} {
 		b.view(node, 1, 0, "n1", "n1", "n2", "n3")
 		b.view(node, 1, 1, "n1", "n1", "n2", "n3")
-		b.view(node, 3, 0, "n2", "n1", "n2", "n3'") // replaced in an unseen revision
+		b.view(node, 3, 0, "n2", "n1", "n2", "n3'") // n3 was replaced in a revision that no view shows
 	}
 	return b
 }
@@ -186,8 +186,8 @@ func TestLostEvents(t *testing.T) {
 	}
 }
 
-// TestLateWrite accepts an earlier write after a later one of the same writer, within a term and
-// across terms. That is a fault.
+// TestLateWrite checks a fault: an earlier write is accepted after a later one of the same writer,
+// within a term or across terms.
 func TestLateWrite(t *testing.T) {
 	for _, token := range []uint64{4, 6} {
 		b := sound()
@@ -403,7 +403,7 @@ func TestEvidenceMissing(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "77 of another program\n", "77 " + fmt.Sprintf(journalStart, 0, 1, 1),
-		"77 " + fmt.Sprintf(journalStart, 2, 1, 1), // with the evidence of three nodes
+		"77 " + fmt.Sprintf(journalStart, 2, 1, 1), // but there is evidence of three nodes
 		"77 " + fmt.Sprintf(journalStart, 3, 1, 0), "77 " + fmt.Sprintf(journalStart, 3, 1, 3),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, journalFile), []byte(text), 0o600); err != nil {

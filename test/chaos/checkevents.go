@@ -12,7 +12,7 @@ type eventCheck struct {
 	heard   map[[2]string]newest // indexed by receiver and sender
 	sent    map[stream][]span    // sent without an error
 	arrived map[stream][]span
-	daemons map[string]bool // these receive events but record none
+	daemons map[string]bool // daemons receive events but record none
 }
 
 // newest is the last event of a pair of nodes.

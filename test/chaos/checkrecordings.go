@@ -23,7 +23,7 @@ const killedFile = "killed.txt"
 // maxExamples bounds the reported examples of one kind of fault.
 const maxExamples = 5
 
-// floodRun is one start of a node.
+// floodRun identifies one run of a node in a flood.
 type floodRun struct {
 	node string
 	run  int

@@ -151,5 +151,5 @@ func (s *seats) compareStates(f *findings, committed, later number) {
 	}
 }
 
-// String formats it like member.Number.
+// String formats the number like member.Number.
 func (n number) String() string { return fmt.Sprintf("%d.%d", n.version, n.revision) }

@@ -39,9 +39,9 @@ type evidence struct {
 	Daemon bool `json:",omitempty"`
 
 	Token uint64 `json:",omitempty"`
-	// Authority was seen at or before Begin and again at or after End. It does not return within a
-	// term, so it lasted from Begin to End. If authority was seen only once, End is before Begin, and
-	// that was between the two.
+	// Authority was seen at or before Begin and again at or after End. Authority does not return
+	// within a term, so it lasted from Begin to End. If authority was seen only once, End is before
+	// Begin, and it was seen between these two times.
 	Begin int64 `json:",omitempty"`
 	End   int64 `json:",omitempty"`
 
@@ -124,7 +124,7 @@ func (b *evidenceFile) appendLine(e evidence) {
 func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux always has it
+		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux always has this clock
 	}
 	return t.Nano()
 }

@@ -275,7 +275,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("without the note of the kill: %v, %v, want events without an outcome",
 			p.formVerdict(), err)
 	}
-	// A flood without faults of some class proves too little.
+	// A flood in which a class of faults is missing proves too little.
 	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, accepted: o.events}
 	if err := f.checkProved(); !errors.Is(err, errUnproved) || reportFailure(err, io.Discard) != 3 {
 		t.Errorf("no kill happened: %v, want an error, and code 3", err)
@@ -297,8 +297,8 @@ func TestStuck(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
-// TestRolling restarts three real nodes in turn. The full run is "make rolling"; this one only
-// checks that no node waits for a timeout, since other tests use the machine too.
+// TestRolling restarts three real nodes in turn. The full run is "make rolling". This test only
+// checks that no node waits for a timeout, because other tests use the machine too.
 func TestRolling(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.rate, o.length = 3, 300, time.Millisecond
@@ -311,8 +311,8 @@ func TestRolling(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
-// TestLeaderless checks the number of changes of leader and the longest time without one, even if
-// authority is recorded in pieces. Earlier terms are ignored.
+// TestLeaderless checks the number of changes of leader and the longest time without a leader, even
+// if authority is recorded in pieces. Earlier terms are ignored.
 func TestLeaderless(t *testing.T) {
 	holds := []hold{
 		{token: 3, begin: 500, end: 900}, {token: 2, begin: 100, end: 200},
@@ -328,7 +328,8 @@ func TestLeaderless(t *testing.T) {
 	}
 }
 
-// TestStuckBound checks two faults: a process exceeds its memory bound, or a view changes.
+// TestStuckBound checks that two faults are found: a process exceeds its memory bound, and a view
+// changes.
 func TestStuckBound(t *testing.T) {
 	o := options{nodes: 2, payload: 1024}
 	log, err := os.Create(filepath.Join(t.TempDir(), journalFile))

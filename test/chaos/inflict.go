@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// action is a function, and when to call it after the step has begun.
+// action is a function and the time at which it is called, after the beginning of the step.
 type action struct {
 	at time.Duration
 	do func() error
 }
 
-// inflictFault converts a fault to the actions that cause and heal it. There are none if the fault
-// cannot affect any node.
+// inflictFault converts a fault to the actions that cause and heal it. It returns no actions if the
+// fault cannot affect any node.
 func (r *runner) inflictFault(f fault) []action {
 	order := slices.Clone(f.Order)
 	if leader := r.ps.findLeader(); f.Leader && leader >= 0 {
@@ -93,7 +93,7 @@ func (r *runner) flapRules(f fault, rules []rule) []action {
 	return all
 }
 
-// killableNodes returns those nodes of an order whose processes may be ended.
+// killableNodes returns, in the given order, the nodes whose processes may be ended.
 func (r *runner) killableNodes(order []int) []int {
 	return slices.DeleteFunc(slices.Clone(order), func(node int) bool { return node < r.spare })
 }
@@ -226,7 +226,7 @@ func (r *runner) freeDisk(node int) error {
 	if err := os.Remove(r.ballastFile(node)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return nil // another fault of this step has already freed it
+	return nil // another fault of this step has already freed the disk
 }
 
 // takeFiles prevents a process from opening files. Open files stay open.

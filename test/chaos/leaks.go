@@ -59,8 +59,8 @@ const (
 	// window is the length of a period. Only the lowest usage in each period counts, because lost
 	// connections leave goroutines for a while, but leaks are permanent.
 	window = 10 * time.Minute
-	// maxSlope is the hourly growth, relative to the mean, above which a resource leaks, unless its
-	// total growth is below minGrowth.
+	// maxSlope is the hourly growth, relative to the mean, above which a resource counts as leaking,
+	// unless its total growth is below minGrowth.
 	maxSlope  = 0.05
 	minGrowth = 2
 )

@@ -18,8 +18,8 @@
 // run is possible on this machine, so that nothing was checked.
 //
 // Each node is a process in its own network namespace and embeds the library as any program does. A
-// bridge in one more namespace connects them; nftables rules cut links and drop packets there. This
-// does not touch the network of the host. It needs root, ip and nft.
+// bridge in one more namespace connects the nodes; nftables rules cut links and drop packets there.
+// This does not touch the network of the host. It needs root, ip and nft.
 //
 // Every process records when it had authority, what it saw of the cluster, and which events it
 // received. All times are those of CLOCK_MONOTONIC, which the processes share. A register outside

@@ -39,8 +39,8 @@ const (
 	sendTimeout = time.Second
 	burstEvery  = 40
 	burst       = 20
-	// One event in largeEvery has largeBytes. It needs many packets, so that smaller ones wait behind
-	// it.
+	// One event in largeEvery has largeBytes. Such an event needs many packets, so that smaller events
+	// wait behind it.
 	largeEvery = 16
 	largeBytes = 16 << 10
 	// eventsLine is how long consecutive events are collected before they are recorded in one line.
@@ -287,7 +287,7 @@ func (w *testNode) readView() *nodeView {
 		s.Members = append(s.Members, seat{
 			Name: w.task.Names[m.Address.String()], StoreID: m.StoreID.String(),
 			Incarnation: m.Incarnation, Status: m.Status.String(),
-			// A view shows a kept seat as removed.
+			// A view shows a member whose seat is kept as removed.
 			Voter: m.IsVoter() || m.Status == member.Removed,
 		})
 	}

@@ -32,9 +32,9 @@ const (
 	minNodesOfTwo = 3
 )
 
-// firstKinds are the faults of the first steps, which have one fault each. At that time the leaders
-// of both clusters have the same version, so that a wrong seed does the most harm: a claim of one
-// cluster looks like proof that the other has two leaders. The step restarts the leader of the
+// firstKinds are the faults of the first steps, which have one fault each. In the first steps the
+// leaders of both clusters have the same version. So a wrong seed does the most harm: a claim of
+// one cluster looks like proof that the other has two leaders. The step restarts the leader of the
 // first cluster, because a node without a leader queries every seed. These steps have no other
 // fault, so all nodes must become active even before the wrong seed is removed.
 var firstKinds = [...]string{wrongSeedOther, wrongSeed}

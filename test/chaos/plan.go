@@ -39,7 +39,7 @@ func (f fault) String() string {
 // step.
 type step struct {
 	Pause  time.Duration
-	Calm   bool // wait until every node is active before the pause
+	Calm   bool // before the pause, wait until every node is active
 	Faults []fault
 }
 
@@ -70,7 +70,7 @@ func (s step) totalLength() time.Duration {
 const (
 	// calmEvery is the number of steps between two waits for all nodes to be active.
 	calmEvery = 8
-	// calmEstimate is about how much time such a wait adds to a plan.
+	// calmEstimate is about how much time a wait for all nodes adds to a plan.
 	calmEstimate = 3 * time.Second
 )
 

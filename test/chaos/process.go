@@ -330,7 +330,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 // askDaemon records the authority that a daemon reports, until the daemon ends.
 func (p *process) askDaemon(client *adminclient.Client, b *evidenceFile) {
 	defer b.file.Close()
-	var term time.Time // begin of the term in the last line
+	var term time.Time // beginning of the term in the last line
 	var written int64
 	for p.isAlive() {
 		time.Sleep(daemonTick)

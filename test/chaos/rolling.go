@@ -67,8 +67,8 @@ func (s *rollingRun) runRounds(ctx context.Context) error {
 }
 
 func (s *rollingRun) restartNode(ctx context.Context, node int) error {
-	// Until then, a restarted node does not vote for a new leader (protocol.md section 5). If two of
-	// three nodes had just restarted, the third could not hand over leadership.
+	// Before LeaseTimeout, a restarted node does not vote for a new leader (protocol.md section 5). If
+	// two of three nodes had just restarted, the third could not hand over leadership.
 	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}

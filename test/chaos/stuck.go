@@ -45,7 +45,7 @@ const (
 
 // bound limits what a handler that never returns may cost a node.
 type bound struct {
-	events   int // accepted by successive calls of Send
+	events   int // events accepted by successive calls of Send
 	receiver int // live bytes at the receiver for one sender
 	sender   int // live bytes at a sender
 }
@@ -61,8 +61,8 @@ func newBound(payload int) bound {
 	}
 }
 
-// roomBeside returns how much memory a process may use if it used before bytes at first and its
-// live bytes have since grown by lives.
+// roomBeside returns how much memory a process may use. before is its memory use at first, and
+// lives is the growth of its live bytes since then.
 func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
 // memoryUse is the memory of one process, in bytes.
@@ -261,7 +261,7 @@ func (s *stuckRun) checkMemory() error {
 	return errors.Join(faults...)
 }
 
-// checkViews checks and counts the views of a node in a time interval. In each of them all members
+// checkViews checks and counts the views of a node in a time interval. In each view all members
 // must be active under the leader of the last view before the interval.
 func checkViews(path string, nodes int, from, until int64) (views int, err error) {
 	file, err := os.Open(path)

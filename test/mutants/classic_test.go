@@ -3,8 +3,8 @@
 package mutants
 
 // classic lists the bugs that the design named before any code was written, except those in the
-// other lists. One of them is omitted because it cannot occur: a formal vote for the held version
-// is already excluded, since its base would be older than the held state.
+// other lists. One of them is omitted because it cannot occur: a formal vote for the held version.
+// Such a vote is refused in any case, since its base would be older than the held state.
 var classic = []Mutant{
 	{
 		Name: "voter-counted-twice",

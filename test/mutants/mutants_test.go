@@ -345,7 +345,7 @@ type catch struct {
 
 func (c catch) String() string { return fmt.Sprintf("%s: %.120s", c.run(), c.text) }
 
-// run returns how the table names the run.
+// run returns the name of the run in the table.
 func (c catch) run() string {
 	switch {
 	case c.every:

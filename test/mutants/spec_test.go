@@ -34,8 +34,8 @@ var unspecified = map[string]string{
 }
 
 // TestSpecificationRejects checks that the specification in spec/ rejects a history of every
-// mutant: of its kept run, of its test, or of a drawn run. The same runs of the code without the
-// mutant must be valid.
+// mutant. The history is from the mutant's stored run, from its test, or from a random run. The
+// same runs of the code without the mutant must be valid.
 func TestSpecificationRejects(t *testing.T) {
 	if *quint == "" {
 		t.Skip("run with -quint FOLDER: it takes minutes")
@@ -69,12 +69,12 @@ func TestSpecificationRejects(t *testing.T) {
 	})
 }
 
-// judge knows the code without a mutant.
+// judge validates the histories of mutants, and those of the code without a mutant.
 type judge struct {
 	control string // validate
 }
 
-// drawnRuns are the arguments of validate for drawn runs, if there is no run for a mutant.
+// drawnRuns are the arguments of validate for random runs, if no other run of a mutant is rejected.
 var drawnRuns = []string{"-runs", "10", "-for", "5s", "-steps", "400"}
 
 // rejects returns the first verdict that rejects a history of a mutant.
@@ -119,7 +119,8 @@ func seedOf(t *testing.T, m Mutant) string {
 	return seed
 }
 
-// rejectsTest judges the histories of the test that was written for a mutant, then drawn ones.
+// rejectsTest judges the histories of the test that was written for a mutant, and then those of
+// random runs.
 func (j judge) rejectsTest(t *testing.T, m Mutant, bin string) (verdict string, ok bool) {
 	t.Helper()
 	with, without := recordTest(t, m.Test, apply(t, m)), recordTest(t, m.Test, nil)
@@ -165,8 +166,8 @@ func validate(t *testing.T, bin string, args []string) (verdict string, rejected
 	return verdict, verdict != ""
 }
 
-// clusterFile is the file in which newCluster is, and hook what is added to it to record the steps
-// of every cluster of a test.
+// clusterFile is the file that contains newCluster. hook is the code that is added to the file, to
+// record the steps of every cluster of a test.
 const (
 	clusterFile = "internal/sim/cluster.go"
 	hookFile    = "internal/sim/recordall.go"
@@ -228,6 +229,6 @@ func recordTest(t *testing.T, name string, files map[string]string) (histories [
 	if err != nil || len(histories) == 0 {
 		t.Fatalf("%s: %v: no histories\n%s", run, err, out)
 	}
-	const most = 4 // histories of a test that draws many
+	const most = 4 // histories of a test that has many random runs
 	return histories[:min(len(histories), most)]
 }

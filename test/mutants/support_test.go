@@ -59,7 +59,7 @@ var support = []Mutant{
 			Old:  "m.sendAck(in.From.Address, b.Stamp, shows)",
 			New:  "m.sendAck(in.From.Address, b.Stamp, true)",
 		}, {
-			// Otherwise the follower would still refuse such a stamp.
+			// Otherwise the follower would still refuse a stamp of a version that it does not hold.
 			File: "statemachine/keepalive.go",
 			Old:  " || b.Stamp.Version != m.heldNumber().Version ||",
 			New:  " ||",
@@ -174,7 +174,7 @@ var support = []Mutant{
 			Old:  "if s.Version > before.Version && s.LeaderIdentity() == m.self {",
 			New:  "if s.Version > before.Version && s.Leader == m.self.Address {",
 		}, {
-			// Otherwise the transition would still refuse the change above.
+			// Otherwise becomeLeader would still refuse the change above.
 			File: "statemachine/role.go",
 			Old:  "\tif s.LeaderIdentity() != m.self ||\n\t\tm.role == member.Leading &&",
 			New:  "\tif m.role == member.Leading &&",

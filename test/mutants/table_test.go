@@ -9,7 +9,7 @@ type Mutant struct {
 	Name  string
 	Rule  string // the broken rule, with its section of protocol.md
 	Edits []Edit // several if the rule is implemented in several places
-	Test  string // test in package sim written for it; if empty, runs of seeds catch it
+	Test  string // test in package sim that catches it; if empty, runs of seeds catch it
 }
 
 // Edit replaces a text in a file.

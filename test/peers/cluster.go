@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// longestWait is the timeout of each thing that is measured.
+	// longestWait is the timeout of each event that is measured.
 	longestWait = 40 * time.Second
 	// maxLineBytes bounds a line of a child.
 	maxLineBytes = 64 << 10
@@ -170,7 +170,7 @@ func (c *processes) listAlive() (alive []*process) {
 }
 
 // waitUntil waits until the condition is true of the live nodes. It returns the time at which the
-// last of them got its view.
+// last live node got its view.
 func (c *processes) waitUntil(
 	ctx context.Context, is func([]*process) bool,
 ) (last int64, err error) {
@@ -211,7 +211,8 @@ func (p *process) hasEnded() bool {
 }
 
 // agree returns a condition for waitUntil: each node sees the given number of members; 0 means any
-// number. If the peer elects a leader, all nodes must name the same one, which differs from before.
+// number. If the peer elects a leader, all nodes must name the same leader, which must differ from
+// before.
 func (c *processes) agree(members int, before string) func([]*process) bool {
 	return func(alive []*process) bool {
 		for _, p := range alive {

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Command peers measures Athena beside other Go libraries for clusters and messages, in turns on
-// one machine, so that the figures of a row can be compared.
+// Command peers measures Athena and other Go libraries for clusters and messages. It measures them
+// in turn on one machine, so that the figures of a row can be compared.
 //
 //	peers failover     from the death of the leader until all others see the next one
 //	peers formation    from a cold start until all see each other, and a leader

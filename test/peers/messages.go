@@ -68,7 +68,7 @@ var messagePeers = []messagePeer{
 	{"tls", serveTLS, dialTLS, queueGroup},
 }
 
-// These are the values of the parameter of peers that support both.
+// plain and secure are values of the parameter of peers that support both.
 const plain, secure = false, true
 
 func namesOfMessengers() []string {

@@ -33,7 +33,7 @@ type nodeSetup struct {
 // name returns the name of a node.
 func (nodeSetup) name(index int) string { return "n" + strconv.Itoa(index) }
 
-// firstPort is below the ports from which the kernel assigns ports to outgoing connections.
+// firstPort is below the ports that the kernel assigns to outgoing connections.
 const firstPort = 2000
 
 // port returns a port of a node. Each node has two.
@@ -122,7 +122,7 @@ type order struct {
 	For      time.Duration
 }
 
-// report is a line of JSON from a node. View is set in those about its view, Done in answers.
+// report is a line of JSON from a node. View is set in reports about the view, and Done in answers.
 type report struct {
 	At   int64 // monotonic time of the view, or of the first lock
 	View *nodeView
@@ -190,7 +190,8 @@ func (r *report) takeLocks(n *node, o order) {
 	}
 }
 
-// printViews prints each view. It does not poll: a hundred nodes that do use half a processor.
+// printViews prints each view. It does not poll, because a hundred nodes that poll use half a
+// processor.
 func (p *nodeProcess) printViews() {
 	var last nodeView
 	for {

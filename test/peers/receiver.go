@@ -46,7 +46,7 @@ type receiverSetup struct {
 
 // usage is what a receiver has handled and used so far.
 type usage struct {
-	Address string // set only in the first one
+	Address string // set only in the first usage
 	Count   int64
 	Last    int64 // monotonic time of the last message, to a millisecond
 	CPU     int64 // nanoseconds

@@ -16,9 +16,9 @@ import (
 const (
 	// MaxStreams bounds the bulk streams that each side of a connection may have open.
 	MaxStreams = 16
-	// MaxPacketBytes bounds a SendDatagram. A QUIC packet of 1200 bytes has room for such a datagram,
-	// for acknowledgements and for part of a system frame. The rest of the room matters because QUIC
-	// puts datagrams into a packet first.
+	// MaxPacketBytes bounds the bytes of a datagram. A QUIC packet of 1200 bytes has room for a
+	// datagram of this size, for acknowledgements and for part of a system frame. The rest of the room
+	// matters because QUIC puts datagrams into a packet first.
 	MaxPacketBytes = 962
 )
 
@@ -56,9 +56,9 @@ type Network interface {
 	Close() error
 }
 
-// Conn is one connection between two nodes. Its methods may be called concurrently. After
-// the peer has closed it, its streams return a *CloseError. Streams and datagrams that
-// arrive before the first AcceptStream and ReceiveDatagram wait, within limits.
+// Conn is one connection between two nodes. Its methods may be called concurrently. After the peer
+// has closed it, its streams return a *CloseError. Streams and datagrams that arrive before the
+// first AcceptStream or ReceiveDatagram are queued, within limits.
 type Conn interface {
 	// Stream returns the stream of a kind. Read returns the bytes that the peer writes to its stream
 	// of that kind. The node reads the custom stream only after the first bytes of the system stream

@@ -18,14 +18,14 @@ type Stats struct {
 	Handshakes map[string]uint64
 	// Duplicates counts connections that were closed because another one to the same peer was kept.
 	Duplicates uint64
-	// Dials counts attempts to connect. Redials counts those that followed a failure.
+	// Dials counts attempts to connect. Redials counts the attempts that followed a failure.
 	Dials   uint64
 	Redials uint64
 	// Dropped counts frames that were not sent or not delivered, by reason. Every reason
 	// has an entry.
 	Dropped map[string]uint64
-	// StreamsOpened counts the bulk streams that this node opened, StreamsAccepted those
-	// of its peers.
+	// StreamsOpened counts the bulk streams that this node opened. StreamsAccepted counts those that
+	// its peers opened.
 	StreamsOpened     uint64
 	StreamsAccepted   uint64
 	DatagramsSent     Traffic
@@ -45,7 +45,7 @@ type PeerState struct {
 	// Garbage counts malformed frames and stream heads from this address, while the node remembers the
 	// peer. Each of them closed its connection or its bulk stream.
 	Garbage uint64
-	// The fields below describe the connection. They are zero if there is none.
+	// The fields below describe the connection. They are zero if there is no connection.
 	Identity member.Identity
 	Since    time.Time
 	Dialed   bool // by this node

@@ -60,7 +60,7 @@ func (c *conn) RTT() time.Duration { return 0 }
 
 func (c *conn) Heard() uint64 { return c.heard.Load() }
 
-// PortRefused implements transport.Conn. It is not needed: when a node is killed, its
+// PortRefused implements transport.Conn. This network does not need it: when a node is killed, its
 // connections are reset.
 func (c *conn) PortRefused(context.Context, member.Address) bool { return false }
 

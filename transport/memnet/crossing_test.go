@@ -105,8 +105,8 @@ func crossInOrder(t *testing.T, order []int) {
 }
 
 // TestDeadConnectionHoldsUpForAWhile never answers the greet of the node with the greater address.
-// Earlier frames to that node might still arrive on that connection. So the node holds up the
-// frames on the kept connection, but only for a limited time.
+// Earlier frames to that node might still arrive on the connection of that greet. So the node holds
+// up the frames on the kept connection, but only for a limited time.
 func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := cross(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// repeating dials like QUIC, which repeats the first packet with growing pauses during a
-// cut and finally gives up.
+// repeating dials like QUIC: during a cut it repeats the first packet with growing pauses, and
+// finally gives up.
 type repeating struct{ *endpoint }
 
 func (r repeating) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {

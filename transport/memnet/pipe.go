@@ -125,7 +125,7 @@ func (p *pipe) cancelWrite() {
 	})
 }
 
-// cancelRead ends the pipe for both ends. Unlike on a real network, the writer sees it
+// cancelRead ends the pipe for both ends. Unlike on a real network, the writer notices this
 // immediately.
 func (p *pipe) cancelRead() {
 	p.update(func() {

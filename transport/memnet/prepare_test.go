@@ -88,8 +88,8 @@ func TestPeersAreConnectedSoon(t *testing.T) {
 	})
 }
 
-// Peers are dialed one at a time, in order. A peer is dialed less often the longer it does not
-// answer.
+// Peers are dialed one at a time, in order. The longer a peer does not answer, the less often it is
+// dialed.
 func TestPreparedPeersAreDialedInTurn(t *testing.T) {
 	inPrepareTest(t, func(p *prepareTest) {
 		p.Cut(p.alone.at, p.peers[0].Address)

@@ -73,7 +73,8 @@ func dialAll(t *testing.T, handshake, after time.Duration) (s *slow, connected i
 	return s, connected
 }
 
-// A node that starts and has frames for many others dials few of them at a time, and each once.
+// A node that starts and has frames for many others dials few of them at a time, and each of them
+// once.
 func TestFewPeersAreDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, connected := dialAll(t, 50*time.Millisecond, time.Second)
@@ -84,18 +85,19 @@ func TestFewPeersAreDialedAtOnce(t *testing.T) {
 	})
 }
 
-// If handshakes take a second, because the machines are busy, dials become fewer, not more.
+// If handshakes take a second because the machines are busy, there are fewer dials, not more.
 func TestBusyPeersAreDialedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := dialAll(t, time.Second, 2*time.Second)
-		// Without slots there are 75.
+		// Without slots there are 75 dials.
 		if got := s.of.Load(); got < 16 || got > 60 {
 			t.Errorf("%d dials in two seconds, want 16 to 60", got)
 		}
 	})
 }
 
-// A node rarely dials a peer that does not answer yet, since all nodes of a large cluster do so.
+// A node rarely dials a peer that does not answer yet, since all nodes of a large cluster dial such
+// a peer.
 func TestManyMembersDialRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := New()

@@ -16,8 +16,8 @@ import (
 )
 
 // TestFullWindowsStopNobody lets the windows of all bulk streams grow to their limit and fills
-// them, and then stops reading. It checks that the node still receives system and custom frames:
-// many times as many bytes as the rest of the connection's window holds.
+// them, and then stops reading. It checks that the node still receives system and custom frames,
+// many times more bytes than the rest of the connection's window holds.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
@@ -74,8 +74,8 @@ func TestFullWindowsStopNobody(t *testing.T) {
 }
 
 // fillGrown reads until the window of a stream has grown, and stops when the window is full. QUIC
-// lets the writer continue only after a quarter of the window was read, so a reader that stops at
-// any other point leaves up to a quarter of the window empty. fillGrown therefore keeps reading in
+// lets the writer continue only after a quarter of the window was read. A reader that stops at any
+// other point therefore leaves up to a quarter of the window empty. So fillGrown keeps reading in
 // small steps until the writer has just continued. unread counts the unread bytes of all streams.
 func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	const (

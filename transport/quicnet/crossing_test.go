@@ -108,8 +108,8 @@ func (n *node) talk(to member.Address, frames int) error {
 	return nil
 }
 
-// lacks describes what is wrong with the frames of one kind at a node. Each must have
-// arrived once and in order; if so, lacks returns "".
+// lacks describes what is wrong with the frames of one kind at a node. Each frame must have arrived
+// once and in order; if so, lacks returns "".
 func (n *node) lacks(k transport.Kind, from []member.Address, frames int) string {
 	got := make(map[string][]string)
 	for range len(n.frames[k]) {

@@ -7,7 +7,7 @@
 //
 // The heartbeats of the protocol decide whether a node is alive; QUIC does not, because its idle
 // timeout is long. A process that restarts on the same address answers packets of more than 42
-// bytes with a stateless reset. By this its peers detect the restart. The process needs the same
+// bytes with a stateless reset. So its peers detect the restart. The process needs the same
 // ResetKey as before.
 //
 // If the kernel provides only small buffers, New warns once, with advice. quic-go prints the same

@@ -156,9 +156,10 @@ func (h *hostile) fill(prefix string, members int, id uint64) {
 }
 
 // TestHostilePeersTakeBoundedMemory lets a process that knows the secret open and fill all
-// connections that a node of a cluster of three allows: those of members, seeds and other peers,
-// two more of each of these peers, which the node is leaving, and those without a greet. The limit
-// is the figure in docs/security.md. It includes the memory of both ends of the connections.
+// connections that a node of a cluster of three allows. These are the connections of members, seeds
+// and other peers, two more connections of each of these peers, which the node is leaving, and
+// connections without a greet. The limit is the figure in docs/security.md. It includes the memory
+// of both ends of the connections.
 func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	limit := documentedBytes(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ type Config struct {
 	// Conn sends and receives the packets. The network closes Conn, and so does New if it fails.
 	Conn net.PacketConn
 	// Kernel declares that Conn sends its packets through a UDP socket of this host, so that the
-	// network can ask hosts whether they refuse a port. A *net.UDPConn implies it.
+	// network can ask hosts whether they refuse a port. A *net.UDPConn implies Kernel.
 	Kernel bool
 	// TLS is used for dialing and listening; see SecretTLS, CertificateTLS and InsecureTLS.
 	// New sets the version and ALPN and disables sessions.

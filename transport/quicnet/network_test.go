@@ -181,7 +181,7 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 					return nil, &net.DNSError{Err: "no such host", Server: "10.0.0.9:53", Name: host}
 				}
 				return []netip.Addr{
-					netip.MustParseAddr("fd00::2"), // of another family than the socket
+					netip.MustParseAddr("fd00::2"), // of a different family than the socket
 					netip.MustParseAddr(addrB.Host),
 				}, nil
 			}

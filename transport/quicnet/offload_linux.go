@@ -31,7 +31,7 @@ type joinedConn struct {
 	from    netip.AddrPort
 	addr    *net.UDPAddr // from, for quic-go
 	rest    []byte       // the packets in buffer that ReadBatch has not returned
-	size    int          // size of each of them, except that the last one may be shorter
+	size    int          // size of each packet, except that the last one may be shorter
 	info    []byte       // their control messages, in control
 }
 

@@ -35,8 +35,9 @@ const (
 	// last, the round waits only for overtakenPause.
 	roundPause     = 30 * time.Millisecond
 	overtakenPause = 10 * time.Millisecond
-	// probeRounds is high enough for a path that loses a tenth of all packets. There, exactly the
-	// large probes of that many consecutive rounds are lost about once in several hours.
+	// probeRounds is high enough for a path that loses a tenth of all packets. On such a path, all
+	// large probes but no small probes of that many consecutive rounds are lost about once in several
+	// hours.
 	probeRounds = 5
 	// largeWrite is the shortest write for which the path is probed. A shorter one fits into a packet
 	// of packetBytes together with a heartbeat.
@@ -97,7 +98,8 @@ func (p *path) endWrite(bytes int) {
 	}
 }
 
-// noteWrite starts the rounds unless they are in progress. They always are while wrote is true.
+// noteWrite starts the rounds unless they are in progress. The rounds are always in progress while
+// wrote is true.
 func (p *path) noteWrite() {
 	if p.wrote.Load() {
 		return

@@ -12,7 +12,8 @@ import (
 )
 
 // TestPathShrinks reduces the MTU of a link while events are sent. If the MTU is reduced at both
-// ends, the kernel of the sender refuses large packets; if only at the far end, they disappear.
+// ends, the kernel of the sender refuses large packets. If it is reduced only at the far end, large
+// packets disappear.
 func TestPathShrinks(t *testing.T) {
 	t.Run("both ends", func(t *testing.T) { testPathShrinks(t, 0, 1) })
 	t.Run("far end", func(t *testing.T) { testPathShrinks(t, 1) })

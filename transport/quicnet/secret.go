@@ -24,8 +24,8 @@ import (
 const (
 	// MinSecretBytes is the minimum number of random bytes in a secret.
 	MinSecretBytes = 32
-	// minDifferentBytes is the minimum number of different values among them. 32 random
-	// bytes have 30 different values on average, and fewer than 16 with a probability below
+	// minDifferentBytes is the minimum number of different values among the bytes of a secret. 32
+	// random bytes have 30 different values on average, and fewer than 16 with a probability below
 	// 10^-12.
 	minDifferentBytes = MinSecretBytes / 2
 
@@ -82,8 +82,8 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 
 // CheckSecret returns an error unless a secret looks like the random output of a program: at least
 // MinSecretBytes bytes, raw or in base64. It refuses other text, and bytes that repeat a few
-// values. The reason is that a node shows the certificate made from its secret to everyone who
-// connects, and an attacker could try passwords against it offline, unnoticed and at full speed.
+// values. A node shows the certificate made from its secret to everyone who connects. An attacker
+// could try passwords against that certificate offline, unnoticed and at full speed.
 func CheckSecret(secret []byte) error {
 	key := secret
 	if isText(secret) {
@@ -144,8 +144,9 @@ func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// authority is the certificate authority that every node derives from the secret. Its key is the
-// same on all nodes, and so is everything in its certificate that verification compares.
+// authority is the certificate authority that every node derives from the secret. The key of the
+// authority is the same on all nodes, and so are all fields of its certificate that verification
+// compares.
 type authority struct {
 	key         ed25519.PrivateKey
 	certificate *x509.Certificate

@@ -186,9 +186,8 @@ func (c *conn) PortRefused(ctx context.Context, at member.Address) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// listens returns the address at which a peer that dialed listens. This is the address of the
-// member, if it belongs to the host from which the connection came. Otherwise, as behind a NAT, it
-// is "".
+// listens returns the address on which the dialing peer listens. This is the address of the member,
+// if it belongs to the host from which the connection came. Otherwise, as behind a NAT, it is "".
 func (c *conn) listens(ctx context.Context, at member.Address) string {
 	from, ok := c.lanes[systemLane].remote().(*net.TCPAddr)
 	if !ok {
@@ -340,7 +339,7 @@ func (c *conn) Close(code transport.Code, reason string) {
 	frame := appendHeader(nil, frameClose, 0, 8+len(reason))
 	frame = binary.BigEndian.AppendUint64(frame, uint64(code))
 	frame = append(frame, reason...)
-	// Close the bulk lane last, because the peer takes its end for a lost connection.
+	// Close the bulk lane last, because the peer takes the end of that lane for a lost connection.
 	goodbye := func() {
 		c.lanes[systemLane].sayGoodbye(frame)
 		c.lanes[bulkLane].abort()

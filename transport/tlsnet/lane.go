@@ -141,9 +141,9 @@ func (l *lane) pushControl(t frameType, stream uint32, payload []byte) {
 	_ = l.append(t, stream, payload) // the error has ended the streams too
 }
 
-// append adds a frame, and writes it unless another goroutine is writing. If too many frames that
-// need not wait for room are pending, the peer does not read, and append ends the connection. l.mu
-// must be held.
+// append adds a frame, and writes it unless another goroutine is writing. If too many of the frames
+// that need not wait for room are pending, the peer does not read, and append ends the connection.
+// l.mu must be held.
 func (l *lane) append(t frameType, stream uint32, payload []byte) error {
 	if l.err == nil && len(l.pending) > 4*maxPending {
 		l.fail(errNotRead)

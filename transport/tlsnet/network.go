@@ -155,7 +155,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	case <-c.ready:
 		return c, nil
 	case <-c.over:
-		// If the peer closed the connection, it had accepted it before.
+		// A peer that closed the connection had accepted it before.
 		if _, closed := errors.AsType[*transport.CloseError](c.cause()); closed {
 			return c, nil
 		}

@@ -603,7 +603,7 @@ func TestARemovedMemberHearsEveryNodeAfterTTLTimeout(t *testing.T) {
 	}
 }
 
-// An asker is notified of only one leader, once, in answer to its last query.
+// A node that asked for a leader is notified of only one, once, in answer to its last query.
 func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))

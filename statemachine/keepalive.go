@@ -11,7 +11,7 @@ import (
 )
 
 // sendHeartbeats sends an ack to each follower. It sends the claim to every other seed and member,
-// so that no group of nodes stays isolated (protocol.md 5). It reports whether there is any other
+// so that no group of nodes stays isolated (protocol.md 5). It returns false if there is no other
 // node.
 func (m *Machine) sendHeartbeats() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.shownState().Roster))

@@ -103,7 +103,8 @@ func TestANewStampIsEchoedImmediately(t *testing.T) {
 	}
 }
 
-// A keep-alive that echoes a new stamp is itself an answer. Any other is answered with an ack.
+// A keep-alive that echoes a new stamp is itself an answer. Any other keep-alive is answered with
+// an ack.
 func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	b.run(b.timings.HeartbeatInterval / 2)
@@ -265,7 +266,7 @@ func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
 }
 
 // A leader that only one bridging member can reach does not keep the others from electing another
-// one.
+// leader.
 func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 	b := formed(t, 5, 5)
 	old := b.quorate()
@@ -283,8 +284,8 @@ func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
 	b.settle(5)
 }
 
-// Each HeartbeatInterval the leader also sends its claim to every seed and member from which it has
-// heard nothing as a follower within HeartbeatTimeout. So no group of nodes stays isolated.
+// Every HeartbeatInterval the leader also sends its claim to every seed and member that has sent it
+// nothing as a follower within HeartbeatTimeout. So no group of nodes stays isolated.
 func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
 	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is a seed but not a member
 	b.seeds = append(b.seeds, addr(4))
@@ -324,7 +325,7 @@ func TestARestartedNodeVotesForNoOtherDuringLeaseTimeout(t *testing.T) {
 		leader int // leader of the held state
 		memory bool
 		after  time.Duration
-		votes  []int // the nodes among n2 and n3 for which it votes
+		votes  []int // the nodes among n2 and n3 for which n1 votes
 	}{
 		{"immediately", 1, false, 0, []int{1}},
 		{"just before the end", 1, false, lan.LeaseTimeout - 1, []int{1}},

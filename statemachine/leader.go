@@ -119,8 +119,8 @@ func (m *Machine) tickLead() {
 	}
 }
 
-// stepDownAt returns when a chosen leader will have had no lease for LeaderTimeout and so steps
-// down (protocol.md 5). It returns zero for a provisional leader.
+// stepDownAt returns when a chosen leader steps down because it has had no lease for LeaderTimeout
+// (protocol.md 5). It returns zero for a provisional leader.
 func (m *Machine) stepDownAt() time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -152,7 +152,7 @@ func (m *Machine) leadDeadline(d *deadline) {
 }
 
 // mayChange reports whether this leader may change its state. (S) A leader that is bound to a later
-// version changes nothing in its own (protocol.md 6, 5).
+// version changes nothing in its own version (protocol.md 6, 5).
 func (m *Machine) mayChange() bool {
 	return m.role == member.Provisional ||
 		m.role == member.Leading && m.durable.Bound() <= m.leader.Version

@@ -214,7 +214,7 @@ func TestTheLeaseEndsAfterTheMthNewestEcho(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		size   int
-		echoes []time.Duration // time before now for each of n2, n3, ...; negative for none
+		echoes []time.Duration // age of the stamp of each of n2, n3, ...; negative for no stamp
 		want   time.Duration   // remaining time; 0 for no lease
 	}{
 		{"N=2", 2, []time.Duration{30}, margin - 30},

@@ -29,7 +29,7 @@ type Config struct {
 	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
 	// a process that died).
 	TrustRefusal bool
-	// Rand is the source of jitter and identifiers. Each machine has its own.
+	// Rand is the source of jitter and identifiers. Each machine must have its own Rand.
 	Rand *rand.Rand
 }
 
@@ -75,7 +75,7 @@ type Machine struct {
 	stopped bool
 }
 
-// shownView is what was visible after the last call. The next call compares with it to set
+// shownView is what was visible after the last call. The next call compares the view with it to set
 // Output.Changed.
 type shownView struct {
 	// self is part of every view. resolveAddressConflict may change no other visible field, but it

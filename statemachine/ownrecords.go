@@ -202,8 +202,8 @@ func (m *Machine) recordsDeadline(d *deadline) {
 	m.tableDeadline(d)
 }
 
-// extendTrust handles the part of an ack that concerns records. (S) It extends trust to holdMargin
-// after the echoed stamp, which must be of this run.
+// extendTrust handles the part of an ack that concerns records. (S) The trust then lasts until
+// holdMargin after the echoed stamp, which must be from this run.
 func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 	m.noteCommitted(b.Committed)
 	e := b.Echo

@@ -305,8 +305,8 @@ func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
 }
 
 // A leader that led only briefly may still trust its records, because an earlier leader extended
-// that trust. So its records stay as long as those of any member, even if its host refuses the
-// port.
+// that trust. So its records stay as long as the records of any other member, even if its host
+// refuses the port.
 func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
 	timings := lan
 	timings.LeaseTimeout = lan.LeaseTimeout / 2

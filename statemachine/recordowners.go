@@ -165,7 +165,7 @@ func (m *Machine) tableDeadline(d *deadline) {
 
 // ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
 // extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
-// because the owner sent the keep-alive earlier. Without such a keep-alive, it counts from the
+// because the owner sent the keep-alive earlier. Without an answered keep-alive, it counts from the
 // start of this leadership, because no other leader had authority when this one was chosen.
 func (m *Machine) ownerSilentAt(o owner) time.Time {
 	last := o.lost // even if the owner has got its place back

@@ -409,7 +409,7 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 }
 
 // A process with another store id at a known address is a new member in the same place. One change
-// of voters makes its entry joining, with the new store id and without a vote. Then it becomes
+// of voters marks its entry as joining, with the new store id and without a vote. Then it becomes
 // active.
 func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {
 	b := formed(t, 5, 5)

@@ -17,7 +17,7 @@ type timing struct{ message.Timings }
 
 // Start and join.
 
-// fewSeeds is the greatest number of seeds for which each asks all others immediately (4).
+// fewSeeds is the greatest number of seeds that all ask each other immediately (4).
 const fewSeeds = 5
 
 // roundJitter is RetryInterval / 4, the upper bound of the random part of a round (4). It separates

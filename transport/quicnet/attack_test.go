@@ -72,7 +72,7 @@ func udp(at member.Address) net.Addr {
 	return &net.UDPAddr{IP: net.ParseIP(at.Host).To4(), Port: int(at.Port)}
 }
 
-// mute is a socket that sends only the first packet of each handshake and delivers none. It
+// mute is a socket that sends only the first packet of each handshake and delivers no packets. It
 // counts the packets that it would have delivered.
 type mute struct {
 	transporttest.Socket

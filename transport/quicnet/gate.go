@@ -14,7 +14,8 @@ import (
 
 // If more than unprovenPerMember*Size + extraUnproven handshakes are pending, a dialer must first
 // prove its address. So even if an attacker forges addresses and also has a host, the members can
-// use at least a quarter of the handshakes, or an eighth if the host has many addresses.
+// use at least a quarter of the handshakes. If the host has many addresses, they can use at least
+// an eighth.
 const unprovenPerMember, extraUnproven = 1, 8
 
 // gate counts handshakes by the contexts of their QUIC connections.

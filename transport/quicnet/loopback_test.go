@@ -378,8 +378,8 @@ func (s *measuredSocket) SyscallConn() (syscall.RawConn, error) { return s.udp.S
 func (s *measuredSocket) SetReadBuffer(n int) error             { return s.udp.SetReadBuffer(n) }
 func (s *measuredSocket) SetWriteBuffer(n int) error            { return s.udp.SetWriteBuffer(n) }
 
-// TestPacketsGrow checks that packets grow to the size that the path carries, but not beyond that
-// of quic-go's buffers.
+// TestPacketsGrow checks that packets grow to the size that the path carries, but not beyond the
+// size of quic-go's buffers.
 func TestPacketsGrow(t *testing.T) {
 	udp, err := Listen("127.0.0.1:0")
 	if err != nil {

@@ -34,10 +34,10 @@ const (
 	// to what 25 MB/s need at a round-trip time of 10 ms. It starts small, because an unread stream
 	// keeps its first window. These windows account for most of the memory that hostile peers can make
 	// a node hold (docs/security.md). A peer may fill the windows of the frame streams and of the bulk
-	// streams of both sides, streamsWindow in total: 9 MiB if all have grown, and 0.6 MiB before the
-	// peer is admitted. The window of the connection is larger, so that unread bulk streams and custom
-	// frames do not block system frames. It must be larger by at least a third, because quic-go lets
-	// the peer send more only after a quarter of the window was read.
+	// streams of both sides, streamsWindow in total. This is 9 MiB if all have grown, and 0.6 MiB
+	// before the peer is admitted. The window of the connection is larger, so that unread bulk streams
+	// and custom frames do not block system frames. It must be larger by at least a third, because
+	// quic-go lets the peer send more only after a quarter of the window was read.
 	streamWindow     = 32 << 10
 	maxStreamWindow  = 256 << 10
 	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow
@@ -45,8 +45,8 @@ const (
 	// connectionIDBytes is so large that a packet of an earlier run is very unlikely to be taken for
 	// one of this run.
 	connectionIDBytes = 8
-	// packetBytes is the packet size that every QUIC path must carry. Every connection starts with it:
-	// see path.go.
+	// packetBytes is the packet size that every QUIC path must carry. Every connection starts with
+	// this size: see path.go.
 	packetBytes = 1200
 )
 

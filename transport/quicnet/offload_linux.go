@@ -94,8 +94,8 @@ func (c *joinedConn) read() error {
 	return nil
 }
 
-// segmentSize returns the size of each packet that the kernel has joined. If it has joined none,
-// segmentSize returns all, the number of bytes read.
+// segmentSize returns the size of each packet that the kernel has joined. If the kernel has joined
+// no packets, segmentSize returns all, which is the number of bytes read.
 func segmentSize(info []byte, all int) int {
 	for len(info) > 0 {
 		head, body, rest, err := unix.ParseOneSocketControlMessage(info)

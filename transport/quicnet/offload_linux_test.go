@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// families are addresses to listen on, and to dial there.
+// families are pairs of an address to listen on and a host to dial.
 var families = []struct{ listen, dial string }{
 	{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {"[::]:0", "127.0.0.1"}, {"[::]:0", "::1"},
 }

@@ -22,7 +22,7 @@ type socket struct {
 	draining bool
 }
 
-// maxRest bounds the bytes that Write stores. It exceeds one flush of a lane, because TLS also
+// maxRest bounds the bytes that Write stores. maxRest exceeds one flush of a lane, because TLS also
 // writes on its own: it updates its keys whenever the peer asks.
 const maxRest = 8 * maxPending
 

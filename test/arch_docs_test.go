@@ -93,7 +93,7 @@ func checkType(t *sourceTree, d *ast.GenDecl, s *ast.TypeSpec, report reporter) 
 	}
 }
 
-// checkValue accepts a comment for a whole group of names, or one at the end of each line.
+// checkValue accepts a comment for a whole group of names, or a comment at the end of each line.
 func checkValue(t *sourceTree, d *ast.GenDecl, s *ast.ValueSpec, report reporter) {
 	exported := slices.IndexFunc(s.Names, (*ast.Ident).IsExported)
 	if exported < 0 {

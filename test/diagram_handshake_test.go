@@ -177,7 +177,7 @@ func (shaker) Lost(member.Identity)                   {}
 func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                {}
 
-// A door holds each greet back until it is opened for it.
+// A door holds back each greet until the door is opened for it.
 type door struct {
 	mu    sync.Mutex
 	come  map[greet]bool

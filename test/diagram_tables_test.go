@@ -27,8 +27,8 @@ func readDiagram(t *testing.T, name string) string {
 // A move is a transition from one status to another.
 type move [2]member.Status
 
-// TestDiagramMemberStates compares docs/plantuml/MEMBER_STATES.puml with the table in the code,
-// and both with that of protocol.md section 3.
+// TestDiagramMemberStates compares docs/plantuml/MEMBER_STATES.puml with the table in the code, and
+// both with the table of protocol.md section 3.
 func TestDiagramMemberStates(t *testing.T) {
 	drawn := make(map[move]bool)
 	arrow := regexp.MustCompile(`(?m)^(\S+) --> (\S+) : .+$`)

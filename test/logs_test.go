@@ -320,8 +320,8 @@ func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallEx
 	}
 }
 
-// tabled returns the lines that a declaration contains in the form {level, "text"}, and those of
-// the functions and tables that it uses.
+// tabled returns the lines that a declaration contains in the form {level, "text"}, and the lines
+// of the functions and tables that it uses.
 func (s *logSource) tabled(decl ast.Node) (list []logLine) {
 	for n := range ast.Preorder(decl) {
 		lit, ok := n.(*ast.CompositeLit)

@@ -196,7 +196,7 @@ func TestDemoUnread(t *testing.T) {
 				out.Close()
 			}
 			p := startTo(t, in, "demo", "--size", "3", "--admin", "127.0.0.1:0")
-			in.Close() // the demo has a copy of its own
+			in.Close() // the demo has its own copy
 			var printed strings.Builder
 			lines := bufio.NewScanner(out)
 			for last != nil && !last.MatchString(printed.String()) && lines.Scan() {

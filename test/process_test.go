@@ -90,7 +90,7 @@ func start(t *testing.T, args ...string) *process {
 	return startTo(t, nil, args...)
 }
 
-// startTo is like start, but sends standard output to stdout unless it is nil.
+// startTo is like start, but sends standard output to stdout unless stdout is nil.
 func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 	t.Helper()
 	path, err := program()
@@ -199,7 +199,7 @@ func (c *nodes) secret(name, content string) string {
 func (c *nodes) store(i int) string { return filepath.Join(c.dir, "store"+strconv.Itoa(i)) }
 func (c *nodes) admin(i int) string { return "unix:" + filepath.Join(c.dir, strconv.Itoa(i)) }
 
-// flags returns the flags of node i; later ones override earlier ones.
+// flags returns the flags of node i; later flags override earlier ones.
 func (c *nodes) flags(i int, more ...string) []string {
 	return append([]string{
 		"run", "--addr", c.addrs[i-1], "--name", "n" + strconv.Itoa(i),

@@ -272,7 +272,7 @@ func (p *player) watch() bool {
 	return p.bad != nil
 }
 
-// history returns the records before this moment and the first ones after it.
+// history returns the records before this moment and the first records after it.
 func (p *player) history() string {
 	if p.c == nil {
 		return ""

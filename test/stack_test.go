@@ -252,18 +252,18 @@ func TestStackMoreThanNNodes(t *testing.T) {
 	})
 }
 
-// payload makes an event large, so that only few fit into the buffers.
+// payload makes an event large, so that only a few fit into the buffers.
 type payload struct {
 	Number int
 	Filler []byte
 }
 
-// buffered exceeds the number of 1 KiB payloads that fit into all buffers from sender to handler:
-// 128 wait for their handler, 256 KiB fit into the stream window, 256 KiB wait to be written, and
-// 256 KiB are being written.
+// buffered exceeds the number of 1 KiB payloads that fit into all buffers from sender to handler.
+// 128 payloads wait for their handler, 256 KiB fit into the stream window, 256 KiB wait to be
+// written, and 256 KiB are being written.
 const buffered = 1_000
 
-// In the original 5,000 events to a handler that takes 50 ms for each make a healthy member look
+// In the original, a handler that needs 50 ms for each of 5,000 events makes a healthy member look
 // dead. Here only their sender waits.
 func TestStackSlowHandler(t *testing.T) {
 	const events, pause = 5_000, 50 * time.Millisecond

@@ -35,8 +35,8 @@ type stack struct {
 	// store opens the store of a node; nil means the configured one.
 	store func(i int) store.Store
 	watch *watch
-	// patience is the timeout of Start; 0 means none. joined[i] is set when Start of node i
-	// has returned without an error.
+	// patience is the timeout of Start; 0 means no timeout. joined[i] is set when Start of node i has
+	// returned without an error.
 	patience time.Duration
 	joined   [stackHosts]atomic.Bool
 }
@@ -45,7 +45,7 @@ type stack struct {
 const stackHosts = 5 + athenatest.Spares
 
 // inStack runs a test in a bubble with QUIC, and in another one with TLS on TCP. All nodes are
-// seeds; none is started.
+// seeds. inStack starts no node.
 func inStack(t *testing.T, size int, test func(*testing.T, *stack)) {
 	t.Helper()
 	over := func(t *testing.T, tls bool) {

@@ -185,7 +185,7 @@ func isBegun(line []byte) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// takeLine checks one line against all earlier ones.
+// takeLine checks one line against all earlier lines.
 func (f *findings) takeLine(e evidence) error {
 	switch who := (owner{e.Node, e.Run}); e.Kind {
 	case kindStart:

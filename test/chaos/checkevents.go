@@ -37,8 +37,8 @@ func newEventCheck() *eventCheck {
 	}
 }
 
-// onEvents checks I9: for each pair, events arrive in order and at most once. The runs of a
-// sender arrive in order too.
+// onEvents checks I9: for each pair, events arrive in order and at most once. Events of a later run
+// of a sender arrive after those of its earlier runs.
 func (m *eventCheck) onEvents(f *findings, e evidence) {
 	if e.First > e.Last {
 		f.noteFault("I9", "%s reports events %[3]d to %[4]d from %[2]s", e.Node, e.From, e.First, e.Last)

@@ -50,7 +50,7 @@ func childMain(role string) int {
 // place is where a node runs.
 type place struct {
 	Netns  string // path of the network namespace; empty for the runner's own
-	Cgroup string // folder of the memory cgroup; empty for none
+	Cgroup string // folder of the memory cgroup; empty for no cgroup
 	// Daemon is the command line of a daemon; empty for a node of this program.
 	Daemon []string
 	Task   string // task of the node

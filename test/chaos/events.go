@@ -126,7 +126,7 @@ func newFloodPlan(o options) []step {
 	return steps
 }
 
-// ofClass draws a fault of a class. It draws none if the run cannot have such a fault.
+// ofClass draws a fault of a class. It returns no fault if the run cannot have such a fault.
 func (p *planner) ofClass(class int, o options) []fault {
 	kinds := classes[class].kinds
 	kind := kinds[p.rand.IntN(len(kinds))]

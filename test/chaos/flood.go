@@ -59,7 +59,7 @@ type floodTask struct {
 	Run   int           // number of this start of the node, from 1
 	Dir   string        // folder of the recordings
 	Room  uint64        // capacity of a recording, in events
-	To    []string      // nodes to send to from the start
+	To    []string      // nodes that get events from the start
 	Bytes int           // size of each body; 0 for mixed sizes
 	Every time.Duration // pause between two events to a node
 	Slow  bool          // the handler sleeps sometimes

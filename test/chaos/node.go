@@ -207,7 +207,7 @@ func (w *testNode) leadTerm(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// writeRegister writes to the register while the term is valid. It checks that before each write.
+// writeRegister writes to the register while the term is valid. It checks this before each write.
 func (w *testNode) writeRegister(term leader.Term) {
 	var c registerClient
 	defer c.close()

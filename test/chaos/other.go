@@ -77,7 +77,7 @@ func (r *runner) giveOtherWrongSeed(f fault, order []int) []action {
 	return r.restartWith(r.other, "other ", node, r.ps.seeds[order[0]], f)
 }
 
-// restartWith restarts a node with a wrong seed, and later with the right ones.
+// restartWith restarts a node with a wrong seed, and later with the right seeds.
 func (r *runner) restartWith(
 	ps *processes, prefix string, node int, wrong string, f fault,
 ) []action {

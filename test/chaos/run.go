@@ -41,7 +41,7 @@ type runner struct {
 	ps    *processes
 	other *processes // the second cluster; nil without one
 	began time.Time
-	spare int       // number of nodes that a soak does not restart; these are the first ones
+	spare int       // number of nodes that a soak does not restart, counted from the first
 	out   io.Writer // for the user
 	log   *os.File  // the journal
 

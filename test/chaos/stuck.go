@@ -31,7 +31,7 @@ const (
 )
 
 // The limits of the buffers between a Send and a handler, for one sender, and their memory
-// overhead. The first two are those of transport/quicnet and transport.
+// overhead. The first two limits are those of transport/quicnet and transport.
 const (
 	windowBytes  = 256 << 10 // sent but not yet read
 	pendingBytes = 256 << 10 // frames that wait to be written; as many bytes are being written

@@ -18,7 +18,7 @@
 //
 // Each repetition measures every peer once. Each measurement writes a file of JSON lines, whose
 // first line describes the machine, and prints tables. The ratio of a line is its median divided by
-// that of -against.
+// the median of the peer that -against names.
 //
 // All members are processes on the loopback interface of a new network namespace, and their stores
 // are in memory, so that no figure includes the sync of a disk. Times are those of CLOCK_MONOTONIC,

@@ -58,8 +58,9 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 }
 
 // learnIfEmpty takes the state that another node shows if this node holds nothing and has a vote in
-// that state. A pre proposal shows the state that it is based on, so that no vote outlives it. A query for a leader shows the state of its sender, because a sender without
-// a vote in that state cannot start an election itself.
+// that state. A pre proposal shows the state that it is based on, so that no vote outlives that
+// state. A query for a leader shows the state of its sender, because a sender without a vote in
+// that state cannot start an election itself.
 func (m *Machine) learnIfEmpty(s member.State) {
 	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
 		m.learnState(s)

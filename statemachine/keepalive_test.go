@@ -46,8 +46,8 @@ func TestAFollowerWithoutAcksSendsAKeepAlive(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout - 1)
 	got := b.mail(0, message.KindLeaderKeepAlive)
-	// The first keep-alive shows the state, and the second echoes the first stamp. Both are sent
-	// immediately.
+	// The first keep-alive shows the state, and the second echoes the first stamp. Both keep-alives
+	// are sent immediately.
 	gap := b.timings.HeartbeatInterval * 3 / 2
 	if want := 2 + int(b.timings.LeaderTimeout/gap); len(got) != want {
 		t.Errorf("got %d keep-alives within LeaderTimeout, want %d", len(got), want)

@@ -78,8 +78,8 @@ func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
 	}
 }
 
-// Two kinds of messages end support early: ReJoinCluster or MemberLeave of exactly that leader,
-// version and incarnation, and any message of a later incarnation of the same store id.
+// ReJoinCluster or MemberLeave of exactly that leader, version and incarnation ends support early.
+// So does any message of a later incarnation of the same store id.
 func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
 	later := func(m message.Message, more uint64) message.Message {
 		m.From.Incarnation += more

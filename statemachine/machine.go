@@ -164,8 +164,8 @@ func (m *Machine) endCall() Output {
 	return m.out
 }
 
-// flows are the actions that a machine takes by itself; each checks whether it is due. They are
-// ordered so that one can trigger the next within a call.
+// flows are the actions that a machine takes by itself; each checks whether it is due. The flows
+// are ordered so that one can trigger the next within a call.
 var flows = [...]func(*Machine){
 	(*Machine).tickLeave,
 	(*Machine).tickFollow,
@@ -218,7 +218,7 @@ func (d *deadline) addFuture(now, t time.Time) {
 // due reports whether the timer t is armed and has expired.
 func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }
 
-// shownState returns the state that the view shows: the provisional leader's if there is one,
+// shownState returns the state that the view shows: the provisional leader's state if there is one,
 // otherwise the held state.
 func (m *Machine) shownState() member.State {
 	if !m.leader.IsZero() && !m.leader.Chosen {
@@ -289,7 +289,7 @@ func (m *Machine) jitter(d time.Duration) time.Duration {
 	return time.Duration(m.cfg.Rand.Int64N(int64(d)))
 }
 
-// targets returns the addresses in all lists without duplicates and without this node's.
+// targets returns the addresses in all lists without duplicates and without this node's address.
 func (m *Machine) targets(lists ...[]member.Address) []member.Address {
 	var out []member.Address
 	for _, list := range lists {

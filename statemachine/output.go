@@ -142,7 +142,7 @@ func (m *Machine) trace(t Trace) {
 // depends on it.
 type Cause uint8
 
-// The causes. Those of a conflict are in the order of the rules in protocol.md 7.
+// The causes. The causes of a conflict are in the order of the rules in protocol.md 7.
 const (
 	CauseNone     Cause = iota
 	CauseCrash          // its host refused its port, or a message of a later run arrived

@@ -127,9 +127,9 @@ func (m *Machine) noteOwned(key string, token member.Token) {
 }
 
 // Holds returns the token of the record under key, and when this run must stop acting on the record
-// unless its trust is extended. Both are zero unless this run owns the record and may act on it
-// now. (S) The record must be committed, in the held state and not revoked, and the leader must
-// have extended the trust in it.
+// unless its trust is extended. Both results are zero unless this run owns the record and may act
+// on it now. (S) The record must be committed, in the held state and not revoked, and the leader
+// must have extended the trust in it.
 func (m *Machine) Holds(now time.Time, key string) (token member.Token, until time.Time) {
 	t := m.Owns(key)
 	if t.IsZero() || m.stopped || m.operator.leaving || !now.Before(m.records.until) {

@@ -558,8 +558,8 @@ func TestAJoiningMemberAsksInVain(t *testing.T) {
 	})
 }
 
-// A request is taken at most once, even if its sender lost its place to another store and got it
-// back in the same run.
+// A request is taken at most once. This holds even if its sender lost its place to another store
+// and got it back in the same run.
 func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()

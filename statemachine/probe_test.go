@@ -35,8 +35,8 @@ func supporterOf(t *testing.T, trusts bool) *bus {
 	return b
 }
 
-// A follower probes the leader's host once the leader's ack is a tenth of an interval late, and
-// then every quarter of an interval until an ack arrives.
+// A follower probes the leader's host once the leader's ack is a tenth of an interval late. It
+// repeats the probe every quarter of an interval until an ack arrives.
 func TestProbesOfALateLeader(t *testing.T) {
 	b := supporterOf(t, false)
 	begin, interval := b.now, b.timings.HeartbeatInterval

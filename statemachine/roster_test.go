@@ -45,7 +45,7 @@ func threeOfFive(t *testing.T) (*bus, int) {
 }
 
 // A node whose join request was taken is joining. Once it has shown a state of this version and M
-// voters hold the leader's current state, one revision makes it active and a voter.
+// voters hold the leader's current state, it becomes active and a voter in one revision.
 func TestAJoinerIsJoiningThenActive(t *testing.T) {
 	b, l := threeOfFive(t)
 	b.start(3)

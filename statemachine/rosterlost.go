@@ -60,9 +60,9 @@ func heldShownBy(b message.Body) (member.Number, bool) {
 	return member.Number{}, false
 }
 
-// RosterLost reports whether the held roster can never elect again, because so many voters lost
-// their stores that fewer than M can still answer (protocol.md 6). With durable stores only an
-// operator can end that state. A node with a memory store starts a new run by itself.
+// RosterLost reports whether the held roster can never elect again (protocol.md 6). That is the
+// case if so many voters lost their stores that fewer than M can still answer. With durable stores
+// only an operator can end that state. A node with a memory store starts a new run by itself.
 func (m *Machine) RosterLost() bool {
 	if m.heldNumber().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false

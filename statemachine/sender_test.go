@@ -269,7 +269,7 @@ func TestStrangerPreProposalRound(t *testing.T) {
 }
 
 // The complete sequence: a seed is cut off while the members that it knows are replaced. Then the
-// other seed dies, and the first one can receive the leader's messages again.
+// other seed dies, and the first seed can receive the leader's messages again.
 func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
 	b := newBus(t, 5, 2)
 	for i := 5; i < 9; i++ {

@@ -103,10 +103,10 @@ func (t timing) unaskedTimeout() time.Duration {
 // or above, acks on time get no answer, and the lease is extended half as often.
 func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 * 3 }
 
-// realignInterval is HeartbeatInterval / 2: if a member has not shown the latest changes for this
-// time after they were sent, the leader sends it the whole state (5). If it is shorter than a round
-// trip, the leader sends the state while the answer is on its way. If it is longer, a member that
-// lost an update stays behind for longer.
+// realignInterval is HeartbeatInterval / 2. The leader sends a member the whole state if the member
+// has not shown the latest changes for this time after they were sent (5). If it is shorter than a
+// round trip, the leader sends the state while the answer is on its way. If it is longer, a member
+// that lost an update stays behind for longer.
 func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
@@ -163,7 +163,7 @@ func (t timing) againJitter(fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(2*fails)
 }
 
-// inquiryTurn is HeartbeatInterval / 20 for each voter before this one: all voters lose a leader at
+// inquiryTurn is HeartbeatInterval / 20 for each voter before this one. All voters lose a leader at
 // the same instant, and ask in turn (6, 2). If a turn is shorter than a message takes, two voters
 // propose together and may both fail. Longer turns delay the election if the first voters are down
 // too.
@@ -171,13 +171,13 @@ func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// refusedTurn is HeartbeatInterval / 20: how long a follower waits before it asks the other voters,
-// after its leader's host refused the port (6, a process that died). With a shorter wait the others
-// still consider the leader healthy; a longer one delays the election.
+// refusedTurn is HeartbeatInterval / 20. After its leader's host refused the port, a follower waits
+// for this time before it asks the other voters (6, a process that died). With a shorter wait the
+// others still consider the leader healthy; a longer one delays the election.
 func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 
-// successorTimeout is 2 x HeartbeatInterval: how long the followers of a leader that handed over
-// wait for its successor before they ask for an election (6, leaving leader). With a shorter time
+// successorTimeout is 2 x HeartbeatInterval. After a leader handed over, its followers wait for its
+// successor for this time before they ask for an election (6, leaving leader). With a shorter time
 // they compete with the successor; a longer one extends the gap if the hand-over fails.
 func (t timing) successorTimeout() time.Duration { return 2 * t.HeartbeatInterval }
 

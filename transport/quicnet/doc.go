@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quicnet connects nodes over QUIC, on one UDP socket or any other net.PacketConn.
-// Both ends of a connection authenticate with certificates, under TLS 1.3: SecretTLS
-// derives them from a shared secret, and CertificateTLS takes them from a PKI, where they
-// name the members.
+// Package quicnet connects nodes over QUIC, on one UDP socket or any other net.PacketConn. Both
+// ends of a connection authenticate with certificates, under TLS 1.3. SecretTLS derives the
+// certificates from a shared secret. CertificateTLS takes them from a PKI, where they name the
+// members.
 //
 // The heartbeats of the protocol decide whether a node is alive; QUIC does not, because its idle
 // timeout is long. A process that restarts on the same address answers packets of more than 42

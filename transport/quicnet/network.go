@@ -36,8 +36,9 @@ const (
 	// a node hold (docs/security.md). A peer may fill the windows of the frame streams and of the bulk
 	// streams of both sides, streamsWindow in total. This is 9 MiB if all have grown, and 0.6 MiB
 	// before the peer is admitted. The window of the connection is larger, so that unread bulk streams
-	// and custom frames do not block system frames. It must be larger by at least a third, because
-	// quic-go lets the peer send more only after a quarter of the window was read.
+	// and custom frames do not block system frames. The window of the connection must be larger by at
+	// least a third, because quic-go lets the peer send more only after a quarter of the window was
+	// read.
 	streamWindow     = 32 << 10
 	maxStreamWindow  = 256 << 10
 	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow

@@ -20,12 +20,12 @@ import (
 )
 
 // A connection starts with packets of packetBytes, and quic-go then finds the largest size that its
-// path carries. If the path later carries less, quic-go does not notice: it fills every packet up
+// path carries. If the path later carries less, quic-go does not notice. It fills every packet up
 // to the old size, and then sends no other packets. Heartbeats are lost together with the events in
 // the same packets. So while large frames are written, the network sends two probes in each round,
 // outside of QUIC: a small one, and one that is as large as the packets. If the peer answers only
-// the small probe in probeRounds consecutive rounds, the connection is closed, and the next one
-// starts with packets of packetBytes again.
+// the small probe in probeRounds consecutive rounds, the connection is closed, and the next
+// connection starts with packets of packetBytes again.
 
 const (
 	// roundInterval is the time between two rounds while the path carries large packets.

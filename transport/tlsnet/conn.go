@@ -25,7 +25,7 @@ const (
 	// A lane answers system messages with a keep-alive, unless it sends another frame within ackDelay.
 	ackDelay = 25 * time.Millisecond
 	// A lane with nothing to send sends a keep-alive every keepAlivePeriod. A connection ends if one
-	// of its lanes has received nothing at three consecutive checks, so it survives a pause or a
+	// of its lanes has received nothing at three consecutive checks. So it survives a pause or a
 	// partition of less than idleTimeout. The values are those of package quicnet.
 	keepAlivePeriod = 10 * time.Second
 	silentChecks    = 3

@@ -18,7 +18,7 @@ import (
 )
 
 // These are the alerts of RFC 8446, section 6.2, that translate knows: no_application_protocol, and
-// those with which a node refuses a certificate.
+// the alerts with which a node refuses a certificate.
 const noCommonALPN tls.AlertError = 120
 
 var certificateAlerts = []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 51, 116}

@@ -9,7 +9,7 @@ import (
 )
 
 // socket is the TCP connection below TLS. After startDirect, its Write does not block on systems
-// that support this: it stores what the kernel has no room for, and drain writes it later. Without
+// that support this. It stores what the kernel has no room for, and drain writes it later. Without
 // this, goroutines that must not block could not use TLS, because Write must not return early with
 // a part of a TLS record.
 type socket struct {

@@ -110,8 +110,8 @@ func impurity(n ast.Node, typed *typedPackage) string {
 	return ""
 }
 
-// sortedKeys finds the uses of maps.Keys that do not depend on the order of the map: those that are
-// the argument of slices.Sorted or slices.SortedFunc.
+// sortedKeys finds the uses of maps.Keys that do not depend on the order of the map. These are the
+// arguments of slices.Sorted and slices.SortedFunc.
 func sortedKeys(f *sourceFile, typed *typedPackage) map[*ast.Ident]bool {
 	sorted := make(map[*ast.Ident]bool)
 	for n := range ast.Preorder(f.syntax) {

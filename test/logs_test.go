@@ -44,7 +44,7 @@ var (
 )
 
 // logLevels maps the methods of slog.Logger that write a line to the names of their levels on a
-// console. Instead of LogAttrs, it contains the levels that LogAttrs takes.
+// console. The map contains the level arguments of LogAttrs instead of LogAttrs itself.
 var logLevels = map[string]string{
 	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR",
 	"LevelDebug": "DBG", "LevelInfo": "INF", "LevelWarn": "WRN", "LevelError": "ERR",

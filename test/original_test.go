@@ -101,8 +101,8 @@ func TestLeaderHostGoneSilently(t *testing.T) {
 }
 
 // The original stays split forever. Here only one leader remains four intervals after the heal. The
-// isolated leader loses its authority before the other one gains it; the checkers verify this at
-// every step.
+// isolated leader loses its authority before the other leader gains authority; the checkers verify
+// this at every step.
 func TestLeaderIsolatedThenHealed(t *testing.T) {
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 5))
@@ -195,7 +195,7 @@ func (u *undisturbed) record(r sim.Record) {
 	}
 }
 
-// In the original, a seed that was alone for a long time returns with such a high version that it
+// In the original, a seed that was alone for a long time returns with a very high version, and so
 // deposes the leader of the healthy majority. Here every process keeps its leader.
 func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 	var watch undisturbed
@@ -241,8 +241,8 @@ func TestFollowerBackAfterItsTTL(t *testing.T) {
 	}
 }
 
-// In the original, three seeds that boot together become two or three leaders. Here exactly one of
-// them gains authority, soon and only once.
+// In the original, three seeds that boot together become two or three leaders. Here exactly one
+// seed gains authority, soon and only once.
 func TestThreeSeedsBootTogether(t *testing.T) {
 	for seed := range uint64(50) {
 		leaders := 0

@@ -79,8 +79,8 @@ func (p *process) ended(code int, text string) {
 	}
 }
 
-// TestLockOneAtATime starts commands on all nodes. Only one of them runs at a time, and each has a
-// greater token than the one before. athena exits with the code of its command.
+// TestLockOneAtATime starts commands on all nodes. Only one command runs at a time, and each has a
+// greater token than the previous command. athena exits with the code of its command.
 func TestLockOneAtATime(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
@@ -223,8 +223,8 @@ func TestLockOfAStubbornCommand(t *testing.T) {
 	c.verb(2, "lock", "x", "--", "sh", "-c", "kill -9 $$").ended(128+9, "")
 }
 
-// TestElectRunsOneCommand checks that athena elect runs one command in the whole cluster, and moves
-// it to another node if its own node dies or is disabled.
+// TestElectRunsOneCommand checks that athena elect runs one command in the whole cluster. It must
+// move the command to another node if the node that runs it dies or is disabled.
 func TestElectRunsOneCommand(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)

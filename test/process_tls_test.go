@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestProcessOverTLS runs daemons over TLS on TCP. When the leader is killed, another node
-// leads with a greater token, and the killed one comes back as a member.
+// TestProcessOverTLS runs daemons over TLS on TCP. When the leader is killed, another node leads
+// with a greater token, and the killed node comes back as a member.
 func TestProcessOverTLS(t *testing.T) {
 	c := newNodes(t, 3)
 	var all []*process

@@ -138,7 +138,7 @@ func readStep(line string) (step, error) {
 		for _, c := range conditions() {
 			if m := c.pattern.FindStringSubmatch(s.text[last]); m != nil {
 				inner := words{text: m[1:]}
-				s.text = append(s.text[:last], m[1:]...) // the nodes of c become those of the line
+				s.text = append(s.text[:last], m[1:]...) // the nodes that c names count as nodes of the line
 				s.holds = func(p *player) bool { return c.holds(p, inner) }
 				s.condition = c.form
 				return s, nil

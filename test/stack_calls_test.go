@@ -109,7 +109,7 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 }
 
 // If the sender's own node closes, a waiting Send returns ErrClosed immediately. If the receiver
-// closes, the sender learns of that one network delay later. Until then it may begin another Send,
+// closes, the sender learns this one network delay later. Until then it may begin another Send,
 // because a closing handler makes room. Each Send may take its full timeout.
 func TestStackCloseDuringSend(t *testing.T) {
 	for _, sender := range []bool{true, false} {

@@ -186,9 +186,9 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 }
 
 // Packet loss alone removes no member. A member is removed only after TTLTimeout of silence
-// (section 3), and QUIC or TCP delivers some of the hundreds of packets in that time. At 5 % no
-// leader is lost and, over QUIC, no member even becomes unreachable. TCP waits 200 ms before it
-// repeats a heartbeat, then 400 ms, so two losses in a row exceed HeartbeatTimeout.
+// (section 3). QUIC or TCP delivers some of the hundreds of packets in that time. At 5 % no leader
+// is lost and, over QUIC, no member even becomes unreachable. TCP waits 200 ms before it repeats a
+// heartbeat, then 400 ms, so two losses in a row exceed HeartbeatTimeout.
 func TestStackLossRemovesNoMember(t *testing.T) {
 	for _, tc := range []struct {
 		loss   float64

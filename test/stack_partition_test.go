@@ -180,7 +180,7 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 	})
 }
 
-// An isolated follower is unreachable HeartbeatTimeout after it was last heard, and leaves
+// An isolated follower is unreachable HeartbeatTimeout after it was last heard, and becomes leaving
 // after TTLTimeout. No other node is disturbed (section 3).
 func TestStackSilentFollower(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
@@ -189,7 +189,7 @@ func TestStackSilentFollower(t *testing.T) {
 		silent := rest[1]
 		c := s.calm(leader, rest[0], rest[2], rest[3])
 		beat := s.betweenBeats(leader)
-		heard := roundTrip // the answer to that beat
+		heard := roundTrip // when the answer to that heartbeat arrives, relative to it
 		s.isolate(silent)
 		c.rest(lan().TTLTimeout + time.Second)
 		shown := func(at int, status member.Status) time.Time {

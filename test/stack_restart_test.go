@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A process that restarts before its next heartbeat is not missed: its first packets end its old
+// A process that restarts before its next heartbeat is not missed. Its first packets end its old
 // connections, and it joins immediately (section 3, Restarts). If it led, its voters may vote again
 // as soon as they hear of its next run (section 5).
 func TestStackRestartWithinAHeartbeat(t *testing.T) {
@@ -119,8 +119,9 @@ func TestStackAddressTakenOver(t *testing.T) {
 	}
 }
 
-// If the second process ends, the first one receives packets again as soon as the others have given
-// up their connections to the second. It then stops, because it has lost its seat to the later run.
+// If the second process ends, the first process receives packets again as soon as the others have
+// given up their connections to the second. It then stops, because it has lost its seat to the
+// later run.
 func TestStackAddressGivenBack(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {

@@ -26,8 +26,8 @@ import (
 // original_test.go also shows most cases with the core alone, with many seeds, tighter bounds and
 // all invariants after every step.
 
-// rejoined bounds the time from a heal until there is one cluster, if one side is quorate: four
-// intervals and four round trips (protocol.md section 11).
+// rejoined bounds the time from a heal until there is one cluster, if one side is quorate. The
+// bound is four intervals and four round trips (protocol.md section 11).
 func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
 // A host that disappears does not close connections, and nothing refuses its port. The original
@@ -48,8 +48,8 @@ func TestStackLeaderHostGoneSilently(t *testing.T) {
 	}
 }
 
-// The original stays split forever. Here the isolated leader has no authority when the next one
-// gains it, and follows that one after the heal.
+// The original stays split forever. Here the isolated leader has no authority when the next leader
+// gains authority, and follows that leader after the heal.
 func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 	for _, apart := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
@@ -132,7 +132,7 @@ func TestStackQuickRestart(t *testing.T) {
 	})
 }
 
-// In the original a seed that was alone for a long time returns with such a high version that it
+// In the original, a seed that was alone for a long time returns with a very high version, and so
 // deposes the leader of the healthy majority. Here every node keeps its leader.
 func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
@@ -203,8 +203,8 @@ func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 	})
 }
 
-// In the original, three seeds that boot together become two or three leaders. Here exactly one of
-// them gains authority, soon and only once.
+// In the original, three seeds that boot together become two or three leaders. Here exactly one
+// seed gains authority, soon and only once.
 func TestStackThreeSeedsBootTogether(t *testing.T) {
 	for run := range 10 {
 		inStack(t, 3, func(t *testing.T, s *stack) {

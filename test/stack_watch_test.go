@@ -16,11 +16,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// watch checks every node whenever one of them reports a change, and keeps the reports with their
-// exact times. Authority begins only with a report and never returns within a term. So if two nodes
-// have authority at the same instant, a check sees both. The watch fails the test if I1, I2, I3 or
-// I8 of protocol.md section 11 does not hold. It also fails the test if a leader gains authority
-// before the work of the previous leader has ended.
+// watch checks every node whenever a node reports a change, and keeps the reports with their exact
+// times. Authority begins only with a report and never returns within a term. So if two nodes have
+// authority at the same instant, a check sees both. The watch fails the test if I1, I2, I3 or I8 of
+// protocol.md section 11 does not hold. It also fails the test if a leader gains authority before
+// the work of the previous leader has ended.
 type watch struct {
 	t *testing.T
 
@@ -30,7 +30,7 @@ type watch struct {
 	seen    []report
 	shifts  []*shift
 	token   member.Token // the greatest valid token so far
-	holder  string       // the node that had it
+	holder  string       // the node that had this token
 	left    sync.WaitGroup
 }
 

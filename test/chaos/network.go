@@ -18,8 +18,8 @@ const netnsDir = "/run/netns"
 const port = 7000
 
 // network is a bridge with a port for each node. The bridge and the nodes are in separate
-// namespaces. So rules and interfaces disappear with the namespace of the bridge, and no rule of
-// the host sees the packets, not even those of a container engine (br_netfilter).
+// namespaces. So rules and interfaces disappear with the namespace of the bridge. No rule of the
+// host sees the packets, not even a rule of a container engine (br_netfilter).
 type network struct {
 	id    string
 	nodes int

@@ -16,8 +16,8 @@ import (
 )
 
 // This file is about the second cluster of a run. It has the same secret, default name and size as
-// the first one, and shares its bridge. The only faults there are restarts of a follower, so its
-// leader must keep the same token.
+// the first cluster, and shares its bridge. The only faults there are restarts of a follower, so
+// its leader must keep the same token.
 
 // otherDir is the folder of the second cluster's evidence, inside the folder of the run.
 const otherDir = "other"
@@ -27,8 +27,8 @@ const (
 	wrongSeed = "wrong seed"
 	// wrongSeedOther restarts a node of the second cluster with a seed of the first.
 	wrongSeedOther = "wrong seed 2"
-	// minNodesOfTwo is the minimum size of the clusters if there are two: the second one must still
-	// have a majority without one of its nodes.
+	// minNodesOfTwo is the minimum size of the clusters if there are two: the second cluster must
+	// still have a majority without one of its nodes.
 	minNodesOfTwo = 3
 )
 

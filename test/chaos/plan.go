@@ -120,7 +120,7 @@ func needsMovement(kind string) bool {
 	return kind == "full disk" || kind == "no files" || kind == "no memory"
 }
 
-// lostStore erases a store. A cluster that loses a majority of its stores is lost permanently, so
+// lostStore erases a store. A cluster that loses a majority of its stores is lost permanently. So
 // the plan erases one store at a time, and only after all nodes were active.
 const lostStore = "lost store"
 

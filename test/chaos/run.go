@@ -242,8 +242,8 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// restartAll resumes and starts all nodes, because two faults of a step may have affected the same
-// node, and a node that could not save has stopped.
+// restartAll resumes and starts all nodes. Two faults of a step may have affected the same node,
+// and a node that could not save has stopped.
 func (r *runner) restartAll() error {
 	for i, p := range r.ps.nodes {
 		p.sendSignal(syscall.SIGCONT)

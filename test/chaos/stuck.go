@@ -52,7 +52,7 @@ type bound struct {
 
 func newBound(payload int) bound {
 	waiting := min(receiver.QueueLength, max(1, receiver.QueueBytes/payload))
-	// One more event is in the handler, and one in the reader.
+	// One more event is in the handler, and another one in the reader.
 	events := waiting + 2 + (windowBytes+2*pendingBytes+readBytes)/payload
 	return bound{
 		events:   events,

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// byEveryOrder lists the bugs for which package explore finds a shortest path to the
-// violation: those about votes and values, which do not involve clocks.
+// byEveryOrder lists the bugs for which package explore finds a shortest path to the violation.
+// These are the bugs in votes and values, which do not involve clocks.
 var byEveryOrder = []string{
 	"promise-below", "promise-not-kept", "accept-below", "accepted-not-kept", "accepted-not-shown",
 	"value-not-adopted", "last-value-adopted", "dead-value-replaced",

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Before a process is killed, a cluster rests for settle plus a random time up to settleSpread, so
-// that the kill can come at any point between two heartbeats.
+// Before a process is killed, a cluster rests for settle plus a random time up to settleSpread. So
+// the kill can come at any point between two heartbeats.
 const settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
 
 // clusterCase is a peer with a timing.

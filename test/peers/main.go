@@ -20,8 +20,8 @@
 // first line describes the machine, and prints tables. The ratio of a line is its median divided by
 // the median of the peer that -against names.
 //
-// All members are processes on the loopback interface of a new network namespace, and their stores
-// are in memory, so that no figure includes the sync of a disk. Times are those of CLOCK_MONOTONIC,
+// All members are processes on the loopback interface of a new network namespace. Their stores are
+// in memory, so that no figure includes the sync of a disk. Times are those of CLOCK_MONOTONIC,
 // which the processes share. README.md describes each peer.
 package main
 

@@ -35,7 +35,7 @@ type measurement struct {
 	duration    time.Duration // duration of each case; 0 if the cases end by themselves
 	dies        bool          // a process dies, so that -signal applies
 	peers       func() []string
-	keys        []string // columns that identify a line of a table; the last one is the peer
+	keys        []string // columns that identify a line of a table; the last column is the peer
 	columns     []column
 	run         func(context.Context, options, *recorder) error
 }

@@ -18,7 +18,7 @@ func (e memberlistEvents) NotifyJoin(*memberlist.Node)  { e.notify() }
 func (e memberlistEvents) NotifyLeave(*memberlist.Node) { e.notify() }
 func (memberlistEvents) NotifyUpdate(*memberlist.Node)  {}
 
-// startMemberlist starts a member that joins the first one. The probe interval is 100 ms, unless
+// startMemberlist starts a member that joins the first member. The probe interval is 100 ms, unless
 // the defaults for a local network are measured. The others then suspect a silent member for at
 // least four intervals, and remove it after about 500 ms.
 func startMemberlist(s nodeSetup) (*node, error) {

@@ -302,7 +302,7 @@ func allocations() uint64 {
 }
 
 // sendForDuration makes workers call send, one message after another, for some time. It returns the
-// number of messages and the time of the first one. The payload is random, because some peers
+// number of messages and the time of the first message. The payload is random, because some peers
 // compress.
 func sendForDuration(
 	workers int, d time.Duration, bytes int, send func(worker int, p []byte) error,

@@ -54,7 +54,7 @@ type node struct {
 	view    func() nodeView
 	changed func() <-chan struct{} // readable or closed when the view may have changed
 	// fill adds records to the table, and lock acquires and releases a lock of its own for each
-	// worker. Both are nil for peers without locks.
+	// worker. Both functions are nil for peers without locks.
 	fill func(from, to int) error
 	lock func(worker int) error
 }
@@ -127,7 +127,7 @@ type report struct {
 	At   int64 // monotonic time of the view, or of the first lock
 	View *nodeView
 	Done string // the order that was executed
-	// Count is the number of locks, and End the time of the last one.
+	// Count is the number of locks, and End is the time of the last lock.
 	Count, End int64
 	Fault      string
 }

@@ -73,8 +73,8 @@ func dialQUIC(open openSocket) func(string, int) (client, error) {
 
 func listenUDP(address string) (net.PacketConn, error) { return net.ListenPacket("udp", address) }
 
-// groSocket uses the generic receive offload of the kernel, which quic-go itself does not: one call
-// reads up to 64 KiB of packets from one sender. ReadBatch passes them to quic-go one by one.
+// groSocket uses the generic receive offload of the kernel, which quic-go itself does not use. One
+// call reads up to 64 KiB of packets from one sender. ReadBatch passes them to quic-go one by one.
 type groSocket struct {
 	*net.UDPConn
 	packets *ipv4.PacketConn

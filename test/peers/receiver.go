@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Every message begins with its kind and the number of its sender. Both count as payload.
+// Every message begins with its kind and the number of its sender. Both the kind and the number
+// count as payload.
 const (
 	oneWay  = 0
 	request = 1

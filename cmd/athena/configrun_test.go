@@ -140,7 +140,7 @@ var machineFaults = []refusal{
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.write("data/reset.key", strings.Repeat("0", 64)+"\n")
 		s.chmod("data/reset.key", 0o644)
-	}, "@/athena.yaml:5: data-dir @/data: store: accessible to other users than its owner: " +
+	}, "@/athena.yaml:5: data-dir @/data: store: accessible to users other than its owner: " +
 		"@/data/reset.key has mode 0644; run chmod 0600 …", cli.ExitFailed},
 	{"damaged state", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
@@ -154,7 +154,7 @@ var machineFaults = []refusal{
 	{"data directory that others can write", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.chmod("data", 0o777)
-	}, "@/athena.yaml:5: data-dir @/data: store: accessible to other users than its owner: " +
+	}, "@/athena.yaml:5: data-dir @/data: store: accessible to users other than its owner: " +
 		"@/data has mode …",
 		cli.ExitFailed},
 	{"data directory is a file", []string{"data-dir: @/file"}, nil,

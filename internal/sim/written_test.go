@@ -415,8 +415,8 @@ func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 
 // TestProvisionalStatesAreNotHeld tests protocol.md section 5 (commit). A seed leads provisionally
 // and is then chosen for the same version in the same run. So its provisional state 1.2 and its
-// chosen state 1.2 have the same number. A late keep-alive that shows the provisional state must
-// not count as holding the chosen one.
+// chosen state 1.2 have the same number. A late keep-alive acknowledges the provisional state; the
+// leader must not count it as an acknowledgement of the chosen state.
 func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	var late item
 	s := steady(3)
@@ -450,10 +450,10 @@ func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestARunThatJoinsAgainDropsItsProposal tests protocol.md section 3 (restarts). A voter
-// proposes, is refused a seat because the leader already knows its incarnation, and joins
-// again with a higher one. The votes for its earlier proposal then arrive; they belong to a
-// run that has ended.
+// TestARunThatJoinsAgainDropsItsProposal tests protocol.md section 3 (restarts). A voter makes a
+// proposal. A leader then refuses it a seat, because the leader already knows its incarnation. The
+// voter joins again with a higher incarnation. Votes for the earlier proposal arrive afterwards;
+// they must have no effect.
 func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	c := formed(t, steady(3))
 	l := c.Leader()
@@ -474,7 +474,7 @@ func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	held := p.store.Held
 	later := member.Claim{Chosen: true, Version: held.Version + 2, Leader: leader.Address}
 	for _, body := range []message.Body{
-		message.SeedKeepAlive{}, // it requests a seat from this leader
+		message.SeedKeepAlive{}, // makes the voter request a seat from the sender
 		message.JoinClusterResponse{
 			Reason: message.ReasonOldIncarnation, Known: before.Incarnation,
 		},

@@ -12,10 +12,11 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Message is a system event. In JSON its states have their records as lists, and its kind is named.
+// Message is a message between nodes. Its JSON contains the name of its kind, and a list of the
+// records of each state.
 type Message message.Message
 
-// Durable is the content of a store. In JSON its states have their records as lists.
+// Durable is the content of a store. Its JSON contains a list of the records of each state.
 type Durable paxos.Durable
 
 // state is a state in JSON.
@@ -37,7 +38,8 @@ type durable struct {
 	Held     state
 }
 
-// The bodies that carry a state, in JSON. Each field replaces one of the embedded body.
+// These types are the JSON form of the message bodies that contain a state. Each field replaces the
+// field of the same name in the embedded body.
 type (
 	query struct {
 		message.LeaderQuery
@@ -194,7 +196,7 @@ func (a accepted) value() paxos.Accepted {
 	return a.Accepted
 }
 
-// value returns the state as the protocol has it, without records if they are not sorted.
+// value returns the member.State. It drops the records if they are not sorted.
 func (s state) value() member.State {
 	s.State.Records, _ = member.NewRecords(s.Records)
 	return s.State

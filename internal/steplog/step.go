@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steplog describes a run as a list of steps, one JSON object a line: what each node was
-// given, and what it saved, sent and relied on. The specification in spec/ judges such histories.
+// Package steplog describes a run as a list of steps, one JSON object per line. A step contains the
+// input of a node, and what the node saved, sent and relied on. The specification in spec/ checks
+// such histories.
 package steplog
 
 import (
@@ -15,12 +16,12 @@ import (
 // The events of steps.
 const (
 	Setup   = "setup"   // the first line: the configuration of the cluster
-	Start   = "start"   // a run began, with the content of Saved
-	Crash   = "crash"   // the process died; a save may have ended unnoticed
+	Start   = "start"   // a run began, with the stored content in Saved
+	Crash   = "crash"   // the process died; its last save may have taken effect
 	Deliver = "message" // Message arrived
-	Time    = "time"    // a deadline was due
-	Order   = "order"   // a caller asked for something
-	Refusal = "refusal" // the host of Probe refused its port
+	Time    = "time"    // a deadline was reached
+	Order   = "order"   // a caller made a request
+	Refusal = "refusal" // the host of Probe.Leader refused a connection
 )
 
 // Step is one turn of a node.
@@ -36,14 +37,14 @@ type Step struct {
 	Request *message.RecordRequest `json:",omitempty"` // of an Order
 	Config  *Config                `json:",omitempty"` // of Setup and Start
 
-	Saved       *Durable                 `json:",omitempty"` // before anything below left
+	Saved       *Durable                 `json:",omitempty"` // saved before any output below was sent
 	Sent        []Message                `json:",omitempty"`
 	Ignored     []Ignored                `json:",omitempty"`
-	SteppedDown []uint64                 `json:",omitempty"` // versions no longer led
+	SteppedDown []uint64                 `json:",omitempty"` // versions that it stopped leading
 	Answers     []message.RecordResponse `json:",omitempty"`
-	Down        bool                     `json:",omitempty"` // it died in this step, or stopped
+	Down        bool                     `json:",omitempty"` // the node died or stopped in this step
 
-	// Version is led with authority until Until by the clock of the node; both are zero without
+	// The node has authority as the leader of Version until Until by its clock. Both are zero without
 	// authority.
 	Version uint64 `json:",omitempty"`
 	Until   int64  `json:",omitempty"`
@@ -69,10 +70,10 @@ type Config struct {
 	Timings      message.Timings
 	JoinOnly     bool          `json:",omitempty"`
 	Volatile     bool          `json:",omitempty"`
-	Waited       time.Duration `json:",omitempty"` // before the run, for promises of the last one
+	Waited       time.Duration `json:",omitempty"` // before the run, for promises of the previous run
 }
 
-// Add adds the output of the machine after a step. Messages beyond the first sent were not sent.
+// Add adds the output of the machine after a step. Only the given number of its messages was sent.
 func (s *Step) Add(out statemachine.Output, sent int) {
 	if out.Persist != nil {
 		saved := Durable(*out.Persist)
@@ -93,7 +94,7 @@ func (s *Step) Add(out statemachine.Output, sent int) {
 	s.Down = s.Down || out.Stop != nil
 }
 
-// AddAuthority adds what the machine has authority for and trusts after the step.
+// AddAuthority adds the authority of the machine after the step and the records that it trusts.
 func (s *Step) AddAuthority(m *statemachine.Machine, now time.Time) {
 	version, until := m.Authority(now)
 	if version != 0 {

@@ -23,18 +23,18 @@ type Origin struct {
 // disk never contains the origin without the promises, or the promises without the origin.
 type Content struct {
 	Origin Origin
-	// LeaseTimeout is the timeout of the run that saved the content. For that long after the run has
-	// ended, the node may still owe its support to a leader. On disk it is in nanoseconds.
+	// LeaseTimeout is the timeout of the run that saved the content. After that run has ended, the
+	// node may still have to support a leader for this long. On disk it is in nanoseconds.
 	LeaseTimeout time.Duration
-	// HoldTimeout is the timeout of the run that saved the content. For that long after an ack of this
-	// node, the owner of a record may still rely on it.
+	// HoldTimeout is the hold timeout of the run that saved the content. The owner of a record may
+	// rely on an acknowledgement of this node for this long.
 	HoldTimeout time.Duration `json:",omitempty"`
 	paxos.Durable
 }
 
-// IsUnused reports whether the store never promised, voted or held anything. Nothing is lost
-// without such a store. But another node may have founded the cluster with this node as a voter, so
-// a node keeps its store id at its own address.
+// IsUnused reports whether the store never promised, voted or held anything. The loss of such a
+// store does no harm. But another node may have founded the cluster with this node as a voter, so a
+// node whose address is unchanged keeps its store id.
 func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }

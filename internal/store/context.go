@@ -21,8 +21,8 @@ type Store interface {
 type contextKey struct{}
 
 // NewContext returns a context that makes cluster.Start use s instead of the store of its
-// configuration. s is treated as durable. The node closes it, even if Start fails. Tests
-// use it to keep a Memory across restarts or to inject failures.
+// configuration. s is treated as durable. The node closes s, even if Start fails. Tests use
+// NewContext to keep a Memory across restarts or to inject failures.
 func NewContext(ctx context.Context, s Store) context.Context {
 	return context.WithValue(ctx, contextKey{}, s)
 }

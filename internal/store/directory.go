@@ -16,8 +16,8 @@ import (
 )
 
 // directory is the directory of a store. Its files are opened relative to its descriptor, without
-// following links, and are checked through their own descriptors. So a user who may write to the
-// directory, or to one above it, cannot make a process of root use a file elsewhere.
+// following links, and are checked through their own descriptors. So a user who can write to the
+// directory or to a parent cannot make a process of root use a file elsewhere.
 type directory struct {
 	path string      // for messages
 	file *os.File    // opened once; also used to sync, list and lock the directory
@@ -26,8 +26,8 @@ type directory struct {
 	spare *os.File
 }
 
-// openStoreDir opens a directory. It refuses a directory that other users may write to. It also
-// refuses one that belongs to another user, unless the process runs as root.
+// openStoreDir opens a directory. It refuses a directory that other users may write to. It refuses
+// a directory of another user, unless the process runs as root.
 func openStoreDir(path string) (*directory, error) {
 	file, err := openDirectory(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func openStoreDir(path string) (*directory, error) {
 	return d, nil
 }
 
-// restrictMode removes the permissions of other users on a directory of this user. A user
-// who may read it could lock it and so keep the node from starting.
+// restrictMode removes the permissions of other users on a directory of this user. Otherwise a user
+// who can read the directory could lock it, and the node could not start.
 func (d *directory) restrictMode() error {
 	mode := d.info.Mode().Perm()
 	if mode&0o077 == 0 || !ownedByUser(d.info) {
@@ -183,7 +183,8 @@ func (d *directory) writeAndRename(name string, content []byte) (*os.File, error
 }
 
 // leftover matches the names of temporary files that a crash in writeAndRename may leave: a dot,
-// the name of the state file, of a copy by Forget or of the key, and digits.
+// the name of the final file, and digits. The final file is the state file, a copy by Forget, or
+// the key.
 var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
 
 func (d *directory) removeLeftovers() error {
@@ -202,7 +203,7 @@ func (d *directory) removeLeftovers() error {
 	return nil
 }
 
-// CheckDirectory returns why this process cannot create files in dir, or cannot create dir
+// CheckDirectory returns an error if this process cannot create files in dir, or cannot create dir
 // and its missing parents. It creates nothing, so it does not detect a full disk.
 func CheckDirectory(dir string) error {
 	dir = filepath.Clean(dir)

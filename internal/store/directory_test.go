@@ -20,8 +20,8 @@ import (
 // serviceUser is the owner of the directories of these tests, which run as root.
 const serviceUser = 65534
 
-// giveDir gives a directory and its files to the user of a service. It reports whether the test
-// runs as root and could do so.
+// giveDir gives a directory and its files to the user of a service. It reports whether it
+// succeeded, which requires root.
 func giveDir(t *testing.T, dir string) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -204,8 +204,8 @@ func TestDeletedLockKeepsOthersOut(t *testing.T) {
 	checkHolds(t, dir, typical())
 }
 
-// TestLockOfAnEarlierVersion checks that a process that locks only the file also excludes
-// others.
+// TestLockOfAnEarlierVersion checks that a process that locks only the file, as earlier versions
+// did, excludes others.
 func TestLockOfAnEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
@@ -244,8 +244,8 @@ func TestDirectoryIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestLockOfAnotherUser checks the error if another user has locked the directory, as anyone who
-// may read it can. The error must contain the remedy.
+// TestLockOfAnotherUser checks the error if another user has locked the directory. Any user who can
+// read it can lock it. The error must contain the remedy.
 func TestLockOfAnotherUser(t *testing.T) {
 	for mode, advised := range map[os.FileMode]bool{
 		0o755: true, 0o750: true, 0o711: false, 0o700: false,
@@ -293,7 +293,7 @@ func TestPipeIsNoDirectory(t *testing.T) {
 	}
 }
 
-// starvedSaves is how often the child saves: often enough to fill several files.
+// starvedSaves is the number of saves of the child. They fill several files.
 const starvedSaves = 600
 
 // saveStarved saves repeatedly while the process has no free descriptors.
@@ -322,7 +322,7 @@ func saveStarved(s *File) error {
 		if err := s.Save(c); err != nil {
 			return fmt.Errorf("save %d: %w", n, err)
 		}
-		if f, err := os.Open(os.DevNull); err == nil { // behaves like a client of the admin API
+		if f, err := os.Open(os.DevNull); err == nil { // as a client of the admin API does
 			all = append(all, f)
 		}
 	}

@@ -18,7 +18,7 @@ type entry struct {
 	Content
 	// HeldRecords holds the changes from the held table of the previous entry to that of this one.
 	// AcceptedRecords holds the changes from the held to the accepted table of this entry. Nil means
-	// an empty table.
+	// that the accepted table is empty.
 	HeldRecords, AcceptedRecords *changes `json:",omitempty"`
 }
 
@@ -96,7 +96,7 @@ func (c Content) nextContent(payload []byte) (Content, error) {
 	return e.Content, err
 }
 
-// changesSince returns the changes from the table from to the table to.
+// changesSince returns the changes between two tables, or nil if the second table is empty.
 func changesSince(from, to member.Records) *changes {
 	if to.Len() == 0 {
 		return nil
@@ -227,7 +227,7 @@ func checkRecord(r member.Record) error {
 
 // checkTable checks properties of the whole table.
 func checkTable(records member.Records) error {
-	if r, ok := records.Find(""); ok { // Records.Changes treats a zero record as none
+	if r, ok := records.Find(""); ok { // Records.Changes treats a zero record as absent
 		return checkRecord(r)
 	}
 	if records.Len() > member.MaxRecords {

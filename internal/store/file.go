@@ -38,11 +38,11 @@ var (
 	// ErrVersion means that this program does not know the format of the state file. The
 	// file is left unchanged.
 	ErrVersion = errors.New("store: unknown format version")
-	// ErrLocked means that another process, or another File of this one, uses the store.
+	// ErrLocked means that another process, or another File in this process, uses the store.
 	ErrLocked = errors.New("store: directory is in use")
 	// ErrInsecure means that users other than the owner may write a file that the store
 	// relies on, or read its secret.
-	ErrInsecure = errors.New("store: accessible to other users than its owner")
+	ErrInsecure = errors.New("store: accessible to users other than its owner")
 	// ErrClosed is returned by a File after Close.
 	ErrClosed = errors.New("store: closed")
 )
@@ -53,13 +53,13 @@ type File struct {
 	mu   sync.Mutex
 	dir  *directory
 	lock *os.File // nil once closed
-	// loaded is set once Load has understood the state file or found that there is none.
-	// Until then Save must not replace the file.
+	// loaded is set once Load has read the state file or found that it does not exist. Until then Save
+	// must not replace the file.
 	loaded bool
-	// wrote describes the state file that this File wrote last; it is zero after a failed write. state
-	// is that file, or nil. The file stays open, so that a process that has reached its limit of open
-	// files can still save.
+	// wrote describes the state file that this File wrote last; it is zero after a failed write.
 	wrote image
+	// state is the state file that this File wrote last, or nil. It stays open, so that a process
+	// without free descriptors can still save.
 	state *os.File
 }
 

@@ -27,8 +27,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// child is the directory that a test binary uses when it plays another process. role is the part
-// that it plays.
+// If childDir is set, the test binary acts as another process that uses the store in that
+// directory. childRole selects what the process does.
 const (
 	childDir  = "ATHENA_STORE_TEST_DIR"
 	childRole = "ATHENA_STORE_TEST_ROLE"
@@ -52,7 +52,7 @@ func playChild(dir, role string) error {
 		return err
 	}
 	switch role {
-	case "hold": // until the parent closes the pipe or kills this process
+	case "hold": // uses the store until the parent closes the pipe or kills this process
 		fmt.Println("holding")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
@@ -63,7 +63,7 @@ func playChild(dir, role string) error {
 			return err
 		}
 		limit := syscall.Rlimit{Cur: 512, Max: 512}
-		if role == "fuller" { // in the middle of the second entry
+		if role == "fuller" { // the limit is in the middle of the second entry
 			if err := s.Save(typical()); err != nil {
 				return err
 			}
@@ -656,7 +656,7 @@ func identityOf(t *testing.T, dir string) os.FileInfo {
 	return info
 }
 
-// Saves fill the room of a file before they create a new one, and readers see each of them
+// Saves fill the room of a file before they create a new file, and readers see each Save
 // immediately.
 func TestSavesFillTheRoom(t *testing.T) {
 	for _, records := range []int{0, 1000} {

@@ -14,15 +14,14 @@ import (
 )
 
 // ErrUnused means that a store has nothing to forget.
-var ErrUnused = errors.New("store: there is nothing to forget: it was never used")
+var ErrUnused = errors.New("store: nothing to forget: it was never used")
 
-// Forget turns the store into that of a new member, with a new store id, which no roster
-// counts as a voter. It keeps the cluster, size, address, reset key and lease of the
-// content, and increments the incarnation. It returns the path of a copy of the old state
-// in the same directory. Forget is for a cluster that can no longer elect a leader
-// (protocol.md section 6). It loses the fencing token. Errors are those of Load, ErrUnused
-// if there is nothing to forget, and those of the file system; after an error the state is
-// unchanged.
+// Forget turns the store into the store of a new member. No roster contains its new store id as a
+// voter. Forget keeps the cluster, size, address, reset key and lease of the content, and
+// increments the incarnation. It returns the path of a copy of the old state in the same directory.
+// Forget is for a cluster that can no longer elect a leader (protocol.md section 6). The fencing
+// tokens then begin at 1 again. Errors are those of Load, ErrUnused if there is nothing to forget,
+// and those of the file system; after an error the state is unchanged.
 func (s *File) Forget() (kept string, err error) {
 	c, known, err := s.Load()
 	switch {

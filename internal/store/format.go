@@ -21,8 +21,7 @@ const (
 	// sectorBytes is the size that a disk writes atomically. Entries begin and end at
 	// sector boundaries.
 	sectorBytes = 512
-	// The room after the first entry is as large as the file up to that point, within these
-	// bounds.
+	// The room after the first entry is as large as the header and that entry, within these bounds.
 	leastRoom   = 64 << 10
 	mostRoom    = 1 << 20
 	digestBytes = 2 * sha256.Size
@@ -35,7 +34,7 @@ const (
 // unreleased lists the formats used before the first release.
 var unreleased = []string{"1", "2", "3"}
 
-// image describes a valid state file: its content, and where the next entry goes.
+// image describes a valid state file: its content and the position of the next entry.
 type image struct {
 	holds Content
 	root  string // digest of the first entry
@@ -43,8 +42,8 @@ type image struct {
 	size  int    // size of the file
 }
 
-// formatContent returns a state file with one entry. It rejects whatever parseContent would
-// reject, so that every file written can be read.
+// formatContent returns a state file with one entry. It rejects all content that parseContent would
+// reject, so that every written file can be read.
 func formatContent(c Content) ([]byte, image, error) {
 	payload, err := encodeEntry(Content{}, c)
 	if err != nil {
@@ -86,8 +85,8 @@ func (i image) addContent(c Content) ([]byte, image, error) {
 
 // sealEntry returns the entry at offset at with the given payload: digest, length, payload, and
 // spaces up to a newline. The digest of the first entry covers the header, and the digest of a
-// later one covers that of the first. So an entry of an earlier file, whose blocks a crash may
-// bring back, is not valid in this one.
+// later one covers that of the first. So if a crash brings back blocks of an earlier file, their
+// entries are not valid in this file.
 func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
@@ -123,8 +122,8 @@ func parseContent(content []byte) (Content, error) {
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
 		return Content{}, corruptError("the first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
-		// These formats lack the cluster id, and the first one also lacks the origin. If both were taken
-		// from the flags of the next start, the mistakes that they detect could go unnoticed.
+		// These formats lack the cluster id, and the first one also lacks the origin. Both detect wrong
+		// flags, so they must not be taken from the flags of the next start.
 		return Content{}, fmt.Errorf("%w %q, from before the first release, without a cluster id; start "+
 			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
 			"directory: this makes a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
@@ -197,7 +196,7 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 
 // isUnfinished reports whether the bytes after the last valid entry are room, or an unfinished
 // entry. A crash or a full disk leaves some sectors of such an entry as room. The node has not
-// acted on it, because its Save did not return nil. Anything else is damage.
+// acted on an unfinished entry, because Save did not return nil. Any other bytes are damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {

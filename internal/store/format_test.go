@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/athena.state; takes a new format version")
 
-// The file as an operator sees it, without the room.
+// TestGoldenState compares the state file, without its room, with the file in testdata.
 func TestGoldenState(t *testing.T) {
 	path := filepath.Join("testdata", stateName)
 	content, ends := threeEntries(t)
@@ -64,7 +64,7 @@ func TestFormatAndParse(t *testing.T) {
 	}
 }
 
-// Any content can follow any other.
+// An entry can follow an entry of any other content.
 func TestEntriesFollowEachOther(t *testing.T) {
 	all := append(three(), fresh())
 	for i, before := range all {
@@ -156,8 +156,8 @@ func TestEveryCutFileIsDetected(t *testing.T) {
 	checkUnreadable(t, "twice", append(bytes.Clone(content), content...))
 }
 
-// A crash may leave any subset of the sectors of an unfinished entry; the previous entry
-// then remains valid. In all other entries, every sector matters.
+// A crash may leave any subset of the sectors of an unfinished entry; the previous entry then
+// remains valid. If an earlier entry lacks a sector, the file cannot be read.
 func TestTornEntries(t *testing.T) {
 	content, ends := threeEntries(t)
 	tear := func(from, to, sectors int) []byte {
@@ -229,8 +229,8 @@ func otherVersion(t *testing.T, version string) []byte {
 	return append([]byte(header+string(entry)), content[len(header)+len(entry):]...)
 }
 
-// A flipped bit in the first line is reported as damage, never as a different version of Athena:
-// the advice for that would be wrong.
+// A flipped bit in the first line is reported as damage, never as a different version of Athena,
+// because the advice in that error would be wrong.
 func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
 	content := mustFormat(t, typical())
 	for at := range bytes.IndexByte(content, '\n') + 1 {
@@ -394,9 +394,9 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// FuzzLoad reads arbitrary files, and arbitrary entries with valid checksums. Each must
-// either fail with a known error and no value, or be a valid content that survives Save and
-// Load. Neither may be slow or allocate much.
+// FuzzLoad reads arbitrary files, and arbitrary entries with valid checksums. Each must either fail
+// with a known error and no value, or be a valid content that survives Save and Load. Reading must
+// not be slow or allocate much memory.
 func FuzzLoad(f *testing.F) {
 	for _, d := range []Content{typical(), fresh()} {
 		f.Add([]byte(payload(f, Content{}, d)), true)
@@ -411,7 +411,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("null"), true)
 	f.Add(bytes.Repeat([]byte("["), 10_001), true)
 	f.Fuzz(func(t *testing.T, content []byte, sealed bool) {
-		if sealed { // with a valid checksum, which a fuzzer does not guess
+		if sealed { // add a valid checksum, because a fuzzer does not guess one
 			content, _ = stateFile(strings.SplitN(string(content), "\n", 20)...)
 		}
 		d, err := parseContent(content)

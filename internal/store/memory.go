@@ -6,8 +6,8 @@ import "sync"
 
 // Memory is a store that lasts as long as the process. A node that uses it is a new member after
 // each restart. If a majority of the seeds of a cluster restarts or is new at the same time, nodes
-// with a Memory may elect two leaders. Nodes with a File cannot. Its methods may be called
-// concurrently and do not block.
+// with a Memory may elect two leaders. Nodes with a File cannot. The methods of Memory may be
+// called concurrently and do not block.
 type Memory struct {
 	mu    sync.Mutex
 	saved bool

@@ -120,19 +120,19 @@ func largest() Content {
 				},
 				StoreID: storeID(byte(n)), Incarnation: math.MaxUint64,
 			},
-			// In the worst case each byte takes six in JSON.
+			// In the worst case each byte of a name takes six bytes in JSON.
 			Name: strings.Repeat("<", member.MaxNameBytes), Status: member.Unreachable,
 		})
 	}
 	c.HoldTimeout = math.MaxInt64
 	c.Held.Roster, c.Accepted.State.Roster = r, r
 	c.Held.Records = full('<')
-	c.Accepted.State.Records = full('>') // none of the records equals one in Held
+	c.Accepted.State.Records = full('>') // no record equals a record in Held
 	return c
 }
 
-// full returns the table that is largest in JSON. There each byte of a key takes six bytes, and
-// three bytes of a value take four.
+// full returns the table that is largest in JSON. Each byte of its keys takes six bytes, and three
+// bytes of its values take four.
 func full(of byte) member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
@@ -196,7 +196,7 @@ func three() []Content {
 	return []Content{first, second, third}
 }
 
-// threeEntries returns the state file after these contents are saved.
+// threeEntries returns the state file after the contents of three are saved.
 func threeEntries(t testing.TB) (content []byte, ends []int) {
 	t.Helper()
 	c := three()

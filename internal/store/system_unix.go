@@ -30,8 +30,8 @@ func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
 }
 
-// checkDirOwner refuses a directory of another user. Root may use any directory, to recover
-// that of a service.
+// checkDirOwner refuses a directory of another user. Root may use any directory, to recover the
+// store of a service.
 func checkDirOwner(path string, info fs.FileInfo) error {
 	owner, user := statOf(info).Uid, os.Geteuid()
 	if user == 0 || int(owner) == user {
@@ -43,7 +43,7 @@ func checkDirOwner(path string, info fs.FileInfo) error {
 
 // checkFileOwner refuses a file whose owner differs from that of its directory, and a file with a
 // second name. Either may have been moved or linked into the directory to make root overwrite it. A
-// file without a name was replaced after it was opened.
+// file with no name is accepted: it was replaced after it was opened.
 func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {

@@ -8,11 +8,11 @@
 //
 // # What is explored
 //
-// The nodes hold one state and have lost its leader. From there the explorer takes these steps in
-// every order: an event reaches its receiver; the timer of a node fires; a node crashes and
-// restarts with its store. An event may arrive once, repeatedly or never, before or after any other
-// event. Loss, duplication and reordering therefore need no separate steps, and timers need no
-// clock. The numbers of attempts and crashes are bounded.
+// At first all nodes hold the same state and have lost its leader. The explorer then takes these
+// steps in every order: an event reaches its receiver; the timer of a node fires; a node crashes
+// and restarts with its store. An event may arrive once, repeatedly or never, before or after any
+// other event. Loss, duplication and reordering therefore need no separate steps, and timers need
+// no clock. The numbers of attempts and crashes are bounded.
 //
 // # What is not explored
 //

@@ -71,7 +71,7 @@ type origin struct {
 const (
 	timerFires = -1
 	crashes    = -2
-	lateEvents = -3 // lateEvents minus an event: it arrives after its receiver missed the leader
+	lateEvents = -3 // lateEvents - n: event n arrives after its receiver lost its leader
 )
 
 // explorer is a search.

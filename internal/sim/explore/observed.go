@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// observed is what an outside observer knows, whether or not a node remembers it: which leaders
-// were chosen and what was committed.
+// observed lists the chosen leaders and the newest committed version, even if no node remembers
+// them.
 type observed struct {
 	chosen    string // the choices as a string, for comparisons
 	choices   []choice
@@ -51,7 +51,7 @@ func (p *observations) numberOf(next observed) int32 {
 	return i
 }
 
-// observeEvent returns what has been observed once an event is sent from p. An announcement
+// observeEvent returns the observations after a node sends an event in position p. An announcement
 // means that its sender counted a quorum of formal votes.
 func (x *explorer) observeEvent(p position, event int32, elections *int) int32 {
 	b, ok := x.events[event].msg.Body.(message.LeaderElected)
@@ -69,7 +69,7 @@ func (x *explorer) observeEvent(p position, event int32, elections *int) int32 {
 	return x.observations.numberOf(next)
 }
 
-// checkPosition checks the invariants of a position and records what is committed in it.
+// checkPosition checks the invariants of a position and records the committed version.
 func (x *explorer) checkPosition(p *position) error {
 	now := x.observations.all[p.observed]
 	for i, c := range now.choices {

@@ -26,7 +26,7 @@ var sharedTypes = map[reflect.Type]bool{
 	reflect.TypeFor[time.Time]():           true,
 }
 
-// ignoredTypes are types that affect only when a machine acts, not what it does.
+// ignoredTypes are types that do not affect the actions of a machine, except their times.
 var ignoredTypes = map[reflect.Type]bool{
 	reflect.TypeFor[statemachine.Config](): true,
 	reflect.TypeFor[statemachine.Output](): true,
@@ -34,17 +34,17 @@ var ignoredTypes = map[reflect.Type]bool{
 	reflect.TypeFor[*rand.Rand]():          true,
 }
 
-// ignoredFields lists fields, by type, that do not matter here: increasing waits, the view last
-// shown, and the state of procedures that get no event in this search.
+// ignoredFields lists fields that do not affect the search: waiting times, the view that was
+// reported last, and the state of procedures that get no event in this search.
 var ignoredFields = map[string]bool{
-	"Machine.dirty":     true, // state of the last call, like shown
+	"Machine.dirty":     true, // left over from the last call
 	"Machine.shown":     true,
 	"Machine.join":      true,
 	"Machine.follow":    true,
 	"Machine.inquiry":   true,
 	"Proposer.Failures": true,
 	"Proposer.round":    true, // see keyOf
-	"Proposer.version":  true, // the same
+	"Proposer.version":  true, // see keyOf
 }
 
 // fields lists the compared fields of each struct type.
@@ -64,7 +64,7 @@ func (f fields) fieldsOf(t reflect.Type) []int {
 	return list
 }
 
-// keyOf encodes everything in a machine that determines what it does, but not when.
+// keyOf encodes everything that determines the actions of a machine, except their times.
 func (f fields) keyOf(m machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()

@@ -15,7 +15,7 @@ type sets struct {
 	shrunk  map[shrinking]int32
 }
 
-// shrinking identifies a set and the step after which a node no longer needs some events.
+// shrinking is a set of events and a step after which some of them can no longer have an effect.
 type shrinking struct {
 	set int32
 	by  step
@@ -35,7 +35,7 @@ func newSets() sets {
 	}
 }
 
-// with returns the set that also contains the event.
+// with adds an event to a set and returns the new set.
 func (s *sets) with(set, event int32) int32 {
 	step := [2]int32{set, event}
 	if next, ok := s.grown[step]; ok {
@@ -49,8 +49,8 @@ func (s *sets) with(set, event int32) int32 {
 	return next
 }
 
-// without returns the set without the events that can no longer have an effect on a node
-// after a step.
+// without removes the events that can no longer affect a node after a step, and returns the new
+// set.
 func (s *sets) without(set int32, by step, dead func(event int32) bool) int32 {
 	key := shrinking{set, by}
 	next, ok := s.shrunk[key]

@@ -43,15 +43,16 @@ func (w *world) mayBeLate(at, number int32) bool {
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
 }
 
-// isDead reports whether an event has no effect on its receiver in state at. Such an event never
-// has an effect again. Promises, accepted values and held states only grow, an abandoned attempt is
-// never resumed, and an ended run never returns.
+// isDead reports whether an event has no effect on its receiver in state at. Such an event can
+// never have an effect later. Promises, accepted values and held states only grow, an abandoned
+// attempt is never resumed, and an ended run never returns.
 func (w *world) isDead(at, number int32) bool {
 	return w.deliverEvent(at, number, false).isIdle(at) &&
 		!(w.mayBeLate(at, number) && !w.deliverEvent(at, number, true).isIdle(at))
 }
 
-// maxTimers is how often a timer may fire before the node is assumed never to propose.
+// maxTimers is the number of times a timer may fire before the explorer assumes that the node never
+// proposes.
 const maxTimers = 100
 
 // fireTimer returns the effect of a node's timer in state at: the node leaves its leader, abandons
@@ -128,8 +129,8 @@ func (w *world) noteEffect(
 				e.sent = append(e.sent, w.eventOf(msg, member.Number{}))
 			}
 		case message.LeaderElected:
-			// A proposer votes for its own proposal first, so it announces the base that it
-			// accepted.
+			// The proposer has voted for its own proposal, so its accepted base is that of the announced
+			// state.
 			e.sent = append(e.sent, w.eventOf(msg, before.Accepted.Base))
 		}
 	}

@@ -46,7 +46,7 @@ func TestL04HolderCrashes(t *testing.T) {
 	})
 }
 
-// Another member must first lead the cluster. It knows how long the holder may have led.
+// First the cluster must elect another leader.
 func TestL04HolderThatLedTheClusterCrashes(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var x Exclusive
@@ -84,7 +84,7 @@ func TestL05HolderIsCutOff(t *testing.T) {
 	})
 }
 
-// No context ends in a paused process, so only the token protects.
+// In a paused process no context ends, so only the token protects the data.
 func TestL06HolderIsPaused(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		f := w.followers()
@@ -203,7 +203,8 @@ func TestL22BackAfterTheLease(t *testing.T) {
 	})
 }
 
-// The leader does not yet know that the member has returned, so it refuses its requests.
+// The leader does not yet know that the member has returned, so it refuses the requests of the
+// member.
 func TestL22AsksAsSoonAsItIsBack(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		f := w.followers()[0]

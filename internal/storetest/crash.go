@@ -36,7 +36,7 @@ func Lead(ctx context.Context, s record.Store) error {
 	})
 }
 
-// Crashes starts processes that call Lead. It kills a leader, and pauses a leader for longer than
+// Crashes starts processes that call Lead. It kills one leader, and pauses another for longer than
 // timeout, the timeout of its lease. It checks that the processes lead one after another with
 // increasing tokens.
 func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {

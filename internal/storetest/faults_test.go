@@ -194,8 +194,8 @@ func (w *world) all() (all []record.Store) {
 	return all
 }
 
-// L1: no member starves. One member retries immediately, and as the leader of the cluster it
-// reaches the table without the network.
+// L1: no member starves. One member is the leader of the cluster. It reaches the table without the
+// network, so it can retry immediately.
 func TestL01NobodyStarves(t *testing.T) {
 	inFaultyWorld(t, faulty{delay: 3 * time.Millisecond}, func(t *testing.T, w *world) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)

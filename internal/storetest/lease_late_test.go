@@ -338,8 +338,9 @@ func TestLeaseBackendIsClosed(t *testing.T) {
 	})
 }
 
-// While a commit under a lease is planned, the lease seems to be gone, but still exists. The record
-// of the commit would end with that lease, although the Store now renews another one.
+// While the Store plans a commit under a lease, it wrongly finds that the lease has ended, and
+// creates another lease. The committed record must not depend on the first lease, which the Store
+// no longer renews.
 func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)

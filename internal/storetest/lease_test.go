@@ -51,7 +51,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 	})
 }
 
-// Trust starts when a renewal is sent, not when it is answered.
+// A member trusts its lease from the time when it sends a renewal, not from the answer.
 func TestLeaseIsAnsweredLate(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		var x Exclusive
@@ -414,7 +414,7 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	})
 }
 
-// If Follow is stuck, the Store restarts Follow. It does so early if it does not see its own
+// If Follow is stuck, the Store restarts Follow. It does so earlier if it does not see its own
 // renewals.
 func TestLeaseHearsNothing(t *testing.T) {
 	for within, fault := range map[time.Duration]func(*client){
@@ -435,7 +435,7 @@ func TestLeaseHearsNothing(t *testing.T) {
 	}
 }
 
-// A commit is conditional on what the member assumes about the leases of others.
+// A commit fails if the member is wrong about the leases of other members.
 func TestLeaseBeliefs(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		a, b := stores[0].Session(nil), stores[1].Session(nil)

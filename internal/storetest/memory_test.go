@@ -145,8 +145,7 @@ func TestL15IdsAreMatchedWhole(t *testing.T) {
 		long := join(t, m, "10.0.0.12")
 		enable(t, long, "10.0.0.1", false)
 		leads(t, long, true)
-		// A member is not disabled because its address is a prefix: 10.0.0.1 is not
-		// 10.0.0.12.
+		// If 10.0.0.1 is disabled, 10.0.0.12 is not: the whole name must match.
 		enable(t, long, "10.0.0.1", true)
 		enable(t, long, "10.0.0.12", false)
 		leads(t, long, false)
@@ -541,7 +540,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 				}
 			},
 		} {
-			pause(t, time.Second) // until all members see the leader
+			pause(t, time.Second) // wait until all members see the leader
 			var x Exclusive
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -560,7 +559,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			if took := w.next(t).at.Sub(at); took > time.Second {
 				t.Errorf("case %d: another leads after %v", i, took)
 			}
-			pause(t, time.Second) // until all members see the leader, which determines the order
+			pause(t, time.Second) // wait until all members see the leader, so that the order is fixed
 			w.giveUp(t)
 			becomesLeader(t, a)
 		}
@@ -591,7 +590,7 @@ func TestDoIsGivenUp(t *testing.T) {
 		var x Exclusive
 		a, b := lockOf(t, m.Store("a")), lockOf(t, m.Store("b"))
 		_ = a.Do(t.Context(), func(ctx context.Context, term leader.Term) error {
-			for _, l := range []*lock.Lock{a, b} { // a member may also wait for itself
+			for _, l := range []*lock.Lock{a, b} { // the holder may also wait for its own lock
 				within, stop := context.WithTimeout(t.Context(), time.Second)
 				err := l.Do(within, x.EnterTerm)
 				if !errors.Is(err, context.DeadlineExceeded) {

@@ -19,8 +19,8 @@ import (
 )
 
 // Outages kills and pauses the only server of several Stores, in real time. It checks that every
-// term ends within timeout, the timeout of the leases, and that terms never overlap. open must open
-// a new member, which stays open until the end of the test.
+// term ends within timeout, the timeout of the leases, and that terms never overlap. The function
+// open must open a new member, which stays open until the end of the test.
 func Outages(
 	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) record.Store,
 ) {
@@ -75,9 +75,8 @@ func Outages(
 	})
 }
 
-// CutOff uses a relay to cut a member off from its server. It checks that the term of the
-// member ends before another member leads, and that the member later sees the changes made
-// meanwhile.
+// CutOff uses a relay to cut a member off from its server. It checks that the term of the member
+// ends before another member leads, and that the member later sees the changes that it missed.
 func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()) {
 	var x Exclusive
 	first := lead(t, &x, behind).next(t)

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Relay is a network between clients and a server. It can be cut.
+// Relay is a network between clients and a server. Cut and Heal interrupt and restore it.
 type Relay struct {
 	listener net.Listener
 
 	mu    sync.Mutex
-	open  chan struct{} // closed while nothing is cut
+	open  chan struct{} // closed while the network works
 	conns []net.Conn
 }
 

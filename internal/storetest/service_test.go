@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The timeout of the lease in tests with a service, and how long its owner trusts it.
+// In tests with a service, a lease expires after leaseTimeout. Its owner trusts it for leaseTrust.
 const (
 	leaseTimeout = 10 * time.Second
 	leaseTrust   = leaseTimeout * 9 / 10
@@ -30,16 +30,16 @@ type service struct {
 	changed  chan struct{} // closed at each write
 }
 
-// client is a Backend on the service, with faults.
+// client is a Backend that uses the service and can have faults.
 type client struct {
 	*service
 	mu sync.Mutex
 	// cut makes the service unavailable to this client.
 	cut bool
-	// delay is how long the answer to a write takes.
+	// delay is the time between a write and its answer.
 	delay time.Duration
-	// late holds back writes, except renewals, until deliver is called. They return an
-	// unknown outcome; if silent is set, they return it only when the caller gives up.
+	// late holds back writes, except renewals, until deliver is called. Such writes have an unknown
+	// outcome. If silent is set, they return only when the caller gives up.
 	late, silent bool
 	kept         [][]leases.Change
 	// hides is the prefix of the entries that this client does not see; deaf hides all changes from
@@ -172,8 +172,8 @@ func (c *client) Follow(ctx context.Context, see func(bool, []leases.Entry)) err
 	}
 }
 
-// inService runs a test with members of one service. Afterwards it ends their faults and closes
-// them.
+// inService runs a test with members of one service. Afterwards it removes the faults of the
+// members and closes them.
 func inService(t *testing.T, size int, test func(*testing.T, []*client, []*leases.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func inService(t *testing.T, size int, test func(*testing.T, []*client, []*lease
 			})
 			clients, stores = append(clients, c), append(stores, s)
 		}
-		synctest.Wait() // until all members see one another
+		synctest.Wait() // wait until all members see one another
 		test(t, clients, stores)
 	})
 }

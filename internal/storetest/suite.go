@@ -22,8 +22,8 @@ import (
 // Members is the number of members that Suite needs.
 const Members = 3
 
-// Suite runs each scenario as a subtest. The function in must call test once, with the stores of
-// new, running members, as many as Members returns. It must return when test has returned.
+// Suite runs each scenario as a subtest. The function in must start Members new members, call test
+// once with their stores, and return after test has returned.
 func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.Store))) {
 	for _, s := range []struct {
 		name string

@@ -32,8 +32,7 @@ type world struct {
 	between func(transport.Network) transport.Network
 }
 
-// clock is the clock of a node. While it is shut, reading it blocks, and so the node blocks
-// too.
+// clock is the clock of a node. While a clock is shut, reading it blocks the node.
 type clock struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while the node runs
@@ -62,8 +61,8 @@ func (c *clock) resume() {
 	c.shut = nil
 }
 
-// Timings of cluster.DefaultConfig. A silent member keeps its records for hold, which is
-// LeaderTimeout + LeaseTimeout, but trusts them only for trust.
+// Timings of cluster.DefaultConfig. A silent member trusts its records for trust. The cluster keeps
+// them for hold, which is LeaderTimeout + LeaseTimeout.
 const (
 	heartbeat = 100 * time.Millisecond
 	hold      = 1700 * time.Millisecond
@@ -167,7 +166,7 @@ func (w *world) followers() (f []int) {
 	return f
 }
 
-// cut separates a node from all others without an error; heal ends that.
+// cut separates a node from all others, without an error, until heal is called.
 func (w *world) cut(i int)  { w.eachLink(i, w.net.Cut) }
 func (w *world) heal(i int) { w.eachLink(i, w.net.Heal) }
 

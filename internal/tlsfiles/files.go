@@ -32,7 +32,7 @@ type Files struct {
 	Key  string // its private key
 }
 
-// Identity is the member that the certificate must be for.
+// Identity is the member for which the certificate must be valid.
 type Identity struct {
 	Cluster string
 	Self    member.Address // not checked if it is zero

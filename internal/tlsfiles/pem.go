@@ -14,8 +14,8 @@ import (
 const blockStart = "-----BEGIN "
 
 // parseBlocks returns all PEM blocks of a file. It is stricter than pem.Decode, which skips blocks
-// that it cannot read and so would silently drop the last authorities of a truncated or indented
-// file.
+// that it cannot read. With pem.Decode, a truncated or indented file would silently lose its last
+// authorities.
 func parseBlocks(text []byte) (all []*pem.Block, err error) {
 	begun := 0
 	for line := range bytes.Lines(text) {

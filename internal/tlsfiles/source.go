@@ -14,8 +14,7 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// ReadInterval is the minimum time between two reads of the files, however many handshakes there
-// are.
+// ReadInterval is the minimum time between two reads of the files.
 const ReadInterval = time.Second
 
 // expiryPart sets when to warn: during the last tenth of a certificate's lifetime. An automatic
@@ -30,11 +29,11 @@ const (
 	Changed  Event = iota // new files are in use, starting with the next handshake
 	Unusable              // the new files have faults; the previous certificate stays in use
 	Expiring              // the certificate or its chain expires soon
-	Expired               // it has expired: peers refuse it
+	Expired               // the certificate has expired: peers refuse it
 )
 
-// Report is an Event with its details. Err is set for Unusable. Until is when the certificate in
-// use or a certificate in its chain expires, whichever is first.
+// Report is an Event with its details. Err is set for Unusable. Until is the time when the first
+// certificate of the chain in use expires.
 type Report struct {
 	Event Event
 	Err   error
@@ -58,9 +57,9 @@ type Source struct {
 	warned   string            // the last warning; empty after a read without faults
 }
 
-// Open reads the files. The Source calls report when they change, when the certificate
-// expires, and once for each new fault. The calls are sequential, and report must not use
-// the Source.
+// Open reads the files. The Source calls report when the files change, when the certificate
+// expires, and once for each new fault. The calls are sequential, and report must not use the
+// Source.
 func Open(files Files, id Identity, now func() time.Time, report func(Report)) (*Source, error) {
 	s := &Source{files: files, id: id, now: now, report: report, lastRead: now()}
 	texts, faults := files.readFiles()

@@ -15,8 +15,8 @@ import (
 const (
 	// askTimeout bounds a handshake of the other transport.
 	askTimeout = time.Second
-	// A node asks an address at most once per askInterval, and all addresses together once per
-	// askPause. So a peer that is down costs next to nothing, and at most askInterval/askPause answers
+	// A node asks the same address at most once per askInterval, and any address at most once per
+	// askPause. So a peer that is down costs almost nothing, and at most askInterval/askPause answers
 	// are stored.
 	askInterval = 20 * time.Second
 	askPause    = 100 * time.Millisecond
@@ -66,7 +66,7 @@ func (f *Finder) Close() {
 // Explain must be called with the result of each dial to an address. If the address is known to
 // belong to a node with the other transport, Explain returns a *transport.ConfigMismatchError
 // instead of err. Otherwise it returns err. If the address did not answer, Explain also asks it in
-// the background, so that the next call knows.
+// the background, so that the next call has the answer.
 func (f *Finder) Explain(addr string, err error) error {
 	if f == nil {
 		return err

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transports lets nodes refuse each other by name if their transports differ. All nodes of
-// a cluster use the same transport, but a node that dials over QUIC gets no answer from one that
-// listens for TLS on TCP, and vice versa. So a node that gets no answer starts a handshake of the
-// other transport, in which it names its own. The listening node recognizes that name and refuses
-// the connection, and both nodes log the difference. No node listens on a second port for this.
+// Package transports detects nodes whose transports differ. All nodes of a cluster must use the
+// same transport. A node that dials over QUIC gets no answer from a node that listens for TLS on
+// TCP, and vice versa. So a node that gets no answer starts a handshake of the other transport, and
+// names its own transport in it. The listening node recognizes that name and refuses the
+// connection, and both nodes log the difference. No node listens on a second port for this.
 package transports
 
 import (

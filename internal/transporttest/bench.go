@@ -77,7 +77,7 @@ func (n *benchNode) waitFrame(b *testing.B, k transport.Kind) {
 	select {
 	case <-n.frames[k]:
 	case <-time.After(10 * time.Second):
-		b.Fatalf("the %v frame did not come", k)
+		b.Fatalf("the %v frame did not arrive", k)
 	}
 }
 
@@ -97,8 +97,8 @@ func BenchmarkConnect(b *testing.B, open Open) {
 	}
 }
 
-// BenchmarkForm measures how long five nodes that start simultaneously take until each pair
-// has a connection.
+// BenchmarkForm starts five nodes simultaneously and measures the time until each pair has a
+// connection.
 func BenchmarkForm(b *testing.B, open Open) {
 	const size = 5
 	for b.Loop() {

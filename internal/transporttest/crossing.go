@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// rounds is how many times two nodes dial each other.
+// rounds is the number of times that two nodes dial each other.
 const rounds = 24
 
 func testCrossing(t *testing.T, w World) {
@@ -57,7 +57,8 @@ func meet(w World, a, b *node, round int) {
 }
 
 // settle waits until each of two nodes has received count system frames. It checks that only one
-// connection is left: the right one, if two crossed. It returns how many crossed.
+// connection is left, and the correct one if two connections crossed. It returns the number of
+// crossed connections.
 func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 	t.Helper()
 	eventually(t, 5*time.Second, "a has received its frames", a.hasReceived(transport.System, count))

@@ -16,7 +16,7 @@ import (
 
 func testDatagrams(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
-	// These are the node itself, a node without a connection, and an address without a node.
+	// Node 1 is the sender itself, node 2 has no connection, and address 3 has no node.
 	for _, to := range []int{1, 2, 3} {
 		if err := a.SendDatagram(addr(to), []byte("lost")); err != nil {
 			t.Errorf("SendDatagram without a connection: %v", err)
@@ -198,7 +198,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 	if err := admitted.greet(addr(9), addr(1), 2); err != nil {
 		t.Fatalf("greet: %v", err)
 	}
-	// The peer is now known, and everything that waited is delivered as coming from it.
+	// After its greet the peer is known. Its streams and datagrams that waited are then delivered.
 	in := a.accepted(transport.MaxStreams - 1)
 	if in.head != "head" || in.from.Address != addr(9) {
 		t.Errorf("got stream %q from %v, want \"head\" from %v", in.head, in.from, addr(9))

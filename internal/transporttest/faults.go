@@ -96,7 +96,7 @@ func testCut(t *testing.T, w World) {
 		next = beat(a, b, next, cut.during)
 		w.Heal(addr(1), addr(2))
 		w.Heal(addr(2), addr(1))
-		// A connection that replaces a silent one may lose some frames.
+		// Some frames may be lost when a new connection replaces a silent one.
 		healed := next
 		next = beat(a, b, next, 4*interval)
 		if got := newest(t, b); got < healed {

@@ -81,7 +81,7 @@ func testKindsApart(t *testing.T, w World) {
 	eventually(t, 5*time.Second, "all answers have arrived", b.hasReceived(transport.Answer, 100))
 }
 
-// fill sends custom frames until Send blocks, and returns how many it sent.
+// fill sends custom frames until Send blocks, and returns the number of frames sent.
 func fill(t *testing.T, from, to *node) (frames int) {
 	t.Helper()
 	payload := strings.Repeat("x", 10_000)
@@ -287,7 +287,7 @@ func testCloseFlushes(t *testing.T, w World) {
 	}
 }
 
-// closeLimit is how long a Mesh may take to close. Over TCP it waits one round trip, in which its
+// closeLimit is the maximum time to close a Mesh. Over TCP, Close waits one round trip, so that the
 // peers learn why the connections end.
 func closeLimit(w World) time.Duration { return mesh.CloseTimeout + 2*w.Delay() }
 

@@ -114,7 +114,7 @@ func testSelf(t *testing.T, w World) {
 		t.Errorf("Send to its own address: got %v, want ErrSelf", err)
 	}
 
-	twin := joinAs(t, w, addr(2), defaults(addr(1))) // advertises the address of a
+	twin := joinAs(t, w, addr(2), defaults(addr(1))) // advertises a's address
 	twin.greet.From.Incarnation = 2
 	b := join(t, w, addr(3))
 	b.Notify(addr(2), []byte("hello"))
@@ -146,7 +146,7 @@ func testAdmit(t *testing.T, w World) {
 	})
 	err := a.Send(context.Background(), addr(2), []byte("hello"))
 	if !errors.Is(err, mesh.ErrUnreachable) || !strings.Contains(err.Error(), "not on the list") {
-		t.Errorf("Send to a peer that refuses this one: got %v, want ErrUnreachable with the reason", err)
+		t.Errorf("Send to a peer that refuses it: got %v, want ErrUnreachable with the reason", err)
 	}
 	if got := len(b.received(transport.System)) + len(b.received(transport.Custom)); got != 0 {
 		t.Errorf("%d frames arrived from a refused peer, want none", got)
@@ -154,7 +154,7 @@ func testAdmit(t *testing.T, w World) {
 	dials := a.Stats().Dials
 	beat(a, b, 0, 10*time.Second)
 	if got := a.Stats().Dials - dials; got > 20 {
-		t.Errorf("a peer that refuses this one was dialed %d times in 10 s, want at most 20", got)
+		t.Errorf("a peer that refuses this node was dialed %d times in 10 s, want at most 20", got)
 	}
 }
 

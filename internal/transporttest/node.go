@@ -65,11 +65,11 @@ type node struct {
 	admitted []message.Message
 	reports  []mesh.Report
 	lost     []member.Identity
-	stopped  [transport.Kinds]bool // the handler blocks
+	stopped  [transport.Kinds]bool // kinds whose handler blocks
 
 	streams   []*incoming
 	datagrams []string
-	slow      bool          // kinds whose handler blocks
+	slow      bool          // the handler of datagrams blocks
 	quit      chan struct{} // closed to end the handlers of streams
 }
 

@@ -31,7 +31,7 @@ type PacketNet struct {
 // way is a direction from one address to another.
 type way struct{ from, to string }
 
-// Path describes the faults on the way from one address to another. The zero Path has none.
+// Path describes the faults on the way from one address to another. The zero Path has no faults.
 type Path struct {
 	// Delay is an additional delay of each packet. Jitter bounds a further, random delay, so packets
 	// can overtake each other.
@@ -148,8 +148,8 @@ func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 // AddNode implements simnet.Router. It does nothing, because Open adds the nodes.
 func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
-// Socket can be embedded by a socket that wraps another one to inject faults. Its methods keep
-// quic-go from warning that it cannot set the buffers.
+// Socket can be embedded in a socket that injects faults. Its methods prevent a warning of quic-go
+// about the size of the buffers.
 type Socket struct{ net.PacketConn }
 
 // SetReadBuffer does nothing.

@@ -74,9 +74,9 @@ func testFramesStandStill(t *testing.T, w World) {
 	}
 }
 
-// testStrangersShareRoom connects peers that are neither members nor seeds, and starts a
-// large frame on each connection without completing it. Only a few are read at a time, and
-// neither the frames of a member nor small frames wait for them.
+// testStrangersShareRoom connects peers that are neither members nor seeds, and starts a large
+// frame on each connection without completing it. The node must read only a few of these frames at
+// a time. Frames of members and small frames must not wait for them.
 func testStrangersShareRoom(t *testing.T, w World) {
 	const length, room = 1 << 20, 4 // frames
 	s := defaults(addr(1))

@@ -62,8 +62,8 @@ func noise(length int, seed byte) []byte {
 	return b
 }
 
-// testStreamsCarry opens a stream in each direction at the same time; the accepting node
-// echoes it.
+// testStreamsCarry opens a stream in each direction at the same time; the accepting node echoes the
+// data.
 func testStreamsCarry(t *testing.T, w World) {
 	const length = 10 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
@@ -234,8 +234,8 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 }
 
-// testEventsAndStreams sends events and bulk data as fast as possible. All of it must arrive, and
-// heartbeats must too.
+// testEventsAndStreams sends events and bulk data as fast as possible. The events, the data and the
+// heartbeats must arrive.
 func testEventsAndStreams(t *testing.T, w World) {
 	const length = 4 << 20
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))

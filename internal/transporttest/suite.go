@@ -55,7 +55,7 @@ func eventually(t *testing.T, within time.Duration, what string, is func() bool)
 	start := time.Now()
 	for !is() {
 		if time.Since(start) > within {
-			t.Fatalf("%v passed, but still not true: %s", within, what)
+			t.Fatalf("after %v, this is still not true: %s", within, what)
 		}
 		time.Sleep(time.Millisecond)
 	}

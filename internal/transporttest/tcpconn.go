@@ -23,10 +23,10 @@ const (
 	tcpRetries   = 15
 
 	tcpDialRetries = 5
-	// A segment is retransmitted early once a later one has arrived and enough time has passed since
-	// it was last sent: a round trip, plus a quarter of that or tcpOrder, whichever is longer. Only
-	// the first early retransmission has a timer; the next ones need another segment from the peer,
-	// so that an outage does not cause many.
+	// A segment is retransmitted early if the peer has received a later segment and a wait has passed
+	// since the segment was last sent. The wait is a round trip plus the longer of tcpOrder and a
+	// quarter of the round trip. Only the first early retransmission has a timer. Each further one
+	// needs another segment from the peer, so that an outage does not cause many retransmissions.
 	tcpOrder = time.Millisecond
 )
 
@@ -41,15 +41,15 @@ type tcpConn struct {
 	local       bool // this end has called Close
 
 	out       []byte // written and not acknowledged
-	una, next uint64 // numbers of the first byte of out, and of the first one that was not sent
-	limit     uint64 // number up to which the peer has room
+	una, next uint64 // numbers of the first byte of out and of the first unsent byte
+	limit     uint64 // the peer has room for bytes below this number
 	seen      uint64 // highest number that the peer has received, in order or not
-	ending    bool   // a fin follows out
+	ending    bool   // a fin is sent after out
 	timer     *time.Timer
 	due       time.Time // when the timer expires; zero if it is not running
 	retries   int
 	rtt       time.Duration
-	sent      []sentSegment // segments in flight, by number, from una
+	sent      []sentSegment // segments in flight, sorted by number
 
 	in       []byte // received in order and not yet read
 	received uint64 // number of the next byte in order
@@ -58,11 +58,11 @@ type tcpConn struct {
 	ended    bool // the fin of the peer has arrived
 }
 
-// sentSegment records when the segment that ends before next was last sent.
+// sentSegment records the last time at which a segment was sent. The segment ends before next.
 type sentSegment struct {
 	next  uint64
 	at    time.Time
-	again bool // retransmitted, so unfit to measure the round trip
+	again bool // retransmitted, so it cannot measure the round trip
 }
 
 var _ net.Conn = (*tcpConn)(nil)
@@ -119,8 +119,8 @@ func (c *tcpConn) flush() {
 	c.armTimer()
 }
 
-// resend retransmits the first unacknowledged segment. If there is none, because the peer has no
-// room, it sends one byte, and the answer holds the present room.
+// resend retransmits the first unacknowledged segment. If no segment is in flight because the peer
+// has no room, resend sends one byte. The answer then contains the current room.
 func (c *tcpConn) resend() {
 	if len(c.sent) == 0 {
 		c.sendFrom(c.una, 1)
@@ -131,7 +131,8 @@ func (c *tcpConn) resend() {
 	first.at, first.again = time.Now(), true
 }
 
-// hasGap reports whether a later segment has arrived, but not the first one in flight.
+// hasGap reports whether the peer has received a later segment, but not the first segment in
+// flight.
 func (c *tcpConn) hasGap() bool { return c.seen > c.una && len(c.sent) > 0 }
 
 // untilLost returns the time until the first segment in flight may be retransmitted early.
@@ -139,8 +140,8 @@ func (c *tcpConn) untilLost() time.Duration {
 	return c.rtt + max(c.rtt/4, tcpOrder) - time.Since(c.sent[0].at)
 }
 
-// armTimer starts the timer if anything is unacknowledged or unsent, unless it is running. A first
-// early retransmission replaces a later timeout.
+// armTimer starts the timer if bytes are unacknowledged or unsent. A running timer is kept, unless
+// the first early retransmission is due earlier.
 func (c *tcpConn) armTimer() {
 	var wait time.Duration
 	switch {
@@ -218,9 +219,9 @@ func (c *tcpConn) take(s segment) {
 	}
 }
 
-// acknowledge removes what the peer has received. It measures no round trip if a retransmission has
-// filled a gap: the segments behind it had arrived long before they could be acknowledged, and with
-// their times, every gap would double the wait for the next one.
+// acknowledge removes what the peer has received. It does not measure the round trip if a
+// retransmission has filled a gap. The segments after the gap arrived long before they were
+// acknowledged, so their times would double the wait at each gap.
 func (c *tcpConn) acknowledge(ack uint64) {
 	again := len(c.sent) > 0 && c.sent[0].again
 	for len(c.sent) > 0 && c.sent[0].next <= ack {
@@ -325,8 +326,8 @@ func (c *tcpConn) Write(b []byte) (written int, err error) {
 	}
 }
 
-// Close implements net.Conn. Written bytes are still sent, unless there are unread ones: the peer
-// then gets a reset.
+// Close implements net.Conn. Written bytes are still sent. If received bytes are unread, the peer
+// gets a reset instead.
 func (c *tcpConn) Close() error {
 	c.host.mu.Lock()
 	defer c.host.mu.Unlock()

@@ -83,7 +83,7 @@ func (h *TCPHost) Shutdown() error {
 	return err
 }
 
-// Host returns a network like n that shuts the host down when it is closed.
+// Host returns a network that behaves like n and also shuts the host down when it is closed.
 func (h *TCPHost) Host(n transport.Network) transport.Network { return hosted{n, h} }
 
 type hosted struct {
@@ -218,7 +218,7 @@ type segment struct {
 
 const (
 	segmentHeader = 37
-	// maxSegmentData limits packets to 1,200 bytes, which every path carries that QUIC can use.
+	// maxSegmentData limits packets to 1,200 bytes, the size that every path for QUIC supports.
 	maxSegmentData = 1200 - segmentHeader
 )
 

@@ -93,8 +93,8 @@ func TestTCPOverBadPaths(t *testing.T) {
 	}
 }
 
-// TestTCPGaps loses every other segment of a window. Each gap costs one round trip: it waits for no
-// timeout, and is repaired no later because others were repaired before it.
+// TestTCPGaps loses every other segment of a window. Each gap must be repaired after one round
+// trip, without a timeout, even after the repair of other gaps.
 func TestTCPGaps(t *testing.T) {
 	inTCP(t, Path{}, func(t *testing.T, p *tcpPair) {
 		const gaps, roundTrip = 5, 10 * time.Millisecond
@@ -102,10 +102,10 @@ func TestTCPGaps(t *testing.T) {
 			if _, err := p.dialed.Write([]byte("x")); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // it was sent or lost
+			synctest.Wait() // wait until the byte was sent or lost
 		}
 		write()
-		time.Sleep(time.Second) // the round trip is known
+		time.Sleep(time.Second) // wait until the round trip is known
 		began := time.Now()
 		for range gaps {
 			p.net.Cut(addr(1), addr(2))
@@ -122,8 +122,8 @@ func TestTCPGaps(t *testing.T) {
 	})
 }
 
-// TestTCPCut cuts one direction and checks that the data arrives after the heal, at the sender's
-// next retransmission.
+// TestTCPCut cuts one direction. After the direction is healed, the data must arrive with the
+// sender's next retransmission.
 func TestTCPCut(t *testing.T) {
 	inTCP(t, Path{}, func(t *testing.T, p *tcpPair) {
 		p.net.Cut(addr(1), addr(2))
@@ -142,7 +142,7 @@ func TestTCPCut(t *testing.T) {
 	})
 }
 
-// TestTCPEnds checks with which error a connection ends.
+// TestTCPEnds checks the error with which a connection ends.
 func TestTCPEnds(t *testing.T) {
 	inTCP(t, Path{}, func(t *testing.T, p *tcpPair) {
 		if _, err := p.accepted.Write([]byte("unread")); err != nil {

@@ -22,8 +22,8 @@ func appendUint(b []byte, n uint64) []byte {
 	}
 }
 
-// appendInt writes n in the shortest form, or in eight bytes if it is negative. Only clocks can be
-// negative, and they rarely are.
+// appendInt writes n in the shortest form, or in eight bytes if it is negative. Only readings of
+// clocks can be negative, which is rare.
 func appendInt(b []byte, n int64) []byte {
 	if n >= 0 {
 		return appendUint(b, uint64(n))

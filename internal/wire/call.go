@@ -21,8 +21,8 @@ const (
 // MaxAnswerText bounds the error text of an answer, in bytes.
 const MaxAnswerText = 1024
 
-// Call marks an event whose sender waits for the outcome. The zero Call marks one whose
-// sender does not wait.
+// Call marks an event whose sender waits for the outcome. The zero Call marks an event whose sender
+// does not wait.
 type Call struct {
 	ID      uint64        // chosen by the sender, above 0, and repeated in the answer
 	Request bool          // the sender wants a value
@@ -37,10 +37,10 @@ type Outcome uint8
 const (
 	OutcomeDone      Outcome = iota // handled; the payload answers a request
 	OutcomeFailed                   // the handler returned an error, which is in the text
-	OutcomeUnknown                  // no handler for the name, or none that returns a value
+	OutcomeUnknown                  // no handler for the name, or its handler returns no value
 	OutcomeMalformed                // the payload is not a valid event of its type
 	OutcomeBusy                     // the queue of the type is full
-	OutcomeNotLeader                // the call is for the leader, and this node is not it
+	OutcomeNotLeader                // the call is for the leader, but this node does not lead
 	OutcomeNotRun                   // no handler ran: the node is closing, or the timeout has passed
 	OutcomeUnsaid                   // handled, but the answer is too large or cannot be encoded
 	Outcomes                        // counts the outcomes

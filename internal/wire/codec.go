@@ -230,8 +230,8 @@ func (c *codec) id(of string, v *[16]byte) {
 }
 
 // blob encodes or decodes a binary of at most limit bytes. When reading, it makes a copy of exactly
-// that size (bytes.Clone would allocate eight bytes for one). If the binary is empty, it leaves *v
-// nil.
+// that size (bytes.Clone would allocate eight bytes for a single byte). If the binary is empty, it
+// leaves *v nil.
 func (c *codec) blob(v *[]byte, limit int) {
 	c.view(v)
 	if len(*v) > limit {

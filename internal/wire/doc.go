@@ -34,15 +34,15 @@
 // # Change
 //
 // Within one Version, fields are only appended to these arrays. A reader skips unknown elements,
-// and refuses a frame that lacks a known one. Any other change to the bytes or to the files in
+// and refuses a frame that lacks a known element. Any other change to the bytes or to the files in
 // testdata/golden needs a new Version.
 //
 // # Order of checks
 //
 // Decoding first checks the length, the header and the structure of a frame (Scan), and only then
 // types and ranges. One function describes a struct for both directions, so that encoding and
-// decoding agree. The package has its own MessagePack readers. Those of libraries fill in missing
-// elements, truncate 300 to 44 for a uint8, and trust lengths.
+// decoding agree. The package has its own MessagePack readers. The readers of common libraries fill
+// in missing elements, truncate 300 to 44 for a uint8, and trust lengths.
 //
 // The package may change until version 1 of the module.
 package wire

@@ -82,7 +82,7 @@ func (d *Draft) Frame() []byte { return d.frame }
 // Payload returns the payload of the event, a part of the frame.
 func (d *Draft) Payload() []byte { return d.frame[d.payload:d.end:d.end] }
 
-// Cap returns how many bytes of memory the Draft holds.
+// Cap returns the number of bytes of memory that the Draft holds.
 func (d *Draft) Cap() int { return cap(d.frame) }
 
 // AppendCall appends the event to dst as the frame of a call, of at most limit bytes.

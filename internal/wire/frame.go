@@ -12,13 +12,13 @@ import (
 const (
 	// Version is the version of the format, which every frame contains.
 	Version = 2
-	// MaxFrameBytes bounds a system frame. Every message that Encode accepts fits. The largest is a
-	// vote with two states, each of which has member.MaxMembers members with the longest names, and
-	// the most records.
+	// MaxFrameBytes bounds a system frame. No message that Encode accepts exceeds it. The largest
+	// message is a vote with two states, each with member.MaxMembers members with the longest names,
+	// and full tables of records.
 	MaxFrameBytes = message.MaxBytes
 	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. A stateless reset of QUIC
-	// reveals that the peer has restarted, but QUIC sends none in answer to a packet of 42 bytes or
-	// less.
+	// reveals that the peer has restarted, but QUIC sends no reset in answer to a packet of 42 bytes
+	// or less.
 	MinKeepAliveBytes = 64
 )
 
@@ -151,8 +151,8 @@ func kindName(k message.Kind) string {
 	}
 }
 
-// writeBody appends the event itself. It fails unless the type of the body is one of
-// package message, whatever its Kind.
+// writeBody appends the body. It fails if the type of the body is not one of package message, even
+// if its Kind is known.
 func (c *codec) writeBody(body message.Body) {
 	switch b := body.(type) {
 	case message.Greet:
@@ -201,8 +201,8 @@ func (c *codec) writeBody(body message.Body) {
 	}
 }
 
-// readBody reads an event of the given kind. With a table of functions instead of the switch, the
-// codec would escape and cost an allocation.
+// readBody reads the body of a message of the given kind. With a table of functions instead of the
+// switch, the codec would escape and cost an allocation.
 func (c *codec) readBody(kind message.Kind) message.Body {
 	switch kind {
 	case message.KindGreet:

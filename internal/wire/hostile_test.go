@@ -97,7 +97,7 @@ const (
 	cheapBytes  = 4096
 )
 
-// allocated returns how many bytes f allocates. It takes the minimum of several runs,
+// allocated returns the number of bytes that f allocates. It takes the minimum of several runs,
 // because the runtime's own allocations are counted too.
 func allocated(f func()) uint64 {
 	least := ^uint64(0)
@@ -180,9 +180,9 @@ func vote() message.Message {
 	panic("no vote is typical")
 }
 
-// leastRecords returns the body of a vote with two tables. Each has as many records as possible,
-// which are as short as a value of the given size allows. Only the last key is a duplicate, so all
-// records are read before the fault is found.
+// leastRecords returns the body of a vote with two tables. Each table has as many records as
+// possible. They are as short as a value of the given size allows. Only the last key is a
+// duplicate, so all records are read before the fault is found.
 func leastRecords(t *testing.T, value int) []any {
 	t.Helper()
 	body := parse(t, encode(t, vote()))

@@ -151,8 +151,8 @@ func TestDrawnMessagesRoundTrip(t *testing.T) {
 	})
 }
 
-// TestAddressesAreThoseThatParse checks that exactly the addresses that ParseAddress
-// accepts can be encoded.
+// TestAddressesAreThoseThatParse checks that an address can be encoded if and only if ParseAddress
+// accepts it.
 func TestAddressesAreThoseThatParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := member.Address{
@@ -261,7 +261,7 @@ func drawKeys(t *rapid.T) []string {
 	return slices.Sorted(maps.Keys(drawn))
 }
 
-// drawValue draws a value. An empty one is nil, as Decode returns it.
+// drawValue draws a value. An empty value is nil, because Decode returns nil for it.
 func drawValue(t *rapid.T) []byte {
 	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "value")
 	if len(b) == 0 {

@@ -315,8 +315,8 @@ func largestUpdate() message.RecordUpdate {
 	return u
 }
 
-// largest returns a message of each kind. Those that hold a state are as long as possible. In the
-// others every number is at its limit.
+// largest returns a message of each kind. Messages with a state are as long as possible. In the
+// other messages every number is at its limit.
 func largest() []message.Message {
 	const count = member.MaxCount
 	var (

@@ -12,9 +12,9 @@ const (
 	MaxDepth = 8
 	// MaxValues bounds the values of one body, including arrays, maps and keys. A value of one byte
 	// may be decoded into an element of any size, and the library doubles an array as it grows. A body
-	// of 1 MiB took 320 MiB when it was decoded as a list of structs of 160 bytes. With elements of up
-	// to 256 bytes, MaxValues of them take at most 64 MiB. An event of DefaultEventBytes whose values
-	// take eight bytes each stays within the bound.
+	// of 1 MiB took 320 MiB when it was decoded as a list of structs of 160 bytes. MaxValues elements
+	// of up to 256 bytes take at most 64 MiB. An event of DefaultEventBytes whose values take eight
+	// bytes each stays within the bound.
 	MaxValues = DefaultEventBytes / 8
 )
 
@@ -58,9 +58,9 @@ var forms = [32]struct {
 	{dictionary, 2}, {dictionary, 4},
 }
 
-// head reads the first bytes of the value at pos. It returns its class, its value or
-// length, and the position after these bytes. A truncated value has class invalid. A
-// negative integer is returned as its int64 converted to uint64.
+// head reads the first bytes of the value at pos. It returns the class of the value, the value or
+// its length, and the position after these bytes. A truncated value has class invalid. A negative
+// integer is returned as an int64 converted to uint64.
 func head(b []byte, pos int) (c class, n uint64, end int) {
 	if pos >= len(b) {
 		return invalid, 0, pos
@@ -106,11 +106,11 @@ func head(b []byte, pos int) (c class, n uint64, end int) {
 	return c, n, pos + 1 + int(form.width)
 }
 
-// Scan checks that b is exactly one MessagePack value, at most MaxDepth deep, with at most
-// MaxValues values, no extension types except timestamps, and every length within b. Bytes
-// from the network must pass Scan before any package decodes them: decoders allocate
-// whatever a length declares and recurse as deep as the values nest. Scan neither recurses
-// nor allocates. An error wraps ErrMalformed, or ErrTooLarge if there are too many values.
+// Scan checks that b is exactly one MessagePack value. It may be at most MaxDepth deep and contain
+// at most MaxValues values. No length may exceed b, and no extension types except timestamps are
+// allowed. Bytes from the network must pass Scan before any package decodes them: decoders allocate
+// whatever a length declares and recurse as deep as the values nest. Scan neither recurses nor
+// allocates. An error wraps ErrMalformed, or ErrTooLarge if there are too many values.
 func Scan(b []byte) error {
 	end, err := skip(b, 0)
 	if err != nil {
@@ -182,8 +182,8 @@ func skip(b []byte, pos int) (int, error) {
 }
 
 // timestampEnd returns the position after the timestamp at pos, or 0 if there is none. The
-// timestamp (type -1, of 4, 8 or 12 bytes) is the one extension that every library
-// supports, so an event can contain a time.Time.
+// timestamp (type -1, of 4, 8 or 12 bytes) is the only extension that every library supports, so an
+// event can contain a time.Time.
 func timestampEnd(b []byte, pos int) int {
 	for _, form := range [...]struct {
 		head string

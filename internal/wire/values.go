@@ -23,7 +23,8 @@ func (c *codec) header(m *message.Message) {
 	c.leave(outer)
 }
 
-// address encodes or decodes an address, which is zero or one that member.ParseAddress accepts.
+// address encodes or decodes an address. The address must be zero, or member.ParseAddress must
+// accept it.
 func (c *codec) address(a *member.Address) {
 	c.text(&a.Host, member.MaxHostBytes)
 	within(c, &a.Port, 0, 1<<16-1)
@@ -149,8 +150,8 @@ func (c *codec) key(v *string) {
 	}
 }
 
-// The minimum encoded length of an element of each list. With it, list refuses a declared length
-// that the frame cannot hold, before it allocates memory.
+// These are the minimum encoded lengths of the elements of lists. Before it allocates memory, the
+// function list uses them to refuse a declared length that the frame cannot hold.
 const (
 	minEntryBytes     = 24
 	minRecordBytes    = 32

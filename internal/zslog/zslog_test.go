@@ -100,7 +100,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// discard replaces io.Discard, because zerolog skips all work if that is its writer.
+// discard replaces io.Discard, because zerolog skips all work if it writes to io.Discard.
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -13,17 +13,17 @@ import (
 
 // Options configures a Candidate.
 type Options struct {
-	// RetryFor is how long WhileLeader retries failed work within one term. Once the pauses between
-	// the runs add up to more, this process gives up leadership. With 0 it gives up at the first
-	// error.
+	// RetryFor limits how long WhileLeader retries failed work within one term. Once the pauses
+	// between the runs add up to more than RetryFor, this process gives up leadership. If RetryFor is
+	// 0, it gives up at the first error.
 	RetryFor time.Duration
 }
 
-// Candidate represents this process as one that may lead. WhileLeader runs work while it leads.
+// Candidate represents this process, which may become leader. WhileLeader runs work while it leads.
 //
 // Its methods may be called from any goroutine. A function that runs under the Candidate must not
-// call Close. It must not call Resign with a context that outlives its own. Both wait for the
-// function to return.
+// call Close, or Resign with a context that outlives its own: both calls wait for the function to
+// return.
 type Candidate struct {
 	source  Source
 	options Options
@@ -31,7 +31,7 @@ type Candidate struct {
 	life    context.Context // done after Close, or when the node or store of the strategy stops
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // calls of WhileLeader and Do, and resignations
-	idle    chan struct{}  // has an entry after Close if nothing runs, not even Source.Close
+	idle    chan struct{}  // after Close, has an entry if neither a function nor Source.Close runs
 	done    chan struct{}  // closed once Source.Close has succeeded
 
 	mu      sync.Mutex
@@ -55,8 +55,7 @@ func (c *Candidate) IsLeader() bool {
 	return s.Term.Valid() && c.life.Err() == nil
 }
 
-// Leader returns the process that leads, as far as this one knows, or false if none does. It does
-// not block.
+// Leader returns the known leader, or false if no leader is known. It does not block.
 func (c *Candidate) Leader() (Holder, bool) {
 	s, _ := c.source.State()
 	if !s.Term.isLive() || c.life.Err() != nil {
@@ -65,9 +64,9 @@ func (c *Candidate) Leader() (Holder, bool) {
 	return s.Term.Holder(), true
 }
 
-// WaitLeader blocks until some process leads, as far as this one knows. If ctx is done
-// first, it returns an error that wraps ErrNoLeader, the reason if one is known, and the
-// cause of ctx. If the Candidate ends, it returns ErrClosed.
+// WaitLeader blocks until a leader is known. If ctx is done first, it returns an error that wraps
+// ErrNoLeader, the cause of ctx, and the reason if it is known. If the Candidate ends, it returns
+// ErrClosed.
 func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 	for {
 		s, changed := c.source.State()
@@ -88,8 +87,8 @@ func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 	}
 }
 
-// Changes returns an iterator over the leader: first the current one, then each change, until ctx
-// is done or the Candidate ends. The zero Holder means that no process leads. A slow reader may
+// Changes returns an iterator over the leaders: first the current leader, then each new one, until
+// ctx is done or the Candidate ends. The zero Holder means that no process leads. A slow reader may
 // miss intermediate changes, but never the last one.
 func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 	return func(yield func(Holder) bool) {
@@ -113,8 +112,8 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 }
 
 // Resign gives up leadership. It ends the term with ErrResigned, waits for the functions that run
-// under it, and returns once another process may lead. If no other process can lead, this one soon
-// leads again, in another term.
+// under it, and returns once another process may lead. If no other process can lead, this process
+// soon leads again, in another term.
 //
 // The leader of a cluster waits at most half a HeartbeatInterval and then hands over, because a
 // cluster needs a leader. A function that takes longer must rely on its token. A job waits for its
@@ -184,8 +183,8 @@ func (c *Candidate) beginCall() error {
 	return nil
 }
 
-// giveUp resigns, and returns once that is done or ctx is done. This process does not lead again
-// before pause has passed. The caller must be registered in c.running.
+// giveUp resigns. It returns when the resignation is complete or ctx is done. This process does not
+// lead again before pause has passed. The caller must be registered in c.running.
 func (c *Candidate) giveUp(
 	ctx context.Context, t Term, failed error, pause time.Duration,
 ) error {
@@ -199,7 +198,7 @@ func (c *Candidate) giveUp(
 	}
 }
 
-// closedErr returns why the Candidate has ended, or nil if it has not.
+// closedErr returns the reason why the Candidate has ended, or nil if it has not ended.
 func (c *Candidate) closedErr() error {
 	cause := context.Cause(c.life)
 	if cause == nil || errors.Is(cause, ErrClosed) {
@@ -208,7 +207,7 @@ func (c *Candidate) closedErr() error {
 	return fmt.Errorf("%w: %w", ErrClosed, cause)
 }
 
-// ctxErr returns why a call must return, or nil if it need not.
+// ctxErr returns the error of a call that must return, or nil if the call may continue.
 func (c *Candidate) ctxErr(ctx context.Context) error {
 	if err := c.closedErr(); err != nil {
 		return err
@@ -216,8 +215,8 @@ func (c *Candidate) ctxErr(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// wait blocks until changed is closed or the term t ends, unless t is zero. It returns an error if
-// ctx is done or the Candidate has ended.
+// wait blocks until changed is closed or the term t (if not zero) ends. It returns an error if ctx
+// is done or the Candidate has ended.
 func (c *Candidate) wait(ctx context.Context, t Term, changed <-chan struct{}) error {
 	var over <-chan struct{}
 	if t.isLive() {

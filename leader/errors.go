@@ -16,16 +16,16 @@ var (
 	ErrClosed = errors.New("athena: closed")
 	// ErrNotLeader means that this process does not lead.
 	ErrNotLeader = errors.New("athena: this process does not lead")
-	// ErrNoLeader means that no process leads, as far as this one knows.
+	// ErrNoLeader means that no leader is known.
 	ErrNoLeader = errors.New("athena: no process leads")
-	// ErrResigned is the cause for a term that this process gave up: by Resign, because its work
-	// failed, or because its node handed over leadership.
+	// ErrResigned is the cause if this process gave up the term: by Resign, because its work failed,
+	// or because its node handed over leadership.
 	ErrResigned = errors.New("athena: leadership was given up")
-	// ErrLeaseEnded is the cause for a term whose lease was not extended in time.
+	// ErrLeaseEnded is the cause if the lease of the term was not extended in time.
 	ErrLeaseEnded = errors.New("athena: lease ended")
-	// ErrSuperseded is the cause for a term whose leader was lost or replaced.
+	// ErrSuperseded is the cause if the leader of the term was lost or replaced.
 	ErrSuperseded = errors.New("athena: leader was lost or replaced")
-	// ErrDisabled is the cause for a term of a member that was disabled.
+	// ErrDisabled is the cause if the member that led was disabled.
 	ErrDisabled = errors.New("athena: the member was disabled")
 	// ErrRunning means that WhileLeader or Do is already running on this Candidate.
 	ErrRunning = errors.New("athena: this candidate already runs a function")
@@ -39,7 +39,7 @@ type NotLeaderError struct {
 	Provisional bool           // Leader declared itself and cannot hand over authority
 }
 
-// Error names the reason and what to do.
+// Error returns the reason and the remedy.
 func (e *NotLeaderError) Error() string {
 	switch {
 	case !e.Asked.IsZero():

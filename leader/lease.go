@@ -17,10 +17,11 @@ const unlimited = time.Duration(math.MaxInt64)
 // LeaseConfig describes a new term.
 type LeaseConfig struct {
 	Holder Holder
-	// Own reports whether this process leads. If not, the term is never valid and runs nothing.
+	// Own reports whether this process leads. If not, the term is never valid and no function runs
+	// under it.
 	Own bool
-	// Until is when a lease of this process ends, by Clock, unless it is extended. If it is zero,
-	// the lease lasts until End.
+	// Until is the time by Clock at which a lease of this process ends unless it is extended. If it is
+	// zero, the lease lasts until End.
 	Until time.Time
 	// The term ends Guard before Until, so that functions have time to return.
 	Guard time.Duration
@@ -35,7 +36,7 @@ type Lease struct {
 	guard  time.Duration
 	done   chan struct{} // closed by End
 	// until is the end of the lease as UnixNano of clock, or MaxInt64 if there is no deadline. The
-	// first caller that finds it in the past sets it to 0 forever.
+	// first caller that finds that time in the past sets until to 0 forever.
 	until atomic.Int64
 
 	mu    sync.Mutex
@@ -74,8 +75,8 @@ func NewLease(c LeaseConfig) *Lease {
 // Term returns the term of the lease.
 func (l *Lease) Term() Term { return Term{l} }
 
-// Remaining returns how much of the lease is left, or 0 once it has ended. Once it has returned 0,
-// the lease cannot be extended.
+// Remaining returns the remaining time of the lease, or 0 if it has ended. After Remaining has
+// returned 0, the lease cannot be extended.
 func (l *Lease) Remaining() time.Duration {
 	for {
 		until := l.until.Load()

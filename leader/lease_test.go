@@ -17,7 +17,7 @@ const testGuard = 50 * time.Millisecond
 
 var errBoom = errors.New("boom")
 
-// leaseFor returns a lease of this process of duration d on a clock.
+// leaseFor returns a lease of this process with duration d and the given clock.
 func leaseFor(clock func() time.Time, d time.Duration) *Lease {
 	return NewLease(LeaseConfig{
 		Holder: Holder{"n1", member.Token{Version: 3}}, Own: true,
@@ -25,7 +25,7 @@ func leaseFor(clock func() time.Time, d time.Duration) *Lease {
 	})
 }
 
-// TestTermEndsBeforeItsLease checks that the context of the work ends before the lease, by the
+// TestTermEndsBeforeItsLease checks that the context of the work ends earlier than the lease by the
 // guard, even if the strategy is delayed.
 func TestTermEndsBeforeItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	}
 }
 
-// TestLeaseLapsesWhileItIsExtended checks that Extend fails if the lease lapses, and a caller sees
-// that, just after Extend has checked it.
+// TestLeaseLapsesWhileItIsExtended checks that Extend fails if another caller finds the lease
+// lapsed just after Extend has checked it.
 func TestLeaseLapsesWhileItIsExtended(t *testing.T) {
 	begin := time.Now()
 	later := begin.Add(time.Hour)

@@ -36,16 +36,16 @@ func (t Term) Leader() string { return t.Holder().ID }
 func (t Term) Token() member.Token { return t.Holder().Token }
 
 // Valid reports whether this process currently leads. It reads the clock and does not block. It
-// returns false in every other process. Once it has returned false, it always does: if the process
-// leads again, that is another term.
+// returns false in every other process. Once it has returned false, it always returns false: if the
+// process leads again, it leads in another term.
 //
 // After a virtual machine was suspended together with its clocks, Valid may be true for a moment
 // although another process leads, unless the wall clock is set forward first (docs/safety.md).
 // Therefore storage must compare tokens.
 func (t Term) Valid() bool { return t.lease != nil && t.lease.Remaining() > 0 }
 
-// Deadline returns when the lease ends unless it is extended. It returns the zero time once the
-// lease has ended, for a strategy without leases, and in every process except the leader.
+// Deadline returns the time at which the lease ends unless it is extended. It returns the zero time
+// once the lease has ended, for a strategy without leases, and in every process except the leader.
 func (t Term) Deadline() time.Time {
 	if t.lease == nil {
 		return time.Time{}
@@ -57,9 +57,9 @@ func (t Term) Deadline() time.Time {
 	return time.Now().Add(left)
 }
 
-// Done returns a channel that is closed when the term has ended, as far as this process knows. In
-// the leader, it is closed before the lease ends, unless the whole process is paused. It is nil for
-// the zero Term.
+// Done returns a channel that is closed when this process finds that the term has ended. In the
+// leader, it is closed before the lease ends, unless the whole process is paused. It is nil for the
+// zero Term.
 func (t Term) Done() <-chan struct{} {
 	if t.lease == nil {
 		return nil
@@ -67,7 +67,7 @@ func (t Term) Done() <-chan struct{} {
 	return t.lease.done
 }
 
-// Err returns why the term has ended, or nil if it has not.
+// Err returns the reason why the term has ended, or nil if it has not ended.
 func (t Term) Err() error {
 	if t.lease == nil {
 		return nil
@@ -76,9 +76,9 @@ func (t Term) Err() error {
 }
 
 // Do runs fn with a context that ends with ctx or with the term, and returns the error of fn. If
-// the term ends, the cause of the context is Err. If the term has already ended, Do returns Err
-// without running fn; if this process is not the leader of the term, Do returns ErrNotLeader.
-// Resign and Close wait for fn.
+// the term ends, the cause of the context is the result of Err. If the term has already ended, Do
+// returns Err without running fn; if this process is not the leader of the term, Do returns
+// ErrNotLeader. Resign and Close wait for fn.
 func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	if t.lease == nil || !t.lease.own {
 		return t.notLeader()

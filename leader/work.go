@@ -18,11 +18,11 @@ import (
 // again in the next term. A later call of WhileLeader in the same term runs its function.
 //
 // If fn returns an error before its context is done, the process retries for Options.RetryFor and
-// then gives up leadership, so that others lead first. If none does, fn runs again here after a
-// pause. With consecutive failures, the pause grows from 100 ms to 10 s by a factor of 1.2; after a
-// success or a run of more than 10 s it starts again at 100 ms. Only the leader of a cluster logs
-// the error: fn should log what it returns. If fn panics, the process gives up leadership, and the
-// panic reaches the caller of WhileLeader.
+// then gives up leadership, so that others lead first. If no other process leads, fn runs again in
+// this process after a pause. With consecutive failures, the pause grows from 100 ms to 10 s by a
+// factor of 1.2; after a success or a run of more than 10 s it starts again at 100 ms. Only the
+// leader of a cluster logs the error, so fn should log its errors itself. If fn panics, the process
+// gives up leadership, and the panic reaches the caller of WhileLeader.
 //
 // When ctx is done, the process keeps leading; call Resign or Close to give up leadership.
 func (c *Candidate) WhileLeader(
@@ -46,8 +46,8 @@ func (c *Candidate) WhileLeader(
 }
 
 // Do waits until this process leads, runs fn once, gives up leadership, and returns the error of
-// fn. If ctx is done, giving up continues after Do has returned. The context of fn is as in
-// WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or ErrRunning.
+// fn. If ctx is done, Do may return before leadership has been given up. The context of fn ends as
+// in WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or ErrRunning.
 func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
 	if err := c.beginWork(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Te
 			return err
 		}
 		if r := c.runOnce(ctx, t, fn); r.ran {
-			_ = c.giveUp(ctx, t, nil, 0) // fn has finished even if this fails
+			_ = c.giveUp(ctx, t, nil, 0) // fn has finished even if giveUp fails
 			return r.err
 		}
 	}

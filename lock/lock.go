@@ -32,8 +32,9 @@ import (
 // defaultJob is the job of a lock whose name has no slash.
 const defaultJob = "lock"
 
-// Lock is a mutex of all members, as used by one of them. Its methods may be called concurrently,
-// but a function that holds the lock must not call its Do or Close: both wait for the function.
+// Lock is the handle of one member for a mutex that all members share. Its methods may be called
+// concurrently. A function that holds the lock must not call Do or Close of the Lock: both wait for
+// the function.
 type Lock struct {
 	name string
 	slot *jobrecord.Slot
@@ -79,14 +80,14 @@ func Key(name string) (string, error) {
 }
 
 // Do waits until this member holds the lock, runs fn, releases the lock, and returns the error of
-// fn. The context of fn ends with ctx, with Close, or before another member can hold the lock. Its
-// cause is the reason. Calls of Do on one Lock run one after the other. Waiting members do not
-// queue: see the package comment.
+// fn. The context of fn ends with ctx, with Close, or before another member can hold the lock. The
+// cause of the context is the reason. Calls of Do on one Lock run one after the other. Waiting
+// members do not queue: see the package comment.
 //
-// If fn did not run, the error is the cause of ctx, with record.ErrNoQuorum or
-// record.ErrUnknownOutcome if that is the reason, leader.ErrClosed, or the error with which the
-// store refused the record. If the lock cannot be released before ctx is done, Do returns and the
-// release continues.
+// If fn did not run, the error is leader.ErrClosed, the error with which the store refused the
+// record, or the cause of ctx. The cause of ctx comes with record.ErrNoQuorum or
+// record.ErrUnknownOutcome if one of them is the reason. If the lock cannot be released before ctx
+// is done, Do returns and the release continues.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.Term) error) error {
 	if err := l.beginCall(); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	defer l.running.Done()
 	ctx, stop := jobrecord.WithStop(ctx, l.life)
 	defer stop()
-	select { // because all calls share one session
+	select { // run one call at a time, because all calls share one session
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -108,7 +109,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 		}
 		lease, err := l.slot.Session.Hold(ctx, l.slot.Key, token)
 		if err != nil {
-			continue // lost before it could be used
+			continue // the record was lost before it could be used
 		}
 		ran, term := false, lease.Term()
 		err = term.Do(ctx, func(ctx context.Context) error {
@@ -121,7 +122,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	}
 }
 
-// acquireRecord sets the record as soon as there is none. All waiting members try, and one
+// acquireRecord sets the record as soon as it does not exist. All waiting members try, and one
 // succeeds.
 func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	watched, stop := context.WithCancel(ctx)
@@ -152,8 +153,8 @@ func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	}
 }
 
-// trySet sets the record, and returns the zero token if another session owns it. This session may
-// already own it after a commit of unknown outcome.
+// trySet sets the record, and returns the zero token if another session owns it. After a commit
+// with an unknown outcome, this session may already own the record.
 func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 	r, err := record.Get(ctx, l.slot.Store, l.slot.Key)
 	switch {
@@ -181,8 +182,8 @@ func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 		}
 		took := time.Since(began)
 		close(done)
-		// Other members learn of the release later than this one. Without a pause they would never
-		// get the lock.
+		// Other members see the release later than this member. Without a pause they would never get the
+		// lock.
 		_ = jobrecord.Pause(l.life, nil, 2*took)
 	})
 	select {

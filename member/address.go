@@ -19,9 +19,9 @@ const MaxHostBytes = 255
 // ErrAddress is wrapped by the errors of ParseAddress and of Address.UnmarshalText.
 var ErrAddress = errors.New("member: invalid address")
 
-// Address is the host and port of a member, and identifies it. The host is a name or an IP
-// address, compared as a string: "localhost" and "127.0.0.1" are two members. The zero
-// Address stands for no member. Addresses are comparable with ==.
+// Address is the host and port of a member. It identifies the member. The host is a name or an IP
+// address, compared as a string: "localhost" and "127.0.0.1" are two members. The zero Address
+// stands for no member. Addresses are comparable with ==.
 type Address struct {
 	Host string
 	Port uint16

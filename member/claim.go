@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Claim names the leader that a node follows. The zero Claim names none.
+// Claim names the leader that a node follows. The zero Claim names no leader.
 type Claim struct {
 	Chosen  bool // chosen by M votes; otherwise provisional, without authority
 	Version uint64

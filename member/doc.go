@@ -8,8 +8,8 @@
 //
 // # Glossary
 //
-// Each word has one meaning in code and documents. The last column is its name in the
-// literature.
+// Each word has one meaning in code and documents. The last column of the table gives its name in
+// the literature.
 //
 //	word          meaning                                          in the papers
 //	Version       number of the leadership term; only grows        term (Raft), view number (VR)

@@ -69,7 +69,7 @@ type Member struct {
 	// section 3).
 	Status Status
 	// Gone is set on a leaving entry once M voters hold a state in which it is leaving. It is cleared
-	// when the member is active again. Meanwhile the entry keeps its vote; see Shown.
+	// when the member is active again. While Gone is set, the entry keeps its vote; see Shown.
 	Gone bool
 	// Resigned is set on a leaving entry if the member left on purpose. Only a later incarnation may
 	// then rejoin: a delayed message of this incarnation must not bring the member back.

@@ -32,8 +32,8 @@ type Record struct {
 	// Token holds the version and revision that set the record. It is greater than the
 	// tokens of all earlier records of the key.
 	Token Token
-	// Revoked is set when the owner must no longer rely on the record. The record is deleted once its
-	// owner is known not to rely on it.
+	// Revoked is set when the owner must no longer rely on the record. The leader deletes the record
+	// once it knows that the owner no longer relies on it.
 	Revoked bool
 }
 

@@ -106,7 +106,7 @@ func (r Records) Len() int {
 	return r.t.count
 }
 
-// Bytes returns an upper bound on the encoded size of the table, and a close one.
+// Bytes returns a close upper bound on the encoded size of the table.
 func (r Records) Bytes() int {
 	if r.t == nil {
 		return 0
@@ -145,8 +145,8 @@ func (r Records) Under(prefix string) iter.Seq[Record] {
 	}
 }
 
-// Owners returns the runs that own records, ordered by their first records. The second
-// value reports whether one of those records is revoked. A run may occur several times, for
+// Owners returns the runs that own records, ordered by their first records. The second value
+// reports whether one of the records of a run is revoked. A run may occur several times, for
 // different records.
 func (r Records) Owners() iter.Seq2[Identity, bool] {
 	return func(yield func(Identity, bool) bool) {
@@ -270,9 +270,9 @@ func (r Records) Equal(o Records) bool {
 	return true
 }
 
-// Changes returns the differences from older to r, sorted by key, each as the record before and the
-// record after. One of the two is zero if the record was added or deleted. Parts that both tables
-// share cost no time.
+// Changes returns the differences between older and r, sorted by key. Each difference is the record
+// in older and the record in r; one of them is zero if the record was added or deleted. Parts that
+// both tables share cost no time.
 func (r Records) Changes(older Records) iter.Seq2[Record, Record] {
 	return func(yield func(before, after Record) bool) {
 		a, b := cursor{chunks: older.chunks()}, cursor{chunks: r.chunks()}
@@ -312,7 +312,7 @@ func (r Records) chunks() []*chunk {
 // cursor iterates over the records of a table.
 type cursor struct {
 	chunks []*chunk // the chunks that are left
-	i      int      // index in the first of them
+	i      int      // index of the next record in the first chunk
 }
 
 // peek returns the next record, or nil at the end.
@@ -338,7 +338,7 @@ func (c *cursor) skipShared(o *cursor) bool {
 	return true
 }
 
-// In returns the records that remain valid when roster takes effect (protocol.md section 10). It
+// In returns the records that remain valid when roster takes effect (protocol.md section 10). In
 // deletes the records of an owner that is leaving or has restarted, because that run no longer
 // relies on them. Any other owner without a seat may not know yet that it lost the seat, so its
 // records are revoked.

@@ -23,8 +23,9 @@ func (r Roster) Find(addr Address) (Member, bool) {
 	return r[i], true
 }
 
-// index returns the position of addr, or where it belongs. It is called for the sender of each
-// event, and slices.BinarySearchFunc would copy every member that it compares.
+// index returns the position of addr, or the position at which it would be inserted. It is called
+// for the sender of each event, and slices.BinarySearchFunc would copy every member that it
+// compares.
 func (r Roster) index(addr Address) (at int, found bool) {
 	end := len(r)
 	for at < end {

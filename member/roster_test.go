@@ -144,8 +144,8 @@ func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
 }
 
 // M is N/2+1 (protocol.md section 1), so any two sets of M voters from neighboring rosters
-// intersect (section 3). The test checks all pairs of sets for every N up to 7. Of two neighboring
-// rosters, one has the same voters as the other or one fewer.
+// intersect (section 3). The test checks all pairs of sets for every N up to 7. Two neighboring
+// rosters have the same voters, or one of them lacks a single voter of the other.
 func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		m := member.Quorum(n)

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// MaxCount is the maximum of versions, revisions, rounds and incarnations. No cluster
-// reaches it. Greater numbers are garbage, and sums of smaller ones cannot overflow.
+// MaxCount is the maximum of versions, revisions, rounds and incarnations. No cluster reaches it.
+// Greater numbers are invalid, and sums of valid numbers cannot overflow.
 const MaxCount = 1 << 62
 
 // Number orders states by version, then by revision. It is zero if a node holds no state.
@@ -49,7 +49,7 @@ func (c ClusterID) MarshalText() ([]byte, error) { return []byte(c.String()), ni
 // UnmarshalText parses 32 hexadecimal digits.
 func (c *ClusterID) UnmarshalText(b []byte) error { return decodeID(c[:], b, "cluster") }
 
-// State is what a leader replicates: itself, the roster and the records. Version and
+// State is what a leader replicates: its own identity, the roster and the records. Version and
 // revision identify a state within a cluster. A State is never modified in place.
 type State struct {
 	Number
@@ -152,7 +152,7 @@ func (h *hasher) run(i Identity) {
 	h.number(i.Incarnation)
 }
 
-// sum returns the hash after a final mixing step, the finalizer of MurmurHash3. It makes
+// sum returns the hash after a final mixing step, the finalizer of MurmurHash3. The mixing makes
 // the sums of the hashes of similar records differ in all bits.
 func (h *hasher) sum() uint64 {
 	v := uint64(*h)

@@ -19,8 +19,8 @@ const (
 	Unreachable
 	// Leaving members have been silent for TTLTimeout, or are leaving on purpose.
 	Leaving
-	// Removed members have left, and M voters hold a state that records it. Only a View
-	// shows this status.
+	// Removed members have left, and M voters hold a state that records this. Only a View shows this
+	// status.
 	Removed
 )
 

@@ -12,7 +12,8 @@ var statuses = []member.Status{
 	member.None, member.Joining, member.Active, member.Unreachable, member.Leaving, member.Removed,
 }
 
-// The table of protocol.md section 3. Each row is a current status and each column a next one.
+// TestStatusesMoveAlongTheTable checks the table of protocol.md section 3. Each row is a current
+// status and each column a next status.
 func TestStatusesMoveAlongTheTable(t *testing.T) {
 	table := map[member.Status]string{
 		//                    N J A U L R
@@ -70,8 +71,8 @@ func TestVotersByStatus(t *testing.T) {
 	}
 }
 
-// A View shows a member as Removed once it is committed that the member leaves, and as Joining
-// when it then rejoins (protocol.md section 3).
+// A View shows a member as Removed after its departure is committed, and as Joining if it then
+// rejoins (protocol.md section 3).
 func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 	for _, tc := range []struct {
 		entry member.Member
@@ -82,7 +83,7 @@ func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 		{member.Member{Status: member.Leaving, Gone: true}, member.Removed},
 		{member.Member{Status: member.Active, Gone: true}, member.Joining},
 		{member.Member{Status: member.Unreachable, Gone: true}, member.Removed},
-		// These are already the statuses of a View.
+		// The entry already has the status that a View shows.
 		{member.Member{Status: member.Removed, Gone: true}, member.Removed},
 		{member.Member{Status: member.Joining, Gone: true}, member.Joining},
 	} {

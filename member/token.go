@@ -14,10 +14,10 @@ import (
 // can be read in decimal. With 1,000 commits per second a leader reaches it after 31 years.
 const revisionsOfVersion = 1_000_000_000_000
 
-// Token is the fencing token of a leader or of the owner of a record: storage that has seen
-// a token refuses every lesser one. All tokens of a cluster are totally ordered. The token
-// of a leader is {version, 0}; that of a record is the version and revision that set it.
-// The zero Token is less than any other and must not be accepted.
+// Token is the fencing token of a leader or of the owner of a record: storage that has seen a token
+// refuses every smaller token. All tokens of a cluster are totally ordered. The token of a leader
+// is {version, 0}; that of a record is the version and revision that set it. The zero Token is less
+// than any other and must not be accepted.
 type Token struct {
 	Version  uint64
 	Revision uint64

@@ -26,11 +26,11 @@ type View struct {
 	Self    Identity
 	Role    Role
 	Version uint64
-	// Revision of the state shown, within Version.
+	// Revision is the revision of the state within Version.
 	Revision uint64
 	Leader   Address // zero if the node follows no leader
-	// Quorate reports whether the leader was chosen and has its lease, as far as this node knows. A
-	// leader counts its acks. A follower must have got an ack within LeaderTimeout.
+	// Quorate reports whether this node knows that the leader was chosen and has its lease. A leader
+	// counts its acks. A follower must have received an ack within LeaderTimeout.
 	Quorate bool
 	// Members lists the members with any status, including Removed, sorted by address.
 	Members Roster

@@ -5,7 +5,7 @@ package paxos
 import "github.com/athena-go/athena/member"
 
 // Accepted is a value that a voter accepted: a state that names its leader, the number of the state
-// that it continues, and the id of the proposal that carried it. The zero Accepted means no value.
+// that it continues, and the id of its proposal. The zero Accepted means no value.
 type Accepted struct {
 	ID    ID
 	Base  member.Number // number of the held state that State continues; zero in a founding
@@ -23,8 +23,8 @@ type Acceptor struct {
 	Held     member.State // newest state of a chosen leader
 }
 
-// Durable is what a node must not lose in a crash. It is saved and synced before the node sends any
-// message that depends on it, or relies on it itself (protocol.md 6, durable).
+// Durable is what a node must not lose in a crash. It is saved and synced before the node relies on
+// it or sends any message that depends on it (protocol.md 6, durable).
 type Durable struct {
 	StoreID     member.StoreID
 	Incarnation uint64
@@ -51,7 +51,7 @@ func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 // include in the vote.
 //
 // The vote shows the value that the voter accepted last (protocol.md 6, 3). If a value was chosen,
-// every quorum contains a voter that shows it.
+// every quorum contains a voter that shows this value.
 func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 	a.Promised = p.ID
 	return a, a.Accepted
@@ -118,10 +118,10 @@ func (a Acceptor) refuseEither(p Proposal, fromVoter bool) Refusal {
 // receivers accept (member.MaxCount), or move the fencing token beyond what fits into one integer
 // (member.Token.Int64).
 const (
-	// MaxVersionJump is how far a version that is not chosen yet (of a proposal, a promise or a bound)
-	// may be above the version before it. Such a version grows by one with each election that fails
-	// after a voter accepted its value. With a HeartbeatInterval of 100 ms, 65,536 failures in a row
-	// take at least an hour and a half.
+	// MaxVersionJump is the maximum difference between the version of a proposal, promise or bound and
+	// the held version. Such a version grows by one with each election that fails after a voter
+	// accepted its value. With a HeartbeatInterval of 100 ms, 65,536 failures in a row take at least
+	// an hour and a half.
 	MaxVersionJump = 1 << 16
 	// maxRound limits the rounds of ballots, which grow by one with each proposal.
 	maxRound = 1 << 40

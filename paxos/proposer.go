@@ -75,7 +75,7 @@ func (p Proposer) BeginFounding(
 
 // beginAttempt gives the attempt a new ballot.
 //
-// Its round is one above the highest seen or promised (protocol.md 6, 7).
+// Its round is one above the highest round that was seen or promised (protocol.md 6, 7).
 func (p Proposer) beginAttempt(self member.Identity, a Acceptor, t Attempt) Proposer {
 	p.round = max(p.round, a.Promised.Ballot.Round) + 1
 	t.ID.Ballot = Ballot{
@@ -136,11 +136,13 @@ func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 	return p, NotRefused
 }
 
-// rebaseOn bases the attempt on s if s is newer than its base. A proposer bound above s cannot take
-// s, but voters that hold s would always refuse a value with an older base.
+// rebaseOn bases the attempt on s if s is newer than its base. A proposer that is bound to a
+// version above s cannot take s, but voters that hold s would always refuse a value with an older
+// base.
 //
-// (S) It may build on s without taking it, but only if both it and its candidate are voters of s
-// (protocol.md 6, 4). In the formal stage the value is settled and stays as it is.
+// (S) The proposer may build on s without taking it, but only if the proposer and its candidate are
+// both voters of s (protocol.md 6, 4). In the formal stage the value is settled and does not
+// change.
 func (t Attempt) rebaseOn(s member.State) Attempt {
 	hasVote := func(c member.Address) bool {
 		e, _ := s.Roster.Find(c)
@@ -153,7 +155,7 @@ func (t Attempt) rebaseOn(s member.State) Attempt {
 	return t
 }
 
-// Step is what the proposer does next.
+// Step is the next action of the proposer.
 type Step uint8
 
 // The steps of an attempt.
@@ -185,11 +187,11 @@ func (p Proposer) Next() (Proposer, Step) {
 // settleValue settles the value of an attempt that has M promises, and begins its formal stage.
 //
 // (S) If votes show values accepted at this version, the one with the highest ballot counts. The
-// proposer adopts it if its base is the newest state, its voters are those of that state, and its
-// candidate voted in this round. Otherwise it starts again one version higher. A founding always
-// adopts an accepted value. Without an accepted value, the node proposes itself or a successor
-// (protocol.md 6, 4). An accepted value may be chosen already, so no other may be proposed for its
-// version.
+// proposer adopts this value if the value is based on the newest state, has the voters of that
+// state, and names a candidate that voted in this round. Otherwise the proposer starts again one
+// version higher. A founding always adopts an accepted value. Without an accepted value, the node
+// proposes itself or a successor (protocol.md 6, 4). An accepted value may be chosen already, so no
+// other may be proposed for its version.
 func (p Proposer) settleValue() (Proposer, Step) {
 	t := p.Attempt
 	value, found := t.votes.adoptValue()
@@ -226,8 +228,8 @@ func (t Attempt) mayAdopt(v Accepted) bool {
 }
 
 // initialState returns the state in which the first candidate that answered would start to lead, or
-// false if none has answered. It skips silent candidates: one may be dead, and electing it would
-// cost a LeaderTimeout and a version.
+// false if none has answered. It skips silent candidates, because the election of a dead candidate
+// would cost a LeaderTimeout and a version.
 func (t Attempt) initialState() (member.State, bool) {
 	for _, c := range t.Candidates {
 		s := t.votes.initialState(t.Base, c, t.ID.Version)
@@ -242,7 +244,7 @@ func (t Attempt) initialState() (member.State, bool) {
 // for each failure: at most five intervals (protocol.md 6, 2).
 const MaxFailures = 4
 
-// Fail ends an attempt that was refused, timed out or cannot succeed. The next one has a higher
+// Fail ends an attempt that was refused, timed out or cannot succeed. The next attempt has a higher
 // round.
 func (p Proposer) Fail() Proposer {
 	p.Failures = min(p.Failures+1, MaxFailures)

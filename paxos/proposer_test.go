@@ -31,7 +31,7 @@ func proposing(t *testing.T, n int) Proposer {
 	return p
 }
 
-// founding returns the same for a founding, in which the first two of n are seeds.
+// founding returns the proposer of voter 1 in a founding by n nodes. Nodes 1 and 2 are seeds.
 func founding(t *testing.T, n int) Proposer {
 	t.Helper()
 	seeds := []member.Address{addr(1), addr(2)}
@@ -102,7 +102,8 @@ func TestVersionOfAnElection(t *testing.T) {
 	}
 }
 
-// The round of a ballot is one above the highest that was seen or promised (protocol.md 6, 7).
+// The round of a ballot is one above the highest round that was seen or promised (protocol.md 6,
+// 7).
 func TestRoundOfAnAttempt(t *testing.T) {
 	begin := func(p Proposer, promised uint64) Proposer {
 		a := Acceptor{Held: heldBy(3), Promised: id(5, promised, 2)}
@@ -238,9 +239,9 @@ func TestVotesThatDoNotCount(t *testing.T) {
 }
 
 // If votes show values accepted at this version, the one with the highest ballot counts. The
-// proposer adopts it if its base is the newest held state, its voters are those of that state, and
-// its candidate voted in this round in the incarnation that the value names. Otherwise the proposer
-// starts again one version higher (protocol.md 6, 4).
+// proposer adopts this value if the value is based on the newest held state, has the voters of that
+// state, and names a run of the candidate that voted in this round. Otherwise the proposer starts
+// again one version higher (protocol.md 6, 4).
 func TestTheChoiceOfTheValue(t *testing.T) {
 	value := func(round uint64, change func(*Accepted)) Accepted {
 		a := Accepted{ID: id(5, round, 3), Base: number(4, 9), State: heldBy(5)}
@@ -358,8 +359,8 @@ func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 }
 
 // When M votes have arrived, the proposer proposes one of the successors that have answered: the
-// one that had shown the newest state. An answer is a granted pre vote, or one that a member with a
-// memory store refused because of the wait after a start (protocol.md 6, leaving leader).
+// one that had shown the newest state. An answer is a granted pre vote, or a pre vote that a member
+// with a memory store refused because of the wait after a start (protocol.md 6, leaving leader).
 func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 	waits := no(4)
 	waits.Waits = true
@@ -403,8 +404,8 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// A proposer is a value. A step does not modify the proposer before it, so an explorer can take
-// every step from one state.
+// A proposer is a value. A step returns a new proposer and does not modify the old one, so an
+// explorer can take every step from one state.
 func TestStepsLeaveTheProposer(t *testing.T) {
 	p := proposing(t, 5)
 	left, _ := counted(t, p, yes(2))

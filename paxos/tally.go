@@ -102,20 +102,20 @@ func (t *tally) grantedBy(id member.Identity) bool {
 	return slices.Contains(t.votes, countedVote{id, true})
 }
 
-// adoptValue returns, of the values in granted votes, the one with the highest ballot. An earlier
-// attempt may have had it chosen for this version.
+// adoptValue returns the value with the highest ballot in the granted votes. This value may already
+// be chosen for this version.
 func (t *tally) adoptValue() (Accepted, bool) { return t.best, !t.best.IsZero() }
 
-// initialState returns the state in which candidate would start to lead version. It is base at
-// revision 0, with the candidate active, the incarnations of the voters that granted, and the
-// records whose owners remain.
+// initialState returns the state in which candidate would start to lead version. It is base with
+// the new version, revision 0, an active candidate, the incarnations of the voters that granted,
+// and the records whose owners remain.
 func (t *tally) initialState(
 	base member.State, candidate member.Address, version uint64,
 ) member.State {
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
 		if v, ok := t.findVote(m.Voter()); ok && v.granted && v.from.Incarnation > m.Incarnation {
-			// It was an earlier run that left on purpose, not this one.
+			// The run that left on purpose was an earlier one.
 			roster[i].Incarnation, roster[i].Resigned = v.from.Incarnation, false
 		}
 		if m.Address == candidate {

@@ -18,7 +18,7 @@ func roster(n int) member.Roster {
 	return r
 }
 
-// What a voter did, as a digit in base 3.
+// These are the votes of a voter, as digits in base 3.
 const (
 	silent = iota
 	granted

@@ -94,7 +94,7 @@ func embedsMethods(t, methods reflect.Type) bool {
 	return false
 }
 
-// checkType returns an error if events of the type could not arrive as sent.
+// checkType returns an error if events of the type could not be received as they were sent.
 func (m *Mux) checkType(t reflect.Type) error {
 	if m.ownCodec || t.Kind() == reflect.Interface {
 		return nil

@@ -16,7 +16,7 @@ import (
 // malformed, and decodes some into wrong values. Both methods may be called concurrently.
 //
 // Unmarshal reads bytes that any member may have sent: it must bound its allocations and its
-// recursion, and must not retain payload. A panic in it counts as an error.
+// recursion, and must not retain payload. A panic in Unmarshal counts as an error.
 type Codec interface {
 	Marshal(event any) (payload []byte, err error)
 	Unmarshal(payload []byte, event any) error // event is a pointer
@@ -31,8 +31,8 @@ func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.ownCodec = 
 // encoding that receivers can decode.
 var ErrUnsendable = errors.New("receiver: event cannot be sent")
 
-// Name returns the name under which an event is sent: a value of a named type or a pointer to
-// one, a Raw, or a JSON. Errors wrap ErrUnsendable or ErrClosed.
+// Name returns the name under which an event is sent. The event must be a value of a named type, a
+// pointer to such a value, a Raw, or a JSON. Errors wrap ErrUnsendable or ErrClosed.
 func (m *Mux) Name(event any) (string, error) {
 	run := m.live.Load()
 	if run == nil {

@@ -9,14 +9,14 @@
 //		return nil
 //	})
 //
-// An event is sent under the name of its type. The handlers of a type each get all of its
-// events, one handler after the other. A handler of Raw gets the events that have no other
+// An event is sent under the name of its type. Each handler of a type gets all events of the type;
+// the handlers run one after the other. A handler of Raw gets the events that have no other
 // handler. A panic in a handler is recovered and reported.
 //
 // # Order and backpressure
 //
-// Each type has one queue, a lane, per sender. Events of one sender and type are handled in the
-// order in which they were sent; events of different senders or types are handled concurrently.
+// Each type has one queue per sender, called a lane. Events of one sender and type are handled in
+// the order in which they were sent; events of different senders or types are handled concurrently.
 //
 // Lanes are bounded. While a lane is full, Deliver blocks, and the node stops reading events and
 // requests from that sender. Eventually the sender's Send blocks too. So a slow handler slows down

@@ -11,13 +11,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// worker is a goroutine that handles the events of a lane until it is empty.
+// worker is a goroutine that handles the events of a lane until the lane is empty.
 type worker struct {
 	mux   *Mux
 	run   *muxRun
 	route *route
 	lane  *lane
-	batch []item // taken from the lane; those before next have been handled
+	batch []item // taken from the lane; the events before index next have been handled
 	next  int
 }
 
@@ -34,7 +34,7 @@ func (w *worker) drainLane(sender member.Address) {
 	}()
 	for w.next < len(w.batch) || w.takeBatch(sender) {
 		it := w.batch[w.next]
-		w.batch[w.next] = item{} // so that only the handlers keep its memory alive
+		w.batch[w.next] = item{} // so that only the handlers refer to the event
 		w.next++
 		if !w.acquireSlot() {
 			w.route.count.dropped.Add(1)
@@ -143,8 +143,8 @@ func (w *worker) handleItem(it *item) {
 	w.route.count.took.Observe(time.Since(began))
 }
 
-// runHandlers runs the handlers of an event: those of its type, then those of Raw that match, and
-// if no handler matched, the default handlers of Raw.
+// runHandlers runs the handlers of an event: first those of its type, then those of Raw that match.
+// If no handler matched, it runs the default handlers of Raw.
 func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took bool, err error) {
 	raw := it.raw
 	try := func(h handler, event any) {

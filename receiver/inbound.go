@@ -16,8 +16,8 @@ import (
 
 // Errors of Deliver, AcceptStream and Call.Answer.
 var (
-	// ErrUnknown means that there is no handler for events or streams of this name, or none
-	// that answers requests.
+	// ErrUnknown means that there is no handler for events or streams of this name, or no handler that
+	// answers requests.
 	ErrUnknown = errors.New("receiver: no handler")
 	// ErrMalformed means that a payload cannot be decoded into the type of the event.
 	ErrMalformed = errors.New("receiver: malformed event")
@@ -37,16 +37,16 @@ type Delivery struct {
 
 // Call describes how the sender of an event waits for its outcome.
 type Call struct {
-	// ID identifies the call among those of its sender; see Cancel.
+	// ID identifies the call among the calls of its sender; see Cancel.
 	ID uint64
 	// Request is set if the sender wants an answer, which only a handler of HandleRequest
 	// returns.
 	Request bool
-	// Timeout is how much longer the sender waits; 0 means no limit.
+	// Timeout is the time that the sender will still wait; 0 means no limit.
 	Timeout time.Duration
-	// Answer is called once, unless Deliver returned an error. Its arguments are the answer
-	// of the handler, whether any handler ran, and the error of the handler or the reason
-	// why none ran. It may block.
+	// Answer is called once, unless Deliver returned an error. Its arguments are the answer of the
+	// handler, whether any handler ran, and the error of the handler or the reason why no handler ran.
+	// It may block.
 	Answer func(answer any, ran bool, err error)
 }
 

@@ -111,7 +111,7 @@ type HandlerError struct {
 	Text   string         // text of the handler's error; may contain anything
 }
 
-// Error returns one short line. Text has the whole text.
+// Error returns one short line. The field Text contains the whole text.
 func (e *HandlerError) Error() string {
 	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, safetext.PeerText(e.Text))
 }

@@ -17,7 +17,7 @@ type order struct{ Text string }
 
 type other struct{ Text string }
 
-// Values of these types would not arrive as sent.
+// Values of these types could not be received as they were sent.
 type (
 	hidden     struct{ order order }
 	misplaced  struct{ Text string } // both methods on the pointer

@@ -28,9 +28,9 @@ func (it *item) answer(value any, ran bool, err error) {
 	}
 }
 
-// lane holds the events that one sender sent to one type. It exists, and has a goroutine,
-// while events are waiting or being handled. The lock of the route guards the fields that
-// are not atomic.
+// lane holds the events that one sender sent to one type. A lane exists and has a goroutine while
+// its events are waiting or being handled. The lock of the route guards the fields that are not
+// atomic.
 type lane struct {
 	items   []item // oldest first
 	spare   []item // memory for the next items
@@ -62,8 +62,8 @@ func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) 
 	}
 }
 
-// tryEnqueue adds the event, or returns a channel to wait for. old holds the dropped
-// events.
+// tryEnqueue adds the event, or returns a channel to wait for. The result old contains the events
+// that it dropped.
 func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	space <-chan struct{}, old []item, err error,
 ) {

@@ -18,7 +18,7 @@ const (
 	maxNameBytes = 128
 	// QueueLength is the default limit of waiting events per sender and type; see Queue.
 	QueueLength = 128
-	// QueueBytes limits the total size of the encoded payloads of these events. A larger
+	// QueueBytes limits the total size of the encoded payloads of the events in one queue. A larger
 	// event may wait if it is the only one.
 	QueueBytes = 1 << 20
 	// RequestConcurrency is the default limit of concurrently handled requests of one type;
@@ -95,9 +95,9 @@ const (
 	Reject
 )
 
-// Queue sets how many events or requests of the type may wait per sender, at least 1, and
-// what happens when there are more. The default is QueueLength and Block. The limit
-// QueueBytes always applies. If the option is given repeatedly, the last one counts.
+// Queue sets how many events or requests of the type may wait per sender, at least 1, and what
+// happens when more arrive. The default is QueueLength and Block. The limit QueueBytes always
+// applies. If the option is given repeatedly, the last one counts.
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
@@ -134,10 +134,10 @@ func Concurrency(handlers int) Option {
 // without reflection. The name of T does not include its package: if two programs of a cluster have
 // different types with the same name, rename one with Named.
 //
-// The context is canceled when the node closes; Close waits for fn. fn may run before the
-// Start of its node has returned. cluster.FromContext returns the node, for example to
-// reply to from.Address; Metadata returns the metadata of the event. All handlers of an
-// event share it: they must not change what it points to.
+// The context is canceled when the node closes; Close waits for fn. fn may run before the Start of
+// its node has returned. cluster.FromContext returns the node, for example to reply to
+// from.Address; Metadata returns the metadata of the event. All handlers share the event and must
+// not change the data that it points to.
 //
 // An error of fn is counted. It is returned to a sender that waits for the outcome;
 // otherwise the node logs it. An event that has no handler, or cannot be decoded into T, is dropped
@@ -198,10 +198,9 @@ func addHandler[T any](
 // HandleRequest makes fn the handler of requests of type Req, which must have no other handler.
 // Requests are handled concurrently and in no particular order; see Concurrency.
 //
-// The context is canceled when the timeout of the sender expires, when the sender cancels
-// the request or its connection is lost, and when the node closes. After a timeout its
-// error is context.DeadlineExceeded, or context.Canceled if the clock of the sender was
-// faster.
+// The context is canceled when the timeout of the sender expires, when the sender cancels the
+// request or its connection is lost, and when the node closes. After a timeout the error of the
+// context is context.DeadlineExceeded, or context.Canceled if the clock of the sender was faster.
 //
 // If fn returns an error, its text is sent back. If a Req is sent as an event rather than a
 // request, fn runs and its answer is dropped.

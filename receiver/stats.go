@@ -23,8 +23,7 @@ type Stats struct {
 	Malformed uint64 // payloads that could not be decoded
 	Dropped   uint64 // events without a handler, or dropped by Drop or Close while they waited
 	Rejected  uint64 // events rejected by Reject, and streams above the limit
-	// Took is how long handlers took, sampled from one event in 16. Streams are not
-	// included.
+	// Took contains the durations of handlers, sampled from one event in 16. Streams are not included.
 	Took Durations
 }
 
@@ -38,7 +37,7 @@ type Durations struct {
 // Count returns the number of durations.
 func (d Durations) Count() uint64 { return histogram.Durations(d).Count() }
 
-// Buckets maps each upper bound, in seconds, to the number of durations up to it.
+// Buckets maps each upper bound, in seconds, to the number of durations up to that bound.
 func (d Durations) Buckets() map[float64]uint64 { return histogram.Durations(d).Buckets() }
 
 // Stats returns the counters of all registered types and streams, sorted by name. The entry

@@ -20,17 +20,16 @@ const streamConcurrency = 64
 // concurrently. They return the errors ErrClosed, ErrStreamClosed, ErrStreamReset and
 // ErrStreamCut of package cluster.
 type Stream interface {
-	// Read returns io.EOF only after the peer has closed its direction and everything it
-	// wrote was read.
+	// Read returns io.EOF only after the peer has closed its direction and all its bytes were read.
 	io.Reader
 	// Write blocks while the peer does not read. A nil error does not mean that the peer has
 	// read the bytes.
 	io.Writer
-	// CloseWrite closes this direction: the peer reads io.EOF after everything written. It
-	// waits for a concurrent Write.
+	// CloseWrite ends writing: the peer reads io.EOF after all written bytes. It waits for a
+	// concurrent Write.
 	CloseWrite() error
-	// Close ends both directions: the peer's Read and Write fail. But the peer still receives
-	// everything written before CloseWrite. Later calls do nothing.
+	// Close ends both directions: the peer's Read and Write fail. But the peer still receives all
+	// bytes written before CloseWrite. Later calls do nothing.
 	Close() error
 }
 
@@ -42,13 +41,13 @@ type streamRoute struct {
 	running int // guarded by the lock
 }
 
-// HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters.
-// Names of streams and of events are independent. fn runs in a separate goroutine for each
-// stream. At most 64 of them run at a time. Concurrency, the only option that applies, sets another
-// limit. Beyond the limit, the opener gets cluster.ErrBusy.
+// HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters. Names of
+// streams and of events are independent. fn runs in a separate goroutine for each stream. At most
+// 64 calls of fn run at a time. The option Concurrency sets another limit; no other option applies.
+// Beyond the limit, the opener gets cluster.ErrBusy.
 //
 // The stream ends when fn returns, and nothing else may use it afterwards. If fn returns nil, the
-// peer reads io.EOF after everything written. So unless fn calls CloseWrite earlier, the opener
+// peer reads io.EOF after all written bytes. So unless fn calls CloseWrite earlier, the opener
 // reads io.EOF only if fn has succeeded. If fn returns an error or panics, the failure is counted
 // and reported, and the peer gets cluster.ErrStreamReset without the text. To refuse a stream with
 // a reason, write the reason and return nil.

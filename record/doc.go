@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package record defines the small records that a cluster keeps for its members. A record is a
-// value under a key. It is set under conditions. If a member owns it, it ends with the member.
+// value under a key. It can be set under conditions. A record that a member owns ends with the
+// member.
 //
 //	session := node.Records().Session(nil)
 //	token, err := session.Commit(ctx,
@@ -15,7 +16,7 @@
 // refuses late writes from a former owner. Jobs (package election) and mutexes (package lock) are
 // built on records.
 //
-// A Store is the table as one member sees it. Each node of a cluster has one. Memory provides
+// A Store is the table as one member sees it. Each node of a cluster has a Store. Memory provides
 // stores for tests, and the modules contrib/etcd and contrib/zookeeper provide stores backed by
 // those services.
 package record

@@ -15,7 +15,7 @@ import (
 )
 
 // Memory is a table of records within one process, for tests and for programs without a cluster.
-// Its members are the ids that were passed to Store.
+// The members of a Memory are the ids that were passed to its method Store.
 type Memory struct {
 	mu       sync.Mutex
 	last     member.Token
@@ -61,15 +61,15 @@ func (m *Memory) Store(member string) Store {
 }
 
 // Expire ends the leases of a member with leader.ErrLeaseEnded and drops its records, as if the
-// member had been silent for too long. It remains a member and may set new records.
+// member had been silent for too long. The member may set new records afterwards.
 func (m *Memory) Expire(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expireMember(member)
 }
 
-// Cut expires a member and disconnects it until Heal. Its commits wait, it sees the records as they
-// were before the cut, and the other members do not list it.
+// Cut expires a member and disconnects it until Heal. Meanwhile the commits of the member wait, the
+// member sees the records as they were before the cut, and the other members do not list it.
 func (m *Memory) Cut(member string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,7 +232,7 @@ func (s memorySession) applyOps(ops []Op) (member.Token, error) {
 	return next, nil
 }
 
-// checkOps returns why ops are refused, or nil if they can be applied.
+// checkOps returns the reason why ops are refused, or nil if they can be applied.
 func (s memorySession) checkOps(ops []Op) error {
 	for _, op := range ops {
 		r, ok := s.records.Find(op.Key)

@@ -132,7 +132,7 @@ func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
 	faults := slices.Clone(m.faults)
 	if m.live.Load() != nil {
 		faults = append(faults,
-			errors.New("receiver: another node already uses this Mux: create one for each"))
+			errors.New("receiver: another node already uses this Mux: create a Mux for each node"))
 	}
 	if m.codec == nil {
 		faults = append(faults, errors.New("receiver: WithCodec: the codec is nil"))
@@ -212,7 +212,7 @@ func (m *Mux) Close(ctx context.Context) error {
 // endRun stops the queues.
 func (run *muxRun) endRun(cause error) {
 	for _, r := range run.types {
-		r.mu.Lock() // wait until concurrent enqueues have finished and have their workers
+		r.mu.Lock() // wait until concurrent enqueues have finished and started their workers
 		defer r.mu.Unlock()
 	}
 	for _, r := range run.streams {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command sbom writes the modules of a Go program as a CycloneDX SBOM. The output contains the data
-// of `go version -m`. It is reproducible, because it has no time and no random id.
+// of `go version -m`. The output is reproducible, because it contains no time and no random id.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command validate checks that histories are behaviours of the specification (spec/README.md):
-// those in files, of recorded runs, or of drawn runs.
+// Command validate checks that histories are behaviours of the specification (spec/README.md). It
+// reads histories from files, repeats a recorded run, or draws runs from seeds.
 package main
 
 import (
@@ -26,13 +26,13 @@ func main() {
 	var o options
 	flag.StringVar(&o.spec, "spec", "spec", "folder of the specification")
 	flag.StringVar(&o.quint, "quint", "bin/quint", "folder in which Quint is installed")
-	flag.StringVar(&o.out, "o", "", "folder for the traces; they are kept (default a temporary one)")
-	flag.IntVar(&o.steps, "steps", 1500, "validate only so many steps of each history")
-	flag.IntVar(&o.runs, "runs", 0, "validate so many runs of the simulator, drawn from seeds")
-	flag.IntVar(&o.size, "size", 3, "members of a drawn run")
+	flag.StringVar(&o.out, "o", "", "folder in which to keep the traces (default a temporary folder)")
+	flag.IntVar(&o.steps, "steps", 1500, "maximum number of steps to validate in each history")
+	flag.IntVar(&o.runs, "runs", 0, "number of simulator runs to validate, drawn from seeds")
+	flag.IntVar(&o.size, "size", 3, "number of members in a drawn run")
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed")
 	flag.DurationVar(&o.faults, "for", 10*time.Second, "virtual time with faults in a drawn run")
-	flag.StringVar(&o.kept, "replay", "", "validate the run in this file of athena sim --shrink")
+	flag.StringVar(&o.kept, "replay", "", "validate the run in this file (athena sim --shrink)")
 	flag.Parse()
 	if err := o.run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "validate:", err)
@@ -58,6 +58,6 @@ func (o options) run(files []string) error {
 	case len(files) > 0:
 		return o.validateFiles(dir, files)
 	default:
-		return fmt.Errorf("nothing to validate: name histories, or set -runs or -replay")
+		return fmt.Errorf("nothing to validate: pass files with histories, or set -runs or -replay")
 	}
 }

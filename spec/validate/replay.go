@@ -37,8 +37,8 @@ func (o options) addTrace(dir, name string, steps []steplog.Step) (path string, 
 	return path, os.WriteFile(path, text, 0o644)
 }
 
-// replay replays traces with Quint and prints its verdicts. The error is errRejected if it rejects
-// one.
+// replay replays traces with Quint and prints its verdicts. The error is errRejected if Quint
+// rejects a trace.
 func (o options) replay(out io.Writer, traces []string) error {
 	args := append([]string{filepath.Join(o.spec, "replay.js"), o.quint}, traces...)
 	cmd := exec.Command("node", args...)
@@ -67,7 +67,7 @@ func (o options) validateFiles(dir string, files []string) error {
 	return o.replay(os.Stdout, traces)
 }
 
-// readHistory reads the steps in a file, one a line.
+// readHistory reads the steps in a file, one step per line.
 func readHistory(file string) (steps []steplog.Step, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -86,7 +86,7 @@ func readHistory(file string) (steps []steplog.Step, err error) {
 	}
 }
 
-// validateRuns validates runs of the simulator. Every run is one of the code in this tree.
+// validateRuns validates runs of the simulator. The runs use the code in this tree.
 func (o options) validateRuns(dir string) error {
 	counts := struct{ valid, rejected, entries int }{}
 	for first := 0; first < o.runs; first += batch {

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// addRevisions adds the revisions of a leader from one state to another. A step may make several:
-// it saves the last and announces each.
+// addRevisions adds the revisions of a leader from one state to another. A step may make several
+// revisions: it saves the last one and announces each of them.
 func (u *turn) addRevisions(from, to member.State) {
 	for r := from.Revision + 1; r < to.Revision; r++ {
 		if s, ok := u.announced(from, member.Number{Version: to.Version, Revision: r}); ok {
@@ -22,7 +22,7 @@ func (u *turn) addRevisions(from, to member.State) {
 	u.addRevision(from, to)
 }
 
-// announced returns the state of a number that the leader announced in this step.
+// announced returns the state with the given number if the leader announced it in this step.
 func (u *turn) announced(from member.State, number member.Number) (member.State, bool) {
 	for _, m := range u.s.Sent {
 		switch b := m.Body.(type) {
@@ -64,8 +64,8 @@ func (u *turn) addRevision(from, to member.State) {
 	u.emit(revise, u.n, u.states.add(u.state(to)), u.ids.add(u.requestIDs(ids)))
 }
 
-// requestsOf returns the requests that a revision took: those for which its leader answered with
-// its number and, if a leadership ended before, those that explain what changed.
+// requestsOf returns the requests that a revision applied: those that the leader answered with the
+// number of the revision, and the unanswered requests that explain its changes.
 func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 	use := func(q *received) {
 		q.used = true
@@ -88,7 +88,8 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 	return ids
 }
 
-// explains reports whether a request, taken whole, led to changes from one state to another.
+// explains reports whether all changes of a request are among the changes from one state to
+// another.
 func explains(q received, from, to member.State) bool {
 	if len(q.r.Changes) == 0 {
 		return false

@@ -11,18 +11,18 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// turn is a step of a node while it is translated.
+// turn is the step of a node that is being translated.
 type turn struct {
 	*translator
 	*node
 	s        steplog.Step
 	old, new paxos.Durable
-	changed  bool         // something was decided that its store must show
-	stamped  map[int]bool // acks of Sent that were added
+	changed  bool         // the store must contain a decision of this step
+	stamped  map[int]bool // indices in Sent of the acks that were added
 }
 
-// addActions adds what a node did in a step, in an order that the rules allow: what arrived, its
-// own changes, leaderships that end, states, votes, and at last what left.
+// addActions adds the actions of a node in a step, in an order that the rules allow: received
+// messages, its own changes, ends of leaderships, states, votes, and sent messages.
 func (t *translator) addActions(q *node, s steplog.Step) {
 	u := &turn{translator: t, node: q, s: s, old: q.disk, new: q.disk, stamped: map[int]bool{}}
 	if s.Saved != nil {
@@ -93,7 +93,7 @@ func (u *turn) addInput() {
 	}
 }
 
-// addFreed adds that the leader from which a message came gave up its leadership.
+// addFreed adds that the leader that sent a message has given up its leadership.
 func (u *turn) addFreed(m steplog.Message, c member.Claim) {
 	if c.Chosen && c.Leader == m.From.Address {
 		u.emit(freed, u.n, u.runs.add(u.run(m.From)), int64(c.Version))
@@ -144,7 +144,7 @@ func (u *turn) addOwnChanges() {
 	}
 }
 
-// addEarlyAcks adds the acks that left before the first revision of the step was announced.
+// addEarlyAcks adds the acks that were sent before the first revision of the step was announced.
 func (u *turn) addEarlyAcks() {
 	var acks []int
 	for i, m := range u.s.Sent {
@@ -162,7 +162,8 @@ func (u *turn) addEarlyAcks() {
 	}
 }
 
-// addEndedLeaderships adds the stamps that left before a leadership was given up, and that.
+// addEndedLeaderships adds the leaderships that ended, after the stamps that were sent before their
+// ends.
 func (u *turn) addEndedLeaderships() {
 	for i, m := range u.s.Sent {
 		var c member.Claim
@@ -205,7 +206,7 @@ func (u *turn) addStamp(i int) {
 	}
 }
 
-// addState adds the state that the node took, or the one it was chosen for.
+// addState adds the state that the node took from a leader or was chosen for.
 func (u *turn) addState() {
 	for _, m := range u.s.Sent {
 		if b, ok := m.Body.(message.LeaderElected); ok {
@@ -231,7 +232,7 @@ func (u *turn) addTake(s member.State, from member.Address) {
 	u.emit(take, u.n, u.states.add(u.state(s)), u.address(from))
 }
 
-// sender returns the node from which a state of this step came.
+// sender returns the node that sent the state of this step.
 func (u *turn) sender() member.Address {
 	if u.s.Message != nil {
 		return u.s.Message.From.Address
@@ -239,8 +240,8 @@ func (u *turn) sender() member.Address {
 	return u.id.Address
 }
 
-// initialState returns the state for which the node was chosen in this step. If it proposed that
-// state and died before it announced that, the majority is added.
+// initialState returns the state for which the node was chosen in this step. If the node died
+// before it announced the state, initialState also adds the majority that chose it.
 func (u *turn) initialState(h member.State) member.State {
 	messages := u.s.Sent
 	if u.s.Message != nil {

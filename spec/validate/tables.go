@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// table numbers the Quint literals of one type. The first is that of nothing.
+// table numbers the Quint literals of one type. Number 0 is the literal of the empty value.
 type table struct {
 	index map[string]int
 	rows  []string
@@ -39,7 +39,7 @@ func (t *table) add(literal string) int64 {
 
 func (t *table) String() string { return "[" + strings.Join(t.rows, ",") + "]" }
 
-// Quint literals of the constants of athena.qnt with these names.
+// These are the Quint literals of the constants with the same names in athena.qnt.
 const (
 	nobody   = "{a:0,s:0,i:0}"
 	noNumber = "{v:0,r:0}"
@@ -52,8 +52,8 @@ const (
 	noRequest = "{by:" + nobody + ",id:0,v:0,sets:Map(),drops:Set(),free:Set(),tokens:Map()}"
 )
 
-// literals writes values as Quint literals, with numbers in place of names. Addresses are numbered
-// in their order.
+// literals writes values as Quint literals, with numbers in place of names. The numbers of
+// addresses have the order of the addresses.
 type literals struct {
 	addresses map[member.Address]int
 	stores    map[member.StoreID]int
@@ -167,7 +167,7 @@ func (l *literals) keep(m steplog.Message) string {
 		b.Echo.Version, b.Echo.Incarnation, b.Echo.Clock, b.Stamp.Clock)
 }
 
-// request writes a request; leader is the version of the leadership that may take it.
+// request writes a request; leader is the version of the leadership that may apply it.
 func (l *literals) request(by member.Identity, r message.RecordRequest, leader uint64) string {
 	var sets, drops, free, tokens []string
 	for _, c := range r.Changes {

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// The entries of a trace, as in trace.qnt.
+// These are the kinds of entries of a trace, as in trace.qnt.
 const (
 	pass = iota
 	start
@@ -53,7 +53,7 @@ const (
 	seenTrust
 )
 
-// names are the names of entries, for reports.
+// names are the names of these kinds, for reports.
 var names = [...]string{
 	"pass", "start", "crash", "stamp", "support", "keep", "hear", "giveUp", "stepDown", "freed",
 	"laterRun", "refused", "renumber", "ask", "pre", "refuse", "choose", "formal", "win", "take",
@@ -68,12 +68,12 @@ type trace struct {
 	Seeds  []int64    `json:"seeds"`
 	Tables string     `json:"tables"`
 	Events [][]string `json:"events"` // numbers may exceed what JavaScript reads exactly
-	Lines  []int      `json:"lines"`  // of the history, by entry
+	Lines  []int      `json:"lines"`  // line in the history of each entry
 	Names  []string   `json:"names"`
 }
 
-// translator turns the steps of a history into entries. It only names what nodes did: whether that
-// was allowed, and what must follow from it, is up to the specification.
+// translator turns the steps of a history into entries. It only records the actions of nodes. The
+// specification decides whether they are allowed and what follows from them.
 type translator struct {
 	*literals
 	trace  trace
@@ -82,24 +82,25 @@ type translator struct {
 	trusts bool // refusals of ports end support
 
 	nodes map[member.StoreID]*node
-	// started are the stores of all runs so far. Tests send messages of other processes, too.
+	// started contains the stores of all runs so far. Tests also send messages of other processes.
 	started map[member.StoreID]bool
-	// arrivals counts how often a keep-alive, a stamp or an extension will still arrive.
+	// arrivals contains the number of times that each keep-alive, stamp or extension will still
+	// arrive.
 	arrivals map[string]int
-	// outcomes lists the revisions that took a request, according to the answers of its leader; they
-	// are zero if it was refused.
+	// outcomes lists the revisions that applied a request, according to the answers of the leader. A
+	// revision is zero if the leader refused the request.
 	outcomes map[taken][]member.Number
 	passed   func() // adds the clock of the step before its first entry
 }
 
-// taken identifies a request. by is without store and run in the keys of outcomes.
+// taken identifies a request. In the keys of outcomes, by contains only the address.
 type taken struct {
 	by     member.Identity
 	leader member.Identity
 	id     uint64
 }
 
-// node is what the translator remembers of a run.
+// node is the state of one run in the translator.
 type node struct {
 	n     int64
 	id    member.Identity
@@ -109,9 +110,9 @@ type node struct {
 	acked       member.Identity // the run whose stamp it echoes
 	asked       map[string]bool // ballots for which it sent pre proposals
 	formal      map[string]paxos.Accepted
-	preVotes    map[string][]member.Identity // that arrived, refusals included
+	preVotes    map[string][]member.Identity // received pre votes, including refusals
 	formalVotes map[string][]member.Identity
-	done        map[string]bool // what is added only once
+	done        map[string]bool // keys of entries that are added only once
 	follows     map[member.Address]bool
 	heard       map[member.Address]member.Identity // runs whose keep-alives arrived
 	received    []received
@@ -120,11 +121,11 @@ type node struct {
 	trusted     map[string]steplog.Trust
 }
 
-// received is a request that a leader got, or made.
+// received is a request that a leader received or made.
 type received struct {
 	by    member.Identity
 	r     message.RecordRequest
-	claim uint64 // the version of the leadership that may take it
+	claim uint64 // the version of the leadership that may apply it
 	used  bool
 }
 
@@ -153,7 +154,7 @@ func translate(name string, steps []steplog.Step) (trace, error) {
 	return t.trace, nil
 }
 
-// lookAhead finds which keep-alives arrive, and which revision took each request.
+// lookAhead finds the keep-alives that arrive, and the revision that applied each request.
 func (t *translator) lookAhead() {
 	for _, s := range t.steps {
 		if s.Event == steplog.Deliver && !isIgnored(s, s.Message.Body.Kind()) {
@@ -181,19 +182,20 @@ func (t *translator) noteOutcome(
 	}
 }
 
-// isIgnored reports whether a step ignored the message that it got. A foreign echo is ignored
-// alone.
+// isIgnored reports whether a step ignored the message that it received. If only the echo in a
+// message was ignored (ReasonForeignEcho), it returns false.
 func isIgnored(s steplog.Step, kind message.Kind) bool {
 	return slices.ContainsFunc(s.Ignored, func(i steplog.Ignored) bool {
 		return i.Kind == kind.String() && i.Reason != message.ReasonForeignEcho.String()
 	})
 }
 
-// arrivalKeys identifies what a keep-alive, or an ack, brings: itself, or its stamp and extension.
+// arrivalKeys returns the keys of a message in arrivals: one for a keep-alive, and two for an ack,
+// for its stamp and its extension.
 func arrivalKeys(m steplog.Message) []string {
 	switch b := m.Body.(type) {
 	case message.LeaderKeepAlive:
-		text, _ := json.Marshal(m) // a message that was read from JSON
+		text, _ := json.Marshal(m) // never fails, because m was read from JSON
 		return []string{string(text)}
 	case message.LeaderKeepAliveAck:
 		return []string{
@@ -203,13 +205,13 @@ func arrivalKeys(m steplog.Message) []string {
 	return nil
 }
 
-// arrive notes that what a key identifies arrives, and returns 1 if that is the last time.
+// arrive counts an arrival under a key, and returns 1 if it is the last arrival.
 func (t *translator) arrive(key string) int64 {
 	t.arrivals[key]--
 	return toInt(t.arrivals[key] == 0)
 }
 
-// lost returns 1 if what a key identifies will no longer arrive.
+// lost returns 1 if nothing more arrives under a key.
 func (t *translator) lost(key string) int64 { return toInt(t.arrivals[key] == 0) }
 
 // emit adds an entry.

@@ -15,10 +15,10 @@ import (
 	"github.com/athena-go/athena/internal/steplog"
 )
 
-// shortRuns is the part of make spec that runs in make test.
+// shortRuns is the number of simulator runs that make test validates.
 const shortRuns = 8
 
-// toolsOf returns the options of a test, or skips it if node or Quint is missing.
+// toolsOf returns the options of a test, or skips the test if node or Quint is missing.
 func toolsOf(t *testing.T) options {
 	t.Helper()
 	o := options{spec: "..", quint: "../../bin/quint", steps: 300, seed: 1, faults: 2e9, size: 3}
@@ -43,8 +43,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestRejects checks that a history is rejected once a rule is broken in it: a lease that ends
-// later than the echoes allow, and a vote whose promise was not saved.
+// TestRejects checks that a history that breaks a rule is rejected: a lease ends later than the
+// echoes allow, or the promise of a vote was not saved.
 func TestRejects(t *testing.T) {
 	o := toolsOf(t)
 	for name, spoil := range map[string]func(*steplog.Step) bool{
@@ -82,7 +82,8 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// TestStepsInJSON checks that a history survives its file: the traces of both are the same.
+// TestStepsInJSON checks that a history that was written to a file and read again has the same
+// trace.
 func TestStepsInJSON(t *testing.T) {
 	o := options{steps: 3000, faults: 20e9, size: 3}
 	var file bytes.Buffer

@@ -27,7 +27,7 @@ func (u *turn) addElection() {
 			}
 		}
 	}
-	// A node that died in this step, or asks no one else, promised without a message.
+	// A node that died in this step or has no other voter promised without a message.
 	silent := newPromise && !(newValue && accepted == promised && (u.asked[promised] ||
 		!isOwn(u.new.Promised)))
 	if silent && isOwn(u.new.Promised) {
@@ -79,7 +79,7 @@ func (u *turn) addAcceptance(v paxos.Accepted) {
 	u.once("formal "+u.ballot(v.ID), func() { u.emit(formal, u.n, u.values.add(u.value(v))) })
 }
 
-// once calls f if nothing was done under key before.
+// once calls f unless key was used before.
 func (u *turn) once(key string, f func()) {
 	if !u.done[key] {
 		u.done[key], u.changed = true, true
@@ -87,7 +87,7 @@ func (u *turn) once(key string, f func()) {
 	}
 }
 
-// addVotes adds the votes that were sent, as they must follow from what is stored.
+// addVotes adds the sent votes. The specification checks that they follow from the stored content.
 func (u *turn) addVotes() {
 	for _, m := range u.s.Sent {
 		b, ok := m.Body.(message.Vote)
@@ -121,7 +121,7 @@ func (u *turn) addGranted() {
 	}
 }
 
-// addMessages adds stamps, keep-alives, requests and answers that left.
+// addMessages adds the sent stamps, keep-alives, requests and answers.
 func (u *turn) addMessages() {
 	for i, m := range u.s.Sent {
 		switch b := m.Body.(type) {
@@ -159,7 +159,8 @@ func (u *turn) addFollow(m steplog.Message) {
 	}
 }
 
-// addAuthority adds what the node relies on after the step, if it changed.
+// addAuthority adds the authority and the trusted records of the node after the step, if they
+// changed.
 func (u *turn) addAuthority() {
 	s := u.s
 	if s.Version != 0 && (s.Version != u.version || s.Until != u.until) {

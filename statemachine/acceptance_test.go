@@ -35,7 +35,8 @@ func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
 }
 
 // Step 5: A node stores the value that it accepted and is bound. It then takes no states and no
-// acks of a lower version, and sends no keep-alive for one. TestRefusals covers states and acks.
+// acks of a lower version, and sends no keep-alive for a lower version. TestRefusals covers states
+// and acks.
 func TestABoundFollowerSendsNoKeepAlive(t *testing.T) {
 	b := boundFollower(t)
 	mark := len(b.sent)
@@ -58,7 +59,7 @@ func TestAStateAtTheBoundIsTaken(t *testing.T) {
 }
 
 // Step 5: A leader that accepted a higher version, even by its own proposal, changes and commits
-// nothing in its old version. It proposes itself above the higher one.
+// nothing in its old version. It proposes itself for a version above the higher one.
 func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
 	b := boundLeader(t) // n1 leads 4 and accepted its own proposal for 7
 	before := b.nodes[0].durable.Held.Number
@@ -79,7 +80,7 @@ func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
 }
 
 // Step 6: After M formal votes the proposer sends LeaderElected. All nodes immediately take the
-// state and send a keep-alive. The leader answers, and they echo its stamp. So the leader is
+// state and send a keep-alive. The leader answers, and the nodes echo its stamp. So the leader is
 // quorate within two round trips.
 func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 	for size := 2; size <= 7; size++ {
@@ -129,8 +130,8 @@ func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
 }
 
 // Step 8: A join request or keep-alive shows the leader that a member is bound to a higher version.
-// The leader then proposes itself above that version. Its followers vote for it, and none is
-// released.
+// The leader then proposes itself above that version. Its followers vote for it, and it keeps its
+// authority.
 func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
 	for name, in := range map[string]message.Message{
 		"keep-alive": event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}),

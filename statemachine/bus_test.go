@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// bus is a cluster of machines with a virtual clock. A message takes one latency, or is lost if its
-// link is cut. Package sim adds random faults; here each test controls the steps.
+// bus is a cluster of machines with a virtual clock. A message arrives after one latency, or is
+// lost if its link is cut. Package sim adds random faults; here each test controls the steps.
 type bus struct {
 	t       *testing.T
 	now     time.Time
@@ -60,7 +60,8 @@ var lan = message.Timings{
 	RetryInterval:     500 * time.Millisecond,
 }
 
-// newBus returns a bus of size nodes n1, n2, ...; the first ones are seeds. It starts none of them.
+// newBus returns a bus of size nodes n1, n2, ...; the first ones are seeds. It does not start the
+// nodes.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := &bus{t: t, now: epoch, latency: time.Millisecond, size: size, timings: lan}

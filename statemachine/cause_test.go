@@ -149,8 +149,8 @@ func TestCausesHaveNames(t *testing.T) {
 	}
 }
 
-// TestALateHeartbeatIsTraced checks that a late heartbeat of a leader or a member is traced only
-// once in one and a half intervals.
+// TestALateHeartbeatIsTraced checks that a late heartbeat of a leader or a member is traced at most
+// once per one and a half intervals.
 func TestALateHeartbeatIsTraced(t *testing.T) {
 	late := func(b *bus) (n int) {
 		for end := b.now.Add(b.timings.HeartbeatInterval * 2); b.now.Before(end); {

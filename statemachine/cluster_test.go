@@ -191,8 +191,8 @@ func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	}
 }
 
-// Two clusters list the same seed, which holds nothing and hears the leaders of both. It passes
-// their claims on, but these depose no leader that holds a state.
+// Two clusters list the same seed, which holds nothing and hears the leaders of both. The seed
+// passes their claims on, but the claims depose no leader that holds a state.
 func TestAClaimFromASeedWithoutAStateDoesNotCount(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	for _, body := range []message.Body{

@@ -50,7 +50,7 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 
 // awaitsAnswer reports whether this node asked a leader at least as good as c for a place and may
 // still get an answer. The request or the answer counts as lost if the leader repeats its claim
-// HeartbeatInterval later and has not answered that this node has to wait.
+// after HeartbeatInterval, unless the leader has answered that this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.join
 	if s.target.IsZero() || c.BetterThan(s.target) {
@@ -62,7 +62,7 @@ func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 }
 
 // onSeedKeepAlive answers with this node's claim, and with LeaderRelieve if the sender's claim is
-// worse. A better claim is handled with the header.
+// worse. Step handles a better claim in the header.
 func (m *Machine) onSeedKeepAlive(in message.Message) {
 	if m.leader.BetterThan(in.Claim) {
 		m.refuse(in, message.ReasonWorseClaim)
@@ -81,8 +81,8 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
-	// Sent after the leadership has ended, so the headers carry no claim, and the receivers do not
-	// ask this node for a place.
+	// These messages are sent after the leadership has ended. So their headers contain no claim, and
+	// the receivers do not ask this node for a place.
 	for _, to := range m.targets(members) {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
@@ -95,9 +95,9 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 }
 
 // onReJoin leaves a leader that gave up its leadership, and joins the winner if there is one. It
-// ends this node's support for exactly that leadership of that run.
+// ends this node's support only for that leadership of that run.
 func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
-	cause := CauseLease // or the leader voted for another one
+	cause := CauseLease // or the leader voted for another candidate
 	if !b.Winner.IsZero() {
 		cause = conflictCause(b.GivenUp, b.Winner)
 	}
@@ -111,7 +111,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 }
 
 // leaveGivenUp leaves a leadership that the sender gave up, and ends this node's support for it. If
-// the sender did not lead it, leaveGivenUp drops the message and returns false.
+// the sender was not its leader, leaveGivenUp drops the message and returns false.
 func (m *Machine) leaveGivenUp(
 	in message.Message, given member.Claim, cause Cause, pause time.Duration,
 ) bool {

@@ -116,7 +116,7 @@ func TestReJoinClusterLeadsToTheWinner(t *testing.T) {
 	}
 }
 
-// Any node that knows a better claim answers with it.
+// Any node that knows a better claim answers with the better claim.
 func TestABetterClaimIsTheAnswer(t *testing.T) {
 	b := supporter(t)
 	for _, tc := range []struct {
@@ -159,8 +159,8 @@ func TestOldClaimsAreIgnored(t *testing.T) {
 	}
 }
 
-// Two chosen leaders of different versions are normal for a moment. Two of the same version prove
-// a fault, and both stop with an error.
+// Two chosen leaders of different versions are normal for a moment. Two chosen leaders of the same
+// version prove a fault, and both stop with an error.
 func TestTwoLeadersOfOneVersionStop(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))

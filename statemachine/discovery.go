@@ -18,13 +18,13 @@ type joinState struct {
 	nextAt     time.Time // when the next round begins
 	since      time.Time // when the first round began; zero while there is a leader
 	widenAt    time.Time // when to ask further seeds in this round; zero if never
-	widened    int       // number of seeds asked in addition to the greatest
+	widened    int       // number of seeds asked in addition to the greatest seed
 	widenBy    int       // number of further seeds to ask at a time
 	// newCluster is set if another node that holds no state answered in this round.
 	newCluster bool
-	// turnAt is when this seed may ask all others; zero once it has.
+	// turnAt is the time at which this seed may ask all others. It is zero after that time.
 	turnAt time.Time
-	// askedAllAt is when this seed began to ask all others; zero if it has not.
+	// askedAllAt is the time at which this seed began to ask all others. It is zero before that.
 	askedAllAt time.Time
 	answers    []answer // the newest answer of each seed
 	// target is the claim of the leader that this node asked for a place; zero if none.
@@ -34,7 +34,7 @@ type joinState struct {
 	// refused is the leader that refused this node a place in this round. It is not asked again
 	// before the next round, even if other nodes name it.
 	refused member.Claim
-	// unresponsive is a provisional leader that sends messages but answers none. Its claims are
+	// unresponsive is a provisional leader that sends messages but does not answer. Its claims are
 	// ignored.
 	unresponsive member.Claim
 	firstAskedAt time.Time // when target was first asked
@@ -45,15 +45,15 @@ type joinState struct {
 	askers        []asker
 }
 
-// answer is what another seed showed in its last query or response.
+// answer records the last query or response of another seed.
 type answer struct {
 	seed  member.Address
 	at    time.Time
-	holds bool // whether it holds a state
+	holds bool // whether the seed holds a state
 }
 
 // asker is a node that asked for a leader while this node had none. It gets another response as
-// soon as there is one.
+// soon as there is a leader.
 type asker struct {
 	addr member.Address
 	id   uint64
@@ -115,8 +115,8 @@ func (m *Machine) tickWiden() {
 }
 
 // mayAskAll reports whether this node may ask all known nodes now. If there are many seeds, each
-// lets those with greater addresses go first. Otherwise, on a machine that is too busy to answer in
-// time, all of them would declare themselves together.
+// seed lets the seeds with greater addresses go first. Otherwise all seeds on a machine that is too
+// busy to answer in time would declare themselves together.
 func (m *Machine) mayAskAll() bool {
 	if !m.heldNumber().IsZero() || len(m.targets(m.cfg.Seeds)) == 0 {
 		return true
@@ -133,8 +133,8 @@ func (m *Machine) takesTurns() bool {
 	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.heldNumber().IsZero()
 }
 
-// askAllDelay returns how long this seed waits for seeds with greater addresses before it asks all
-// others, if there are many seeds.
+// askAllDelay returns the time that one of many seeds waits for seeds with greater addresses before
+// it asks all others.
 func (m *Machine) askAllDelay() time.Duration {
 	greater := 0
 	for _, s := range m.cfg.Seeds {
@@ -201,8 +201,8 @@ func (m *Machine) joinDeadline(d *deadline) {
 	}
 }
 
-// onLeaderQuery answers with the current leader. If there is none, it answers again once there is
-// one and the asker's round is still open.
+// onLeaderQuery answers with the current leader. If there is no leader, it answers again when there
+// is one, if the asker's round is still open then.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
 	m.learnIfEmpty(b.Held)
@@ -215,8 +215,8 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 		func(o asker) bool { return o.addr == a.addr })
 }
 
-// replaceOrAppend replaces with e the element of list for which isSame is true. If there is none,
-// it appends e, unless list already has limit elements.
+// replaceOrAppend replaces the element of list for which isSame is true with e. If there is no such
+// element, it appends e, unless list already has limit elements.
 func replaceOrAppend[E any](list []E, e E, limit int, isSame func(E) bool) []E {
 	if i := slices.IndexFunc(list, isSame); i >= 0 {
 		list[i] = e
@@ -242,7 +242,7 @@ func (m *Machine) isRoundOpen(a asker) bool {
 	return m.now.Sub(a.at) < m.timing.longestRound()
 }
 
-// onLeaderResponse records that a node has no leader. A claim, if any, is handled with the header.
+// onLeaderResponse records that a node has no leader. Step handles the claim in the header, if any.
 func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
 	if m.role != member.Seeking || b.ID != m.join.id {
 		m.drop(in, message.ReasonOtherQuery)

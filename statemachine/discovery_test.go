@@ -125,7 +125,7 @@ func TestManySeedsFormOnABusyMachine(t *testing.T) {
 	b.dice(1)
 	known := map[[2]member.Address]bool{}
 	free := b.now
-	b.cut = func(m message.Message) bool { // delays the message until the machine gets to it
+	b.cut = func(m message.Message) bool { // delays the message until the machine handles it
 		ends := [2]member.Address{m.From.Address, m.To}
 		if ends[0].Compare(ends[1]) > 0 {
 			ends[0], ends[1] = ends[1], ends[0]

@@ -33,7 +33,7 @@ func (m *Machine) dispatch(in message.Message) {
 	case message.SeedKeepAlive:
 		m.onSeedKeepAlive(in)
 	case message.SeedKeepAliveAck:
-		// It carries nothing but the claim in its header.
+		// The message contains only the claim in its header, which Step handles.
 	case message.LeaderRelieve:
 		m.handleClaimFrom(in, b.Winner)
 	case message.ReJoinCluster:
@@ -136,9 +136,9 @@ func (m *Machine) refuseCluster(in message.Message) {
 }
 
 // isTrustedAddress reports whether this node accepts states, claims and proposals from address a.
-// That must be a seed, a member of the held roster, or the leader that this node follows or asked
-// for a place. A node that has had no chosen leader for TTLTimeout trusts every address, because
-// all addresses that it knew may have been replaced.
+// The address must be that of a seed, of a member of the held roster, or of the leader that this
+// node follows or asked for a place. A node that has had no chosen leader for TTLTimeout trusts
+// every address, because all addresses that it knew may have been replaced.
 func (m *Machine) isTrustedAddress(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
@@ -154,8 +154,8 @@ func (m *Machine) outOfTouch() bool {
 }
 
 // isTrustedSender reports whether this node accepts the claims in the message. A node that holds no
-// state trusts every sender. It may be a seed that lost its store, and a leader that is not a seed
-// must reach it before it founds another cluster.
+// state trusts every sender. Such a node may be a seed that lost its store. A leader that is not a
+// seed must be able to reach this seed before it founds another cluster.
 func (m *Machine) isTrustedSender(in message.Message) bool {
 	if m.clusterID().IsZero() {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A refusal is a message that n1 must not act upon, and the response that it must send.
+// A refusal is a message that n1 must not act on, and the response that it must send.
 type refusal struct {
 	name    string
 	reason  message.Reason
@@ -569,7 +569,7 @@ func refusalsOfFormal() []refusal {
 }
 
 // formalOnOld returns a formal proposal for a version that all nodes already hold. It is based on
-// the version before.
+// the previous version.
 func formalOnOld(version uint64) message.Proposal {
 	p := formal(2, version, state(3, version, 0, 2))
 	p.Base = number(version-1, 0)

@@ -98,9 +98,9 @@ func (m *Machine) countsVoteOf(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || m.propose.Attempt.Base.Roster.IsVoter(v)
 }
 
-// learnState takes a newer held state that a vote or a pre proposal shows, and starts from it. It
-// does not if this node follows a chosen leader of that version or a later one. It reports whether
-// it took the state.
+// learnState takes a newer held state that a vote or a pre proposal shows, and starts from it,
+// unless this node follows a chosen leader of that version or a later one. It reports whether it
+// took the state.
 func (m *Machine) learnState(s member.State) bool {
 	if s.IsZero() || m.mayTake(s) != message.ReasonNone {
 		return false

@@ -52,8 +52,8 @@ func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
 	}
 }
 
-// Step 2: Each node lets the active members before it ask first. All members lose a dead leader at
-// the same instant, and one of them is elected without interference.
+// Step 2: Each node waits until the active members before it have asked. All members lose a dead
+// leader at the same instant, and one of them is elected without interference.
 func TestVotersAskInTurn(t *testing.T) {
 	b := newBus(t, 5, 5)
 	b.start(0, 1, 2, 3, 4)
@@ -103,9 +103,9 @@ func TestAVoterThatGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
 	}
 }
 
-// Step 2: A node needs M nodes without a healthy leader, including itself. If fewer answer that
-// they have none, the node asks again after HeartbeatInterval. The pauses grow, so a long round
-// trip only delays the election.
+// Step 2: A node needs M nodes without a healthy leader, including itself. If fewer nodes answer
+// that they have no healthy leader, the node asks again after HeartbeatInterval. The pauses grow,
+// so a long round trip only delays the election.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
 	b := aVoter(t, 5)
 	q := last[message.LeaderStatusQuery](b)
@@ -261,9 +261,9 @@ func accepted(candidate int, base member.Number, incarnation uint64) paxos.Accep
 }
 
 // Step 4: If votes show values accepted at this version, the proposer considers the one with the
-// highest ballot. It adopts that value if its base is the newest state, its voters are those of
-// that state, and its candidate voted in this round in the incarnation that the value names.
-// Otherwise the proposer starts again one version higher.
+// highest ballot. It adopts that value if the value is based on the newest state, has the voters of
+// that state, and names a run of the candidate that voted in this round. Otherwise the proposer
+// starts again one version higher.
 func TestTheChoiceOfTheValue(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -331,11 +331,11 @@ func TestTheInitialState(t *testing.T) {
 }
 
 // A node cannot take the newest held state among the votes if it is bound above it. It still bases
-// its proposal on that state, because voters that hold it accept nothing older.
+// its proposal on that state, because voters that hold that state accept no older base.
 func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		voter int // index; only the first three are in 3.0
+		voter int // index of a node; state 3.0 lists only the first three
 		held  member.State
 		want  member.Number
 	}{
@@ -503,7 +503,8 @@ func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
 	}
 }
 
-// A voter asks as soon as it may vote. Its support can outlast the health of its leader.
+// A voter asks the others as soon as its support has ended. The support can last longer than the
+// health of its leader.
 func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout / 2)
@@ -532,7 +533,7 @@ func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
 	}
 }
 
-// The pause between proposals stays bounded however often they fail.
+// The pause between proposals stays bounded even if many proposals fail.
 func TestTheWaitAfterAFailureIsBounded(t *testing.T) {
 	b, p := aProposer(t, 3)
 	for range 60 {

@@ -15,7 +15,7 @@ import (
 // healthy leader? (protocol.md 6, 2)
 type inquiryState struct {
 	id        uint64 // id of the open query; 0 for none
-	version   uint64 // held version when it was sent
+	version   uint64 // held version when the query was sent
 	unhealthy []member.Address
 	fails     int       // queries in a row that led to no proposal
 	nextAt    time.Time // when the next query is due
@@ -34,8 +34,8 @@ func (m *Machine) shouldElect() bool {
 // drained node waits until it has had no chosen leader for drainedTimeout, and then for its turn,
 // so that every other node goes first. If it waited without limit, drained voters could leave a
 // cluster without a leader forever (protocol.md 6, drained). Proposals of other nodes do not extend
-// the wait. Otherwise two drained voters that propose at the same instant would both wait again. In
-// any case a voter lets a proposer that it voted for go first.
+// the wait. Otherwise two drained voters that propose at the same instant would both wait again. A
+// voter always gives precedence to a proposer that it voted for.
 func (m *Machine) candidacyAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
@@ -43,8 +43,8 @@ func (m *Machine) candidacyAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
 }
 
-// turnDelay returns how long this voter waits so that those before it in the roster ask first. The
-// leader that was just lost does not count.
+// turnDelay returns the time that this voter waits so that the voters before it in the roster ask
+// first. The leader that was just lost is not counted.
 func (m *Machine) turnDelay() time.Duration {
 	before := 0
 	for _, e := range m.durable.Held.Roster {
@@ -64,9 +64,9 @@ func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
 }
 
 // FirstToAsk returns the members that ask the voters first once the leader is lost, in that order
-// and without this node. Every voter keeps a connection to them, because they need M votes. With
-// many voters it would take long to connect only after the loss (protocol.md 8). A leader is
-// connected to all members, so it gets none.
+// and without this node. Every voter keeps a connection to these members, because they need M
+// votes, and it would take long to connect many voters only after the loss (protocol.md 8). A
+// leader is connected to all members, so for a leader the result is empty.
 func (m *Machine) FirstToAsk() []member.Identity {
 	leader := m.join.suspected.Leader
 	if m.leader.Chosen {
@@ -95,7 +95,7 @@ func (m *Machine) tickInquiry() {
 		m.inquiry.nextAt = at
 		return
 	}
-	// Until then this node would refuse its own vote.
+	// Before the end of the wait this node would refuse its own proposal.
 	if m.now.Before(m.startWaitEnd) && m.durable.Held.Leader != m.self.Address {
 		m.inquiry.nextAt = m.startWaitEnd
 		return

@@ -11,7 +11,7 @@ import (
 )
 
 // FirstToAsk returns the members whose turn comes first, without the node itself and without the
-// leader. A leader gets none, because it is connected to all members anyway.
+// leader. For a leader the result is empty, because a leader is connected to all members.
 func TestFirstToAsk(t *testing.T) {
 	b := formed(t, 7, 7)
 	leader := b.quorate()
@@ -31,7 +31,7 @@ func TestFirstToAsk(t *testing.T) {
 			t.Errorf("n%d: got %v, want %v", i+1, got, want)
 		}
 	}
-	// The order stays the same between the loss of a leader and the next one.
+	// The order stays the same from the loss of a leader until the next leader.
 	b.crash(leader)
 	last := b.nodes[len(b.nodes)-1]
 	if leader == len(b.nodes)-1 {

@@ -10,17 +10,17 @@ import (
 )
 
 // followerState is what a follower knows about its leader. It is kept after the leader is lost, so
-// that following the same version again restarts no timer.
+// that following the same version again does not restart a timer.
 type followerState struct {
 	leader member.Identity
 	claim  member.Claim
 	since  time.Time // when following began
-	// healthyAt is when the last healthy ack or the first state of this version arrived; for a
-	// provisional leader, when the last ack arrived.
+	// healthyAt is the time at which the last healthy ack or the first state of this version arrived.
+	// For a provisional leader it is the arrival of the last ack.
 	healthyAt time.Time
 	quorateAt time.Time     // arrival of the newest ack if it showed a quorate leader; otherwise zero
 	heardAt   time.Time     // when the newest ack arrived
-	probedAt  time.Time     // when the newest probe since then was sent; zero for none
+	probedAt  time.Time     // when the newest probe after heardAt was sent; zero for none
 	sentAt    time.Time     // when the newest keep-alive was sent
 	echo      message.Stamp // the greatest stamp of its acks
 	echoed    int64         // Clock of the greatest stamp that was echoed
@@ -29,7 +29,7 @@ type followerState struct {
 	askedGap member.Number
 }
 
-// unaskedAt returns when a keep-alive is due if no ack triggers one before.
+// unaskedAt returns the time at which a keep-alive is due if no ack triggers it earlier.
 func (m *Machine) unaskedAt() time.Time {
 	return m.follow.sentAt.Add(m.timing.unaskedTimeout())
 }
@@ -98,7 +98,7 @@ func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
 }
 
-// overruleLeader leaves a leader that is not suspected, because there is a better one.
+// overruleLeader leaves a leader that is not suspected, because there is a better leader.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
 		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
@@ -125,8 +125,8 @@ func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	}
 }
 
-// probeAt returns when to probe the leader's host next; zero for never. A host that refuses the
-// port proves that the process died (protocol.md 6, a process that died).
+// probeAt returns when to probe the leader's host next; zero for never. If the host refuses the
+// connection, the process has died (protocol.md 6, a process that died).
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
 	switch {

@@ -30,7 +30,7 @@ func (m *Machine) isolationDeadline(d *deadline) {
 	d.addFuture(m.now, m.declareAt())
 }
 
-// declareAt returns when a seed without a chosen leader declares itself in any case.
+// declareAt returns the time at which a seed without a chosen leader declares itself in any case.
 func (m *Machine) declareAt() time.Time {
 	if m.isolation.noChosenSince.IsZero() {
 		return time.Time{}
@@ -48,7 +48,7 @@ func (m *Machine) mayDeclare() bool {
 		return false // another node named a leader
 	}
 	if !m.heldNumber().IsZero() {
-		// Without a place in its own roster it could not admit the others.
+		// Without a place in its own roster this node could not admit other nodes.
 		_, placed := m.durable.Held.Roster.Find(m.self.Address)
 		return placed && m.due(m.declareAt())
 	}
@@ -159,8 +159,8 @@ func (m *Machine) tickFounding() {
 }
 
 // gatheredAt returns when a founder stops waiting for more members. Processes that start together
-// join within moments of each other, and each member that joins later costs two revisions that
-// every node stores.
+// join at almost the same time. Each member that joins later costs two revisions that every node
+// stores.
 func (m *Machine) gatheredAt() time.Time {
 	if len(m.soft.Roster) == m.cfg.Size {
 		return time.Time{}
@@ -186,7 +186,8 @@ func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Rea
 	return message.ReasonNone
 }
 
-// SeedDigest returns a digest of a sorted list of seeds. Nodes compare their lists by it.
+// SeedDigest returns a digest of a sorted list of seeds. Nodes use the digest to compare their
+// lists.
 func SeedDigest(seeds []member.Address) uint64 {
 	h := fnv.New64a()
 	for _, s := range seeds {

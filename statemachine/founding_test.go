@@ -73,7 +73,7 @@ func TestFounderWaitsForJoiners(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {
 		name    string
-		joiners int // nodes that join after M, one after each pause
+		joiners int // nodes that join after the first M, one after each pause
 		pause   time.Duration
 		want    time.Duration // time since the last of M nodes joined
 	}{
@@ -158,7 +158,7 @@ func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.cut = func(m message.Message) bool {
-		// n3 dies once n1, and no other node, has accepted its value.
+		// n3 dies when only n1 has accepted its value.
 		v, vote := m.Body.(message.Vote)
 		p, proposal := m.Body.(message.Proposal)
 		return vote && v.Stage == message.Formal ||

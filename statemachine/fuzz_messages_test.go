@@ -293,7 +293,7 @@ func (p *pair) accepted(from member.Identity) paxos.Accepted {
 	return p.at(a, a.ID.Version)
 }
 
-// at sets the version of a value. Nodes accept only values that have one.
+// at sets the version of a value. Nodes accept only values with a version.
 func (p *pair) at(a paxos.Accepted, version uint64) paxos.Accepted {
 	a.ID.Version, a.State.Number = version, member.Number{Version: version}
 	return a

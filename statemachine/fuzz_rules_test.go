@@ -51,8 +51,8 @@ func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Ou
 	}
 }
 
-// checkSent checks that an output has few messages, that each is addressed to another node and
-// sent by this run, and that the saved state backs it.
+// checkSent checks that an output has few messages, that each is addressed to another node and sent
+// by this run, and that it is consistent with the saved state.
 func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Output) {
 	p.t.Helper()
 	// Each waiting joiner, member and asker may cause one message to all nodes; few other messages

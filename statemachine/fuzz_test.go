@@ -17,8 +17,8 @@ import (
 )
 
 // FuzzStep decodes a node, its store and a script from bytes. The script consists of valid, nearly
-// valid and arbitrary messages, times, calls and restarts. All inputs are valid. Package sim, which
-// may import both packages, feeds encoded frames to a machine.
+// valid and arbitrary messages, times, calls and restarts. All inputs are valid. Encoded frames are
+// tested in package sim, which may import both this package and package wire.
 func FuzzStep(f *testing.F) {
 	// Random bytes reach every flow; the corpus adds inputs that go deeper.
 	for seed := range uint64(64) {
@@ -45,8 +45,8 @@ func FuzzStep(f *testing.F) {
 // maxScript limits the length of a script, and so the time that it takes.
 const maxScript = 4096
 
-// pair runs one node as two machines with the same randomness and the same calls. The first is also
-// inspected between the calls. Both must produce the same output.
+// pair runs one node as two machines with the same randomness and the same calls. The test also
+// inspects the first machine between the calls. Both must produce the same output.
 type pair struct {
 	t        *testing.T
 	in       *script
@@ -131,7 +131,7 @@ func (p *pair) led(base member.State) member.State {
 	return s
 }
 
-// start starts a run with what was saved.
+// start starts a run with the saved content.
 func (p *pair) start() {
 	p.t.Helper()
 	p.saved.Incarnation++
@@ -279,7 +279,7 @@ func (p *pair) advance(now time.Time) {
 	if now.After(p.now) {
 		p.now = now
 	}
-	// The machine gets now even if the clock went back.
+	// Pass now to the machine even if it is earlier than p.now.
 	p.call("Advance", func(m *statemachine.Machine) statemachine.Output { return m.Advance(now) })
 }
 
@@ -294,7 +294,7 @@ func (p *pair) step(in message.Message) {
 	}
 }
 
-// maxPasses limits the calls at one instant before a machine must have nothing left to do.
+// maxPasses limits the calls at one instant. After them a machine must have nothing left to do.
 const maxPasses = 4
 
 // call makes the same call to both machines, compares their outputs, and then advances both at that

@@ -54,8 +54,8 @@ func (m *Machine) Leave(now time.Time) Output {
 }
 
 // Transfer hands leadership to the member at address to, or to any suitable member if to is zero.
-// If that member does not vote within HeartbeatInterval, another one is elected instead. Transfer
-// returns ErrNotLeader or ErrNotActive.
+// If that member does not vote within HeartbeatInterval, another member is elected instead.
+// Transfer returns ErrNotLeader or ErrNotActive.
 func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	m.beginCall(now)
 	if m.stopped || m.role != member.Leading {
@@ -77,8 +77,8 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	return m.endCall(), nil
 }
 
-// Drain makes the node let others lead for the rest of this run. A leader hands over as soon as
-// there is a successor. The node stands for election only if no other node does.
+// Drain asks the node to let other nodes lead for the rest of this run. A leader hands over as soon
+// as there is a successor. The node stands for election only if no other node does.
 func (m *Machine) Drain(now time.Time) Output {
 	m.beginCall(now)
 	m.operator.drained = true
@@ -94,8 +94,8 @@ func (m *Machine) drainLeader() {
 	}
 }
 
-// findSuccessors returns the members to which this leader can hand over, with those that showed the
-// newest state first.
+// findSuccessors returns the members to which this leader can hand over. The members that showed
+// the newest state come first.
 func (m *Machine) findSuccessors() []member.Address {
 	var able []*peer
 	for _, e := range m.durable.Held.Roster {

@@ -62,7 +62,7 @@ func TestTheSuccessorHasTheFreshestState(t *testing.T) {
 	}
 }
 
-// A leaving leader stops once its successor is chosen and knows that it leaves. The hand-over
+// A leaving leader stops once its successor is chosen and knows about the departure. The hand-over
 // takes a few round trips.
 func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 	for _, size := range []int{2, 3, 5} {
@@ -74,8 +74,8 @@ func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
 			n := b.quorate()
 			return n >= 0 && n != l
 		})
-		// MemberLeave with the pre proposal, pre vote, formal proposal, formal vote, LeaderElected,
-		// and two round trips
+		// The steps are MemberLeave with the pre proposal, pre vote, formal proposal, formal vote,
+		// LeaderElected, and two round trips.
 		if most := 9 * b.latency; took > most {
 			t.Errorf("N=%d: got the next leader after %v, want at most %v", size, took, most)
 		}
@@ -130,7 +130,7 @@ func TestLeaveTwice(t *testing.T) {
 	}
 }
 
-// Transfer hands leadership over in the same way, but the old leader stays a member.
+// Transfer hands leadership over like Leave, but the old leader stays a member.
 func TestTransferHandsOverAndStays(t *testing.T) {
 	b := formed(t, 5, 5)
 	l := b.quorate()
@@ -372,8 +372,8 @@ func TestTheLastLeaderIsNotDrained(t *testing.T) {
 	}
 }
 
-// The messages by which a leader gives up carry no claim: members would take it for that of a new
-// leadership and ask for a place.
+// The messages by which a leader gives up carry no claim: members would take such a claim for that
+// of a new leadership and ask for a place.
 func TestALeaderThatGaveUpClaimsNothing(t *testing.T) {
 	for name, giveUp := range map[string]func(b *bus) statemachine.Output{
 		"by transfer": func(b *bus) statemachine.Output {

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// These helpers extend those of the bus. A test of a single node uses n1, index 0. The others are
-// not started, and the test sends their messages.
+// These helpers extend the helpers of the bus. A test of a single node uses n1, index 0. The others
+// are not started, and the test sends their messages.
 
 // run returns the identity of a run of node i on the store that the bus gave it.
 func run(i int, incarnation uint64) member.Identity {
@@ -75,7 +75,7 @@ func (b *bus) handTo(i int, in message.Message) statemachine.Output {
 	return out
 }
 
-// holding returns a bus whose nodes all hold s. It starts none of them.
+// holding returns a bus whose nodes all hold s. It does not start the nodes.
 func holding(t *testing.T, size int, s member.State) *bus {
 	t.Helper()
 	b := newBus(t, size, size)
@@ -173,7 +173,7 @@ func aFounder(t *testing.T, size int) *bus {
 	return b
 }
 
-// aProposer returns a voter that has sent its pre proposal for version 4, and that proposal.
+// aProposer returns a voter that has sent its pre proposal for version 4, and the proposal.
 func aProposer(t *testing.T, size int) (*bus, message.Proposal) {
 	t.Helper()
 	b := aVoter(t, size)

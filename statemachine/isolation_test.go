@@ -91,8 +91,8 @@ func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 }
 
 // Some voters return with another store id and hold nothing newer. Once fewer than M voters of the
-// held roster are left, it can never elect again (ErrRosterLost). A node with a durable store then
-// waits.
+// held roster are left, the roster can never elect a leader again (ErrRosterLost). A node with a
+// durable store then waits.
 func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 	for _, tc := range []struct {
 		size, lost int
@@ -210,7 +210,7 @@ func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	}
 }
 
-// The same holds for a voter that has declared itself and leads no member.
+// A provisional leader with a memory store also starts a new run if its roster is lost.
 func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = true }
@@ -235,8 +235,8 @@ func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 	}
 }
 
-// A node also counts its own lost store. When it and another of three nodes return without their
-// stores, two are lost.
+// A node also counts its own lost store. If it and another one of three nodes return without their
+// stores, two voters are lost.
 func TestTheOwnLostStoreCounts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.StoreID = member.StoreID{77}

@@ -91,8 +91,8 @@ func TestAsksOtherSeedsInTurns(t *testing.T) {
 }
 
 // In a cluster of many seeds, a seed declares itself even if no other seed answers. It does so
-// after it has asked all others for a RetryInterval. It begins to ask them half a RetryInterval
-// after its first query, plus another half for each greater seed except one.
+// after it has asked all others for a RetryInterval. It begins to ask half a RetryInterval after
+// its first query. For each greater seed except one, it waits another half.
 func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
 		b := newBus(t, 9, 9)
@@ -195,8 +195,8 @@ func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
 	}
 }
 
-// A provisional leader sends only whole states. A member drops any update from it, and holds no
-// state.
+// A provisional leader sends only whole states. A member drops every update from a provisional
+// leader, and holds no state.
 func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.start(0)

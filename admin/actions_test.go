@@ -25,7 +25,7 @@ import (
 // acting is a node that records its write operations and returns fixed results.
 type acting struct {
 	err   error         // of every verb
-	blink chan struct{} // if not nil, operations block until it is closed or their context ends
+	blink chan struct{} // if not nil, operations block until blink is closed or ctx ends
 	calls []string
 }
 

@@ -200,7 +200,7 @@ func TestSlowCallers(t *testing.T) {
 	const head = "GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 	for _, c := range []struct {
 		name, text string
-		slowly     bool // send one byte a second
+		slowly     bool // send one byte per second
 		within     time.Duration
 	}{
 		{"nothing", "", false, 6 * time.Second},

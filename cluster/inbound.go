@@ -151,7 +151,7 @@ func (in inbound) Needs(peer member.Address) bool {
 // Admit accepts every peer: the transport has checked that it belongs to this cluster.
 func (in inbound) Admit(peer message.Message) error {
 	n := in.n
-	greet, _ := peer.Body.(message.Greet) // the transport has checked it
+	greet, _ := peer.Body.(message.Greet) // the transport has checked the type
 	same := greet.SeedDigest == statemachine.SeedDigest(n.cfg.seeds)
 	name := shownMember(n.currentSnapshot().view, peer.From.Address).Name
 	n.observer.ObserveGreet(peer.From, name, same)

@@ -46,7 +46,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			name    string
 			deliver func(member.Identity, []byte) error
 			frame   []byte
-			want    string // reason for dropping it; "" if it is accepted
+			want    string // why the frame is dropped; "" if it is accepted
 		}{
 			{"sound", in.System, encode(sound), ""},
 			{"empty", in.System, nil, messaging.DropMalformed},

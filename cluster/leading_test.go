@@ -275,7 +275,7 @@ func TestLastDrainedNodeKeepsLeading(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Second) // let the leader learn of it
+		time.Sleep(time.Second) // let the leader learn of the drained nodes
 		err := last.Drain(w.within(10 * time.Second))
 		if !errors.Is(err, ErrNotActive) || errors.Is(err, ErrNoQuorum) {
 			t.Errorf("Drain: got %v, want ErrNotActive", err)

@@ -196,7 +196,7 @@ func TestEventsAreLoggedOnce(t *testing.T) {
 			w.book.once("member changed", "version", "peer", "status")
 			w.book.once("voted", "version", "peer", "stage")
 			w.book.once("counted a vote", "version", "peer", "stage")
-			w.book.wants("leading with authority", 0)           // the change of leader reports it
+			w.book.wants("leading with authority", 0)           // not needed after a change of leader
 			w.book.wants("there is a leader with authority", 0) // likewise
 		})
 	}

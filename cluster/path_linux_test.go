@@ -56,7 +56,7 @@ func TestPathShrinks(t *testing.T) {
 		to := nodes[1-i].cfg.self
 		go func() {
 			for ctx.Err() == nil {
-				_ = n.Send(ctx, to, bulky{make([]byte, 8<<10)}) // some may be lost
+				_ = n.Send(ctx, to, bulky{make([]byte, 8<<10)}) // some events may be lost
 			}
 		}()
 	}

@@ -45,7 +45,7 @@ func loopbackConfigs(t *testing.T) []cluster.Config {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // close it only after every node has a port
+		defer l.Close() // keep the port in use until every node has a port
 		configs[i].Addr = l.Addr().String()
 		seeds = append(seeds, configs[i].Addr)
 	}
@@ -93,7 +93,7 @@ func startOverTLS(t *testing.T, configs []cluster.Config) *tlsCluster {
 		}
 	}
 	for _, n := range c.nodes {
-		t.Cleanup(func() { _ = n.Close() }) // the test may have closed it
+		t.Cleanup(func() { _ = n.Close() }) // the test may have closed the node
 		if err := n.WaitActive(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ func warnRisks(w io.Writer, c cluster.Config) {
 		fmt.Fprintf(w, "warning: the cluster has the default name %q: set --cluster to a unique name, "+
 			"so that no node joins the wrong cluster\n", c.Cluster)
 	}
-	if len(c.Seeds) == 2 && c.Size > 2 { // a cluster of two needs both for a quorum anyway
+	if len(c.Seeds) == 2 && c.Size > 2 { // a cluster of two needs both nodes anyway
 		fmt.Fprintln(w, "warning: with two seeds, both must be up before the cluster can form: "+
 			"list three or more nodes in --seeds")
 	}

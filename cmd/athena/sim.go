@@ -200,7 +200,7 @@ func checkCovered(empty []sim.Cell) error {
 	if len(empty) == 0 {
 		return nil
 	}
-	const most = 20 // the coverage table shows the rest
+	const most = 20 // the coverage table shows all of them
 	var cells []string
 	for _, c := range empty[:min(len(empty), most)] {
 		cells = append(cells, c.String())

@@ -107,7 +107,7 @@ func (c Config) memberlist() (*memberlist.Config, error) {
 	}
 	m.SecretKey = c.Secret
 	m.DeadNodeReclaimTime = reclaim
-	m.EnableCompression = false // slow for small packets, and of little use
+	m.EnableCompression = false // compression is slow, and saves little in small packets
 	m.Logger = newLogger(c.Logger)
 	if c.Tune != nil {
 		c.Tune(m)

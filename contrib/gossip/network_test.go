@@ -101,7 +101,7 @@ func (e *end) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (n
 	case streams <- far:
 		return near, nil
 	case <-to.down:
-	case <-wait.C: // closing its own transport does not cancel a dial
+	case <-wait.C: // closing the transport of the node does not cancel a dial
 	}
 	return nil, errRefused
 }

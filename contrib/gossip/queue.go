@@ -28,12 +28,12 @@ type queue struct {
 // broadcast is a waiting message.
 type broadcast struct {
 	message []byte
-	said    time.Time // the time when its member made it, by the clock of this node
+	said    time.Time // when the member made the message, by the clock of this node
 	number  uint64
 	sent    int
 }
 
-// add queues a message. said is the time when its member made it.
+// add queues a message. said is the time when the member made the message.
 func (q *queue) add(name string, message []byte, said time.Time) {
 	if q.waiting == nil {
 		q.waiting = map[string]*broadcast{}

@@ -127,7 +127,7 @@ func (n *Node) resolveSeeds(ctx context.Context) (all []netip.AddrPort) {
 	for _, s := range n.seedNames {
 		host, service, err := net.SplitHostPort(s)
 		if err != nil {
-			continue // the Config was valid
+			continue // impossible: the Config was valid
 		}
 		port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
 		if err != nil {

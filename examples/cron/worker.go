@@ -149,7 +149,7 @@ func (w *worker) follow(ctx context.Context) {
 func (w *worker) hold(ctx context.Context, shard string) {
 	l, err := lock.New(w.node.Records(), jobName+"/"+shard)
 	if err != nil {
-		panic(err) // the name of every shard is valid
+		panic(err) // impossible: the name of every shard is valid
 	}
 	defer func() { _ = closeInTime(ctx, l.Close) }()
 	for ctx.Err() == nil {

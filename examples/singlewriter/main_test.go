@@ -155,7 +155,7 @@ func startPostgreSQL(t *testing.T) string {
 		if err != nil {
 			t.Skip("PostgreSQL is not tested: it does not run as root, and there is no user postgres")
 		}
-		uid, _ := strconv.Atoi(u.Uid) // a number on Unix
+		uid, _ := strconv.Atoi(u.Uid) // on Unix, ids are numbers
 		gid, _ := strconv.Atoi(u.Gid)
 		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		if err := os.Chown(dir, uid, gid); err != nil {

@@ -100,7 +100,7 @@ func (p *processes) say(name, text string) {
 // end ends all processes, including a paused one, and prints their remaining output.
 func (p *processes) end() {
 	for _, cmd := range p.byName {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if the process has ended
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 	}
 	go func() {
@@ -111,7 +111,7 @@ func (p *processes) end() {
 		p.say(l.name, l.text)
 	}
 	for _, cmd := range p.byName {
-		_ = cmd.Wait() // its result does not matter
+		_ = cmd.Wait() // the result does not matter
 	}
 }
 

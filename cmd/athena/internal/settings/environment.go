@@ -112,7 +112,7 @@ func editDistance(a, b string) int {
 		row[j] = j
 	}
 	for i := range len(a) {
-		before := row[0] // previous row, previous column
+		before := row[0] // value in the previous row and column
 		row[0] = i + 1
 		for j := range len(b) {
 			change := before

@@ -212,7 +212,7 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	kind := p.flags.Lookup(key).Value.Type()
 	if isList := kind == (seedList{}).Type(); isList && n.Kind == yaml.SequenceNode {
 		nodes = n.Content
-		v.texts, v.lines = []string{""}, []int{line} // sets an empty list too
+		v.texts, v.lines = []string{""}, []int{line} // sets the flag even for an empty list
 	}
 	sound := true
 	for _, n := range nodes {

@@ -86,7 +86,7 @@ type batch struct {
 	over    bool
 }
 
-// changesSince returns the changes from number on that are still in the ring.
+// changesSince returns the changes in the ring whose number is at least the given number.
 func (f *feed) changesSince(number uint64) batch {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,12 +25,12 @@ const (
 	tokenGrace = readHeaderTimeout
 )
 
-// limited is a listener that limits the number of open connections. If it is full, it closes a
-// connection to accept a new one. It selects the host with the most connections. From that host it
-// closes the connection that has been idle the longest since it was accepted, sent a complete
-// request or got a response. Without this rule, a few idle connections, which need no token, could
-// block every health check, and a supervisor would kill the node. The connection of a slow reader
-// can be closed too, since requests for the page need no token.
+// limited is a listener that limits the number of open connections. If too many are open, the
+// listener closes a connection to accept a new one. It selects the host with the most connections.
+// From that host it closes the connection that has been idle the longest since it was accepted,
+// sent a complete request or got a response. Without this rule, a few idle connections, which need
+// no token, could block every health check, and a supervisor would kill the node. The connection of
+// a slow reader can be closed too, since requests for the page need no token.
 type limited struct {
 	net.Listener
 

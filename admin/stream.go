@@ -129,8 +129,8 @@ func (s *stream) writeAll(r *http.Request, at place) {
 	}
 }
 
-// writeBatch writes changes. If some are missing and the stream stays open, it writes a snapshot
-// instead.
+// writeBatch writes changes. If changes are missing and the stream stays open, writeBatch writes a
+// snapshot instead.
 func (s *stream) writeBatch(b batch, follow bool) {
 	if b.missed > 0 {
 		s.writeEvent("", adminapi.EventLagged, adminapi.Encode(adminapi.Lagged{Missed: b.missed}))

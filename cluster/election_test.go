@@ -106,7 +106,7 @@ func names(steps []Step) []string {
 }
 
 // TestVotersOfAHandOver checks the voters after a hand-over. The previous leader knows all votes,
-// because it proposed the new leader; the new leader knows its own.
+// because it proposed the new leader; the new leader knows its own vote.
 func TestVotersOfAHandOver(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		was := w.leader()

@@ -38,7 +38,7 @@ var (
 	ErrUnknownType = messaging.ErrUnknownType
 	// ErrBusy means that events are sent faster than members handle them: send fewer. Send returns it
 	// immediately if MaxSending sends are in flight. If 65,536 outcomes are pending, Send waits, and
-	// returns it when ctx is done. A member returns it if its queue is full and has the policy
+	// returns ErrBusy when ctx is done. A member returns it if its queue is full and has the policy
 	// receiver.Reject or receiver.Drop, or if too many of its stream handlers run. The text of the
 	// error names the reason.
 	ErrBusy = messaging.ErrBusy

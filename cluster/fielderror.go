@@ -30,7 +30,7 @@ func (e *FieldError) Text(subject string, name func(field string) string) string
 }
 
 // Mentions returns the other fields of Config that the text mentions. The fault may be in one of
-// them.
+// these fields.
 func (e *FieldError) Mentions() []string { return e.fault().Mentions() }
 
 func (e *FieldError) fault() *fielderr.Error { return (*fielderr.Error)(e) }

@@ -55,8 +55,8 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	return n, nil
 }
 
-// openNode creates a node that listens but does not answer yet. If it fails, it closes everything
-// that it has opened.
+// openNode creates a node that listens but does not answer yet. If openNode fails, it closes
+// everything that it has opened.
 func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
 		mux:      cfg.Receiver,

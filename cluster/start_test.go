@@ -338,8 +338,8 @@ func TestStartWaitsForThisRun(t *testing.T) {
 	})
 }
 
-// TestRosterLostIsReported lets two of three nodes lose their disks. The third must report that it
-// can never elect a leader.
+// TestRosterLostIsReported lets two of three nodes lose their disks. The third node must report
+// that it can never elect a leader.
 func TestRosterLostIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

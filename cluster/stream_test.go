@@ -102,7 +102,7 @@ func TestStreamEchoes(t *testing.T) {
 }
 
 // TestStreamEndsAsItsHandlerDoes checks that a stream ends normally if its handler returns nil,
-// even while the other side writes. Otherwise it must be reset.
+// even while the other side writes. Otherwise the stream must be reset.
 func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		for to := range 2 {
@@ -137,7 +137,7 @@ func TestStreamEndsAsItsHandlerDoes(t *testing.T) {
 
 // TestStreamIsRefused checks that a member without a handler or with too many streams refuses a
 // stream. The first Read or Write must return the error. If the member is the node itself,
-// OpenStream must return it.
+// OpenStream must return the error.
 func TestStreamIsRefused(t *testing.T) {
 	read := func(s receiver.Stream) error {
 		_, err := s.Read(make([]byte, 10))

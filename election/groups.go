@@ -184,7 +184,7 @@ type clusterPeers struct {
 }
 
 // Self implements Peers. The run combines the incarnation of the node and the number of the
-// opening, so that the run grows with either.
+// opening, so that each later incarnation or opening has a greater run.
 func (p clusterPeers) Self() (id string, run uint64) {
 	self := p.node.Self()
 	return self.Address.String(), self.Incarnation<<openingBits + p.opening

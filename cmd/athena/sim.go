@@ -129,7 +129,7 @@ func randomSeed() uint64 {
 }
 
 // checkWritable reports, before any run starts, whether the --shrink file can be written. It does
-// not change the file, since it may not be needed.
+// not change the file, which is not needed if no run fails.
 func (s simulation) checkWritable() error {
 	if s.shrink == "" {
 		return nil

@@ -100,9 +100,10 @@ func (n *Node) Members() []string {
 // Open opens a group by its name, so that this member takes part in its elections. It does not
 // block. The Strategy must be election.Lowest. The Candidate ends with its node.
 //
-// Only the members that have opened a group forward its messages. If these are a small part of all
-// members, start separate Nodes for them. Open returns election.ErrGroupInUse if the group is
-// already open, leader.ErrClosed if the node is closed, or an error that lists the invalid options.
+// Only the members that have opened a group forward its messages. If only a small part of all
+// members opens a group, start separate Nodes for this group. Open returns election.ErrGroupInUse
+// if the group is already open, leader.ErrClosed if the node is closed, or an error that lists the
+// invalid options.
 //
 // The time of opening identifies the run of a member. If the clock of a member is set back before
 // the member opens the group again, other members ignore it until the clock has caught up or they

@@ -53,9 +53,9 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 	return revision, nil
 }
 
-// isClosed reports whether the connection was closed permanently. The client does not report this,
-// but it stays in StateDisconnected and refuses requests immediately. A lost connection is in that
-// state only briefly, and requests wait.
+// isClosed reports whether the connection was closed permanently. The client does not report a
+// permanent close, but it stays in StateDisconnected and refuses requests immediately. A lost
+// connection is in that state only briefly, and requests wait.
 func (b *backend) isClosed(ctx context.Context) bool {
 	if b.conn.State() != zk.StateDisconnected {
 		return false

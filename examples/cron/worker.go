@@ -144,8 +144,9 @@ func (w *worker) follow(ctx context.Context) {
 	}
 }
 
-// hold runs a shard while this member holds its lock, until ctx ends. The previous member has then
-// stopped, or has lost the lock because it was dead or cut off.
+// hold runs a shard while this member holds its lock, until ctx ends. When this member gets the
+// lock, the previous member has stopped the shard, or has lost the lock because it was dead or cut
+// off.
 func (w *worker) hold(ctx context.Context, shard string) {
 	l, err := lock.New(w.node.Records(), jobName+"/"+shard)
 	if err != nil {

@@ -151,7 +151,7 @@ func (s *stage) between(change func(from, to member.Address)) {
 }
 
 // shown waits until exactly these members are connected and all running members have the blocks. It
-// then lets them run, and prints the progress of each.
+// then lets the members run, and prints the progress of each.
 func (s *stage) shown(ctx context.Context, connected ...string) error {
 	for !slices.Equal(s.orderer.connected(), connected) || s.behind() {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {

@@ -17,8 +17,8 @@ import (
 // blockInterval is the time between two blocks.
 const blockInterval = 200 * time.Millisecond
 
-// orderer stands for the ordering service. It makes a block every blockInterval. Each client asks
-// for the blocks from a number on, and the orderer sends them.
+// orderer stands for the ordering service. It makes a block every blockInterval. Each client names
+// the first block that it needs, and the orderer sends this block and all later blocks.
 type orderer struct {
 	say   func(format string, args ...any)
 	began time.Time

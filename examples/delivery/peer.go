@@ -17,8 +17,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Block is one block of the chain. The ordering service sends it to a leader, and the leader
-// sends it to the others as an event.
+// Block is one block of the chain. The ordering service sends a block to a leader, and the leader
+// sends it to the other members as an event.
 type Block struct {
 	Number int
 	Data   string
@@ -30,7 +30,7 @@ type Hello struct {
 	From int // the first missing block
 }
 
-// Missing requests the blocks from a number on.
+// Missing requests a block and all later blocks.
 type Missing struct{ From int }
 
 // maxAnswer is the maximum number of blocks sent in response to one Missing event.
@@ -142,7 +142,7 @@ func (p *peer) add(b Block) bool {
 	return b.Number < len(p.chain)
 }
 
-// after returns a copy of the blocks from a number on, up to the given count.
+// after returns a copy of at most the given number of blocks, beginning with block from.
 func (p *peer) after(from, most int) []Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,8 @@ var sqliteSchema string
 //go:embed postgres.sql
 var postgresSchema string
 
-// open opens a database. If it is a URL, the database is PostgreSQL, otherwise an SQLite file.
+// open opens a database. If url begins with postgres://, the database is PostgreSQL. Otherwise url
+// is the path of an SQLite file.
 func open(url string) (db *sql.DB, schema string, err error) {
 	if strings.HasPrefix(url, "postgres://") {
 		db, err = sql.Open("pgx", url)

@@ -13,11 +13,12 @@ import (
 type Election struct {
 	// Cause is the reason for the change, one of the constants cluster.Cause...
 	Cause cluster.Cause `json:"cause"`
-	// Rule is the rule that decided a conflict. It is empty for other causes.
+	// Rule is the rule that decided a conflict between leaders. It is empty if Cause is not a
+	// conflict.
 	Rule    string  `json:"rule,omitempty"`
 	Version uint64  `json:"version"`
 	TookMS  float64 `json:"took_ms"`
-	// Votes are the members that the node knows to have voted for Leader.
+	// Votes lists the known voters for Leader.
 	Votes  []member.Address `json:"votes"`
 	Leader member.Address   `json:"leader"`
 	// Before is the previous leader. It is empty if the node followed no leader.

@@ -47,7 +47,8 @@ type LeaderChange struct {
 	Name    string         `json:"name"`
 	Version uint64         `json:"version"`
 	Quorate bool           `json:"quorate"`
-	// Cause is the reason why the previous leader was lost. It is empty if there was none.
+	// Cause is the reason why the previous leader was lost. It is empty if there was no previous
+	// leader.
 	Cause cluster.Cause `json:"cause"`
 }
 

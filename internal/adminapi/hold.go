@@ -2,13 +2,12 @@
 
 package adminapi
 
-// The types of the events sent to a caller that holds or waits for a lock or job, with the types of
-// their data.
+// The types of the events for a caller that waits for or holds a lock or a job.
 const (
 	EventWaiting = "waiting" // data Waiting: the caller waits for the lock
 	EventHeld    = "held"    // data Grant: the node holds the lock, or leads the job, for this caller
-	EventAlive   = "alive"   // data Trust: the node still holds or leads it
-	EventLost    = "lost"    // data ErrorBody: the node no longer holds or leads it, or never did
+	EventAlive   = "alive"   // data Trust: the node still holds the lock or leads the job
+	EventLost    = "lost"    // data ErrorBody: the lock or job was lost, or could not be acquired
 )
 
 // LockRequest is the body of POST /v1/jobs/JOB/lock.

@@ -13,13 +13,13 @@ type Job struct {
 	Disabled []Candidate `json:"disabled"`
 	// Latches are the held locks.
 	Latches []Latch `json:"latches"`
-	// Known is false if the node has known no leader with authority since UnknownSince. The other
-	// fields may then be outdated.
+	// Known is false while the node knows no leader with authority. The other fields may then be
+	// outdated. UnknownSince is the beginning of that state.
 	Known        bool       `json:"known"`
 	UnknownSince *time.Time `json:"unknown_since"`
 }
 
-// Candidate is a member that may or may not lead a job. Name is empty if it is not currently a
+// Candidate is a member that is disabled for a job. Name is empty if Address is not currently a
 // member.
 type Candidate struct {
 	Name    string `json:"name"`

@@ -18,9 +18,9 @@ const (
 	// detect that the other is gone.
 	KeepAliveInterval = 15 * time.Second
 	// MaxConnections limits the connections of a server. Each connection is an open file, and a node
-	// that cannot open files cannot save its state and stops. The limits of streams, holds and write
-	// requests add up to less than this, so that a full server always has connections that it can
-	// replace.
+	// that cannot open files cannot save its state and stops. A full server closes another connection
+	// for each one that it accepts, but none that serves a stream, a hold or a write request. The
+	// limits of these add up to less than MaxConnections.
 	MaxConnections = 256
 	// MaxEventStreams limits the open streams of /v1/events.
 	MaxEventStreams = 64

@@ -7,16 +7,16 @@ import "github.com/athena-go/athena/member"
 // Record is a committed record as known to this node.
 type Record struct {
 	Key string `json:"key"`
-	// Value is empty if the value is not valid UTF-8; it is then in ValueBase64.
+	// Value is the value as text. A value that is not valid UTF-8 is in ValueBase64 instead.
 	Value       string `json:"value"`
 	ValueBase64 []byte `json:"value_base64,omitempty"`
 	// Owner is null for a record without an owner. Such a record stays until it is deleted.
 	Owner *Owner      `json:"owner"`
 	Token RecordToken `json:"token"`
-	// Revoked means that the owner may no longer act on the record. The record is removed once
-	// the owner has confirmed that.
+	// Revoked means that the owner may no longer act on the record. The record is removed once the
+	// owner has confirmed the revocation.
 	Revoked bool `json:"revoked"`
-	// Known is as in Job.
+	// Known has the same meaning as in Job.
 	Known bool `json:"known"`
 }
 

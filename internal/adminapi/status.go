@@ -25,7 +25,8 @@ type Status struct {
 	View View   `json:"view"`
 	// Token is the fencing token of the quorate leader; 0 if there is none.
 	Token uint64 `json:"token"`
-	// NoLeader explains in one line why there is no quorate leader. It is empty if there is one.
+	// NoLeader explains in one line why there is no quorate leader. It is empty if there is a quorate
+	// leader.
 	NoLeader string `json:"no_leader"`
 	// OtherSeeds are the peers whose list of seeds differs.
 	OtherSeeds []member.Address `json:"other_seeds"`

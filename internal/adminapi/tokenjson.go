@@ -9,13 +9,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Many programs decode JSON numbers as float64, which is exact only up to 2^53. Versions,
-// revisions, incarnations and tokens may be larger and are compared, so each number NAME is
-// accompanied by a string NAME_text with all its digits. Traffic counters have no such string,
-// since rounding does not matter for them.
+// Many programs decode JSON numbers as float64, which is exact only up to 2^53. Programs compare
+// versions, revisions, incarnations and tokens, which may be larger. So for each such number NAME,
+// the string NAME_text contains all its digits. Traffic counters have no such string, since
+// rounding does not matter for them.
 
-// fencingToken returns the token of the leader of a version as a RecordToken, so that it can be
-// compared with the tokens of records, jobs and locks.
+// fencingToken returns the fencing token of the leader as text in the form of a RecordToken.
+// Programs can compare it with the tokens of records, jobs and locks.
 func fencingToken(version uint64) string { return RecordToken{Version: version}.String() }
 
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }

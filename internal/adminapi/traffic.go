@@ -17,8 +17,8 @@ type Peer struct {
 	// Known is false if Connected may be outdated: the peer is silent, and no leader with
 	// authority reports it as active. A silent connection ends after 30 s.
 	Known bool `json:"known"`
-	// RTTMS is the smoothed round-trip time of the connection, which heartbeats keep up to date. It
-	// is 0 without a connection.
+	// RTTMS is the smoothed round-trip time of the connection. Heartbeats keep it up to date. It is 0
+	// without a connection.
 	RTTMS float64 `json:"rtt_ms"`
 }
 

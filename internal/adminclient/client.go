@@ -117,8 +117,9 @@ func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi
 	return postJSON[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
-// Transfer makes the node hand over leadership, and waits until another member leads. That is the
-// member whose address or name is to, or any member if to is empty. The node must be the leader.
+// Transfer makes the node hand over leadership to the member with the address or name to, and waits
+// until that member leads. If to is empty, the node chooses the member. The node must be the
+// leader.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }

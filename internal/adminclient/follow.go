@@ -18,7 +18,7 @@ import (
 )
 
 // silenceTimeout is how long a client waits for the next line of a stream. A node writes a line at
-// least every KeepAliveInterval, so two may be lost.
+// least every KeepAliveInterval.
 const silenceTimeout = 3 * adminapi.KeepAliveInterval
 
 var (

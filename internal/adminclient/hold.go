@@ -72,10 +72,11 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 // lock when fn has returned. While waiting, it calls onHolder with the current holder, or nil, and
 // again after each change. onHolder must not block.
 //
-// The context of fn ends with ctx or when the lock is lost: the node reports the loss, the
-// connection breaks, or the time granted by the last EventAlive passes. The cause of the context is
-// the reason. Lock returns the error of fn, or, if the lock was lost or not acquired, the reason:
-// the cause of ctx, an *Error of the node, or an error of the connection.
+// The context of fn ends when ctx ends or the lock is lost. The lock is lost if the node reports
+// it, the connection breaks, or the time granted by the last EventAlive passes. The reason is the
+// cause of the context. Lock returns the error of fn. If the lock was lost or not acquired, Lock
+// returns the reason instead: the cause of ctx, an *Error of the node, or an error of the
+// connection.
 //
 // The time granted by an EventAlive counts from its arrival. A network delay therefore extends the
 // context of fn beyond the lease: run this client on the host of the node, and use fencing tokens.
@@ -92,8 +93,8 @@ func (c *Client) Lock(
 // stops. It calls onHolder with the current leader, nil if there is none, and again after each
 // change. See Lock for the context of fn.
 //
-// If no EventAlive arrives in time, the leadership is lost. Elect campaigns again when the node
-// responds again, and returns if the node does not respond for ClientTimeout.
+// If no EventAlive arrives in time, the leadership is lost. Elect returns if the node does not
+// respond for another ClientTimeout, and campaigns again otherwise.
 func (c *Client) Elect(
 	ctx context.Context, job string, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
@@ -118,7 +119,7 @@ type holdSession struct {
 	token   adminapi.RecordToken
 	until   time.Time   // when the last confirmation expires; zero if nothing is held
 	expiry  *time.Timer // fires at until
-	expired bool        // until has passed, but the node has not reported the loss
+	expired bool        // the time until has passed, but the node has not reported the loss
 
 	cancelFn context.CancelCauseFunc // cancels the context of fn; nil while fn is not running
 	lost     error                   // why the context of fn was canceled; nil otherwise
@@ -244,8 +245,8 @@ func (s *holdSession) handleEvent(ctx context.Context, e holdEvent) {
 	case adminapi.EventAlive:
 		switch {
 		case s.expired, held && e.at.After(s.until):
-			// The event is late. Work that may have been canceled must not be confirmed again, so
-			// release the record, and acquire it again if the session continues.
+			// The event is too late: fn may have been canceled already. Release the record, and acquire it
+			// again if the session continues.
 			s.expire()
 			if s.once {
 				s.endSession(s.client.brokeOff(ErrUntrusted))

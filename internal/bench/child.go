@@ -36,7 +36,7 @@ type setup struct {
 type nodeView struct {
 	At     int64
 	Active int
-	Lost   []string // members that were active and no longer are, sorted
+	Lost   []string // members that are no longer active, sorted
 	Leader string   // the quorate leader; empty if there is none
 	Token  uint64
 }
@@ -65,8 +65,8 @@ type child struct {
 	out *json.Encoder
 }
 
-// Child runs a node of a measurement if this process was started as one, and reports whether it
-// was. It returns when the measurement is over or the node has failed.
+// Child runs a node of a measurement if this process was started for that, and returns when the
+// measurement is over or the node has failed. Otherwise it returns false.
 func Child() (is bool, err error) {
 	text, is := os.LookupEnv(childVariable)
 	if !is {
@@ -109,7 +109,7 @@ func (c *child) runNode(s setup) error {
 	c.node = node
 	go c.runOrders(in)
 	var last nodeView
-	active := map[member.Address]bool{} // members that are or were active
+	active := map[member.Address]bool{} // all members that have been active
 	for range node.Events(context.Background()) {
 		s := readView(node, active)
 		if s.equal(last) {

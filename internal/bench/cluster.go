@@ -109,7 +109,7 @@ func freeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer c.Close() // closed at the end, so that no address is found twice
+		defer c.Close() // closed at the end, so that each address is found only once
 		all = append(all, c.LocalAddr().String())
 	}
 	return all, nil
@@ -207,8 +207,8 @@ func (ps *processes) beginAll() (at int64, err error) {
 	return at, nil
 }
 
-// waitUntil blocks until is returns true, and returns the time at which the last live node got its
-// current view. It holds ps.mu while it calls is.
+// waitUntil blocks until a condition is met, and returns the time at which the last live node got
+// its current view. It holds ps.mu while it checks the condition.
 func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, error) {
 	late := time.After(longestWait)
 	for {
@@ -244,8 +244,9 @@ func (ps *processes) listAlive() []*process {
 	return all
 }
 
-// haveAgreed reports whether all live nodes see the given number of active members (0: any) and the
-// same quorate leader with a token greater than above. ps.mu must be held.
+// haveAgreed reports whether all live nodes see the same quorate leader, with a token greater than
+// above, and the given number of active members. If active is 0, any number will do. ps.mu must be
+// held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {
@@ -257,8 +258,8 @@ func (ps *processes) haveAgreed(above uint64, active int) bool {
 	return len(all) > 0
 }
 
-// isLost reports whether no live node sees p as active. It also returns the time at which
-// the first node lost p, or 0. ps.mu must be held.
+// isLost reports whether no live node sees p as active. It also returns the time at which the first
+// node lost p, or 0 if no node has lost p. ps.mu must be held.
 func (ps *processes) isLost(p *process) (first int64, all bool) {
 	all = true
 	for _, other := range ps.listAlive() {

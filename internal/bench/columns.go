@@ -9,7 +9,7 @@ type Column struct{ Name, Means string }
 // printed.
 func (m Measurement) Columns() []Column { return columns[m.Name] }
 
-// These descriptions are for columns that several measurements have.
+// Descriptions of columns that several measurements share.
 const (
 	hasBytes   = "bytes of payload"
 	hasCPU     = "CPU time of all nodes involved, in seconds per million"

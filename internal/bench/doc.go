@@ -12,14 +12,15 @@
 //
 // # Events
 //
-// The sender and the receivers are members of one cluster. Several goroutines send for some time,
-// each of them the next event as soon as the previous one was accepted. The payload consists of
+// The sender and the receivers are members of one cluster. Several goroutines send for some time.
+// Each sends its next event as soon as the previous event was accepted. The payload consists of
 // random bytes; overhead does not count as payload. The rate is the number of calls of typed
 // handlers, divided by the time from the first send to the last arrival, which is checked every
 // millisecond. A lost event is an error. Processor time and allocations are those of the sender and
-// the receivers together, including heartbeats; a broadcast counts once, not once for each copy.
+// the receivers together, including heartbeats; a broadcast counts as one event, regardless of the
+// number of receivers.
 //
-// Requests are measured in the same way. Each is answered with its own contents. The rate
-// is that of the answers, and times are measured from call to return. For streams, every
-// byte that is read counts.
+// Requests are measured in the same way. The answer to a request has the same contents. The rate is
+// the number of answers per second, and times are measured from call to return. Streams are
+// measured by the number of bytes that the receiver has read.
 package bench

@@ -65,7 +65,7 @@ func measureVolume(ctx context.Context, from *process, to []*process, ask order)
 	}, nil
 }
 
-// measureWarm measures what the first node of a cluster sends to the second, after a short
+// measureWarm runs a measurement from the first node of a cluster to the second, after a short
 // warm-up.
 func measureWarm(
 	ctx context.Context, ps *processes, ask order,
@@ -167,7 +167,8 @@ func measureFlow(ctx context.Context, from *process, others []*process, ask orde
 	}, nil
 }
 
-// sentTotals counts the events or bytes that one node sent, and the cost of each of them.
+// sentTotals contains the number and rate of the events or bytes that one node sent, and the
+// average cost of one.
 type sentTotals struct {
 	count  int64
 	rate   float64 // per second
@@ -196,7 +197,7 @@ func measureSent(
 	}
 	var last, cpu int64
 	var allocs uint64
-	for i := len(all) - 1; i >= 0; i-- { // the sender comes last, because it may still be writing
+	for i := len(all) - 1; i >= 0; i-- { // the sender is last, because it may still be writing
 		want := before[i].Count
 		if i > 0 {
 			want += sent.Count

@@ -23,7 +23,7 @@ func (c *packetFilter) openSocket(addr string) (net.PacketConn, error) {
 	return &filteredConn{conn, c}, nil
 }
 
-// dropFor drops packets to and from the given addresses, and no others.
+// dropFor drops packets to and from the given addresses only.
 func (c *packetFilter) dropFor(addresses []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

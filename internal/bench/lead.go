@@ -25,7 +25,7 @@ const (
 	doHold  = "hold"  // open one job and print when this node leads it
 	doLocks = "locks" // each goroutine acquires and drops its own records
 	doGroup = "group" // open a group with Lowest and print its leader
-	doCut   = "cut"   // cut off certain nodes, and reconnect all others
+	doCut   = "cut"   // cut off the listed nodes, and reconnect all others
 )
 
 // groupTiming returns the defaults of Fabric divided by five.
@@ -41,7 +41,7 @@ func groupTiming() election.Timing {
 type holding struct {
 	Token member.Token
 	Began int64
-	Ended int64 // 0 while it lasts
+	Ended int64 // 0 while the node leads
 }
 
 // following is the leader of a group as a node sees it, and the time of the change.
@@ -50,8 +50,8 @@ type following struct {
 	Leader string
 }
 
-// openJobs opens jobs and waits until this node sees a leader of each. It returns the
-// number of requested commits and the current time.
+// openJobs opens jobs and waits until this node sees a leader of each job. It returns the number of
+// requested commits and the current time.
 func (c *child) openJobs(count int64) (commits, at int64) {
 	s := &countedStore{Store: c.node.Records()}
 	for i := range count {

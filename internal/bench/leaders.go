@@ -145,7 +145,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 		return nil, err
 	}
 	ended := died
-	if how == Cut { // the end may be reported after the next leader has started to lead
+	if how == Cut { // the old leader may report its end after the next leader has started to lead
 		_, err := ps.waitUntil(ctx, func() bool { ended = old.holding.Ended; return ended != 0 })
 		if err != nil {
 			return nil, fmt.Errorf("wait for the end of the old leadership: %w", err)

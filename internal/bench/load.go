@@ -25,10 +25,10 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Load is the event that is sent.
+// Load is the event that nodes send.
 type Load struct{ Data []byte }
 
-// Call is the request that is made; its answer is equal.
+// Call is the request that nodes make, and its answer.
 type Call struct{ Data []byte }
 
 // Own holds bytes and encodes itself without reflection.
@@ -58,7 +58,7 @@ const (
 	doBroadcast = "broadcast" // events to all others
 	doRequest   = "request"   // requests to one member
 	doStream    = "stream"    // bytes to one member, on one stream for each goroutine
-	doAwait     = "await"     // wait until a number of events was handled, or no more events arrive
+	doAwait     = "await"     // wait until count events were handled, or no more events arrive
 )
 
 // order is an order to a node.
@@ -84,8 +84,8 @@ func (o order) makeEvent(payload []byte) any {
 // answer is the result of an order, with the resources that the process has used so far.
 type answer struct {
 	Count  int64   // number sent, broadcast, answered or written by this order, or handled so far
-	At     int64   // when the first was sent or the last was handled, on the monotonic clock
-	End    int64   // when the last was answered, on the monotonic clock
+	At     int64   // monotonic time when the first was sent or the last was handled
+	End    int64   // monotonic time when the last was answered
 	P50    float64 // median time to an answer in microseconds
 	P99    float64
 	CPU    int64  // nanoseconds
@@ -240,7 +240,7 @@ func (a *answer) addUsage() error {
 	return nil
 }
 
-// waitForCount waits until count events were handled or no more arrive.
+// waitForCount waits until count events were handled or no more events arrive.
 func (l *load) waitForCount(count int64) (seen, last int64) {
 	for since := time.Now(); time.Since(since) < stallTimeout; time.Sleep(time.Millisecond) {
 		n := l.seen.Load()

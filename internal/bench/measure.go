@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// longestWait is the timeout of each thing that is measured.
+	// longestWait is the timeout of each wait in a measurement.
 	longestWait = 30 * time.Second
 	// Before its leader is killed, a cluster rests for settle plus a random time up to settleSpread,
 	// so that the kill can come at any point between two heartbeats.
@@ -27,8 +27,8 @@ const (
 // deaths maps values of Options.Signals to signals.
 var deaths = map[string]syscall.Signal{Kill: syscall.SIGKILL, Stop: syscall.SIGSTOP}
 
-// measureFailover kills the leader of a new cluster and waits until all others see the same
-// other leader with authority.
+// measureFailover kills the leader of a new cluster and waits until all other nodes agree on a new
+// leader with authority.
 func measureFailover(ctx context.Context, o Options, rec *recorder) error {
 	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return failoverOnce(ctx, o, n, deaths[how])
@@ -39,8 +39,8 @@ func measureFailover(ctx context.Context, o Options, rec *recorder) error {
 	return rec.printTable("ms", "n", "how")
 }
 
-// measureDetection kills a member of a new cluster that does not lead, and waits until no
-// other member sees it as active.
+// measureDetection kills a follower in a new cluster, and waits until no other member sees it as
+// active.
 func measureDetection(ctx context.Context, o Options, rec *recorder) error {
 	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return detectionOnce(ctx, o, n, deaths[how])

@@ -5,27 +5,27 @@ package clock
 
 import "time"
 
-// New returns the clock of a node. It starts at the wall clock and then advances with the time
-// since boot, which includes time in suspend and does not change when the wall clock is set. Leases
-// depend on both (protocol.md section 5).
+// New returns the clock of a node. It starts at the time of the wall clock and then advances with
+// the time since boot. So it also advances while the machine is suspended, and does not change when
+// the wall clock is set. Leases depend on both properties (protocol.md section 5).
 func New() func() time.Time {
 	start, elapsed := time.Now().Round(0), stopwatch()
 	return func() time.Time { return start.Add(elapsed()) }
 }
 
 // slewDivisor bounds how much faster a slewed wall clock may run than the clock of a node: by a
-// hundredth. On Linux both are slewed alike.
+// hundredth. Linux slews both clocks alike.
 const slewDivisor = 100
 
 // StepWatch detects forward steps of the wall clock relative to the clock of a node. Such a step
 // may mean that a hypervisor paused this machine together with its clocks. An agent or NTP then
-// corrects the wall clock; nothing else reveals the missing time.
+// corrects the wall clock. Nothing else reveals the missing time.
 type StepWatch struct {
 	Wall  func() time.Time // reads the wall clock; if nil, no step is detected
 	Limit time.Duration    // smaller steps are ignored
 
-	ahead time.Duration // upper bound of how far the wall clock was ahead at time at
-	at    time.Time     // zero before the first reading
+	ahead time.Duration // at most how far the wall clock was ahead, at the time in field at
+	at    time.Time     // time of the last reading; zero before the first
 }
 
 // Read returns the time of clock, and the forward step of the wall clock since the last call, or 0

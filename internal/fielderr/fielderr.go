@@ -29,8 +29,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Text is like Error, but uses subject as the name of the field, and name(f) for each other field f
-// that it mentions.
+// Text is like Error, but uses subject as the name of the invalid field, and name(f) as the name of
+// each other field f.
 func (e *Error) Text(subject string, name func(field string) string) string {
 	if t, ok := e.Err.(*text); ok {
 		return subject + " " + t.render(name)
@@ -38,7 +38,7 @@ func (e *Error) Text(subject string, name func(field string) string) string {
 	return subject + ": " + e.Err.Error()
 }
 
-// Mentions returns the other fields that the text mentions.
+// Mentions returns the fields that the text mentions in addition to e.Field.
 func (e *Error) Mentions() []string {
 	var fields []string
 	if t, ok := e.Err.(*text); ok {
@@ -83,7 +83,7 @@ func (t *text) render(name func(field string) string) string {
 	return fmt.Errorf(t.format, args...).Error()
 }
 
-// List collects errors. Each of them is an *Error.
+// List collects errors of type *Error.
 type List []error
 
 // Check adds an error as returned by Errorf, unless ok is true.

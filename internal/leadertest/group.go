@@ -51,8 +51,8 @@ func (g *group) leads(not int) (i int) {
 	return i
 }
 
-// agreed returns the process that leads, or -1 unless exactly one leads and every open process
-// knows it.
+// agreed returns the process that leads if no other process leads and every open process knows it.
+// Otherwise, or if the leader is the process not, agreed returns -1.
 func (g *group) agreed(not int) int {
 	leading := -1
 	for i, c := range g.all {

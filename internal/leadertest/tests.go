@@ -78,8 +78,8 @@ func testFailedAlone(g *group) {
 	}
 }
 
-// With RetryFor, failed work runs again in the same term until the pauses add up to more
-// than that. A long run resets the pauses.
+// With RetryFor, failed work runs again in the same term until the pauses add up to more than
+// RetryFor. A long run resets the pauses.
 func testRetry(g *group) {
 	const retryFor = 10 * time.Second
 	const long = 16 // the long run; the pauses before it add up to almost 9 s

@@ -6,22 +6,22 @@ import "context"
 
 // Backend is a service that keeps entries by name. Its methods may be called concurrently.
 //
-// Errors must wrap one of these errors of package record or leader: ErrConflict if an entry
+// Their errors must wrap one of these errors of package record or leader: ErrConflict if an entry
 // does not meet the condition of its Change, ErrNoQuorum if the service is unavailable now,
-// ErrUnknownOutcome if a write may have taken effect or still may, and ErrClosed if the
-// service is permanently gone. Any other error means that the service permanently refuses
-// the call, for example because a permission is missing. Except after ErrUnknownOutcome, a
-// failed write has no effect, now or later.
+// ErrUnknownOutcome if a write may have taken effect or may still do so, and ErrClosed if the
+// service is permanently gone. Any other error means that the service permanently refuses the call,
+// for example because a permission is missing. A failed write has no effect, now or later, unless
+// the error is ErrUnknownOutcome.
 type Backend interface {
 	// Read returns the named entries that exist. Their state is not older than the call.
 	Read(ctx context.Context, names ...string) ([]Entry, error)
-	// Write makes all changes or none. It returns the revision of the entries that it put,
-	// which is greater than that of every earlier write.
+	// Write makes all changes or none. It returns the revision of the entries that it put. Each write
+	// returns a greater revision than the writes before it.
 	Write(ctx context.Context, changes ...Change) (revision uint64, err error)
-	// Follow calls see with all entries, and then with the changed ones, until ctx is done or it may
-	// have missed a change. It returns the reason. It shows only committed entries and may skip all
-	// but the last version of each. If a write replaced an entry and added others, Follow must show
-	// the added ones no later than the replacement.
+	// Follow calls see with all entries, and then with changed entries. It ends when ctx is done or it
+	// may have missed a change, and returns the reason. It shows only committed entries, and may skip
+	// all but the last version of an entry. If one write replaces an entry and adds others, Follow
+	// must not show the replacement before the added entries.
 	Follow(ctx context.Context, see func(all bool, entries []Entry)) error
 }
 
@@ -29,7 +29,7 @@ type Backend interface {
 type Entry struct {
 	Name     string // printable, may contain slashes; at most 300 bytes
 	Value    []byte // printable; at most 8 KiB
-	Revision uint64 // revision of the write that put it; 0 if the entry does not exist
+	Revision uint64 // revision of the write that put the entry; 0 if the entry does not exist
 }
 
 // Change is a condition on one entry and the effect on it. A Write has at most 127 changes,

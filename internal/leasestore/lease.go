@@ -106,8 +106,8 @@ func (s *Store) learnLease(id string, read []Entry) {
 	s.loseLease(id)
 }
 
-// confirmedLease returns the lease once it is certain that no earlier write can take effect
-// after the next one.
+// confirmedLease returns the lease. It first ensures that no earlier write can take effect after
+// the next write.
 func (s *Store) confirmedLease(ctx context.Context) (lease, error) {
 	for {
 		if l := s.currentLease(); l.isConfirmed() {
@@ -161,13 +161,13 @@ func (s *Store) applyEntries(all bool, entries []Entry) {
 	}
 }
 
-// removeExpired deletes revoked records of this Store, leases that were not renewed, and
-// the records of removed leases. All members call it; the first one succeeds.
+// removeExpired deletes revoked records of this Store, leases that were not renewed, and the
+// records of removed leases. All members call it, and the first call succeeds.
 func (s *Store) removeExpired() {
 	for s.life.Err() == nil {
 		for _, chore := range s.dueWrites(time.Now()) {
 			ctx, stop := context.WithTimeout(s.life, s.cfg.LeaseTimeout/3)
-			_, _ = s.backend.Write(ctx, chore...) // if the deletion fails, it is due again
+			_, _ = s.backend.Write(ctx, chore...) // if the deletion fails, it is tried again
 			stop()
 		}
 		tick := time.NewTimer(s.cfg.LeaseTimeout / 20)

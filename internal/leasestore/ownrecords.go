@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// trust holds the records, by key, that a Store has set and may rely on while its lease is
-// trusted.
+// trust contains the records that a Store has set, by key. The Store may rely on them while its
+// lease is trusted.
 type trust map[string]*ownRecord
 
 // ownRecord is a record that this Store has set.
@@ -22,9 +22,9 @@ type ownRecord struct {
 	token   uint64 // 0 until the token is known
 	session uint64
 	lost    record.LostFunc
-	held    *leader.Lease // the context that Hold returned last, or nil
-	// shown is the greatest revision that the table has shown under the key since the write
-	// was sent, even before the token was known.
+	held    *leader.Lease // the lease that Hold returned last, or nil
+	// shown is the greatest revision that the table has had for the key since the write was sent. It
+	// is also kept while the token is unknown.
 	shown uint64
 }
 
@@ -86,8 +86,8 @@ func (s session) leaseOf(key string, token member.Token) (*leader.Lease, error) 
 	return o.held, nil
 }
 
-// clock converts times to the monotonic clock of a Store. So their differences survive UnixNano,
-// and a step of the wall clock extends no lease.
+// clock converts times to the monotonic clock of a Store, so that a step of the wall clock extends
+// no lease.
 type clock struct{ start time.Time }
 
 func (c clock) readNow() time.Time { return c.onClock(time.Now()) }
@@ -110,7 +110,7 @@ func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
 	}
 }
 
-// loseLease replaces the lease with this id, which is gone together with its records.
+// loseLease replaces the lease with this id. The lease and its records no longer exist.
 func (s *Store) loseLease(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 type cell struct {
 	storedRecord
 	leased bool // the lease of the record exists
-	live   bool // the record exists; its entry may outlive it
+	live   bool // the record exists, and not only its entry
 	others bool // another Store owns it
 }
 
@@ -73,7 +73,8 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 	return cells, err
 }
 
-// planWrite returns the write for ops, with the condition that the records are still as in cells.
+// planWrite returns the write for ops, with the condition that the records are unchanged since
+// cells was read.
 func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]Change, error) {
 	changes := map[string]Change{
 		leases + l.id: {Kind: Check, Name: leases + l.id, Revision: l.revision},

@@ -33,9 +33,9 @@ func (s session) Member() string { return s.cfg.Member }
 
 func (s session) Owns(r member.Record) bool { return r.Session == s.id }
 
-// Commit implements record.Session. It first tries a write with the condition that the
-// records are as in the table. It refuses the commit only after reading the records from
-// the service.
+// Commit implements record.Session. It first tries a write with the condition that the records are
+// the same as in the table. It refuses a commit only after it has read the records from the
+// service.
 func (s session) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	keys, err := keysOf(ops)
 	if err == nil {
@@ -60,7 +60,7 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 			return 0, fmt.Errorf("%w: %w", record.ErrNoQuorum, over)
 		}
 		cells := s.cellsFromTable(keys)
-		if !fromTable { // read before confirmedLease, because the lease is renewed meanwhile
+		if !fromTable { // read first, because the lease may be renewed during the read
 			var err error
 			if cells, err = s.readCells(ctx, keys); err != nil {
 				return 0, err
@@ -90,8 +90,9 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 	}
 }
 
-// writeOnce makes one attempt at a commit under a lease. Once the write is sent, the records that
-// it changes are not trusted, except those that it is known to have set.
+// writeOnce makes one attempt at a commit under a lease. When the write is sent, the trust in the
+// records that it changes ends. If the write succeeds, the records that it has set are trusted
+// again.
 func (s session) writeOnce(
 	ctx context.Context, l lease, changes []Change, ops []record.Op,
 ) (uint64, error) {

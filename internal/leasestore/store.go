@@ -18,7 +18,7 @@ import (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// minTimeout is long enough for another renewal after one that was answered late.
+	// minTimeout leaves time for another renewal after a late answer.
 	minTimeout = time.Second
 	// retryInterval is the pause before another call to the service.
 	retryInterval = 200 * time.Millisecond
@@ -26,8 +26,8 @@ const (
 
 // Config configures a Store.
 type Config struct {
-	// Member is the id of this member, printable and at most 256 bytes. No two running
-	// processes may have the same one: Enable would apply to both.
+	// Member is the id of this member, printable and at most 256 bytes. No two running processes may
+	// have the same id, because Enable would apply to both.
 	Member string
 	// LeaseTimeout is how long other members wait for a silent member before they take
 	// over. The member trusts its records for nine tenths of that time. 0 means 10 s; the
@@ -59,10 +59,10 @@ type Store struct {
 // lease is the lease of a Store.
 type lease struct {
 	id       string
-	revision uint64 // revision as last written, as far as is known; 0 before the first write
+	revision uint64 // latest known revision; 0 before the first write
 	// unsure is the greatest revision that was the condition of a write of unknown outcome.
 	unsure uint64
-	until  time.Time // when the trust in it ends
+	until  time.Time // when the trust in the lease ends
 }
 
 func newLease() lease { return lease{id: rand.Text()} }
@@ -158,8 +158,8 @@ func (s *Store) List(_ context.Context, prefix string) ([]member.Record, error) 
 	return s.table.recordsWithin(prefix), nil
 }
 
-// Watch implements record.Store. Changes made while the service is unavailable are hinted once
-// it is available again.
+// Watch implements record.Store. If the service is unavailable, the channel receives hints of
+// changes when it is available again.
 func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	changed <- struct{}{}

@@ -66,7 +66,7 @@ func (t *table) applyEntries(now time.Time, all bool, entries []Entry) (changed 
 	return changed
 }
 
-// missingEntries returns the entries of the table that are not in entries, as deleted ones.
+// missingEntries returns a deletion for each entry of the table that is not in entries.
 func (t *table) missingEntries(entries []Entry) (gone []Entry) {
 	names := map[string]bool{}
 	for _, e := range entries {

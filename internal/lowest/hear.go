@@ -11,8 +11,8 @@ const (
 	maxTerm = 1 << 62
 )
 
-// Receive handles a message from a member. It drops old messages and those of unknown members. A
-// member that was suspended first does what was due.
+// Receive handles a message from a member. It drops old messages and messages of unknown members.
+// If this member was suspended, it first calls Advance.
 func (m *Machine) Receive(now time.Time, from string, msg Message) {
 	sender := m.findPeer(from)
 	if m.phase == closed || sender == nil || msg.Member == m.self || msg.Term > maxTerm {
@@ -43,8 +43,8 @@ func (m *Machine) Receive(now time.Time, from string, msg Message) {
 	}
 }
 
-// isStale reports whether something newer than n was heard of p within Alive. Because of this
-// limit, a member whose run number went back is heard again later.
+// isStale reports whether p sent a message newer than n, which was heard within Alive. Older
+// messages do not count, so a member whose run number has decreased is heard again after Alive.
 func (m *Machine) isStale(now time.Time, p *peer, n mark) bool {
 	return p.heard.isAfter(n) && now.Sub(p.heardAt) < m.timing.Alive
 }
@@ -88,8 +88,8 @@ func (m *Machine) onRelayed(now time.Time, msg Message) {
 	}
 }
 
-// onDeclaration follows a declared leader, or informs it of a lower one. from is the entry of the
-// leader if it sent the declaration itself, or nil if another member relayed it.
+// onDeclaration follows a declared leader, or informs it of a leader with a lower id. from is the
+// entry of the leader if it sent the declaration itself, or nil if another member relayed it.
 func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 	switch m.phase {
 	case leading:
@@ -107,10 +107,10 @@ func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 	m.followLeader(l)
 }
 
-// yieldsTo reports whether this leader steps down for a leader with a higher id. It normally does
-// not, and answers with its own declaration. If the other leader still declares itself after 2 x
-// Alive, it does not receive these answers. This leader then steps down and informs all members.
-// Otherwise its followers would elect another leader that has to step down too.
+// yieldsTo reports whether this leader steps down for a leader with a higher id. Normally it keeps
+// leading, and answers with its own declaration. If the other leader still declares itself after 2
+// x Alive, it does not receive these answers. This leader then steps down and informs all members.
+// If it only stepped down, its followers would elect another leader that has to step down too.
 func (m *Machine) yieldsTo(now time.Time, to leader, from *peer) bool {
 	if now.Sub(from.rivalAt) > m.timing.Alive {
 		from.rivalSince = now
@@ -125,7 +125,7 @@ func (m *Machine) yieldsTo(now time.Time, to leader, from *peer) bool {
 	return true
 }
 
-// followLeader follows l until nothing has been heard of it for Alive.
+// followLeader follows l until l has been silent for Alive.
 func (m *Machine) followLeader(l leader) {
 	m.phase, m.leader = following, l
 	m.deadline = l.heardAt.Add(m.timing.Alive)

@@ -84,7 +84,7 @@ func TestG04TakeOver(t *testing.T) {
 		w.run(time.Duration(w.rand.Int64N(int64(alive))))
 		_, before := w.nodes[leader].Leader()
 		if !w.nodes[leader].Leads() {
-			return // because of loss; try another seed
+			return // messages were lost: try another seed
 		}
 		w.crash(leader)
 		rest := slices.DeleteFunc(w.all(), func(i int) bool { return i == leader })
@@ -179,7 +179,7 @@ func TestG08Yield(t *testing.T) {
 		}
 		next := w.wantOneOf(w.all(), campaign+2*slowest+slack)
 		if w.loss > 0 {
-			return // if two nodes led briefly, one of them may end the holding of the other
+			return // if two nodes led briefly, one of them may end the holding phase of the other
 		}
 		if next == leader {
 			t.Fatalf("%s leads again: %s", id(leader), w)
@@ -257,7 +257,7 @@ func TestG12RestartWithTheSameID(t *testing.T) {
 		leader := w.wantOneOf(w.all(), firstLeader+slowest+slack)
 		w.run(time.Duration(w.rand.Int64N(int64(alive))))
 		if !w.nodes[leader].Leads() {
-			return // because of loss; try another seed
+			return // messages were lost: try another seed
 		}
 		w.crash(leader)
 		w.start(leader)
@@ -291,7 +291,7 @@ func TestG14OneWayLink(t *testing.T) {
 			w.cut[[2]int{0, 1}] = true
 			w.startAll()
 			if w.loss == 0 {
-				w.run(firstLeader + 4*alive) // until now, a node may lead twice
+				w.run(firstLeader + 4*alive) // during this time, a node may lead twice
 				w.stays(w.leaders()[0], w.all(), 20*alive)
 				return
 			}
@@ -307,7 +307,7 @@ func TestG14OneWayLink(t *testing.T) {
 	}
 }
 
-// Whichever two links fail in one direction, one member leads and keeps leading.
+// If any two links fail in one direction, one member leads and keeps leading.
 func TestG14AnyTwoLinks(t *testing.T) {
 	for _, size := range []int{3, 4, 5} {
 		var links [][2]int
@@ -331,8 +331,8 @@ func TestG14AnyTwoLinks(t *testing.T) {
 	}
 }
 
-// All members follow a leader that receives nothing. They do not elect one leader after another
-// against it.
+// All members follow a leader that receives nothing. They do not elect other leaders, one after
+// another.
 func TestG14DeafMember(t *testing.T) {
 	for _, size := range []int{3, 5, 6, 20, 60} {
 		for seed := range uint64(20) {
@@ -385,8 +385,8 @@ func TestG15ContenderDies(t *testing.T) {
 	})
 }
 
-// A member that repeatedly starts, proposes itself and dies does not keep the others without a
-// leader.
+// A member that repeatedly starts, proposes itself and dies does not prevent the others from
+// electing a leader.
 func TestG15ContenderThatComesAndGoes(t *testing.T) {
 	in(t, 5, func(w *world, slack time.Duration) {
 		w.start(1, 2, 3, 4)
@@ -404,8 +404,7 @@ func TestG15ContenderThatComesAndGoes(t *testing.T) {
 	})
 }
 
-// Many members that start one after another, the lowest last, do not keep the group without a
-// leader.
+// If many members start one after another, and the lowest last, the group soon has a leader.
 func TestG02NoEndOfStarts(t *testing.T) {
 	in(t, 50, func(w *world, slack time.Duration) {
 		began := w.now

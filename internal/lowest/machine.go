@@ -61,9 +61,9 @@ type peer struct {
 	id         string
 	heard      mark
 	heardAt    time.Time // when the newest message left its origin
-	proposedAt time.Time // when its last proposal was heard; zero if none counts
-	// While this member leads with a lower id, the other member also declares itself: first at
-	// rivalSince, most recently at rivalAt.
+	proposedAt time.Time // when its last proposal was heard; zero if no proposal counts
+	// The times of the first and the latest declaration of the other member while this member leads
+	// with a lower id.
 	rivalSince, rivalAt time.Time
 }
 
@@ -80,7 +80,8 @@ type Reason uint8
 
 // The reasons.
 const (
-	// Superseded: another member leads. It has a lower id, or does not receive this one's messages.
+	// Superseded: another member leads, which has a lower id or does not receive the messages of this
+	// member.
 	Superseded Reason = iota + 1
 	// Yielded: the member gave up leadership.
 	Yielded
@@ -161,7 +162,7 @@ func (m *Machine) Advance(now time.Time) {
 	case following, holding: // the leader is silent, or no member took over
 		m.startCampaign(now)
 	case campaigning:
-		if m.wasSuspended(now) { // others may have completed their campaigns
+		if m.wasSuspended(now) { // other members may have completed their campaigns
 			m.startCampaign(now)
 			return
 		}
@@ -177,7 +178,7 @@ func (m *Machine) Advance(now time.Time) {
 	}
 }
 
-// wasSuspended reports whether now is so late that what this member knows is outdated.
+// wasSuspended reports whether now is so late that the state of this member is outdated.
 func (m *Machine) wasSuspended(now time.Time) bool {
 	return !m.deadline.IsZero() && now.Sub(m.deadline) >= m.timing.Alive/2
 }
@@ -222,9 +223,9 @@ func (m *Machine) startCampaign(now time.Time) {
 	m.deadline = m.campaignEnd()
 }
 
-// campaignEnd returns when this member starts to lead unless it hears of a leader. That is at least
-// half of Campaign after it proposed itself. The more members have lower ids, the later it is. If
-// one of these proposed itself too, half of Campaign is added.
+// campaignEnd returns when this member starts to lead, unless it hears of a leader before. This is
+// at least half of Campaign after it proposed itself, and later if more members have lower ids. If
+// a member with a lower id proposed itself too, half of Campaign is added.
 func (m *Machine) campaignEnd() time.Time {
 	half := m.timing.Campaign / 2
 	rank := m.rank()
@@ -255,7 +256,7 @@ func (m *Machine) stepDown(why Reason) { m.reason, m.leader = why, leader{} }
 // announce sends a message of this member to one member, or to all if to is empty.
 func (m *Machine) announce(k Kind, to string) {
 	term := m.term
-	if m.phase == leading { // others may know a greater term
+	if m.phase == leading { // other members may know a greater term
 		term = m.leader.term
 	}
 	m.seq++

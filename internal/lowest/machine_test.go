@@ -83,7 +83,7 @@ func TestContenderThatStoodStillAsks(t *testing.T) {
 	}
 }
 
-// A member whose run number went back is heard again once its earlier messages are old.
+// A member whose run number has decreased is heard again when its earlier messages are old.
 func TestEarlierRunIsHeardAfterAlive(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -113,8 +113,7 @@ func TestRelayedDeclarationKeepsItsAge(t *testing.T) {
 	wantLeader(t, m, "", 0)
 }
 
-// Hearing again from others about a leader that is not visible does not make its declaration newer
-// either.
+// Relaying the declaration of a leader that is not visible does not make it newer either.
 func TestRelayedDeclarationOfUnseen(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "b")
@@ -133,8 +132,8 @@ func TestRelayedDeclarationOfUnseen(t *testing.T) {
 	wantLeader(t, m, "c", 5) // above the relayed term
 }
 
-// A relayed declaration carries its age. It is dropped if the age is negative or if something newer
-// was heard of the leader.
+// A relayed declaration carries its age. It is dropped if the age is negative or if a newer
+// declaration of the leader was received.
 func TestAgeOfRelayedDeclaration(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -159,8 +158,8 @@ func TestAgeOfRelayedDeclaration(t *testing.T) {
 	wantLeader(t, m, "", 0)
 }
 
-// A leader answers a proposal. A follower does not inform the leader about itself, and of many
-// followers only a few relay, in turn.
+// A leader answers a proposal. A follower does not relay the declaration to the leader itself. In a
+// large group, only a few followers relay each time.
 func TestAnswersToAProposal(t *testing.T) {
 	m, now := leadingMachine("a", "b")
 	m.Receive(now, "b", proposed("b", 1, 1))
@@ -233,8 +232,8 @@ func TestCampaignWaitsForLowerIDs(t *testing.T) {
 	}
 }
 
-// A leader gives way to a higher leader that keeps declaring itself for 2 x Alive, and informs
-// all. It does not give way to one that paused or that other members relay.
+// A leader steps down for a higher leader that keeps declaring itself for 2 x Alive, and informs
+// all. It does not step down if the higher leader paused, or if its declarations are only relayed.
 func TestConceding(t *testing.T) {
 	m, now := leadingMachine("a", "b", "c")
 	seq := uint64(0)
@@ -263,7 +262,7 @@ func TestConceding(t *testing.T) {
 	}
 }
 
-// Only the resignation of the leader counts, and a leader can give up only the current term.
+// A follower ignores resignations of other followers. A leader can give up only its current term.
 func TestResignations(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")
@@ -310,8 +309,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A leader that disappears from the view no longer counts; the machine keeps what it knows about
-// the other members.
+// A leader that disappears from the view is lost. The machine keeps its state about the other
+// members.
 func TestObserve(t *testing.T) {
 	now := time.Unix(0, 0)
 	m := newMachine(now, "c", "a", "b")

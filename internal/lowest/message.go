@@ -23,10 +23,11 @@ type Message struct {
 	Kind Kind
 	// Member is the origin of the message. Another member may relay a Declaration.
 	Member string
-	// Run and Seq order the messages of a member. Those of a later run follow all those of an
-	// earlier run.
+	// Run and Seq order the messages of a member. All messages of a run follow all messages of earlier
+	// runs.
 	Run, Seq uint64
-	// Term is the term of the leadership. In a proposal it is the greatest term known.
+	// Term is the term of the leadership. In a proposal, Term is the greatest term that the sender
+	// knows.
 	Term uint64
 	// Age is how long ago the sender heard the message; 0 if the sender is its origin.
 	Age time.Duration

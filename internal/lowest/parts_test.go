@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// With partitions, crashes, restarts and suspensions each part soon has one leader. So has the
-// whole group once it is connected again. No member leads twice in the same term within a run.
+// With partitions, crashes, restarts and suspensions each part soon has one leader. When the group
+// is connected again, it soon has a single leader. Within a run, no member leads twice in the same
+// term.
 func TestEachPartHasOneLeader(t *testing.T) {
 	for seed := range uint64(400) {
 		w := newWorld(t, 2+int(seed%9), seed, 0)
@@ -31,8 +32,8 @@ func TestEachPartHasOneLeader(t *testing.T) {
 	}
 }
 
-// settled is how long a part may take to elect a leader after any history. A member may be holding,
-// or following a leader that is gone, and a candidate may have been cut off.
+// settled is how long a part may take to elect a leader, whatever happened before. A member may be
+// in the holding phase or may follow a leader that is gone, and a candidate may have been cut off.
 const settled = hold + takeOver + campaign
 
 // fallApart chooses new parts at random, and lets members crash, start, be suspended, continue and

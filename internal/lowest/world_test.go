@@ -77,7 +77,7 @@ func (q *inFlight) Pop() any {
 }
 
 // in plays a scenario for many seeds, first without loss and then with a tenth of all messages
-// lost. slack is how much longer than its bound anything may take with loss: lost messages are
+// lost. If messages are lost, each step may exceed its bound by slack, because messages are
 // repeated twice per Alive.
 func in(t *testing.T, size int, play func(w *world, slack time.Duration)) {
 	t.Helper()

@@ -13,8 +13,8 @@ import (
 // delay them.
 const sharedFrameBytes = 4 << 20
 
-// budget limits the memory of large frames. A frame reserves room before it is read; until
-// then its stream is not read, and its sender waits.
+// budget limits the memory of large frames. Room for a frame is reserved before the frame is read.
+// Until then its stream is not read, and its sender waits.
 type budget struct {
 	mu      sync.Mutex
 	free    int

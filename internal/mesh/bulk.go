@@ -26,18 +26,17 @@ var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream did not ar
 	HeadTimeout)
 
 // BulkStream is a stream of bytes in both directions with its own flow control: a reader that stops
-// delays the writer of this stream only. Its methods may be called concurrently. They return when
-// the connection or the Mesh is closed, if not earlier. The errors are ErrStreamClosed,
-// ErrStreamReset and ErrStreamCut. A caller never knows how much the peer has read, even if a
-// method returns no error.
+// delays the writer of this stream only. Its methods may be called concurrently. They return at the
+// latest when the connection or the Mesh is closed. The errors are ErrStreamClosed, ErrStreamReset
+// and ErrStreamCut. A caller never knows how much the peer has read, even if a method returns no
+// error.
 type BulkStream interface {
-	// Read returns io.EOF only once it has returned everything that the peer wrote before it called
-	// CloseWrite.
+	// Read returns everything that the peer wrote before the peer called CloseWrite, and then io.EOF.
 	io.Reader
 	// Write blocks while the peer does not read.
 	io.Writer
-	// CloseWrite ends the direction to the peer: after everything written, the peer reads
-	// io.EOF. It waits for a pending Write.
+	// CloseWrite ends the direction to the peer. The peer reads everything that was written, and then
+	// io.EOF. CloseWrite waits for a pending Write.
 	CloseWrite() error
 	// Close ends both directions immediately, without blocking: Read and Write of the peer
 	// fail. Bytes written before CloseWrite still arrive; without CloseWrite they may be
@@ -113,11 +112,11 @@ func (b *bulk) streamError(err error) error {
 	}
 }
 
-// OpenStream opens a bulk stream to a peer and sends the head, which the peer's handler gets first.
-// It waits for a connection like Send, for at most SendTimeout in total. Even after an error, the
-// peer's handler may have been called with a closed stream. The error wraps ErrTooManyStreams if
-// MaxStreams streams to the peer are already open (OpenStream then does not wait), ErrStreamCut, or
-// an error of Send.
+// OpenStream opens a bulk stream to a peer and sends the head, which the peer's handler receives
+// first. Like Send, it waits for a connection. It returns after at most SendTimeout. Even after an
+// error, the peer's handler may have been called with a closed stream. The error wraps
+// ErrTooManyStreams, ErrStreamCut, or an error of Send. ErrTooManyStreams means that MaxStreams
+// streams to the peer are already open; OpenStream then does not wait.
 func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error) {
 	if len(head) > MaxHeadBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -137,8 +136,8 @@ func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (
 	return b, nil
 }
 
-// openStream opens a stream on the current connection or on the next one. It never writes
-// the head twice, because the peer may act on it.
+// openStream opens a stream on the current connection or on the next one. It writes the head only
+// once, because the peer may act on the head.
 func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 	limited, cancel := context.WithTimeout(ctx, SendTimeout)
 	defer cancel()
@@ -223,8 +222,8 @@ func (l *link) acceptStreams() {
 	}
 }
 
-// serveStream passes a stream of the peer to the handler. The stream counts towards the
-// peer's MaxStreams until the handler returns, which bounds the number of these goroutines.
+// serveStream passes a stream of the peer to the handler. The stream counts towards the peer's
+// MaxStreams until the handler returns. This bounds the number of goroutines that run serveStream.
 func (l *link) serveStream(raw transport.RawStream) {
 	defer raw.Release()
 	b := newBulk(l, raw)
@@ -290,8 +289,8 @@ func (l *link) removeStream() {
 	}
 }
 
-// awaitStreams waits up to drainTimeout until the streams of a link that is being left are closed.
-// Streams that are still open after that are cut. A node that shuts down does not wait.
+// awaitStreams waits until the streams of a link that is being left are closed, for at most
+// drainTimeout. Streams that are still open then are cut. A node that shuts down does not wait.
 func (l *link) awaitStreams() {
 	p := l.peer
 	p.mu.Lock()

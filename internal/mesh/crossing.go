@@ -10,8 +10,8 @@ type Ends struct {
 	Dialer member.Address
 	// ID is a random number that the dialer has chosen for the connection.
 	ID uint64
-	// Lost is the ID of the last connection that the peer had dialed and that this dialer has lost,
-	// or 0 if there was none.
+	// Lost is the ID of the last connection that the peer dialed to this dialer. The dialer has lost
+	// it. Lost is 0 if the peer has dialed none.
 	Lost uint64
 }
 
@@ -20,15 +20,14 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Refuse the next one: it is from an earlier run of the peer, or its dialer gave it up
+	// Refuse the next connection: it is from an earlier run of the peer, or its dialer gave it up
 	// before it was accepted.
 	Refuse Verdict = iota
-	// Replace the current one immediately: it belongs to an earlier run, or its dialer lost
-	// it.
+	// Replace the current connection immediately: it belongs to an earlier run, or its dialer lost it.
 	Replace
-	// Switch to the next one, which crossed the current one and is kept. The current one is drained.
+	// Switch to the next connection. The two connections crossed, and the current one is drained.
 	Switch
-	// Keep the current one. The next one crossed it and is drained.
+	// Keep the current connection. The two connections crossed, and the next one is drained.
 	Keep
 )
 
@@ -37,11 +36,12 @@ var verdictNames = [...]string{"refuse", "replace", "switch", "keep"}
 // String returns the name of the verdict.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Resolve decides between the connection that a node has to a peer and the next one, on which
-// greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's greets.
-// Of two connections that crossed, the one whose dialer has the smaller address is kept
-// (protocol.md section 8). The order of the arguments matters only if both have the same dialer:
-// next replaces have, because a node dials again only after it has lost the earlier one.
+// Resolve decides between the current connection of a node to a peer and the next connection, on
+// which greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's
+// greets. If two connections crossed, the connection whose dialer has the smaller address is kept
+// (protocol.md section 8). The order of the arguments matters only if both have the same dialer.
+// Then next replaces have, because a node dials again only after it has lost its earlier
+// connection.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

@@ -40,14 +40,14 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestBothEndsResolveAlike checks every pair of connections that two nodes can have dialed
-// in one run, in each order in which a node may see them.
+// TestBothEndsResolveAlike checks that two nodes keep the same one of two connections, whichever
+// connection each node sees first.
 func TestBothEndsResolveAlike(t *testing.T) {
 	for lostByA := range uint64(3) {
 		for lostByB := range uint64(3) {
 			byA, byB := Ends{addrA, 1, lostByA}, Ends{addrB, 2, lostByB}
 			if lostByA == 2 && lostByB == 1 {
-				continue // impossible: each would have been dialed after the other was lost
+				continue // impossible: each connection would have been dialed after the loss of the other
 			}
 			aStays := stays(Resolve(byB, byA, 1, 1))
 			bStays := stays(Resolve(byA, byB, 1, 1))

@@ -18,7 +18,7 @@ const (
 
 	datagramHeaderBytes = 2
 	// crowdBytes is more than half of the payload of a QUIC packet. While datagrams are waiting, each
-	// packet of the Mesh is padded to this size. QUIC then puts only one of them into each QUIC
+	// packet of the Mesh is padded to this size. QUIC then puts only one such packet into each QUIC
 	// packet, which leaves room for system frames.
 	crowdBytes = 600
 	// maxOutgoing bounds the number of datagrams that wait to be sent on a connection, and
@@ -27,10 +27,10 @@ const (
 	maxIncoming = 128
 )
 
-// SendDatagram sends a frame of at most MaxDatagramBytes, which arrives at most once: it
-// may be lost or overtake earlier ones. It never blocks: if the network is slow or there is
-// no connection, frames are dropped and counted. Without a connection it also dials one.
-// The error is ErrTooLarge or ErrClosed. The caller may reuse the frame.
+// SendDatagram sends a frame of at most MaxDatagramBytes. The frame may be lost or overtake earlier
+// frames, but is never duplicated. It never blocks: if the network is slow or there is no
+// connection, frames are dropped and counted. Without a connection it also dials one. The error is
+// ErrTooLarge or ErrClosed. The caller may reuse the frame.
 func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	if len(frame) == 0 || len(frame) > MaxDatagramBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -82,7 +82,7 @@ func (l *link) writeDatagrams() {
 				return
 			}
 		}
-		// Count first, so that no datagram is counted as received before it is counted as sent.
+		// Count datagrams as sent before they can be counted as received.
 		stats.datagramsSent.add(b.frames, b.payload)
 		if err := l.conn.SendDatagram(b.bytes); err != nil {
 			stats.countDrop(DropLost, b.frames)
@@ -96,8 +96,8 @@ func (l *link) nextPacket() batch {
 	return l.outgoing.take()
 }
 
-// readDatagrams receives packets. Another goroutine delivers them: if the handler is too
-// slow, packets are dropped and counted here.
+// readDatagrams receives packets. Another goroutine delivers the packets. If the handler is too
+// slow, readDatagrams drops and counts packets.
 func (l *link) readDatagrams() {
 	stats := &l.peer.mesh.stats
 	incoming := make(chan []byte, maxIncoming)
@@ -162,8 +162,9 @@ func (q *datagramQueue) take() (b batch) {
 	return b
 }
 
-// cutPacket returns the first frame of a packet and the rest. The frame is nil if there is
-// none. A length of zero marks the padding. measurePacket must have accepted the packet.
+// cutPacket returns the first frame of a packet and the rest. The frame is nil if the packet
+// contains no further frame. A length of zero marks the padding. measurePacket must have accepted
+// the packet.
 func cutPacket(packet []byte) (frame, rest []byte) {
 	if len(packet) < datagramHeaderBytes {
 		return nil, nil

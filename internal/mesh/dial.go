@@ -17,33 +17,34 @@ const (
 	// firstPause is the pause after the first attempt to dial. Each failure doubles it.
 	firstPause   = 30 * time.Millisecond
 	maxDoublings = 16
-	// yieldTime is how long the node with the greater address waits for the other one to dial. If both
-	// dial, one handshake is wasted. When five nodes start at the same time, wasted handshakes cost
-	// more CPU time than this wait is worth.
+	// yieldTime is how long the node with the greater address waits for the other node to dial. If
+	// both dial, one handshake is wasted. When five nodes start at the same time, wasted handshakes
+	// cost more CPU time than this wait is worth.
 	yieldTime = 5 * time.Millisecond
 	// An attempt lasts for attemptPauses pauses, but at least for minAttempt. Further attempts start
-	// in the meantime, because a packet to a process that has not started yet gets no answer, and the
-	// next attempt must not wait until the first one times out. On a busy machine, an attempt that
-	// ends too early wastes a handshake.
+	// in the meantime: a process that has not started yet does not answer, and a new attempt finds it
+	// sooner than the old attempt times out. On a busy machine, an attempt that ends too early wastes
+	// a handshake.
 	attemptPauses = 4
 	minAttempt    = 500 * time.Millisecond
-	// While many peers are dialed, as when a large cluster starts, the pause is at least pausePerDial
-	// for each of them, up to maxRedialCap. An attempt may take at least attemptPerDial for each.
-	// Otherwise repeated handshakes would leave too little CPU time for any of them to complete. The
-	// node with the greater address yields yieldTime for every dialsPerYield of these peers.
+	// When a large cluster starts, a node dials many peers. Then the pause is at least pausePerDial
+	// for each peer being dialed, up to maxRedialCap, and an attempt may take at least attemptPerDial
+	// for each. Otherwise repeated handshakes would leave too little CPU time for any handshake to
+	// complete. The node with the greater address yields yieldTime for every dialsPerYield of these
+	// peers.
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
 	dialsPerYield  = 4
-	// Nodes of a large cluster that start together all dial the same few. So before a node dials a
-	// peer without an earlier connection again, it pauses for at least pausePerMember for each
-	// member, up to maxRedialCap. An attempt may take attemptPerMember for each, up to maxSlotTime.
-	// If a busy peer got a second handshake from each node before it could answer the first ones,
-	// it would never answer any.
+	// Nodes of a large cluster that start together all dial the same few peers. If a busy peer
+	// received a second handshake from each node before it could answer the first handshakes, it would
+	// never answer any. So a node that has had no connection to a peer pauses before it dials the peer
+	// again: at least pausePerMember for each member, up to maxRedialCap. An attempt may take
+	// attemptPerMember for each member, up to maxSlotTime.
 	pausePerMember   = 5 * time.Millisecond
 	attemptPerMember = 50 * time.Millisecond
 )
 
-// dial makes attempts until there is a connection or none is needed. When ctx is canceled,
+// dial makes attempts until there is a connection or no connection is needed. When ctx is canceled,
 // pending attempts end.
 func (p *peer) dial(ctx context.Context) {
 	pause := time.NewTimer(p.firstWait())
@@ -82,9 +83,9 @@ func (p *peer) dial(ctx context.Context) {
 	}
 }
 
-// firstWait returns the wait before the first attempt. After a failure it is a pause: there is no
-// busy loop if the connections of a peer break immediately. Otherwise only the node with the
-// greater address waits, to yield to the other one.
+// firstWait returns the wait before the first attempt. After a failure it is a pause, which
+// prevents a busy loop if the connections of a peer break immediately. Otherwise only the node with
+// the greater address waits, to yield to the other node.
 func (p *peer) firstWait() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +99,8 @@ func (p *peer) firstWait() time.Duration {
 	}
 }
 
-// nextAttempt decides whether to make another attempt now; there is none while a greet is pending.
-// more is false if no connection is needed or ctx is done.
+// nextAttempt decides whether to make another attempt now. It makes no attempt while a greet is
+// pending. more is false if no connection is needed or ctx is done.
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +161,7 @@ func (p *peer) attemptDial(ctx context.Context) {
 	case errors.Is(cause, context.Canceled):
 		return // another attempt succeeded first, or the Mesh is closed
 	case errors.Is(cause, context.DeadlineExceeded):
-		// Hide the deadline of the attempt: a caller would take it for its own.
+		// Hide that the attempt reached its deadline: a caller would take it for its own deadline.
 		if !errors.Is(err, transport.ErrUnknownHost) && !isMismatch(err) {
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
 		}
@@ -170,7 +171,7 @@ func (p *peer) attemptDial(ctx context.Context) {
 	if isMismatch(err) {
 		kind = ReportRefused
 	}
-	// A peer with a different secret or transport is unlikely to change it soon.
+	// A peer with a different secret or transport is unlikely to be reconfigured soon.
 	p.setLastErr(err, kind == ReportRefused || errors.Is(err, transport.ErrCertificate))
 	p.mesh.reports.report(Report{kind, p.addr, err})
 }

@@ -14,8 +14,9 @@ const (
 	// handshake to complete.
 	maxFirstDials = 8
 	// A dial counts towards maxFirstDials only for minSlotTime, so that peers that do not answer
-	// hardly delay the others. If recent handshakes took more than half of that time, a dial counts
-	// for twice their duration: the machines are busy, and more dials would only make them busier.
+	// hardly delay the others. If recent handshakes took more than half of minSlotTime, the machines
+	// are busy, and more dials would make them busier. Then a dial counts for twice the duration of a
+	// handshake.
 	minSlotTime = 250 * time.Millisecond
 	maxSlotTime = 5 * time.Second
 )
@@ -23,13 +24,13 @@ const (
 // dialSlots bounds the first dials of a node.
 type dialSlots struct {
 	taken   chan struct{} // one entry for each slot in use
-	slowest atomic.Int64  // duration of the slowest recent handshake; decays with each faster one
+	slowest atomic.Int64  // duration of the slowest recent handshake; each faster handshake lowers it
 }
 
 func newDialSlots() *dialSlots { return &dialSlots{taken: make(chan struct{}, maxFirstDials)} }
 
-// acquire waits for a slot. The caller must call release once; if ctx is done first, it releases
-// nothing.
+// acquire waits for a slot. The caller must call release once. If ctx is done first, acquire
+// returns without a slot, and release does nothing.
 func (s *dialSlots) acquire(ctx context.Context) (release func()) {
 	select {
 	case s.taken <- struct{}{}:

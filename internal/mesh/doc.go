@@ -7,36 +7,36 @@
 //
 // # Connections
 //
-// Two nodes share one connection (protocol.md section 8). It has three streams in each
-// direction, for system frames, custom frames and answers, so that events never delay a
-// heartbeat and an answer never waits for an event. It also carries bulk streams and
-// datagrams. If there is something to send to a peer without a connection, a Mesh dials with
-// growing pauses. It stops once there is a connection, even one that the peer dialed. Connections
-// to prepared peers are made before there is something to send.
+// Two nodes share one connection (protocol.md section 8). The connection has three streams in each
+// direction, for system frames, custom frames and answers. So events never delay a heartbeat, and
+// an answer never waits for an event. It also carries bulk streams and datagrams. If there is
+// something to send to a peer without a connection, a Mesh dials with growing pauses. It stops once
+// there is a connection, even one that the peer dialed. Connections to prepared peers are made
+// before there is something to send.
 //
 // # Bytes on a stream
 //
 // A frame is its length, four bytes in network order, and as many bytes. No frame is empty: length
 // zero is the end mark, the last thing on a stream. The first frame on a system stream is the
-// greet. The dialer's greet starts with two numbers of eight bytes: the ID of this connection, and
-// the ID of the last connection that the peer had dialed and that this dialer has lost, or 0 if
-// there was none. The rest of the greet is an encoded message.Greet, and so is the whole answer.
+// greet. The dialer's greet starts with two numbers of eight bytes, Ends.ID and Ends.Lost. The rest
+// of the greet is an encoded message.Greet. The answer is only an encoded message.Greet.
 //
 // # Bulk streams and datagrams
 //
 // A bulk stream starts with its head: the length, four bytes in network order, and as many bytes,
 // perhaps zero. The rest belongs to the application, in both directions. A packet of the network
-// holds as many of the waiting datagrams as fit, each preceded by its length, two bytes in network
-// order. After a length of zero, or if only a single byte is left, the rest is padding. Streams and
-// datagrams are read only after the greets.
+// contains as many of the waiting datagrams as fit. Each is preceded by its length, two bytes in
+// network order. After a length of zero, or if only a single byte is left, the rest is padding.
+// Streams and datagrams are read only after the greets.
 //
 // # Leaving a connection
 //
 // A node that leaves a connection, because it keeps another one or shuts down, writes the end mark
-// on all three streams. A node that reads an end mark writes its own. Once a node has read all end
-// marks it closes its system stream, which acknowledges that it has everything. A node that reads
-// this, and has everything itself, closes the connection. Before either step, a node that is not
-// shutting down waits up to a second for its bulk streams to end. Streams that are still open then
-// are cut, and each end gets an error. So no frame is lost or delivered twice. Frames also stay in
-// order, because the readers of the kept connection wait for the end marks of the other one.
+// on all three streams. A node that reads an end mark writes its own. When a node has read all end
+// marks, it has received everything, and closes its system stream to acknowledge that. A node that
+// has received everything and the acknowledgment closes the connection. Before each of these two
+// steps, a node that is not shutting down waits up to a second for its bulk streams to end. Streams
+// that are still open then are cut, and each end gets an error. So no frame is lost or delivered
+// twice. Frames also stay in order, because the readers of the kept connection wait for the end
+// marks of the other one.
 package mesh

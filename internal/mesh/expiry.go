@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// expiryLead before the peer's certificate expires, this node leaves the connection gracefully.
-	// The next handshake shows whether the peer has a new certificate.
+	// expiryLead is how long before the expiry of the peer's certificate this node leaves the
+	// connection gracefully. The next handshake shows whether the peer has a new certificate.
 	expiryLead = time.Minute
 	// expiryInterval is the time between two checks of the clock. A single timer is not
 	// enough: the clock may be set, and timers do not run while the machine sleeps.
@@ -40,7 +40,8 @@ func expiryPause(end time.Time) time.Duration {
 
 // checkExpiry ends the connection when the certificate expires. When less than expiryLead is left,
 // it leaves the connection gracefully: later frames use another connection, and nothing is lost. It
-// keeps a connection that was made in that time, because a new one would have the same certificate.
+// keeps a connection that was made when less than expiryLead was left, because a new connection
+// would have the same certificate.
 func (l *link) checkExpiry(end time.Time) {
 	p, now := l.peer, time.Now().Round(0)
 	if !now.Before(end) {

@@ -28,12 +28,12 @@ const (
 	// longest frame whose memory is reused for the next one.
 	readBufferBytes = 16 << 10
 	keptFrameBytes  = 256 << 10
-	// chunkBytes bounds the memory that is allocated because of a declared length; more is allocated
-	// only as the bytes of the frame arrive.
+	// chunkBytes bounds the memory that is allocated when the length of a frame has arrived. More is
+	// allocated only as the bytes of the frame arrive.
 	chunkBytes = 16 << 10
-	// FrameTimeout bounds the time to read the length of a frame, counted from its first byte, and
-	// then the time to read the rest of it. It equals the idle timeout of QUIC, so a frame survives
-	// every pause that its connection survives.
+	// FrameTimeout bounds the time to read the length of a frame, which begins with its first byte,
+	// and then the time to read the rest of the frame. It equals the idle timeout of QUIC, so a frame
+	// survives every pause that its connection survives.
 	FrameTimeout = 30 * time.Second
 )
 
@@ -57,15 +57,15 @@ func appendHeader(dst []byte, length int) []byte {
 type frameReader struct {
 	buffered *bufio.Reader
 	limit    int // limit of a frame, in bytes
-	// If lends is true, a frame is valid only until the next call of next. It is in kept,
-	// or in the first lent bytes of the buffer, which next then discards.
+	// If lends is true, a frame is valid only until the next call of next. The frame is in kept, or in
+	// the first lent bytes of the buffer, which the next call discards.
 	lends bool
 	lent  int
 	kept  []byte
 	// link is nil while a greet is read: a greet is short and has its own timeout. Later frames
 	// reserve room before they are read, and have a time limit.
 	link *link
-	room *budget     // the budget in which the last frame has room; nil if it needs none
+	room *budget     // the budget in which the last frame has room; nil if the frame needs no room
 	held int         // bytes reserved in room
 	late *time.Timer // ends the link; nil until first needed
 }
@@ -74,10 +74,9 @@ func newFrameReader(r io.Reader, limit int) *frameReader {
 	return &frameReader{buffered: bufio.NewReaderSize(r, readBufferBytes), limit: limit}
 }
 
-// next returns the next frame, in newly allocated memory unless the reader lends. The error
-// is errEndMark at an end mark, io.EOF if the stream ends after a frame, errGarbage if a
-// frame is truncated or its length exceeds the limit, and otherwise the error of the
-// stream.
+// next returns the next frame, in newly allocated memory unless the reader lends. The error is
+// errEndMark at an end mark, and io.EOF if the stream ends after a frame. It is errGarbage if a
+// frame is truncated or its length exceeds the limit. Otherwise it is the error of the stream.
 func (r *frameReader) next() ([]byte, error) {
 	r.release()
 	_, _ = r.buffered.Discard(r.lent) // these bytes were peeked
@@ -144,8 +143,8 @@ func (r *frameReader) release() {
 	}
 }
 
-// canReuse reports whether the memory of a frame may be kept for the next one. That of frames in
-// the shared room must not: every such peer would hold memory that the shared room does not count.
+// canReuse reports whether the memory of a frame may be kept for the next frame. It returns false
+// for frames in the shared room, because the shared room does not count memory that is kept.
 func (r *frameReader) canReuse(frame []byte) bool {
 	shared := r.room != nil && r.room == &r.link.peer.mesh.sharedRoom
 	return r.lends && !shared && cap(frame) <= keptFrameBytes

@@ -19,8 +19,8 @@ var (
 	// cannot found a cluster together with this node.
 	ErrSeedsDiffer = errors.New("transport: the peer has a different list of seeds: " +
 		"configure the same seeds on every node, without nodes of other clusters")
-	// ErrNotGreet means that a connection did not start with the greet that the protocol
-	// requires of that side.
+	// ErrNotGreet means that one side of a connection did not start with the greet that the protocol
+	// requires.
 	ErrNotGreet = errors.New("transport: the first message on the connection is not a valid greet")
 )
 

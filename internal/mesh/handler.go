@@ -9,15 +9,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Handler is the node that uses a Mesh. The goroutines of the Mesh call its methods until
-// Close returns. Calls of System are sequential for each peer, and so are those of Custom
-// and of Answered; all other calls may be concurrent.
+// Handler is the node that uses a Mesh. The goroutines of the Mesh call its methods until Close
+// returns. For each peer, calls of System are sequential, calls of Custom are sequential, and calls
+// of Answered are sequential. All other calls may be concurrent.
 type Handler interface {
 	// Greet returns the node's current greet, whose Body is a message.Greet. The Mesh sets
 	// To and Active. The address and the timings never change.
 	Greet() message.Message
-	// Admit checks a peer's greet after CheckGreet has accepted it. An error closes the
-	// connection, and the peer gets its text.
+	// Admit checks a peer's greet after CheckGreet has accepted it. An error closes the connection,
+	// and the peer receives the text of the error.
 	Admit(peer message.Message) error
 	// Needs reports whether a peer is a member or a seed. There is always room for such
 	// peers, regardless of how many others connect. Needs must not call the Mesh.
@@ -36,9 +36,9 @@ type Handler interface {
 	Datagram(from member.Identity, frame []byte)
 	// Answered handles an answer frame like Custom. It must not block.
 	Answered(from member.Identity, frame []byte) error
-	// Lost reports that a connection to the peer ended, and that custom and answer frames
-	// sent on it may not have arrived. It must not block. It is not called if the
-	// connection was left gracefully for another one, because then nothing is lost.
+	// Lost reports that a connection to the peer ended, and that custom and answer frames sent on it
+	// may not have arrived. It must not block. It is not called if the connection was left gracefully
+	// for another connection, because then nothing is lost.
 	Lost(peer member.Identity)
 }
 
@@ -50,7 +50,7 @@ var (
 	ErrUnreachable = errors.New("transport: peer cannot be reached")
 	// ErrTooLarge means that a frame is empty or exceeds the limit of its kind.
 	ErrTooLarge = errors.New("transport: frame is empty or too large")
-	// ErrStreamCut means that the connection ended before the stream did, because it was lost,
+	// ErrStreamCut means that the connection ended before the stream. The connection was lost,
 	// replaced or left, or a node shut down. The error wraps the reason.
 	ErrStreamCut = errors.New("transport: the connection of the stream ended")
 )

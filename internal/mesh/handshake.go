@@ -62,7 +62,8 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 	}
 	from := theirs.From.Address
 	if err := m.checkIdentity(conn, from); err != nil {
-		// The claimed address is unproven, so do not record the error for that member.
+		// The peer may not be the member at the claimed address, so do not record the error for that
+		// member.
 		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
 		m.countCertificate(from, err)
 		return
@@ -139,8 +140,8 @@ func (p *peer) greet(conn transport.Conn) {
 	m.establishLink(l, ours, theirs, reader)
 }
 
-// claimGreeting makes conn the only connection on which this node exchanges greets with the peer.
-// It returns nil if there is already another one.
+// claimGreeting makes conn the only connection on which this node, as the dialer, exchanges greets
+// with the peer. It returns nil if conn is not needed.
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,10 +48,10 @@ func (e *IdentityError) For() string {
 func (e *IdentityError) Unwrap() error { return transport.ErrCertificate }
 
 // CheckIdentity returns an *IdentityError unless a certificate is valid for the member at an
-// address. The certificate must name the host, as a DNS name or an IP address. If it has a URI of
-// the scheme athena, only such URIs count: athena:///CLUSTER/HOST:PORT is for one member of one
-// cluster. The display name of a member is not an identity: several members may share it, so a
-// certificate for it could be used under any address.
+// address. The certificate must name the host, as a DNS name or an IP address. If the certificate
+// has URIs of the scheme athena, only these URIs count. athena:///CLUSTER/HOST:PORT is for one
+// member of one cluster. The display name of a member is not an identity: several members may share
+// it, so a certificate for it could be used under any address.
 func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) error {
 	var uris []string
 	for _, uri := range c.URIs {

@@ -13,7 +13,8 @@ import (
 )
 
 // link is a connection to a peer, from the beginning of the exchange of greets. For each kind of
-// frames one goroutine reads and one writes; others serve bulk streams and datagrams.
+// frames one goroutine reads and one goroutine writes. Other goroutines serve bulk streams and
+// datagrams.
 type link struct {
 	peer *peer
 	conn transport.Conn
@@ -44,7 +45,7 @@ type link struct {
 	draining bool          // from now on, only end marks are sent
 	expiry   *time.Timer   // checks when the peer's certificate expires; nil if it has none
 	silent   bool          // the peer does not answer, and another connection is being dialed
-	left     bool          // each end has received everything that the other one wrote
+	left     bool          // each node has received everything that the other node wrote
 	deadline *time.Timer   // ends this link if it delays another one
 	streams  int           // open bulk streams
 	quiet    chan struct{} // closed when streams reaches 0; nil if no caller waits
@@ -132,11 +133,11 @@ func (l *link) end(code transport.Code, reason string, err error) {
 	var lost, unsettled bool
 	switch {
 	case !started:
-		lost = dropped > 0 || l.follows // frames on it, or answers to earlier frames, are lost
+		lost = dropped > 0 || l.follows // frames on this link, or answers to earlier frames, are lost
 	case l.left && p.cur != nil:
 		lost = p.cur.who != l.who
 	case l.left && !p.leaving:
-		// The peer either left it for another link that has not arrived yet, or is shutting down.
+		// The peer left this link for another link that has not arrived yet, or is shutting down.
 		p.unsettled, unsettled = l, true
 	default:
 		lost = true
@@ -187,7 +188,7 @@ func (l *link) signalWriter(k transport.Kind) {
 	}
 }
 
-// limitDrain ends the link after drainTimeout if it still delays the system frames of another one.
+// limitDrain ends the link after drainTimeout if it still delays the system frames of another link.
 // The peer's mutex must be held.
 func (l *link) limitDrain() {
 	if l.deadline != nil || l.over {
@@ -200,7 +201,7 @@ func (l *link) limitDrain() {
 	})
 }
 
-// readAfter makes the readers of l wait for those of an earlier link.
+// readAfter makes the readers of l wait for the readers of an earlier link.
 func (l *link) readAfter(earlier *link) {
 	for k := range transport.Kinds {
 		l.after[k] = append(l.after[k], earlier.read[k].ch)

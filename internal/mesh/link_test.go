@@ -34,8 +34,8 @@ func (h *losses) Lost(who member.Identity) {
 	h.lost = append(h.lost, who)
 }
 
-// TestConnectionThatEndsBeforeItStarts checks that Lost is called if a connection ends while the
-// answering greet is being written. At that time, the connection already accepts frames.
+// TestConnectionThatEndsBeforeItStarts checks that Lost is called if a connection ends while this
+// node writes its greet. At that time, the connection already accepts frames.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}

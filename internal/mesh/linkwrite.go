@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// writeFrames writes the waiting frames of a kind, all of them in one write, and finally the end
-// mark. It blocks while the peer does not read.
+// writeFrames writes all waiting frames of a kind in one write, whenever there are any, and finally
+// the end mark. It blocks while the peer does not read.
 func (l *link) writeFrames(k transport.Kind) {
 	for {
 		l.writing[k] <- struct{}{}
@@ -63,8 +63,8 @@ func (l *link) flush(k transport.Kind) bool {
 	return err == nil
 }
 
-// tryFlush writes the waiting frames if it can do so without waiting, which saves waking
-// the writer. It returns false if the caller must wake the writer.
+// tryFlush writes the waiting frames if it can do so without blocking. This avoids waking the
+// writer. It returns false if the caller must wake the writer.
 func (l *link) tryFlush(k transport.Kind) bool {
 	select {
 	case l.writing[k] <- struct{}{}:
@@ -84,7 +84,7 @@ func (l *link) tryFlush(k transport.Kind) bool {
 	return !l.ended[k]
 }
 
-// takeBatch makes a batch of the waiting frames unless there is an unwritten one. It
+// takeBatch makes a batch of the waiting frames unless an earlier batch is still unwritten. It
 // returns false if there is nothing to write. writing must be held.
 func (l *link) takeBatch(k transport.Kind) bool {
 	b := &l.batch[k]
@@ -128,8 +128,8 @@ func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	return now.Sub(s.since) > limit
 }
 
-// lasts reports whether the peer is still silent. Frames that are written to a silent connection
-// would pile up, and arrive late and all together.
+// lasts reports whether the peer is still silent. Frames written to a silent connection would
+// accumulate, and all arrive late.
 func (s *silence) lasts(heard uint64, p *peer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

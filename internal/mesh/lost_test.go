@@ -135,8 +135,8 @@ func TestLossIsReported(t *testing.T) {
 }
 
 // TestLossAfterAConnectionThatNeverStarted checks that a loss is reported if a connection replaces
-// another one to the same run and ends before it starts. Answers to earlier frames would have used
-// it.
+// another one to the same run and ends before it starts. Answers to earlier frames may be lost with
+// this connection.
 func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	for _, c := range []lossCase{
 		{"left, the same run connects but never starts, a later run connects", func(p lossTest) {
@@ -166,7 +166,7 @@ func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 }
 
 // TestPeerWithUndeliveredFramesIsKept checks that a peer with undelivered frames is not forgotten.
-// Otherwise, if the same address got a new peer, its frames would overtake them.
+// Otherwise frames of a new peer at the same address could overtake the undelivered frames.
 func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
 	p := lossTest{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
 	l := p.connect(1)

@@ -33,13 +33,14 @@ const (
 	// limits.
 	minRedialCap = 100 * time.Millisecond
 	maxRedialCap = time.Second
-	// A connection is silent if a write is older than the heartbeat timeout, within these limits,
-	// and nothing has arrived since. Another one is then dialed, while the silent one stays open.
+	// A connection is silent if nothing has arrived since a write that is older than the heartbeat
+	// timeout, within these limits. The node then dials another connection, while the silent one stays
+	// open.
 	minSilence = 500 * time.Millisecond
 	maxSilence = 5 * time.Second
-	// A Mesh keeps peersPerMember*Size + extraPeers peers: a full cluster, joiners, and
-	// members that have moved. Of these, reservedPerMember*Size are reserved for members
-	// and seeds.
+	// A Mesh keeps at most peersPerMember*Size + extraPeers peers. This is enough for a full cluster,
+	// joiners, and members that have moved. Room for reservedPerMember*Size of them is reserved for
+	// members and seeds.
 	peersPerMember    = 4
 	extraPeers        = 32
 	reservedPerMember = 2
@@ -115,8 +116,8 @@ type Mesh struct {
 	closeErr error         // error of closing the network; set before closed is closed
 }
 
-// New calls listen to open a network and makes a Mesh on it. Close also closes the network.
-// New returns an error of listen unchanged.
+// New calls listen to open a network, and makes a Mesh on the network. If listen fails, New returns
+// its error unchanged. Close also closes the network.
 func New(
 	cfg Config, listen func(transport.Config) (transport.Network, error),
 ) (*Mesh, error) {
@@ -149,8 +150,8 @@ func New(
 	return m, nil
 }
 
-// onHandshakeFailed is the value of transport.Config.HandshakeFailed. It counts only refusals,
-// because handshakes that others started fail for many reasons, most of them harmless.
+// onHandshakeFailed is the value of transport.Config.HandshakeFailed. It counts only refusals.
+// Handshakes that others started fail for many other reasons, most of them harmless.
 func (m *Mesh) onHandshakeFailed(from member.Address, err error) {
 	if isMismatch(err) {
 		m.stats.handshakes[ResultRefused].Add(1)
@@ -187,8 +188,9 @@ func (m *Mesh) Start(h Handler) error {
 	return nil
 }
 
-// Notify sends a system frame and never blocks. Without a connection it dials and queues a
-// few frames, dropping the oldest first. The caller must not change the frame afterwards.
+// Notify sends a system frame and never blocks. Without a connection it dials, and queues a few
+// frames. When the queue is full, it drops the oldest frame. The caller must not change the frame
+// afterwards.
 func (m *Mesh) Notify(to member.Address, frame []byte) {
 	if len(frame) == 0 || len(frame) > MaxSystemBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -212,12 +214,12 @@ func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error 
 }
 
 // SendKind sends a custom or answer frame and returns once the connection has accepted it; the
-// caller may then reuse the frame. While the peer is slow, it blocks until ctx is done
-// (backpressure); without a connection it blocks for at most SendTimeout. An error means that the
+// caller may then reuse the frame. If the peer is slow, SendKind blocks at most until ctx is done
+// (backpressure). Without a connection it blocks for at most SendTimeout. An error means that the
 // frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx. If flush
-// is true, the frame is written immediately, not batched with later ones.
+// is true, the frame is written immediately, without waiting for later frames.
 //
-// The peer handles answers without delay even while it is slow to handle custom frames; otherwise
+// The peer handles answers without delay even while it is slow to handle custom frames. Otherwise
 // two nodes that answer each other could deadlock.
 func (m *Mesh) SendKind(
 	ctx context.Context, k transport.Kind, to member.Address, frame []byte, flush bool,
@@ -234,8 +236,8 @@ func (m *Mesh) SendKind(
 	return p.send(ctx, &p.flows[k], frame, flush)
 }
 
-// TrySend sends a custom frame if it can do so without waiting. It returns false if it did
-// not send the frame, for whatever reason.
+// TrySend sends a custom frame if it can do so without waiting. It returns false if it did not send
+// the frame for any reason.
 func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
 	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
 		return false // Send would return the reason

@@ -140,7 +140,7 @@ func TestReportsAreNotRepeated(t *testing.T) {
 }
 
 // TestReportsOfStrangersAreBounded checks that a host with a wrong certificate causes only one
-// report, regardless of its port. All dialers together must cause at most maxStrangers reports a
+// report, regardless of its port. All dialers together must cause at most maxStrangers reports in a
 // minute, whatever addresses they claim.
 func TestReportsOfStrangersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

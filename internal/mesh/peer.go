@@ -34,17 +34,17 @@ type peer struct {
 	mu       sync.Mutex
 	leaving  bool          // Close has begun
 	cur      *link         // the connection to write frames on; nil if there is none
-	lost     *link         // the last cur, if it failed and there is no other yet
+	lost     *link         // the last value of cur, if it failed and there is no new connection yet
 	changed  chan struct{} // closed when cur changes; nil if no caller waits
 	draining []*link       // connections being left, earliest first
-	// ended holds the closed links whose readers are still delivering frames. The frames of
-	// later links are delivered after those.
+	// ended holds the closed links whose readers are still delivering frames. The frames of later
+	// links are delivered after theirs.
 	ended    []*link
 	greeting *link // dialed by this node, which waits for the answer to its greet
 	// run is the identity in the peer's latest greet. The frames in flows are for this run.
 	run member.Identity
-	// unsettled is a link that was left gracefully when there was no other one. If no other
-	// link to the same run follows soon, Lost is called.
+	// unsettled is a link that was left gracefully when there was no other link. If no other link to
+	// the same run follows soon, Lost is called.
 	unsettled *link
 	lastID    uint64 // ID of the latest connection that the peer dialed
 
@@ -56,7 +56,7 @@ type peer struct {
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
-	failures   int                // number of dials and short connections since the last steady one
+	failures   int                // dials and short connections since the last steady connection
 	lastErr    error              // error of the last dial
 	refused    bool               // one of the two nodes refused the other
 }
@@ -72,8 +72,8 @@ func newPeer(m *Mesh, addr member.Address) *peer {
 
 func (p *peer) release() { p.holders.Add(-1) }
 
-// isIdle reports whether the peer may be forgotten. The Mesh's mutex must be held, so that no other
-// goroutine obtains the peer in the meantime.
+// isIdle reports whether the peer may be forgotten. The caller must hold the Mesh's mutex, so that
+// no other goroutine obtains the peer in the meantime.
 func (p *peer) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,8 +167,8 @@ func (p *peer) dropStale() {
 	p.mesh.stats.countDrop(DropStale, p.system.expire(time.Now()))
 }
 
-// takeFrames returns the frames of a kind to write on a link, or an empty
-// batch. For kinds other than System this makes room, which it gives to waiting Sends.
+// takeFrames returns the frames of a kind to write on a link, or an empty batch. For kinds other
+// than System this makes room for waiting Sends.
 func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,8 +256,8 @@ func (p *peer) setCur(l *link) {
 }
 
 // adoptLink is called once greets have been exchanged on a link. It makes the link the connection
-// of the peer, or decides to keep another one. It returns an error if it refuses a link that the
-// peer dialed; nothing has been written on that link.
+// of the peer, or decides to keep another one. It returns an error if it refuses a link. This node
+// has then written nothing on the link, which the peer dialed.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace
@@ -307,9 +307,9 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	return refusal
 }
 
-// mapLink makes next the connection of the peer. The readers of next wait for those of the links
-// that it replaces. If frames to an earlier run of the peer are lost and nothing else will report
-// this to the handler, mapLink returns that run. p.mu must be held.
+// mapLink makes next the connection of the peer. The readers of next wait for the readers of the
+// links that next replaces. If frames to an earlier run of the peer are lost and the end of a link
+// does not report this, mapLink returns that run. p.mu must be held.
 func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	if earlier := p.run; earlier != next.who {
 		reported := p.cur != nil && p.cur.started // the end of cur, which follows, reports the loss
@@ -362,8 +362,8 @@ func (p *peer) clearFlows() (dropped int) {
 	return dropped
 }
 
-// settleLoss reports that frames sent to the run of a link may be lost, unless there is another
-// connection to that run by now.
+// settleLoss reports that frames sent to the run of a link may be lost, unless another connection
+// to the same run was made in the meantime.
 func (p *peer) settleLoss(l *link) {
 	p.mu.Lock()
 	lost := p.unsettled == l
@@ -377,8 +377,8 @@ func (p *peer) settleLoss(l *link) {
 	}
 }
 
-// drainLink starts to leave a link: after that, only end marks are written on it. p.mu must be
-// held.
+// drainLink starts to leave a link. From then on, only end marks are written on the link. p.mu must
+// be held.
 func (p *peer) drainLink(l *link) {
 	if l.draining {
 		return
@@ -392,8 +392,8 @@ func (p *peer) drainLink(l *link) {
 	l.signalAll()
 }
 
-// excessLink returns a link that must end because too many are being left, or nil. p.mu
-// must be held.
+// excessLink returns a link that must end because too many links are being left, or nil. p.mu must
+// be held.
 func (p *peer) excessLink() *link {
 	if len(p.draining) > maxDraining {
 		return p.draining[0]

@@ -14,8 +14,8 @@ import (
 
 const (
 	// If all members of a cluster prepare the same peer, they spread their first dials over
-	// preparePace for each member. A handshake takes each node about 2 ms of CPU time, so the peer has
-	// most of its time left for everything else.
+	// preparePace for each member. A handshake takes about 2 ms of CPU time at each node, so the peer
+	// has most of its CPU time left for everything else.
 	preparePace = 8 * time.Millisecond
 	// A peer that could not be reached is dialed again after a pause, which doubles from maxQueuedTime
 	// to maxPreparePause. The pause may be long because only an election needs the connection.
@@ -31,9 +31,9 @@ type preparation struct {
 	soon  bool // the connections are needed soon
 }
 
-// Prepare sets the peers to which connections are kept even if nothing is sent, the most important
-// one first. Missing connections are dialed in the background: one at a time and in that order, or
-// all of them immediately if soon is true. Prepare does not block.
+// Prepare sets the peers to which connections are kept even if nothing is sent. The most important
+// peer is first. Missing connections are dialed in the background. If soon is true, all are dialed
+// immediately, otherwise one after another in the order of peers. Prepare does not block.
 func (m *Mesh) Prepare(peers []member.Identity, soon bool) {
 	p := &m.prepared
 	p.mu.Lock()
@@ -112,7 +112,7 @@ func (m *Mesh) prepareDelay() time.Duration {
 	return spread/2 + rand.N(spread)
 }
 
-// preparePause returns the pause after a dial in a round over the list.
+// preparePause returns the pause after a dial, which grows with each round over the list.
 func preparePause(round int) time.Duration {
 	pause := min(maxQueuedTime<<min(round, maxDoublings), maxPreparePause)
 	return pause*3/4 + rand.N(pause/2)

@@ -10,16 +10,16 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// maxProbes bounds how many probes of one peer are in flight.
+// maxProbes bounds the number of probes of one peer in flight.
 const maxProbes = 4
 
 var errPortRefused = errors.New("transport: the host of the peer refuses packets to its port: " +
 	"the process has ended")
 
-// Probe asks the host of a run of a peer whether the process is gone (protocol.md section 6).
-// If the host refuses the port, Probe calls refused once, from another goroutine. It also ends the
+// Probe asks the host of a run of a peer whether the process is gone (protocol.md section 6). If
+// the host refuses the port, Probe calls refused once, from another goroutine. It also ends the
 // connection, so that nothing waits for the timeout of QUIC. Probe does not block. It does nothing
-// if the last connection to the peer was not to that run, if maxProbes probes of the peer are in
+// if the last connection to the peer was to another run, if maxProbes probes of the peer are in
 // flight, or if the network does not support probes.
 func (m *Mesh) Probe(who member.Identity, refused func()) {
 	m.mu.Lock()
@@ -56,8 +56,8 @@ func (p *peer) linkTo(who member.Identity) *link {
 	return p.cur
 }
 
-// lastLinkTo returns the current or last connection to a run of the peer, or nil. It may already be
-// lost, because TCP reports the end of a process before a probe is due.
+// lastLinkTo returns the current or last connection to a run of the peer, or nil. The connection
+// may already be lost, because TCP reports the end of a process before a probe is due.
 func (p *peer) lastLinkTo(who member.Identity) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

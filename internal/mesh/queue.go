@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxQueuedFrames and maxQueuedBytes bound the waiting system frames. Two frames of the
-	// largest size fit, so that one does not displace the other.
+	// maxQueuedFrames and maxQueuedBytes bound the waiting system frames. Two frames of the largest
+	// size fit.
 	maxQueuedFrames = 64
 	maxQueuedBytes  = 2 * MaxSystemBytes
 	// maxQueuedTime bounds how long a system frame waits. A frame describes the state of
@@ -91,8 +91,8 @@ func (b *batch) mark() {
 	b.bytes, b.last = appendHeader(b.bytes, 0), true
 }
 
-// spare returns the memory of a written batch for reuse by the next one, or nil if it is
-// large.
+// spare returns the memory of a written batch for reuse by the next batch. It returns nil if the
+// memory is large.
 func (b *batch) spare() []byte {
 	if cap(b.bytes) > 2*pendingBytes {
 		return nil

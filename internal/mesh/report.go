@@ -28,9 +28,9 @@ const (
 	ReportKinds                           // counts the kinds
 )
 
-// Report is an event that the node may want to log. Peer may be an address that an unknown
-// dialer claims. For ReportHandshake it is the source of the packets, or the address that
-// the holder of a different certificate claims.
+// Report is an event that the node may want to log. Peer may be an address that an unknown dialer
+// claims. For ReportHandshake, Peer is the source of the packets, or the address that a dialer with
+// a refused certificate claims.
 type Report struct {
 	Kind ReportKind
 	Peer member.Address // zero if unknown
@@ -40,8 +40,8 @@ type Report struct {
 const (
 	// reportInterval is the minimum time before a report is repeated.
 	reportInterval = time.Minute
-	// maxReported bounds how many reports are remembered, and maxStrangers how many of them are about
-	// dialers. A dialer can claim any address, so reports beyond these limits are dropped.
+	// maxReported bounds the number of remembered reports, and maxStrangers the number of these that
+	// are about dialers. A dialer can claim any address, so reports beyond these limits are dropped.
 	maxReported  = 512
 	maxStrangers = 64
 )

@@ -65,7 +65,7 @@ func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 	case p.leaving:
 		f.refuse(ErrClosed)
 	case p.cur != nil:
-		f.admit() // there may be room since offerFrame
+		f.admit() // there may be room now, although offerFrame found none
 	}
 	p.wakeOrDial(f.kind)
 }

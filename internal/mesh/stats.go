@@ -17,7 +17,7 @@ const (
 	ResultEstablished   Result = iota // the connection is in use
 	ResultRefused                     // this node refused the peer
 	ResultRefusedByPeer               // the peer refused this node
-	ResultDuplicate                   // the other connection of the two nodes is kept
+	ResultDuplicate                   // the two nodes keep another connection
 	ResultFailed                      // the network failed or timed out
 	ResultCertificate                 // one of the nodes refused the other's certificate
 	Results                           // counts the results

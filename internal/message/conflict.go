@@ -5,10 +5,10 @@ package message
 import "github.com/athena-go/athena/member"
 
 // SeedKeepAlive brings a leader's claim, which is in its header, to every seed and to every silent
-// member. So no separate cluster forms.
+// member. This prevents them from forming a separate cluster.
 type SeedKeepAlive struct{}
 
-// SeedKeepAliveAck answers with the claim of the sender's leader, in its header.
+// SeedKeepAliveAck answers a SeedKeepAlive. Its header contains the claim of the sender's leader.
 type SeedKeepAliveAck struct{}
 
 // LeaderRelieve informs a leader of a better claim.

@@ -20,10 +20,10 @@ const (
 // that a node that was cut off does not disturb the others.
 type LeaderStatusQuery struct {
 	ID      uint64
-	Version uint64 // version of the asker's held state
+	Version uint64 // version of the state that the asker holds
 }
 
-// LeaderStatusQueryResponse answers LeaderStatusQuery. It is about the leader in the header's
+// LeaderStatusQueryResponse answers LeaderStatusQuery. Healthy refers to the leader in the header's
 // claim.
 type LeaderStatusQueryResponse struct {
 	ID      uint64
@@ -32,14 +32,14 @@ type LeaderStatusQueryResponse struct {
 }
 
 // Proposal asks for a vote. In the formal stage State is the proposed value, built on Base, and its
-// leader is the candidate. In the pre stage State is the held state of the proposer, for voters
-// that hold no state. It is zero in a founding.
+// leader is the candidate. In the pre stage State is the state that the proposer holds, for voters
+// without a state. State is zero in the pre stage of a founding.
 type Proposal struct {
 	Stage      Stage
 	ID         paxos.ID
 	Founding   bool
 	SeedDigest uint64        // digest of the proposer's seeds; checked in a founding
-	Held       member.Number // number of the proposer's held state; zero in a founding
+	Held       member.Number // number of the state that the proposer holds; zero in a founding
 	Base       member.Number // formal only
 	State      member.State
 }
@@ -53,7 +53,8 @@ type Vote struct {
 	Promised paxos.ID       // the highest ID that the voter promised
 	Accepted paxos.Accepted // zero if none; contains the state only in a granted pre vote
 	Held     member.Number
-	// State is the voter's held state if it is newer than the proposer's, otherwise zero.
+	// State is the state that the voter holds if it is newer than the state of the proposer. Otherwise
+	// State is zero.
 	State member.State
 }
 

@@ -15,13 +15,13 @@ type Greet struct {
 	Timings     Timings
 	MinProtocol uint16
 	MaxProtocol uint16
-	ClusterID   member.ClusterID // cluster of the held state; zero if none or in a memory store
+	ClusterID   member.ClusterID // cluster of the state held; zero without state or in a memory store
 }
 
 // LeaderQuery asks which node leads.
 type LeaderQuery struct {
 	ID   uint64
-	Held member.State // zero if the sender holds none
+	Held member.State // zero if the sender holds no state
 }
 
 // LeaderResponse answers LeaderQuery with the claim in its header. No claim means that the sender

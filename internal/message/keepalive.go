@@ -22,7 +22,7 @@ type LeaderKeepAlive struct {
 	Digest  uint64
 	Bound   uint64 // version that the follower is bound to, 0 if none
 	Echo    Stamp  // the greatest stamp received from this leader, version and run
-	Stamp   Stamp  // the follower's own, which the ack echoes
+	Stamp   Stamp  // the follower's own stamp, which the ack echoes
 	Drained bool   // the follower must not be proposed as leader
 }
 
@@ -33,10 +33,11 @@ type LeaderKeepAliveAck struct {
 	Stamp   Stamp // zero if the keep-alive did not have the leader's version
 	Healthy bool
 	Quorate bool
-	// Extends means that the follower may hold its records for longer, counted from the time of
-	// Echo, its own stamp (protocol.md section 10).
+	// Extends means that the follower may hold its records for longer, counted from the time of its
+	// own stamp in Echo (protocol.md section 10).
 	Extends bool
-	// Committed is the newest committed state of the leader; zero if that is not known.
+	// Committed is the number of the newest committed state that the leader knows; zero if it knows
+	// none.
 	Committed member.Number
 }
 

@@ -4,8 +4,8 @@ package message
 
 import "github.com/athena-go/athena/member"
 
-// MemberStatusUpdate changes one entry of the roster. A member applies it only to the
-// revision before Number, and otherwise asks for alignment.
+// MemberStatusUpdate changes one entry of the roster. A member applies the update only to the state
+// with the revision before Number. Otherwise it asks for alignment.
 type MemberStatusUpdate struct {
 	Number member.Number
 	Member member.Member

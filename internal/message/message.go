@@ -11,8 +11,8 @@ import (
 // MaxBytes bounds an encoded message, in package wire and in a transport.
 const MaxBytes = 1 << 20
 
-// Message is a system event with its header. Every message has From and Claim, so that its receiver
-// sees immediately which of the two nodes is behind.
+// Message is a system event with its header. Every message has From and Claim. From these, the
+// receiver detects whether the sender or the receiver has older state.
 type Message struct {
 	From  member.Identity
 	To    member.Address

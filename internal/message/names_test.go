@@ -34,8 +34,8 @@ func constants(t *testing.T, file, prefix string) []string {
 	return names
 }
 
-// TestReasonNames checks that each name in the table is that of its constant. The numbers of
-// reasons are sent to peers, so the table and the constants must never get out of step.
+// TestReasonNames checks that each reason has the name of its constant. Nodes send the numbers of
+// reasons to peers, so the table of names must always match the constants.
 func TestReasonNames(t *testing.T) {
 	names := constants(t, "reason.go", "Reason")
 	if len(names) != int(message.Reasons) {
@@ -77,8 +77,8 @@ func bodies() []message.Body {
 	}
 }
 
-// TestKindNames checks that every event of protocol.md section 2 has a struct, a number and a name,
-// which is the same in all three places.
+// TestKindNames checks that every event of protocol.md section 2 has a struct and a number, with
+// the same name everywhere.
 func TestKindNames(t *testing.T) {
 	names := constants(t, "message.go", "Kind")
 	all := bodies()

@@ -4,7 +4,7 @@ package message
 
 import "fmt"
 
-// Reason is why an event was refused or dropped. Every refusal of the state machine has one.
+// Reason is why an event was refused or dropped. Every refusal of the state machine has a reason.
 // Reasons in votes and responses are sent to the peer. The numbers are part of the wire format: new
 // reasons are appended.
 type Reason uint8
@@ -18,7 +18,7 @@ const (
 
 	// ReasonOwnAddress means that an event claims to be from this node's address.
 	ReasonOwnAddress
-	// ReasonEarlierRun means that an event is from an earlier run than the latest known one.
+	// ReasonEarlierRun means that an event is from an earlier run than the latest known run.
 	ReasonEarlierRun
 	// ReasonNotAddressed means that an event is for another address.
 	ReasonNotAddressed
@@ -44,11 +44,11 @@ const (
 	ReasonHoldsState
 	// ReasonNotMember means that a node is not in the roster of the provisional leader.
 	ReasonNotMember
-	// ReasonLeaderBound means that the leader may make no change because it is bound to a later
-	// version, or must lead a later version first.
+	// ReasonLeaderBound means that the leader may not make changes, because it is bound to a later
+	// version or must lead a later version first.
 	ReasonLeaderBound
-	// ReasonQuorumAtStake means that this node does not remove the vote of an old store before it has
-	// heard M other voters.
+	// ReasonQuorumAtStake means that this node has heard fewer than M other voters. Until then, it
+	// does not remove the vote of an old store.
 	ReasonQuorumAtStake
 
 	// Keep-alive and state.
@@ -62,7 +62,7 @@ const (
 	ReasonUnknownRun
 	// ReasonBound means that an event is below the version that the node is bound to.
 	ReasonBound
-	// ReasonOldState means that a state is not newer than the held one.
+	// ReasonOldState means that a state is not newer than the held state.
 	ReasonOldState
 	// ReasonRevisionGap means that an update does not follow the held state.
 	ReasonRevisionGap
@@ -73,7 +73,8 @@ const (
 
 	// Conflict.
 
-	// ReasonWorseClaim means that a claim is worse than that of the leader followed.
+	// ReasonWorseClaim means that a claim is worse than the claim of the leader that this node
+	// follows.
 	ReasonWorseClaim
 
 	// Election.
@@ -86,7 +87,7 @@ const (
 	ReasonSupports
 	// ReasonHealthyLeader means that a pre proposal came while the leader was healthy.
 	ReasonHealthyLeader
-	// ReasonStartWait means that the voter is still in its wait after a start.
+	// ReasonStartWait means that the voter has started recently and must wait before it votes.
 	ReasonStartWait
 	// ReasonNotVoter means that the proposer is not a voter of the held state.
 	ReasonNotVoter
@@ -106,14 +107,15 @@ const (
 	ReasonRepeated
 	// ReasonNotCandidate means that no leader of this cluster can have made the proposal or state.
 	ReasonNotCandidate
-	// ReasonVersionJump means that a version is so far above the held one that no election can have
-	// reached it.
+	// ReasonVersionJump means that a version is too far above the held version for any election to
+	// have reached it.
 	ReasonVersionJump
-	// ReasonHoldsNothing means that the voter holds no state and could not take the proposer's, and
-	// the proposal is not a founding.
+	// ReasonHoldsNothing means that the proposal is not a founding, and the voter has no state and
+	// could not take the state of the proposer.
 	ReasonHoldsNothing
 
-	// ReasonPortRefused means that the leader was given up because its host refuses its port.
+	// ReasonPortRefused means that the node gave up the leader because the leader's host refuses the
+	// port.
 	ReasonPortRefused
 
 	// Records.

@@ -6,7 +6,7 @@ import "github.com/athena-go/athena/member"
 
 // Limits of one RecordRequest.
 const (
-	// MaxConditions and MaxChanges are the maximum lengths of its lists.
+	// MaxConditions and MaxChanges bound the conditions and the changes.
 	MaxConditions = 64
 	MaxChanges    = 64
 )
@@ -23,7 +23,7 @@ type Condition struct {
 type Change struct {
 	Key  string
 	Drop bool
-	// The fields below are those of a record to set. If Owned is true, the sender of the request
+	// The fields below are ignored if Drop is true. If Owned is true, the sender of the request
 	// becomes its owner.
 	Value   []byte
 	Owned   bool
@@ -31,7 +31,7 @@ type Change struct {
 }
 
 // RecordRequest asks the leader to change records, all or none. The leader executes a request at
-// most once, because the IDs of a run grow and the header's claim names one leadership.
+// most once: the IDs of a run increase, and the claim in the header identifies the leadership.
 type RecordRequest struct {
 	ID         uint64
 	Conditions []Condition
@@ -50,16 +50,17 @@ func (r RecordRequest) Bytes() int {
 	return n
 }
 
-// RecordResponse answers a request. If the request was taken, Number is the committed revision with
-// its changes, which is also the token of its records. Otherwise Reason is why it was refused.
+// RecordResponse answers a request. If the leader made the changes, Number is the committed
+// revision that contains them. It is also the token of the records that were set. Otherwise Reason
+// is the reason for the refusal.
 type RecordResponse struct {
 	ID     uint64
 	Reason Reason
 	Number member.Number
 }
 
-// RecordUpdate changes records. A member applies it only to the revision before Number, and
-// otherwise asks for alignment.
+// RecordUpdate changes records. A member applies the update only to the state with the revision
+// before Number. Otherwise it asks for alignment.
 type RecordUpdate struct {
 	Number  member.Number
 	Set     []member.Record

@@ -10,7 +10,7 @@ import (
 )
 
 // Timings are the intervals and timeouts of a cluster. The lease of a leader depends on them, so
-// they are the same on every node. A node with others is refused when it greets.
+// they are the same on every node. A node with other timings is refused when it greets.
 type Timings struct {
 	HeartbeatInterval time.Duration // between keep-alives
 	HeartbeatTimeout  time.Duration // silence after which a member is unreachable
@@ -38,7 +38,7 @@ func (t Timings) Fields() [6]TimingField {
 	}
 }
 
-// MinInterval and MaxTimeout bound every timing. A longer one is probably a mistake.
+// MinInterval and MaxTimeout bound every timing. A longer timing is probably a mistake.
 const (
 	MinInterval = time.Millisecond
 	MaxTimeout  = 24 * time.Hour
@@ -49,9 +49,10 @@ const (
 // 10/9 (protocol.md section 5).
 func LeaseMargin(lease time.Duration) time.Duration { return lease / 10 * 9 }
 
-// HoldTimeout returns how long an ack that extends records keeps them for their owner. It is
-// LeaderTimeout plus LeaseTimeout, so that records outlast a crash of the leader, but at most
-// TTLTimeout: after that silence a member loses its records anyway (protocol.md section 10).
+// HoldTimeout returns how long an ack that extends records keeps them for their owner.
+// LeaderTimeout plus LeaseTimeout is enough for records to outlast a crash of the leader. The limit
+// is TTLTimeout, because a member that was silent for that time loses its records anyway
+// (protocol.md section 10).
 func (t Timings) HoldTimeout() time.Duration {
 	return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)
 }

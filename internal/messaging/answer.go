@@ -34,7 +34,7 @@ func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 			if err != nil {
 				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 			}
-			// Flush unless another answer will probably follow.
+			// Flush unless another answer will probably follow soon.
 			m.sendAnswer(from, a, m.mux.IsQuiet())
 		},
 	}
@@ -48,7 +48,7 @@ func answerTo(c wire.Call, ran bool, err error) wire.Answer {
 	return wire.Answer{ID: c.ID, Outcome: outcomeOf(ran, err), Text: err.Error()}
 }
 
-// outcomeOf returns the outcome for err: the error of a handler if ran is true, otherwise
+// outcomeOf returns the outcome for err. If ran is true, err is the error of a handler, otherwise
 // the reason why no handler ran.
 func outcomeOf(ran bool, err error) wire.Outcome {
 	_, moved := errors.AsType[*leader.NotLeaderError](err)
@@ -68,8 +68,8 @@ func outcomeOf(ran bool, err error) wire.Outcome {
 	}
 }
 
-// sendAnswer sends an answer to the caller. If flush is true, it does not wait to batch the
-// answer with others.
+// sendAnswer sends an answer to the caller. If flush is true, it sends the answer immediately,
+// without waiting for others to batch.
 func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 	if to == m.self {
 		m.pending.complete(to, a)

@@ -4,8 +4,8 @@ package messaging
 
 import "sync"
 
-// maxKeptBytes bounds the buffers that are reused. Larger ones are rare, and keeping them
-// would waste memory.
+// maxKeptBytes bounds the buffers that are reused. Larger buffers are rare, and keeping them would
+// waste memory.
 const maxKeptBytes = 128 << 10
 
 // buffer is reusable memory for a frame.

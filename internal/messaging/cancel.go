@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// maxCancels bounds the cancels that wait to be sent, and separately those being sent.
+// maxCancels bounds the number of waiting cancels, and separately the number of cancels being sent.
 const maxCancels = 1024
 
 // cancel is the frame that cancels a call, for a member whose connection was not ready.
@@ -33,12 +33,12 @@ func (m *Messenger) cancelCall(to member.Address, id uint64) {
 	}
 	select {
 	case m.cancels <- c:
-	default: // the handler's deadline, or the loss of the connection, cancels it
+	default: // the deadline or the loss of the connection cancels the handler
 	}
 }
 
 // cancelRequests cancels the pending requests when the node shuts down, while its connections still
-// work. A cancel and an answer may cross.
+// work. A handler may send its answer before it receives the cancel.
 func (m *Messenger) cancelRequests() {
 	for id, c := range m.pending.close() {
 		m.cancelCall(c.to, id)
@@ -46,8 +46,8 @@ func (m *Messenger) cancelRequests() {
 	}
 }
 
-// SendCancels sends the cancels that cancelCall could not send without waiting, until the
-// node shuts down. A member that reads nothing does not delay the cancels for others.
+// SendCancels sends the cancels that cancelCall could not send without waiting, until the node
+// shuts down. A member that reads nothing does not delay the cancels for other members.
 func (m *Messenger) SendCancels() {
 	var sends sync.WaitGroup
 	defer sends.Wait()

@@ -17,7 +17,7 @@ type Drop struct {
 	Err    error  // nil for a late answer, which is not an error
 	// Event is the name of the event; it is empty if the frame was not an event.
 	Event string
-	// SenderTold reports whether the sender waits for the outcome and gets Err.
+	// SenderTold reports whether the sender waits for the outcome and receives Err.
 	SenderTold bool
 }
 
@@ -50,7 +50,7 @@ func (m *Messenger) dropUndecoded(from member.Identity, err error) error {
 	return m.dropFrame(from, DropMalformed, err)
 }
 
-// dropEvent reports that an event of another member did not reach a handler.
+// dropEvent reports that an event from another member did not reach a handler.
 func (m *Messenger) dropEvent(from member.Identity, name string, senderTold bool, err error) {
 	m.cfg.Dropped(Drop{
 		From: from, Reason: dropReason(err), Err: err, Event: name, SenderTold: senderTold,

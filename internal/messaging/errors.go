@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Errors of messages. Package cluster exports each under the same name, and documents it
-// there. Errors that also concern records or leaders are defined in those packages.
+// Errors of messages. Package cluster exports and documents them under the same names. Errors that
+// also concern records or leaders are defined in those packages.
 var (
 	// ErrClosed means that the node was closed.
 	ErrClosed = leader.ErrClosed
@@ -23,7 +23,7 @@ var (
 	ErrUnknownType = errors.New("cluster: unknown event type")
 	// ErrBusy means that a limit on operations in flight was reached.
 	ErrBusy = errors.New("cluster: busy: too many operations in flight")
-	// ErrNotDelivered means that no handler has received the event or will receive it.
+	// ErrNotDelivered means that no handler has received the event, and none will.
 	ErrNotDelivered = errors.New("cluster: not delivered")
 	// ErrBadAnswer means that a handler ran, but its answer is lost.
 	ErrBadAnswer = errors.New("cluster: the answer was lost")
@@ -33,16 +33,16 @@ var (
 
 // Errors of streams. Each wraps the error of package transport with the same name.
 var (
-	// ErrStreamClosed means that this node has closed the stream, or this direction.
+	// ErrStreamClosed means that this node has closed the stream, or its direction to the other
+	// member.
 	ErrStreamClosed = errors.New("cluster: stream is closed")
 	// ErrStreamReset means that the other member closed the stream before its end.
 	ErrStreamReset = errors.New("cluster: stream was closed by the other member")
-	// ErrStreamCut means that the connection ended before the stream did.
+	// ErrStreamCut means that the connection ended before the stream.
 	ErrStreamCut = errors.New("cluster: stream was cut off")
 )
 
-// remoteError is an error that another member reported and that is also defined in this
-// package.
+// remoteError is an error that another member reported, as an error that this program defines.
 type remoteError struct {
 	text string // as the member sent it
 	is   error

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Custom decodes an event and passes it to its handlers (mesh.Handler). It blocks while
-// their queue is full.
+// Custom decodes an event and passes it to its handlers (mesh.Handler). It blocks while the queue
+// of the handlers is full.
 func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if wire.IsCancel(frame) {
 		id, err := wire.DecodeCancel(frame)
@@ -71,8 +71,8 @@ func (m *Messenger) deliverEvent(ctx context.Context, d receiver.Delivery) error
 	return err
 }
 
-// Lost fails the calls to a peer whose connection was lost, because their events or answers
-// may be lost too. It also cancels the requests of that peer (mesh.Handler).
+// Lost fails the calls to a peer whose connection was lost, because the events or their answers may
+// be lost too. It also cancels the requests of that peer (mesh.Handler).
 func (m *Messenger) Lost(peer member.Identity) {
 	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
 	m.pending.fail(peer.Address, err)

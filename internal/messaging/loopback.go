@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// loopbackBytes bounds the unread bytes in one direction of a stream from a node to itself.
-// Write blocks at the bound.
+// loopbackBytes bounds the unread bytes in one direction of a stream from a node to itself. Write
+// blocks while the bound is reached.
 const loopbackBytes = 64 << 10
 
 // loopback is one end of a stream from a node to itself. Only its two ends can close it.

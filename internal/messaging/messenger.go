@@ -23,7 +23,7 @@ type Node interface {
 	// Members returns all members of the view, sorted by address. The caller must not
 	// change the list.
 	Members() member.Roster
-	// Leader returns who leads in the view.
+	// Leader returns the leader in the view.
 	Leader() Leader
 	// WaitLeader blocks until a leader has authority. RequestLeader returns its errors
 	// unchanged.
@@ -33,7 +33,7 @@ type Node interface {
 // Leader describes the leader in the view of a node.
 type Leader struct {
 	Address     member.Address // zero if no leader is known
-	Provisional bool           // it has declared itself, but has no authority
+	Provisional bool           // the leader has declared itself, but has no authority
 	Authority   bool           // this node leads, and its lease is valid
 }
 
@@ -42,7 +42,7 @@ type Leadership struct {
 	Leader  member.Address
 	Done    <-chan struct{} // closed at the end of the period
 	Changed <-chan struct{} // closed when the view of the node changes
-	Lost    error           // why requests are no longer sent once Done is closed
+	Lost    error           // the error of unsent requests after Done is closed
 }
 
 // Config configures a Messenger. All fields are required.
@@ -51,8 +51,7 @@ type Config struct {
 	Self member.Address
 	Mux  *receiver.Mux
 	Net  *mesh.Mesh
-	// HeartbeatInterval is how long RequestLeader waits for news of the leader before
-	// it tries again.
+	// RequestLeader retries when the view changes, and at the latest after HeartbeatInterval.
 	HeartbeatInterval time.Duration
 	// HeartbeatTimeout bounds how long a cancel waits for a connection.
 	HeartbeatTimeout time.Duration
@@ -80,12 +79,12 @@ type Messenger struct {
 	// answering is the context of answers to other members.
 	answering     context.Context
 	stopAnswering context.CancelFunc
-	// streaming is the context of streams. It is canceled before Close waits for their
-	// handlers, which might otherwise never return.
+	// streaming is the context of streams. Close cancels it before it waits for the handlers of
+	// streams, which might otherwise never return.
 	streaming  context.Context
 	endStreams context.CancelFunc
-	// canceled is done from the start, with the cause receiver.ErrBusy, so a delivery with
-	// it never waits.
+	// canceled is always done, with the cause receiver.ErrBusy. A delivery with this context never
+	// waits.
 	canceled context.Context
 	// handled is closed when Close no longer waits for handlers.
 	handled chan struct{}
@@ -120,7 +119,8 @@ func (m *Messenger) Close(ctx context.Context) error {
 	// Handlers that return now can still answer, until the transport stops flushing.
 	late := time.AfterFunc(mesh.CloseTimeout, func() {
 		m.stopAnswering()
-		// This unblocks an answer that is being sent. The call below returns the same error.
+		// Closing the transport unblocks an answer that is being sent. The next call of Close returns the
+		// same error.
 		_ = m.net.Close()
 	})
 	defer late.Stop()
@@ -140,8 +140,8 @@ func (m *Messenger) Removed(addr member.Address) {
 // Requests returns the number of requests that this node has made, by type and result.
 func (m *Messenger) Requests() map[Requested]uint64 { return m.requests.read() }
 
-// ctxErr returns why a call must stop: the cause of the shutdown if the node is shutting down,
-// otherwise the cause of ctx. It returns nil if the call can continue.
+// ctxErr returns the cause of the shutdown if the node is shutting down. Otherwise it returns the
+// cause of ctx, or nil if ctx is not done.
 func (m *Messenger) ctxErr(ctx context.Context) error {
 	select {
 	case <-m.cfg.Quit:

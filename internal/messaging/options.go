@@ -26,7 +26,7 @@ const (
 type Options struct {
 	Self       bool // a Broadcast also goes to this node
 	Metadata   map[string]string
-	Outcome    func(to member.Address, err error) // nil if the sender does not wait for it
+	Outcome    func(to member.Address, err error) // nil if the sender does not wait for the outcome
 	BestEffort bool
 }
 

@@ -33,13 +33,12 @@ type pendingCalls struct {
 	calls  map[uint64]pendingCall
 }
 
-// newPendingCalls starts the ids at a random number. A slow handler may answer a call of
-// this node's previous run; if ids started at 1, that answer could match a call of this
-// run.
+// newPendingCalls starts the ids at a random number. If ids started at 1, the late answer to a call
+// of this node's previous run could match a call of this run.
 func newPendingCalls() pendingCalls {
 	return pendingCalls{
 		room:   make(chan struct{}, MaxPending),
-		lastID: rand.Uint64() >> 1, // leaves 2^63 ids, so it never wraps to 0
+		lastID: rand.Uint64() >> 1, // leaves 2^63 ids, so lastID never wraps to 0
 		calls:  map[uint64]pendingCall{},
 	}
 }
@@ -70,7 +69,8 @@ func (p *pendingCalls) add(
 	return p.lastID, nil
 }
 
-// remove removes a call. It returns false if the call is settled or about to be.
+// remove removes a call. It returns false if the call was removed before, and so is settled or will
+// be soon.
 func (p *pendingCalls) remove(id uint64) bool {
 	_, ok := p.take(id, member.Address{})
 	return ok

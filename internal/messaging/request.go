@@ -96,7 +96,7 @@ func (m *Messenger) request(
 	sent()
 	if err != nil {
 		if !m.pending.remove(id) {
-			<-done // settle is writing to resp; wait, because after the return resp belongs to the caller
+			<-done // wait for settle, which is writing to resp: after the return resp belongs to the caller
 		}
 		return err
 	}
@@ -113,7 +113,7 @@ func (m *Messenger) request(
 	return (<-done).err // settle was called, or Close is about to call it
 }
 
-// withLeadership returns a context that is also canceled when the leadership ends, and its
+// withLeadership returns a copy of ctx that is also canceled when the leadership ends, and its
 // cancel function. If led is nil, it returns ctx.
 func withLeadership(ctx context.Context, led *Leadership) (context.Context, func()) {
 	if led == nil {
@@ -130,7 +130,8 @@ func withLeadership(ctx context.Context, led *Leadership) (context.Context, func
 	return ctx, func() { cancel(nil) }
 }
 
-// readAnswer decodes an answer into resp, or returns the error in it.
+// readAnswer decodes an answer into resp. If the answer contains an error, readAnswer returns the
+// error.
 func (m *Messenger) readAnswer(from member.Address, a wire.Answer, resp any) error {
 	if err := m.answerError(from, a); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (m *Messenger) readAnswer(from member.Address, a wire.Answer, resp any) err
 	return nil
 }
 
-// answerError returns the error in an answer, or nil if the handlers returned nil.
+// answerError returns the error that an answer contains, or nil.
 func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 	switch a.Outcome {
 	case wire.OutcomeDone:

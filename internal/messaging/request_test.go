@@ -47,7 +47,8 @@ func addHandlers(_ int, mux *receiver.Mux) {
 	receiver.Handle(mux, func(context.Context, member.Member, note) error { return nil })
 }
 
-// TestRequestsLeaveNothingPending checks that no call stays pending, however a request ends.
+// TestRequestsLeaveNothingPending checks that no call stays pending, regardless of how a request
+// ends.
 func TestRequestsLeaveNothingPending(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
@@ -147,7 +148,7 @@ func TestPendingCallsAreBounded(t *testing.T) {
 	})
 }
 
-// TestForgedAnswersAreDropped checks that a member cannot answer in place of another one.
+// TestForgedAnswersAreDropped checks that a member cannot answer in place of another member.
 func TestForgedAnswersAreDropped(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]

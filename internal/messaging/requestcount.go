@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Requested is a type of request and its result: "ok", or a name for its error.
+// Requested is a type of request and its result: "ok", or a name for the error.
 type Requested struct{ Type, Code string }
 
 const (
@@ -22,7 +22,7 @@ const (
 	otherTypes = "other"
 )
 
-// codes lists the names under which errors are counted. The first match counts.
+// codes lists the names under which errors are counted. The first matching error is used.
 var codes = []struct {
 	err  error
 	code string

@@ -104,7 +104,7 @@ func (m *Messenger) sendWithOutcome(
 	return err
 }
 
-// trySend sends an encoded event to one member if that needs no waiting and no other goroutine.
+// trySend sends an encoded event to one member if it can do so without waiting.
 func (m *Messenger) trySend(
 	ctx context.Context, to member.Address, e *outgoing, o Options,
 ) bool {

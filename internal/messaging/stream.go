@@ -118,8 +118,8 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	}
 }
 
-// refuseStream informs the peer why the stream has no handler: it sends an outcome, followed
-// by a text up to the end of the stream.
+// refuseStream informs the peer why the stream has no handler. It sends an outcome and a text, and
+// ends its direction.
 func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 	text := strings.ToValidUTF8(err.Error(), "")
 	text = text[:min(len(text), wire.MaxAnswerText)]
@@ -135,9 +135,9 @@ type stream struct {
 	raw  mesh.BulkStream
 	stop func() bool // cancels the AfterFunc that closes raw
 
-	// The first byte from the peer is its verdict: whether it accepts the stream. The
-	// goroutine that holds turn reads it. The accepting end, and a stream within one node,
-	// expect no verdict: turn is then nil, and accepted is true from the start.
+	// The first byte from the peer is its verdict: whether it accepts the stream. The goroutine that
+	// holds turn reads the verdict. If this node accepted the stream, or both ends are in this node,
+	// no verdict is expected: turn is nil, and accepted is always true.
 	accepted atomic.Bool
 	turn     chan struct{}
 	refused  error // the reason if the peer refused the stream; guarded by turn
@@ -206,8 +206,8 @@ func (s *stream) readVerdict() error {
 	return s.m.answerError(s.peer, a)
 }
 
-// writeError is streamError for writers. If the stream was refused, it returns the reason instead
-// of the reset.
+// writeError is like streamError, but for writers. If the peer refused the stream, it returns the
+// reason instead of ErrStreamReset.
 func (s *stream) writeError(err error) error {
 	if errors.Is(err, transport.ErrStreamReset) {
 		if refused := s.awaitVerdict(); refused != nil {

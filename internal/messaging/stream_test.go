@@ -44,7 +44,7 @@ func TestStreamWithABadHead(t *testing.T) {
 			ours, theirs := newLoopback()
 			ours.CloseWrite()
 			n.Stream(peer, head, theirs)
-			theirs.Close() // close the stream, as the transport does
+			theirs.Close() // the transport closes the stream too
 			got, err := io.ReadAll(ours)
 			if err != nil || len(got) < 2 || wire.Outcome(got[0]) != wire.OutcomeMalformed {
 				t.Errorf("head %q: got %q and %v, want the verdict that it is malformed", head, got, err)

@@ -31,7 +31,7 @@ type node struct {
 	*Messenger
 	addr    member.Address
 	members member.Roster
-	led     chan struct{} // never closed: the leadership never ends here
+	led     chan struct{} // never closed: the leadership never ends in these tests
 	quit    chan struct{}
 	cause   error
 

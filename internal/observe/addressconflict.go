@@ -21,7 +21,8 @@ const (
 )
 
 // noteRun records the run of a peer that greets. It reports whether a later run has already greeted
-// from this address: then the earlier process is still running, and this is not a restart.
+// from this address. If so, the process of the earlier run is still running, so the later run is
+// not a restart.
 func (p *peerLog) noteRun(id member.Identity) (earlier bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +48,8 @@ func (p *peerLog) mayWarnConflict(a member.Address) bool {
 }
 
 // listReplacedStores returns the members that have a different store than before under the same
-// leader. It omits members that were leaving or removed, because others may take their seats.
+// leader. It omits members that were leaving or removed, because other processes may take their
+// seats.
 func (c *Changes) listReplacedStores(before, after member.View) member.Roster {
 	if before.Leader.IsZero() || before.Leader != after.Leader {
 		return nil
@@ -64,7 +66,8 @@ func (c *Changes) listReplacedStores(before, after member.View) member.Roster {
 }
 
 // warnAddressConflict warns that two processes may have one address. Only the process that loses
-// its seat knows for certain, and stops; the other nodes merely see another process in the seat.
+// its seat knows for certain, and it stops. The other nodes only see that another process has the
+// seat.
 func (o *Observer) warnAddressConflict(a member.Address, name, why string) {
 	if a == o.cfg.Self || !o.peers.mayWarnConflict(a) {
 		return

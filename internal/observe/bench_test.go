@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// BenchmarkTurn measures a normal turn of a leader: one without a trace, like most heartbeats, and
-// one with a trace below the log level.
+// BenchmarkTurn measures two normal turns of a leader: without a trace, like most heartbeats, and
+// with a trace below the log level.
 func BenchmarkTurn(b *testing.B) {
 	leader := at(1, 0).Address
 	view := member.View{Leader: leader, Version: 1, Quorate: true}

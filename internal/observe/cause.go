@@ -4,10 +4,10 @@ package observe
 
 import "github.com/athena-go/athena/statemachine"
 
-// Cause is why a leader was lost; package cluster documents each cause.
+// Cause is the reason why a leader was lost. Package cluster documents each cause.
 type Cause string
 
-// The causes. The machine reports all of them except CauseStart and CauseRaised.
+// The causes. The machine reports all causes except CauseStart and CauseRaised.
 const (
 	CauseStart     Cause = "start"
 	CauseCrash     Cause = "crash"

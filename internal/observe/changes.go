@@ -14,7 +14,7 @@ type Changes struct {
 	Cause Cause
 }
 
-// MemberChange is a change of one member. Each Status is the one that users see.
+// MemberChange is a change of one member. Each Status is the status that users see.
 type MemberChange struct {
 	Before member.Member // zero for a new member
 	After  member.Member // its status is Removed if it is no longer in the view

@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// reportLines maps each report of the transport to its log line. ReportFailed has none here: it
-// stops the node, which logs it then.
+// reportLines maps each report of the transport to its log line. ReportFailed is missing because it
+// stops the node, which then logs it.
 var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportConnected:     {slog.LevelDebug, "connected"},
 	mesh.ReportLost:          {slog.LevelDebug, "connection lost"},
@@ -47,8 +47,8 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 	}
 }
 
-// isPermanent reports whether a connection was refused because of the secret or the configuration,
-// rather than because a node is busy or has two processes.
+// isPermanent reports whether a connection was refused because of the secret or the configuration.
+// It returns false if a node is busy or two processes have one address.
 func isPermanent(err error) bool {
 	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, mesh.ErrSelf) {
 		return true

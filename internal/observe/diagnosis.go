@@ -11,7 +11,7 @@ import (
 )
 
 // explainNoLeader explains in one line why there is no leader with authority. It returns "" if
-// there is one.
+// there is a leader with authority.
 func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus) string {
 	if !s.Leader.isZero() {
 		return ""
@@ -77,7 +77,7 @@ func (d diagnosis) missingCluster() string {
 }
 
 // missingFounders explains what a provisional leader without a state waits for. leads reports
-// whether this node is that leader. This matters because only the leader exchanges messages with
+// whether this node is the provisional leader. Only the provisional leader exchanges messages with
 // founders.
 func (d diagnosis) missingFounders(leads bool) string {
 	active, activeSeeds := 0, 0
@@ -117,7 +117,7 @@ func (d diagnosis) missingFounders(leads bool) string {
 	return text + "; waiting for " + joinNames(missing)
 }
 
-// missingVoters explains which voters a node with a state has reached and which it waits for. A
+// missingVoters lists the voters that a node with a state has reached, and the missing voters. A
 // majority of the voters must agree on a leader.
 func (d diagnosis) missingVoters() string {
 	roster, self := d.Held.Roster, d.View.Self

@@ -23,8 +23,8 @@ type stateCase struct {
 	want string
 }
 
-// TestNoLeaderWhileJoining checks the explanation of a node without a state. Node 1 has learned
-// that node 2 knows of no leader, and has got no answer from the others.
+// TestNoLeaderWhileJoining checks the explanation of a node without a state. Node 2 has answered
+// node 1 that it knows no leader. The other nodes have not answered.
 func TestNoLeaderWhileJoining(t *testing.T) {
 	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
 	const begin = "leads provisionally until 3 of 5 members, including 2 of the 3 seeds, are up: "

@@ -13,24 +13,25 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// MaxUnhandled bounds how many pairs of sender and name an unhandledLog remembers, because peers
+// MaxUnhandled bounds the number of pairs of sender and name in an unhandledLog, because peers
 // choose the names. Further events are counted without a warning.
 const MaxUnhandled = 256
 
-// unhandledLog remembers for which events without a handler a warning was logged. The zero value is
-// ready for use.
+// unhandledLog remembers the events without a handler for which a warning was logged. The zero
+// value is ready for use.
 type unhandledLog struct {
 	mu     sync.Mutex
 	warned map[unhandled]bool
 }
 
-// unhandled is a type of event that has no handler here.
+// unhandled is a type of event without a handler at this node.
 type unhandled struct {
 	from member.Address
 	name string
 }
 
-// mayWarn reports whether to warn about an event: once for each name and sender.
+// mayWarn reports whether to log a warning about an event, which happens once for each name and
+// sender.
 func (u *unhandledLog) mayWarn(from member.Address, name string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -55,7 +56,7 @@ func (o *Observer) DropFrame(from member.Identity, reason string, err error) {
 }
 
 // DropEvent counts and logs an event that reached no handler. senderTold reports whether the sender
-// gets err.
+// receives err.
 func (o *Observer) DropEvent(
 	from member.Identity, name, reason string, senderTold bool, err error,
 ) {

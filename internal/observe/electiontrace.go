@@ -21,8 +21,8 @@ type electionTrace struct {
 	before  member.Address // the last leader with authority
 	version uint64         // of that leader
 	marks   [stepCount]mark
-	counted votes // votes by others for this node's proposal
-	given   votes // votes by this node for another's proposal
+	counted votes // votes of other members for the proposal of this node
+	given   votes // vote of this node for the proposal of another member
 }
 
 // votes records the members that voted for a leader in one version.
@@ -61,7 +61,7 @@ const stepQuorate = "quorate"
 // mark records when a step last occurred.
 type mark struct {
 	at      time.Time
-	version uint64 // version of the proposal; 0 for steps before it
+	version uint64 // version of the proposal; 0 for steps before the proposal
 }
 
 func (e *electionTrace) noteStart(self member.Address, now time.Time) {
@@ -107,8 +107,8 @@ func (e *electionTrace) addTraces(now time.Time, traces []statemachine.Trace) {
 	}
 }
 
-// noteLoss records that the leader was lost. Only the first cause counts, since later ones follow
-// from it.
+// noteLoss records that the leader was lost. Only the first cause counts, because later causes
+// follow from it.
 func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard time.Time) {
 	if e.cause != "" {
 		return
@@ -118,8 +118,9 @@ func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard 
 	e.marks[stepHeard], e.marks[stepLost] = mark{at: heard}, mark{at: now}
 }
 
-// noteLeaderless records that the leader of a view has no authority. If no trace has given a cause,
-// either the leader itself reported the loss, or it was elected again with a later version.
+// noteLeaderless records that the leader of a view has no authority. If no trace contains the
+// cause, either the leader reported its loss of authority, or it was elected again with a later
+// version.
 func (e *electionTrace) noteLeaderless(now time.Time, view member.View) {
 	switch {
 	case e.cause != "":

@@ -40,9 +40,10 @@ func (e Election) IsZero() bool { return e.Version == 0 }
 type history struct {
 	mu        sync.Mutex
 	elections []Election // the last maxElections, oldest first
-	// leaderlessSince is when the leader with authority was lost; zero if there is one.
+	// leaderlessSince is when the leader with authority was lost. It is zero if there is a leader with
+	// authority.
 	leaderlessSince time.Time
-	leaderless      time.Duration // in total, not including the time since leaderlessSince
+	leaderless      time.Duration // in total, without the time since leaderlessSince
 	changes         map[Cause]uint64
 }
 

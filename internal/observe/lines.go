@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// line is the level and the text of a log line. docs/logs.md lists all of them.
+// line is the level and the text of a log line. docs/logs.md lists all lines.
 type line struct {
 	level slog.Level
 	text  string
@@ -163,7 +163,7 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
 	l := line{slog.LevelWarn, "handler failed"}
 	if f.Told && !panicked {
-		// The handler may have returned the error on purpose, for the sender.
+		// The handler may have returned the error to the sender intentionally.
 		l = line{slog.LevelDebug, "handler failed; the sender was notified"}
 	}
 	if !o.log.Enabled(context.Background(), l.level) {
@@ -189,7 +189,7 @@ func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func addressText(a member.Address) string { return safetext.PeerText(a.String()) }
 
 // maxErrorBytes bounds the text of an error of the application, and of an error that contains
-// several texts of peers, each already cut by safetext.PeerText.
+// several texts of peers. safetext.PeerText has already cut each of these texts.
 const maxErrorBytes = 1024
 
 // ErrAttr returns the attribute "error" with the text of err as one line of at most maxErrorBytes,

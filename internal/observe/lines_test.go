@@ -108,8 +108,8 @@ func TestReportLines(t *testing.T) {
 	}
 }
 
-// TestEveryReportHasALine checks that every kind of report has a line, except the one that stops
-// the node.
+// TestEveryReportHasALine checks that every kind of report has a line, except ReportFailed, which
+// stops the node.
 func TestEveryReportHasALine(t *testing.T) {
 	for what := range mesh.ReportKinds {
 		if l := reportLines[what]; (l.text == "") != (what == mesh.ReportFailed) {
@@ -160,7 +160,7 @@ func TestRefusalsAreQuiet(t *testing.T) {
 }
 
 // TestForeignTextIsPrintableAndCut checks that a peer's text is made printable and cut in every
-// line. So a peer can neither forge lines nor make one too long.
+// line. A peer must be unable to forge a line or to make a line too long.
 func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	hostile := "\x1b[2J\n" + strings.Repeat("x", 4000)
 	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}

@@ -147,8 +147,8 @@ func (m *Metrics) addTrace(t statemachine.Trace) {
 	}
 }
 
-// endProposal counts the result of this node's current proposal, if there is one, and sets the next
-// stage; 0 means that there is no proposal. m.mu must be held.
+// endProposal counts the result of this node's current proposal, if any, and sets the next stage.
+// The stage 0 means that there is no proposal. m.mu must be held.
 func (m *Metrics) endProposal(result string, next message.Stage) {
 	if m.open != 0 {
 		incrementCount(&m.counts.Proposals, Proposal{m.open.String(), result})

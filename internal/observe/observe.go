@@ -63,7 +63,7 @@ type State struct {
 	Held member.State
 	// Provisional reports whether the leader of the view declared itself without being elected.
 	Provisional bool
-	// Leader is the leader with authority that this node knows of; zero if it knows of none.
+	// Leader is the leader with authority in the view of this node; zero if there is none.
 	Leader Leader
 	// Drained reports whether the operator has drained this node. HandingOver reports whether the
 	// node gives up leadership because it is drained, leaves, or transfers leadership.
@@ -82,8 +82,8 @@ func (l Leader) isZero() bool { return l == Leader{} }
 
 // Turn is one turn of the event loop.
 type Turn struct {
-	// Began is when the machine got its input. Now is when its output was saved, which may be much
-	// later.
+	// Began is when the machine received its input. Now is when its output was saved, which may be
+	// much later.
 	Began, Now time.Time
 	Traces     []statemachine.Trace
 	// Changed reports whether the view may differ from Before.

@@ -20,8 +20,8 @@ var (
 	errConnected = errors.New("connected, but no message yet")
 )
 
-// peerLog records the last answer of each seed, each member and the leader, for the error of Start
-// and to explain why there is no leader.
+// peerLog records the last answer of each seed, each member and the leader. The error of Start
+// contains these answers, and so does the reason why there is no leader.
 type peerLog struct {
 	self     member.Address
 	hopeless chan struct{} // closed when all other seeds have permanently refused this node
@@ -32,8 +32,8 @@ type peerLog struct {
 	named  *peer   // the leader of the last claim; nil if it is in seeds or others
 	// byAddress contains all peers in seeds, others and named.
 	byAddress map[member.Address]*peer
-	// seedMismatches maps each peer whose list of seeds differs from this node's to the time of its
-	// last message.
+	// seedMismatches contains the peers whose list of seeds differs from that of this node, with the
+	// time of their last message.
 	seedMismatches map[member.Address]time.Time
 	// refused lists the seeds whose last answer was a permanent refusal.
 	refused map[member.Address]bool
@@ -47,12 +47,12 @@ type peer struct {
 	at      time.Time     // when the last message arrived
 	claim   member.Claim  // the claim in the last message
 	held    member.Number // the state that the node last reported
-	// refusal is why the node refused the last join or vote; refused and refusedAt are the kind and
-	// the time of that answer.
+	// refusal is the reason why the node refused the last join or vote. refused and refusedAt are the
+	// kind and the time of that answer.
 	refusal   message.Reason
 	refused   message.Kind
 	refusedAt time.Time
-	run       uint64    // the latest run that greeted; 0 if none has
+	run       uint64    // the latest run that greeted; 0 before the first greet
 	warned    time.Time // when the last address conflict was logged
 }
 
@@ -104,7 +104,7 @@ func (p *peerLog) setMembers(rosters ...member.Roster) {
 	p.indexPeers()
 }
 
-// noteFault records why there is no connection to a peer. It ignores other nodes.
+// noteFault records why there is no connection to a peer. It ignores nodes that are not in the log.
 func (p *peerLog) noteFault(from member.Address, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,8 @@ func (p *peerLog) noteMessage(m message.Message) {
 	}
 }
 
-// noteRefusal records the answer to a join or a proposal; the reason is zero if it was granted.
+// noteRefusal records the answer to a join or a proposal. The reason is zero if the answer was
+// positive.
 func (p *peer) noteRefusal(why message.Reason, in message.Kind) {
 	p.refusal, p.refused, p.refusedAt = why, in, p.at
 }
@@ -210,7 +211,7 @@ func (p *peerLog) listAnswers() []Answer {
 type peerStatus struct {
 	address member.Address
 	reached bool   // a message arrived within the timeout
-	text    string // its last answer, or why there is none
+	text    string // its last answer, or why there is no answer
 }
 
 // String returns "address (text)".

@@ -53,8 +53,8 @@ func (s *peerLog) isHopeless() bool {
 	}
 }
 
-// TestStrangersEndNoStart checks that a failed handshake of an incoming connection does not count
-// against the seed whose address it claims, because anyone can send one packet with a forged
+// TestStrangersEndNoStart checks that a failed handshake of an incoming connection is not
+// attributed to the seed with its source address, because anyone can send a packet with a forged
 // source.
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)

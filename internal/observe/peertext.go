@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// refusalTimeout is how long a refusal is shown even if the node has sent other messages since.
+// refusalTimeout is how long a refusal is shown after the node has sent other messages.
 const refusalTimeout = 10 * time.Second
 
 // describeLast describes the last answer of a peer.
@@ -50,7 +50,7 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 	case !c.Chosen:
 		return who + " provisionally"
 	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
-		// A node does not follow a leader whose version is below the state that it holds.
+		// A node does not follow a leader whose version is below that of the node's state.
 		return fmt.Sprintf("%s version %d, but this node holds version %s of %s: does its store "+
 			"belong to another cluster?", who, c.Version, held.Number, addressText(held.Leader))
 	default:

@@ -15,7 +15,7 @@ const (
 	// MaxLines is the maximum number of lines with the same text in a QuotaInterval: two for each
 	// member of the largest cluster.
 	MaxLines = 2 * member.MaxMembers
-	// QuotaInterval is the time after which MaxLines more lines with the same text are logged.
+	// QuotaInterval is the interval in which at most MaxLines lines with the same text are logged.
 	QuotaInterval = time.Minute
 )
 
@@ -25,9 +25,9 @@ func NewLogger(l *slog.Logger, node string) *slog.Logger {
 	return slog.New(newQuotaHandler(l.Handler())).With(slog.String("node", node))
 }
 
-// quotaHandler bounds the size of the log, whatever peers do. In each QuotaInterval, it drops lines
-// beyond the first MaxLines with the same text, and adds their number to the next line that it
-// logs. The texts are constants of this program, so their number is bounded too.
+// quotaHandler bounds the size of the log, whatever peers do. In each QuotaInterval, it logs only
+// the first MaxLines lines with the same text. The next line that it logs contains the number of
+// dropped lines. The texts are constants of this program, so the number of texts is bounded too.
 type quotaHandler struct {
 	slog.Handler
 	quota *quota

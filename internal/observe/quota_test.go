@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestQuotaIsPerText checks that a text that exceeds its quota does not affect other texts.
+// TestQuotaIsPerText checks that each text has a quota of its own.
 func TestQuotaIsPerText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuotaHandler(nil).quota
@@ -36,8 +36,8 @@ func TestQuotaIsPerText(t *testing.T) {
 	})
 }
 
-// TestALoggerGetsLevelTextAndFields checks that a logger's handler gets the records of a node, each
-// with the name of the node and with the fields in the order of docs/logs.md.
+// TestALoggerGetsLevelTextAndFields checks that a logger's handler receives the records of a node.
+// Each must have the name of the node, and the fields in the order of docs/logs.md.
 func TestALoggerGetsLevelTextAndFields(t *testing.T) {
 	var out bytes.Buffer
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{

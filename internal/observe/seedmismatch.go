@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxSeedMismatches bounds how many peers with other seeds are recorded. It leaves room for the
+	// maxSeedMismatches bounds how many peers with other seeds are recorded. This is enough for the
 	// seeds and members of the largest cluster, which replace other peers.
 	maxSeedMismatches = 2 * member.MaxMembers
-	// A peer that is neither a seed nor a member is reported until seedMismatchTimeout after its
-	// last message. It may never return with the right list.
+	// A peer that is neither a seed nor a member is reported until seedMismatchTimeout after its last
+	// message. Such a peer may never return with the right list.
 	seedMismatchTimeout = time.Minute
 )
 
@@ -43,7 +43,7 @@ func (p *peerLog) noteSeeds(from member.Address, same bool) {
 	}
 }
 
-// otherSeeds returns the peers whose seeds differ from this node's, sorted.
+// otherSeeds returns the peers whose list of seeds differs from that of this node, sorted.
 func (p *peerLog) otherSeeds() []member.Address {
 	p.mu.Lock()
 	defer p.mu.Unlock()

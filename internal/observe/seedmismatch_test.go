@@ -13,8 +13,8 @@ import (
 )
 
 // TestWhoHasOtherSeedsIsBounded checks that a seed with a different list stays listed however long
-// it is silent. Any other peer must stay listed for a minute after its last message. Their number
-// must be bounded.
+// it is silent. Any other peer must stay listed for a minute after its last message. The number of
+// peers must be bounded.
 func TestWhoHasOtherSeedsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPeerLog(addresses(1, 2), addresses(1)[0])

@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// leaderlessWarning decides when a node without a leader logs the reason: soon at first, because an
-// operator may be waiting, and then at growing intervals.
+// leaderlessWarning decides when a node without a leader logs the reason. The first line appears
+// soon, because an operator may be waiting. Further lines appear at growing intervals.
 type leaderlessWarning struct {
-	since  time.Time // when the leader was lost; zero if there is one
+	since  time.Time // when the leader was lost; zero while there is a leader
 	at     time.Time // when the last line was logged; zero before the first
 	next   time.Time // when to check the reason again
 	repeat time.Duration
@@ -34,8 +34,8 @@ const (
 )
 
 // warnLeaderless logs why there is no leader if a line is due. After such a line it logs the next
-// leader, unless the line about the change of leader does. It is called in each turn, and thus at
-// least for every heartbeat, query and attempt to join.
+// leader, unless the line about the change of leader reports it. The event loop calls it in each
+// turn: at least for every heartbeat, query and attempt to join.
 func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	w := &o.warning
 	if !s.Leader.isZero() {
@@ -78,7 +78,7 @@ func (w *leaderlessWarning) isDue(now time.Time, retryInterval time.Duration) bo
 	return true
 }
 
-// shouldLog reports whether to log a reason, because it is new or was last logged long enough ago.
+// shouldLog reports whether a reason is new, or was last logged long enough ago to log it again.
 func (w *leaderlessWarning) shouldLog(now time.Time, text string) bool {
 	switch {
 	case text != w.text:

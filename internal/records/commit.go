@@ -14,8 +14,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// MaxCommits bounds the number of requests of a node that are in flight; further commits wait. With
-// more, the leader might be too busy to send its heartbeats, and be replaced.
+// MaxCommits bounds the number of requests of a node in flight; further commits wait. With more
+// requests, the leader might be too busy to send its heartbeats, and the members would elect
+// another.
 const MaxCommits = 128
 
 // Commit implements record.Session.
@@ -28,7 +29,7 @@ func (s *session) Commit(ctx context.Context, ops ...record.Op) (member.Token, e
 	return token, err
 }
 
-// commit sends a request to the leader, waiting for a leader if there is none.
+// commit sends a request to the leader. If there is no leader, it waits.
 func (t *Table) commit(ctx context.Context, r message.RecordRequest) (member.Token, error) {
 	for {
 		a, err := t.sendRequest(ctx, r)
@@ -66,8 +67,8 @@ func (s *session) newRequest(ops []record.Op) (r message.RecordRequest) {
 	return r
 }
 
-// sendRequest gives a request to the machine, as soon as fewer than MaxCommits are in
-// flight, and waits for the response.
+// sendRequest passes a request to the machine when fewer than MaxCommits requests are in flight,
+// and waits for the response.
 func (t *Table) sendRequest(
 	ctx context.Context, r message.RecordRequest,
 ) (a message.RecordResponse, err error) {

@@ -15,13 +15,13 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// leases holds the leases of the node's records that had not ended at the last update.
+// leases contains the leases of the node's records. Each update removes those that have ended.
 type leases struct {
 	mu     sync.Mutex
 	all    []lease
 	until  time.Time     // until when the node may rely on its records
 	next   chan struct{} // closed by the next update; nil if no caller is waiting
-	closed error         // why no more leases are granted; nil before CloseLeases
+	closed error         // why no further leases are granted; nil before CloseLeases
 }
 
 // lease is the lease of one record.
@@ -32,9 +32,9 @@ type lease struct {
 	token   member.Token
 }
 
-// HoldRemaining returns how long the leases of this node's records last if the leader stops
-// extending them. A leader normally extends them continuously. While HoldRemaining is not 0, a
-// valid lease ends only because its record was revoked, dropped or released.
+// HoldRemaining returns the remaining time of the leases of this node's records. A leader normally
+// extends the leases continuously. While HoldRemaining is greater than 0, a valid lease ends only
+// if its record is revoked, dropped or released.
 func (t *Table) HoldRemaining() time.Duration {
 	t.leases.mu.Lock()
 	until := t.leases.until
@@ -45,8 +45,8 @@ func (t *Table) HoldRemaining() time.Duration {
 	return max(0, until.Sub(t.cfg.Clock())-t.cfg.Guard)
 }
 
-// find returns the lease of a record, and creates it if there is none yet. If the node may not act
-// on the record now, the lease is nil; the next update then closes updated.
+// find returns the lease of a record, and creates the lease if necessary. If the node may not act
+// on the record now, the lease is nil. The next update then closes updated.
 func (ls *leases) find(
 	now time.Time, m *statemachine.Machine, s *session, key string, token member.Token,
 ) (l *leader.Lease, updated <-chan struct{}, err error) {
@@ -119,8 +119,8 @@ func (l lease) endCause(m *statemachine.Machine) error {
 	}
 }
 
-// CloseLeases ends all leases with cause and grants no more. It blocks until no function
-// runs under them or ctx is done.
+// CloseLeases ends all leases with cause and prevents new ones. It blocks until no function runs
+// under a lease, or ctx is done.
 func (t *Table) CloseLeases(ctx context.Context, cause error) {
 	ls := &t.leases
 	ls.mu.Lock()

@@ -15,9 +15,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// session implements record.Session. Its records end with this run of the node: when the node
-// leaves, or when its next run joins. They also end after the node has been silent for
-// LeaderTimeout + LeaseTimeout (or TTLTimeout if that is shorter).
+// session implements record.Session. Its records end when the node leaves or its next run joins.
+// They also end after the node has been silent for LeaderTimeout + LeaseTimeout or for TTLTimeout,
+// whichever is shorter.
 type session struct {
 	table *Table
 	id    uint64

@@ -20,8 +20,8 @@ import (
 
 // Node has the methods that a Table needs of its node.
 type Node interface {
-	// Do calls verb in the event loop and applies the Output. It returns the error of verb, the
-	// cause of ctx, or why the node has stopped.
+	// Do calls verb in the event loop and applies the Output. It returns the error of verb, the cause
+	// of ctx, or the reason why the node has stopped.
 	Do(ctx context.Context, verb Verb) error
 	// View returns the node's view. Its members must not be changed.
 	View() member.View
@@ -40,7 +40,7 @@ type Config struct {
 	Clock func() time.Time
 	// HoldTimeout is the maximum time that Hold waits.
 	HoldTimeout time.Duration
-	// The term of a record ends Guard before its lease.
+	// The term of a record ends earlier than its lease, by Guard.
 	Guard time.Duration
 }
 
@@ -84,8 +84,8 @@ func (t *Table) Members() (ids []string) {
 	return ids
 }
 
-// List implements record.Store. It does not contact other members. Once the node has stopped, for
-// whatever reason, the error wraps leader.ErrClosed.
+// List implements record.Store. It does not contact other members. When the node has stopped for
+// any reason, the error wraps leader.ErrClosed.
 func (t *Table) List(_ context.Context, prefix string) ([]member.Record, error) {
 	if err := context.Cause(t.cfg.Life); err != nil {
 		return nil, closedError(err)
@@ -156,8 +156,8 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.records = m.Records()
 }
 
-// waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the
-// node has stopped, otherwise the cause of ctx. If only changed was closed, it returns nil.
+// waitChange blocks until changed is closed, the node stops, or ctx is done. If the node has
+// stopped, it returns the reason. Otherwise it returns the cause of ctx, or nil if ctx is not done.
 func (t *Table) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:

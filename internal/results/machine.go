@@ -24,7 +24,7 @@ func Describe() Row {
 	}
 }
 
-// Title returns one line with what Describe found.
+// Title returns the row of Describe as one line.
 func (r Row) Title() string {
 	return fmt.Sprintf("%s, %v x %s, Linux %s, %s, commit %s", r["date"], r["processors"],
 		r["processor"], r["kernel"], r["go"], r["commit"])
@@ -38,7 +38,7 @@ func (r Row) AddLoad() {
 	}
 }
 
-// findCommit returns the commit of this program. If the build does not contain one, as with
+// findCommit returns the commit of this program. If the build does not contain the commit, as with
 // go run, it returns the commit of the working copy.
 func findCommit() string {
 	var revision, modified string

@@ -60,7 +60,7 @@ type Table struct {
 	// Keys are the columns that identify a line of the table.
 	Keys []string
 	// Against, if not empty, is the value of the last key that marks the reference. Each median is
-	// divided by that of the reference whose other keys are the same.
+	// divided by the median of the reference, whose other keys are the same.
 	Against string
 }
 
@@ -72,7 +72,7 @@ type line struct {
 }
 
 // Print prints the statistics of each combination of keys. Combinations that differ only in the
-// last key stand together; otherwise the order is that of the rows. Rows without a number in the
+// last key are adjacent. Otherwise the order is that of the rows. Rows without a number in the
 // column are skipped.
 func (t Table) Print(w io.Writer, rows []Row) error {
 	lines := t.group(rows)
@@ -95,8 +95,8 @@ func (t Table) Print(w io.Writer, rows []Row) error {
 	return out.Flush()
 }
 
-// group collects the values of each line. Groups, and the lines in each, are in the order in which
-// they first occur.
+// group collects the values of each line. It lists groups, and the lines of each group, in the
+// order of their first rows.
 func (t Table) group(rows []Row) (lines []line) {
 	for _, r := range rows {
 		value, ok := r[t.Column].(float64)
@@ -131,8 +131,8 @@ func (t Table) group(rows []Row) (lines []line) {
 	return lines
 }
 
-// ratio divides the median of a line by that of the reference in the same group. It returns "-"
-// if the group has no reference, or one of 0.
+// ratio divides the median of a line by the median of the reference in the same group. It returns
+// "-" if the group has no reference or the median of the reference is 0.
 func (t Table) ratio(lines []line, l line) string {
 	for _, other := range lines {
 		if other.group != l.group || other.name != t.Against {

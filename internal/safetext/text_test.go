@@ -32,8 +32,8 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestPeerTextCannotForgeALine checks that a peer's text becomes one short line, and cannot add
-// words to a sentence.
+// TestPeerTextCannotForgeALine checks that a peer's text becomes one short line, and cannot be
+// mistaken for a part of the sentence that contains it.
 func TestPeerTextCannotForgeALine(t *testing.T) {
 	for _, c := range []struct{ text, field, quoted string }{
 		{"orders", "orders", "orders"},

@@ -16,9 +16,9 @@ type authority struct {
 	until   int64 // the end; kept after it has passed
 	since   int64 // when this uninterrupted period began
 	// unsound is the version that the process led when its clock stopped, or 0. wokeAt is when the
-	// clock started again, or never. Such a process does not know that it is late, and may act until
-	// the deadlines that it had set have passed (checker.staleLease). lease is nine tenths of its
-	// LeaseTimeout. found is set once the process has noticed that its clock had stopped.
+	// clock started again, or never. A process whose clock had stopped does not know that it is late,
+	// and may act until its earlier deadlines have passed (checker.staleLease). lease is nine tenths
+	// of its LeaseTimeout. found reports whether the process has noticed that its clock had stopped.
 	unsound uint64
 	wokeAt  int64
 	lease   int64
@@ -38,9 +38,9 @@ func (k *checker) endAuthority(p int) {
 	}
 }
 
-// checkAuthority records that a process has authority until a global time. If the authority
-// of two processes overlaps, invariant I2 is broken; this is reported when either gains or
-// extends its authority.
+// checkAuthority records that a process has authority until a global time. If the authority of two
+// processes overlaps, invariant I2 is broken. The violation is reported when either process gains
+// or extends its authority.
 func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, until int64) {
 	a := &k.auth[p]
 	lastEnd := int64(-1)
@@ -65,8 +65,8 @@ func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, 
 	}
 }
 
-// noteClockStopped records that the clock of a process stopped. The stopped clock of a
-// leader is slower than the protocol permits.
+// noteClockStopped records that the clock of a process stopped. If the process leads, its clock is
+// then slower than the protocol permits.
 func (k *checker) noteClockStopped(now int64, p *process) {
 	k.now = now
 	v := p.machine.View(p.clock.at(k.now))
@@ -91,9 +91,9 @@ func (k *checker) noteLeaderAsleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
-// mayBeLate reports whether the clock of the leader of a version had stopped, so that the leader
-// may still act late at time at. It may until the duration deadline has passed since the clock
-// started again.
+// mayBeLate reports whether the leader of a version may still act late at time at because its clock
+// had stopped. This is possible until the duration deadline has passed since the clock started
+// again.
 func (k *checker) mayBeLate(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
 	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline

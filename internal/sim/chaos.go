@@ -15,7 +15,7 @@ import (
 type chaos struct {
 	c       *Cluster
 	plan    Plan
-	rand    *rand.Rand // source of the series that is drawing
+	rand    *rand.Rand // source of the series that draws now
 	walls   *rand.Rand // for wall clocks
 	stopped bool
 	counts  [classes]int
@@ -34,7 +34,7 @@ type series struct {
 	guided  float64       // probability that an election triggers a fault
 }
 
-// armedInterrupt is a fault that waits for its process to save or send in a step.
+// armedInterrupt is a fault that occurs when its process next saves or sends in a step.
 type armedInterrupt struct {
 	fault Fault // class 0: none
 	skip  int64 // number of such steps to skip
@@ -117,8 +117,8 @@ func (x *chaos) startFaults() {
 	}
 }
 
-// restartFailed restarts a process that stopped because of a fault. Once the faults have ended, it
-// restarts the process only if no other one has its address.
+// restartFailed restarts a process that stopped because of a fault. When the faults have ended, it
+// restarts the process only if no other process has its address.
 func (x *chaos) restartFailed(i int, err error) {
 	if errors.Is(err, statemachine.ErrLeft) {
 		return
@@ -225,7 +225,7 @@ func (x *chaos) drawDowntime() int64 {
 	return x.drawDuration()
 }
 
-// drawVictim draws a process, preferring the one with authority.
+// drawVictim draws a process. It prefers the process with authority.
 func (x *chaos) drawVictim() int {
 	if x.focus >= 0 && x.focus < x.plan.Setup.Processes && x.rand.IntN(2) == 0 {
 		return x.focus
@@ -238,14 +238,15 @@ func (x *chaos) drawVictim() int {
 	return x.rand.IntN(x.plan.Setup.Processes)
 }
 
-// mayCrash reports whether process i may crash. In a reckless run it always may; in any other run
-// it may if the protocol tolerates the loss of its memory store.
+// mayCrash reports whether process i may crash. In a reckless run every process may crash. In other
+// runs, a process with a memory store may crash only if the protocol tolerates the loss of the
+// store.
 func (x *chaos) mayCrash(i int) bool {
 	p := x.c.procs[i]
 	return !p.cfg.Volatile || x.plan.Reckless || !p.isUp() || x.c.mayForget(i)
 }
 
-// mayLose reports whether process i may lose its disk, under the same rule.
+// mayLose reports whether process i may lose its disk. The rule is the same as for mayCrash.
 func (x *chaos) mayLose(i int) bool {
 	return !x.c.procs[i].cfg.Volatile && (x.plan.Reckless || x.c.mayForget(i))
 }

@@ -33,15 +33,15 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s at %v: %s", v.Invariant, v.At, v.Text)
 }
 
-// checker observes a cluster after every step. It uses only what is visible from outside:
+// checker observes a cluster after every step. It reads only the data that is visible from outside:
 // stores, messages and views.
 type checker struct {
 	size, quorum int
 	seeds        []member.Address
 	now          int64
 	first        *Violation
-	// void is the reason why the invariants between nodes need no longer hold: memory stores were
-	// lost, so a founding can be repeated (protocol.md section 11).
+	// void is the reason why the invariants between nodes no longer apply, or "". They do not apply if
+	// memory stores were lost and a founding can be repeated (protocol.md section 11).
 	void string
 
 	auth    []authority // indexed by process
@@ -63,7 +63,7 @@ type checker struct {
 	heardAt       map[heardKey]int64      // time of the latest message
 	keptAt        map[keptKey]int64       // time of the latest keep-alive
 	trusts        trusts                  // trust in records
-	seatGiven     member.State            // state before a step that gave a seat away
+	seatGiven     member.State            // state before the step in which a leader gave a seat away
 	wasAuthorized bool                    // whether the leader had authority before that step
 
 	founded     bool
@@ -102,8 +102,7 @@ func (k *checker) noteViolation(invariant, format string, args ...any) {
 	}
 }
 
-// noteBroken records a violation of an invariant that need not hold once a founding can be
-// repeated.
+// noteBroken records a violation of an invariant that does not apply if a founding can be repeated.
 func (k *checker) noteBroken(invariant, format string, args ...any) {
 	if k.void == "" {
 		k.noteViolation(invariant, format, args...)
@@ -163,7 +162,7 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	if version == 0 {
 		k.endAuthority(p.index)
 	} else {
-		// The machine gained authority in its step; the save may have taken time since.
+		// The machine gained authority in its step, and the save may have taken time after the step.
 		if a := &k.auth[p.index]; a.version != version || a.until <= p.stepAt {
 			a.since = p.stepAt
 		}
@@ -195,9 +194,8 @@ func wasQuorate(out statemachine.Output) bool {
 	})
 }
 
-// checkView checks the view that a node shows. Package cluster reads the view after each
-// step that reports a change. It reads authority once the step is saved, which may be after
-// the lease has ended.
+// checkView checks the view that a node shows. Package cluster reads the view after each step that
+// reports a change. It reads authority after the save of the step, when the lease may have ended.
 func (k *checker) checkView(p *process, v member.View, changed bool) {
 	old := p.shownView
 	if !changed && !sameView(old, v) {
@@ -235,7 +233,7 @@ func sameView(a, b member.View) bool {
 		&a.Members[0] == &b.Members[0] || slices.Equal(a.Members, b.Members))
 }
 
-// checkShown checks that all nodes that show a state show the same one.
+// checkShown checks that all nodes show the same state for the same version and revision.
 func (k *checker) checkShown(p *process, v member.View) {
 	s, ok := k.states[member.Number{Version: v.Version, Revision: v.Revision}]
 	if !ok {
@@ -308,7 +306,7 @@ func (k *checker) blankSeeds() int {
 	return n
 }
 
-// hasVoted reports whether a store holds a state or a vote that must not be lost.
+// hasVoted reports whether a store contains a state or a vote that must not be lost.
 func hasVoted(d paxos.Durable) bool {
 	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// These tests give each checker a correct history, and histories with a single error: a check that
-// never fails proves nothing.
+// These tests give each checker a correct history, and histories with a single error. They prove
+// that each check can fail.
 
 // history drives a checker with the steps of three processes, which are all seeds and
 // members.
@@ -89,7 +89,7 @@ func (h *history) take(s member.State, who ...int) {
 	}
 }
 
-// found makes p the chosen leader of version 1, whose state all processes hold.
+// found makes a process the chosen leader of version 1, and all processes hold its state.
 func (h *history) found(leader int) member.State {
 	s := h.first(leader)
 	h.accept(id(1, 1, leader), member.Number{}, s, 0, 1)
@@ -103,7 +103,7 @@ func (h *history) found(leader int) member.State {
 }
 
 // wake suspends a leader and its clock until 100 while another leader is elected. At time now the
-// first leader claims authority for version 1 until a later time. Leases last 10.
+// first leader claims authority for version 1 until time until. Leases last 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
@@ -120,8 +120,8 @@ func (h *history) wake(now, until int64) {
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, until)
 }
 
-// give makes a leader give away the seat of a member that has left, in a step whose output
-// is out. The leader has no authority before or after the step.
+// give makes a leader give away the seat of a member that has left. The output of the step is out.
+// The leader has no authority before or after the step.
 func (h *history) give(out statemachine.Output) {
 	s := h.found(0)
 	left := h.change(s, 2, func(m *member.Member) { m.Status = member.Leaving })
@@ -133,8 +133,8 @@ func (h *history) give(out statemachine.Output) {
 	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
-// letGo makes a leader remove a member in one step and save that step later. The leader has had
-// authority since 0. On the fastest clock TTLTimeout is rateUnit.
+// letGo makes a leader remove a member in a step at one time, which is saved at a later time. The
+// leader has had authority since time 0. On the fastest clock TTLTimeout is rateUnit.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)
 	h.procs[0].cfg.Timings.TTLTimeout = rateMax

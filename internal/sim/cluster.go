@@ -22,15 +22,14 @@ type Setup struct {
 	Seed    uint64 // seed of all randomness
 	Size    int    // N
 	Timings message.Timings
-	// Processes is the number of processes; 0 means Size. Those beyond Size wait for a
-	// seat.
+	// Processes is the number of processes; 0 means Size. Processes in excess of Size wait for a seat.
 	Processes int
-	// Seeds lists which processes are seeds; empty means all of the first Size.
+	// Seeds lists the processes that are seeds. If Seeds is empty, the first Size processes are seeds.
 	Seeds []int
 	// Volatile lists the processes with a memory store.
 	Volatile []int
-	// Twins lists processes that share their address with an additional process. Additional
-	// processes are numbered from Processes on and are down until started.
+	// Twins lists processes that share their address with an additional process. Additional processes
+	// have the numbers from Processes, and are down until started.
 	Twins []int
 	Link  Link // the initial state of every link
 	// Skew gives every process a clock with its own rate and offset.
@@ -42,7 +41,7 @@ type Setup struct {
 	Lag time.Duration
 	// Codec encodes and decodes every message with package wire.
 	Codec bool
-	// TrustRefusal is passed on to statemachine.Config.
+	// TrustRefusal is the field of statemachine.Config.
 	TrustRefusal bool `json:",omitempty"`
 	// Rejects lists processes whose hosts refuse connections although the process is running, as a
 	// firewall may. It must be empty if TrustRefusal is set.
@@ -59,8 +58,8 @@ type Setup struct {
 // Processes are numbered from 0. All are down at first. Callbacks may be nil.
 type Cluster struct {
 	// Interrupt is called after every step of a process, before the step takes effect. If crash is
-	// true, the process crashes. If sent is negative, it crashes before the step is saved; otherwise
-	// after it has sent that many messages.
+	// true, the process crashes: before the step is saved if sent is negative, otherwise after it has
+	// sent that number of messages.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
 	// SlowSave returns how long the save of a step takes.
@@ -84,7 +83,7 @@ type Cluster struct {
 	hash      uint64
 	steps     int
 	stopped   []Stopped
-	dialed    []int   // one plus the process that receives a sender's messages to an address
+	dialed    []int   // number + 1 of the process that receives a sender's messages to an address
 	greets    []uint8 // results of greets, indexed by from*processes+to
 	routes    *rand.Rand
 	happened  Faults // classes of faults that have occurred so far
@@ -102,8 +101,8 @@ type Stopped struct {
 	Err     error
 }
 
-// The streams of random numbers in a run are independent, so that an additional draw from
-// one does not change the others. Do not change these numbers: stored runs depend on them.
+// The streams of random numbers in a run are independent: an additional draw from one stream does
+// not change the other streams. Do not change these numbers: stored runs depend on them.
 const (
 	streamNetwork = iota + 1
 	streamStores
@@ -112,7 +111,7 @@ const (
 	streamOptions
 	streamRoutes
 	streamJudge
-	streamMachines // one for each run of a machine, numbered from here
+	streamMachines // the first stream of the machines; each run of a machine has its own
 )
 
 // streamWallClocks serves the draws for wall clocks that are set forward.

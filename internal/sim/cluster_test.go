@@ -135,7 +135,7 @@ func TestProcessRestartsWithAndWithoutItsStore(t *testing.T) {
 }
 
 // TestInterruptLosesAStep checks two crashes. A process that crashes before its step is saved has
-// done nothing. One that crashes after some messages has sent only those.
+// done nothing. A process that crashes after it has sent some messages sends no others.
 func TestInterruptLosesAStep(t *testing.T) {
 	for _, sent := range []int{-1, 0, 1} {
 		c := formed(t, steady(3))
@@ -285,8 +285,8 @@ func TestRecordsNameProcesses(t *testing.T) {
 	}
 }
 
-// TestResultListsWhatHappened checks that a result lists the faults that happened, not all
-// that were drawn.
+// TestResultListsWhatHappened checks that a result lists only the faults that happened, and not
+// every drawn fault.
 func TestResultListsWhatHappened(t *testing.T) {
 	_, r := Capture(Options{Seed: 1, Size: 3, For: time.Minute})
 	r.Plan.Faults, r.Plan.Setup.Link.Loss, r.Faults, r.Fates = AllFaults, 0.1, nil, nil

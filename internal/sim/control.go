@@ -132,8 +132,8 @@ func (c *Cluster) healLinks(l Link) {
 	c.setup.Rejects = nil
 }
 
-// breakConnection breaks the connection between two processes: messages in flight are lost,
-// and no message can be sent for the duration d.
+// breakConnection breaks the connection between two processes. Messages in flight are lost, and no
+// message can be sent for the duration d.
 func (c *Cluster) breakConnection(a, b int, d int64) {
 	c.noteRun(Network, "breaks the connection between %s and %s", nameOf(a), nameOf(b))
 	c.net.linkOf(a, b).breakConnection(c.now + d)
@@ -154,7 +154,7 @@ func (c *Cluster) cutPairs(pairs []pair, n int) {
 	}
 }
 
-// storeExists reports whether the store of a voter has not been lost.
+// storeExists reports whether the store of a voter still exists.
 func (c *Cluster) storeExists(v member.Voter) bool {
 	for _, p := range c.procs {
 		if p.voter() == v && (p.isUp() || !p.cfg.Volatile) {
@@ -164,8 +164,8 @@ func (c *Cluster) storeExists(v member.Voter) bool {
 	return false
 }
 
-// mayForget reports whether a process may lose its store: afterwards every roster that any process
-// holds must still have a quorum of voters, and no founding can be repeated.
+// mayForget reports whether a process may lose its store. Without the store, every roster that a
+// process holds must still have a quorum of voters, and no founding may be repeated.
 func (c *Cluster) mayForget(i int) bool {
 	p := c.procs[i]
 	k := c.check

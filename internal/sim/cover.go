@@ -38,8 +38,8 @@ func (r rule) String() string {
 	}
 }
 
-// Cover records, for each rule, the classes of faults that had happened by the time the
-// rule was reached.
+// Cover records, for each rule, the classes of faults that had happened before the rule was
+// reached.
 type Cover struct {
 	by      [rules]Faults
 	reached [rules]bool

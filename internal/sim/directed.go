@@ -49,8 +49,8 @@ type Misfit struct {
 	Protocol [2]uint16     // lowest and highest protocol version
 }
 
-// Misconfigure sets the configuration of the next runs of a process. The zero Misfit
-// restores the original one.
+// Misconfigure sets the configuration of the next runs of a process. The zero Misfit restores the
+// original configuration.
 func (c *Cluster) Misconfigure(i int, m Misfit) {
 	p := c.procs[i]
 	p.misfit = misfit{size: m.Size, lease: m.Lease, protocol: m.Protocol}

@@ -12,5 +12,5 @@
 // themselves.
 //
 // The checkers are outside observers. They see saves, messages, the views that nodes show and the
-// authority that nodes claim. They never ask a node about an invariant.
+// authority that nodes claim. They do not rely on the nodes to check an invariant.
 package sim

@@ -99,11 +99,11 @@ func (j *judge) isolateLeader() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
 	c.noteRun(Phase, "the leader is isolated")
-	// It may stay connected to some members, but too few for a lease.
+	// The isolated leader may stay connected to some members, but too few for a lease.
 	kept := j.rand.IntN(max(c.check.quorum-1, 1))
 	limit := 2 * t.TTLTimeout
 	if kept > 0 {
-		// Those members hear it for longer; section 11 allows 2.5 x LeaderTimeout.
+		// The connected members hear the leader for longer. Section 11 allows 2.5 x LeaderTimeout.
 		limit = max(limit, 5*t.LeaderTimeout/2)
 	}
 	side := []int{old}
@@ -117,7 +117,7 @@ func (j *judge) isolateLeader() {
 			c.Cut(old, o)
 		}
 	}
-	// Members that still hear it notice its loss later than the others.
+	// Members that still hear the leader notice its loss later than the others.
 	drained := j.drainedDelay(side...)
 	limit += drained
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestLateFarewells tests protocol.md section 5 (end of the wait). A restarted voter is cut
-// off from the leader that it acknowledged, and receives a late MemberLeave of an earlier
-// leader. The test draws the leaders in between, the delay of the message and the start of
-// the voter, because random runs hardly ever combine them.
+// TestLateFarewells tests protocol.md section 5 (end of the wait). A restarted voter is cut off
+// from the leader that it acknowledged, and receives a late MemberLeave of an earlier leader.
+// Random runs hardly ever combine these events. The test therefore draws the leaders in between,
+// the delay of the message and the start of the voter.
 func TestLateFarewells(t *testing.T) {
 	shown := 0
 	for seed := range uint64(300) {
@@ -28,7 +28,7 @@ func TestLateFarewells(t *testing.T) {
 		leader := c.Leader()
 		tm := s.Timings
 		c.RunFor(arrives - c.Now() - tm.LeaderTimeout - drawUpTo(r, 2*tm.LeaderTimeout))
-		kept := c.check.quorum - 2 // voters kept in addition to this one; the others miss the leader
+		kept := c.check.quorum - 2 // voters that stay connected to the leader, in addition to voter
 		for _, o := range r.Perm(s.Size) {
 			switch {
 			case o == leader || o == voter:
@@ -54,15 +54,15 @@ func TestLateFarewells(t *testing.T) {
 	}
 }
 
-// saysFarewell makes the leader hand over, but holds back its message to one voter until the given
-// time. It then lets later leaders hand over. It reports whether another process leads.
+// saysFarewell makes the leader hand over, but holds back the leader's message to one voter until
+// the given time. It then lets later leaders hand over. It reports whether another process leads.
 func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool {
 	first := c.Leader()
 	c.Hold(first, voter, until-c.Now())
 	if c.Transfer(first, -1) != nil {
 		return false
 	}
-	c.net.linkOf(first, voter).clogged = 0 // its next messages overtake the held one
+	c.net.linkOf(first, voter).clogged = 0 // the next messages overtake the delayed one
 	for range 1 + r.IntN(4) {
 		c.RunFor(drawUpTo(r, 2*time.Second))
 		if l := c.Leader(); l >= 0 {

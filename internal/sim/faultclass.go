@@ -44,8 +44,8 @@ var faultClasses = [...]faultClass{
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).applyNewTimings},
 }
 
-// faultClassOf returns the entry of a class. It panics for a steady class. Recordings are checked
-// when they are read, so they contain none.
+// faultClassOf returns the entry of a class. It panics for a steady class. Recordings contain no
+// steady class, because they are checked when they are read.
 func faultClassOf(class Faults) faultClass {
 	i := slices.IndexFunc(faultClasses[:], func(d faultClass) bool { return d.class == class })
 	return faultClasses[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// seen lists the processes that each process in order sees, including itself.
+// seen returns, for each process, the processes that it sees, including itself.
 func seen(order []int, cut []pair) [][]int {
 	out := make([][]int, len(order))
 	for a := range order {
@@ -64,8 +64,8 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// TestMajoritiesRingAndHubHaveALeader tests fault 14 of the design. A ring keeps a stable
-// leader; in a hub topology the hub eventually leads.
+// TestMajoritiesRingAndHubHaveALeader tests two topologies. In a ring of majorities one leader
+// keeps leading. In a hub topology the hub eventually leads.
 func TestMajoritiesRingAndHubHaveALeader(t *testing.T) {
 	order := []int{0, 1, 2, 3, 4}
 	c := formed(t, steady(5))
@@ -95,7 +95,7 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	c.RunFor(time.Second)
 	before := c.Messages()
 	leader := c.Leader()
-	c.Transfer(leader, -1) // sends to all, so that messages are in flight
+	c.Transfer(leader, -1) // it sends to all, so that messages are in flight
 	c.breakConnection(leader, (leader+1)%3, int64(time.Second))
 	c.RunFor(100 * time.Millisecond)
 	if lost := c.Messages().Broken - before.Broken; lost == 0 {
@@ -107,8 +107,8 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSuspendedLeaderIsFenced checks that the register refuses the writes of a leader whose clock
-// had stopped, so that it trusts an old lease.
+// TestSuspendedLeaderIsFenced checks that the register refuses the writes of a leader that trusts
+// an old lease because its clock had stopped.
 func TestSuspendedLeaderIsFenced(t *testing.T) {
 	c := formed(t, steady(3))
 	old := c.Leader()
@@ -150,8 +150,9 @@ func TestRegisterComparesTokens(t *testing.T) {
 	}
 }
 
-// TestMisfitsAreKeptOut checks that a process with another Size or protocol is kept out, but not
-// one with another list of seeds. Each becomes active once its configuration is fixed.
+// TestMisfitsAreKeptOut checks that a process with another Size, other timings or an incompatible
+// protocol is kept out. A process with another list of seeds must not be kept out. Each process
+// becomes active when its configuration is fixed.
 func TestMisfitsAreKeptOut(t *testing.T) {
 	for _, m := range []struct {
 		misfit misfit

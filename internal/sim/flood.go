@@ -10,8 +10,9 @@ type flood struct {
 	count int
 }
 
-// maxFlood bounds the messages that a process may send to another one within one HeartbeatInterval.
-// Alignment and keep-alive must not trigger each other in a loop (protocol.md section 2).
+// maxFlood bounds the messages that a process may send to another process within one
+// HeartbeatInterval. Alignment and keep-alive must not trigger each other in a loop (protocol.md
+// section 2).
 const maxFlood = 200
 
 // allowMore permits additional messages, the replies to queued input, in the window that

@@ -15,9 +15,9 @@ import (
 // (protocol.md section 4).
 const fewSeeds = 5
 
-// drawForming plans the formation of a cluster with more than fewSeeds seeds. The greatest
-// seeds stay down until the others have a leader and one node that is not a seed has
-// joined. There are no other faults.
+// drawForming plans the formation of a cluster with more than fewSeeds seeds. The greatest seeds
+// stay down until the other processes have a leader and one node that is not a seed has joined.
+// There are no other faults.
 func drawForming(r *rand.Rand, p *Plan) {
 	s := &p.Setup
 	s.Processes, s.Twins, s.Volatile, s.Skew = s.Size, nil, nil, false
@@ -56,7 +56,7 @@ func (p Plan) isDead(i int) bool {
 }
 
 // lateProcess returns a process that is not a seed and joins after the others have formed a
-// cluster. It returns -1 if all processes are seeds, or if the others alone are not a quorum.
+// cluster. It returns -1 if all processes are seeds, or if the others are not a quorum.
 func (p Plan) lateProcess() int {
 	if p.Setup.Size-p.Dead-1 < member.Quorum(p.Setup.Size) {
 		return -1
@@ -80,7 +80,8 @@ func (p Plan) formLimit() time.Duration {
 	return limit
 }
 
-// joinLimit is the time that invariant L2 allows for a new node to join that cluster.
+// joinLimit is the time that invariant L2 allows for a new node to join a cluster without the
+// greatest seeds.
 func (p Plan) joinLimit() time.Duration {
 	t := p.Setup.Timings
 	rounds := math.Ceil(math.Log2(float64(p.Dead)/3 + 1))

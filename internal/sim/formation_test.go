@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// One run in twenty starts more than five seeds, without the greatest ones.
+// In one run of twenty, a cluster with more than five seeds starts without the greatest seeds.
 func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 	const runs = 2000
 	forms, joins, most := 0, 0, 0
@@ -44,7 +44,7 @@ func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 	}
 }
 
-// A start or late join fails the run if it takes longer than L2 allows.
+// A run fails if the start or a late join takes longer than L2 allows.
 func TestALateStartIsAViolation(t *testing.T) {
 	failed := 0
 	for seed := range uint64(400) {

@@ -11,10 +11,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// The simulator found these runs, and they were then shrunk by hand. Each run failed once.
+// The simulator found these runs, and each failed once. They were then shrunk by hand.
 
-// TestRejectedNodeWaits is a run with a provisional leader that holds no state. It must reject a
-// node that holds a state. The two used to notify each other at network speed.
+// TestRejectedNodeWaits is a run with a provisional leader that holds no state. The leader must
+// reject a node that holds a state. The two nodes used to send messages to each other at network
+// speed.
 func TestRejectedNodeWaits(t *testing.T) {
 	c := NewCluster(steady(3))
 	c.Split(0)
@@ -36,8 +37,8 @@ func TestRejectedNodeWaits(t *testing.T) {
 	sound(t, c)
 }
 
-// TestNodeThatLeftIsNotElected checks a cluster of one, whose node used to elect itself
-// again in the step in which it left.
+// TestNodeThatLeftIsNotElected checks a cluster of one node. The node used to elect itself again in
+// the step in which it left.
 func TestNodeThatLeftIsNotElected(t *testing.T) {
 	c := formed(t, steady(1))
 	version := c.Durable(0).Held.Version
@@ -68,7 +69,7 @@ func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 }
 
 // TestLostRosterInMemoryStartsOver checks that a cluster that lost its memory stores starts over. A
-// restarted voter used to adopt a state in which it had no vote. It was then not counted as lost.
+// restarted voter used to adopt a state in which it had no vote, and was then not counted as lost.
 func TestLostRosterInMemoryStartsOver(t *testing.T) {
 	for size := 2; size <= MaxSize; size++ {
 		s := steady(size)
@@ -109,7 +110,7 @@ func TestLostRosterOnDiskWaits(t *testing.T) {
 }
 
 // TestOlderRunStopsForALaterOne checks that the older of two processes at one address stops. After
-// the newer one had crashed, the older one used to request a seat forever.
+// the newer process had crashed, the older one used to request a seat forever.
 func TestOlderRunStopsForALaterOne(t *testing.T) {
 	s := steady(3)
 	s.Twins = []int{1}
@@ -139,9 +140,9 @@ func TestOlderRunStopsForALaterOne(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSeatIsKeptWhileTheLeaseNeedsIt is a run in which one member left, another had just
-// returned, and a third process waited for a seat. The leader gave the seat away and
-// thereby lost its lease.
+// TestSeatIsKeptWhileTheLeaseNeedsIt is a run in which one member left, another had just returned,
+// and a third process waited for a seat. The leader used to give the seat away, and thereby lost
+// its lease.
 func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
 	s := steady(3)
 	s.Processes = 4

@@ -17,9 +17,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// fuzzedRun bounds the virtual time of the runs that FuzzReplay repeats, because longer
-// runs are valid but slow. A run that takes longer than fuzzedTime in real time is
-// considered endless.
+// fuzzedRun bounds the virtual time of the runs that FuzzReplay repeats. Longer runs are valid but
+// slow. A run that takes longer than fuzzedTime in real time is considered endless.
 const (
 	fuzzedRun  = 15 * time.Second
 	fuzzedTime = 20 * time.Second
@@ -107,7 +106,7 @@ func faultsIn(b []byte) (faults []Fault) {
 	return faults
 }
 
-// conversation is a series of frames to one of three nodes, each sent after a pause in
+// conversation is a series of frames to one of three nodes. Each frame follows a pause, in
 // hundredths of a second.
 type conversation []byte
 
@@ -197,7 +196,7 @@ func FuzzFrames(f *testing.F) {
 			checkFrames(t, m.Advance(now).Send)
 			in, err := wire.Decode(frame)
 			if err != nil || in.Body.Kind() == message.KindGreet {
-				continue // a real connection would be closed; greets are handled earlier
+				continue // a real connection would be closed, and the Mesh handles greets
 			}
 			checkFrames(t, m.Step(now, in).Send)
 			if m.Check() != nil || m.Durable().Held.Version > member.MaxCount/2 {

@@ -75,8 +75,8 @@ func (c *Cluster) forgetGreets(i int) {
 	}
 }
 
-// keepsConnection reports whether two processes stay connected, by applying the transport's
-// rule to the greets of their current runs.
+// keepsConnection reports whether two processes stay connected. It applies the transport's rule to
+// the greets of their current runs.
 func (c *Cluster) keepsConnection(from, to int) bool {
 	verdict := &c.greets[from*len(c.procs)+to]
 	if *verdict == unknown {
@@ -87,7 +87,7 @@ func (c *Cluster) keepsConnection(from, to int) bool {
 
 func (c *Cluster) resolveGreets(a, b *process) uint8 {
 	if a.greet.Size == 0 || b.greet.Size == 0 || a.home == b.home {
-		return welcome // one is down, or they are twins, which never dial each other
+		return welcome // one process is down, or they are twins, which never dial each other
 	}
 	ours := message.Message{From: a.identity(), To: b.cfg.Address, Body: a.greet}
 	passive := b.greet

@@ -9,8 +9,7 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// These tests cover planned hand-overs (how long they take and who leads next) and drained
-// nodes.
+// These tests check planned hand-overs and drained nodes.
 
 // handsOver transfers leadership and returns the next leader and the time until it has authority.
 func handsOver(t *testing.T, c *Cluster, to int) (next int, took time.Duration) {
@@ -47,8 +46,8 @@ func TestHandOverAfterRestarts(t *testing.T) {
 	}
 }
 
-// TestHandOverBackAfterARestart checks that a restarted leader can hand over even if it received no
-// message by which its predecessor gave up. Its own vote must not wait.
+// TestHandOverBackAfterARestart checks that a restarted leader can hand over even if it missed the
+// MemberLeave of its predecessor. Its own vote must not wait.
 func TestHandOverBackAfterARestart(t *testing.T) {
 	c := formed(t, steady(3))
 	c.RunFor(10 * fast().HeartbeatInterval)
@@ -70,16 +69,16 @@ func TestHandOverBackAfterARestart(t *testing.T) {
 	}
 }
 
-// TestHandOverWithADeadMember tests protocol.md section 6 (leaving leader). A member has
-// just crashed, and the leader does not know it. The member must not be elected, even if
-// the transfer names it.
+// TestHandOverWithADeadMember tests protocol.md section 6 (leaving leader). A member has just
+// crashed, and the leader has not noticed this. The member must not be elected, even if the
+// transfer names it.
 func TestHandOverWithADeadMember(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		c := formed(t, steady(5))
 		c.RunFor(10 * fast().HeartbeatInterval)
 		old := c.Leader()
 		version := c.Authority(old)
-		dead := 0 // it would come first among equally fresh members
+		dead := 0 // the first choice of members with equally new states
 		if old == 0 {
 			dead = 1
 		}
@@ -99,9 +98,9 @@ func TestHandOverWithADeadMember(t *testing.T) {
 	}
 }
 
-// TestDrainedMajorityElects tests protocol.md section 6 (drained). A quorum of voters is up
-// and connected, but all of them are drained. One of them leads until a member that is not
-// drained returns.
+// TestDrainedMajorityElects tests protocol.md section 6 (drained). A quorum of voters is up and
+// connected, but all of them are drained. A drained voter leads until a member that is not drained
+// returns.
 func TestDrainedMajorityElects(t *testing.T) {
 	for size := 3; size <= 6; size++ {
 		c := formed(t, steady(size))

@@ -11,8 +11,8 @@ import (
 )
 
 // checkHeld checks a state that a process saved. All holders of its number must hold the same
-// state. Its leader must have made it, and it must follow from its predecessor and include
-// everything that was committed before.
+// state. Its leader must have made the state. The state must follow from its predecessor and
+// include everything that was committed before.
 func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	digest := s.Digest()
 	known, ok := k.digests[s.Number]
@@ -56,8 +56,8 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 // checkIntroduced checks that the initial state of a version was chosen.
 func (k *checker) checkIntroduced(p *process, before member.Number, s member.State) {
 	if k.quorum == 1 {
-		// A node that is a majority by itself accepts a value and counts its own vote in one step, so
-		// that vote is not visible.
+		// A node that is a majority by itself accepts a value and counts its own vote in one step. So the
+		// vote is not visible.
 		if k.chosen[s.Version] == nil {
 			id := paxos.ID{Version: s.Version}
 			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
@@ -70,7 +70,7 @@ func (k *checker) checkIntroduced(p *process, before member.Number, s member.Sta
 	}
 }
 
-// checkShape checks the form of a state: at most N entries, sorted, one for each address.
+// checkShape checks the form of a state: at most N entries, sorted by address, without duplicates.
 func (k *checker) checkShape(p *process, s member.State) {
 	leader, ok := s.Roster.Find(s.Leader)
 	switch {
@@ -91,8 +91,8 @@ func (k *checker) checkShape(p *process, s member.State) {
 	}
 }
 
-// checkSuccessor checks the transition from one state of a leader to a later one. A step
-// may make several revisions but saves only the last.
+// checkSuccessor checks the transition from one state of a leader to a later state. A step may make
+// several revisions but saves only the last.
 func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	jump := s.Revision - last.Revision
 	changed := 0
@@ -160,9 +160,9 @@ func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint6
 		o.Address, n.Address, from, to, formatState(s), formatState(last))
 }
 
-// checkGone checks that a member is removed for a reason: it was silent for TTLTimeout
-// while the leader had authority, or it resigned. Before it counts as removed, a quorum of
-// voters must hold a state in which it is leaving (protocol.md section 3).
+// checkGone checks the reason for the removal of a member: it was silent for TTLTimeout while the
+// leader had authority, or it resigned. Before the member counts as removed, a quorum of voters
+// must hold a state in which it is leaving (protocol.md section 3).
 func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
 	ttl := int64(p.cfg.Timings.TTLTimeout) / rateMax * rateUnit // on the fastest clock
@@ -181,8 +181,8 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	}
 }
 
-// checkSeat checks when a seat is given away: the roster must be full, the seat's member leaving,
-// and the leader quorate (protocol.md section 3).
+// checkSeat checks the conditions for giving a seat away: the roster is full, the member in the
+// seat is leaving, and the leader is quorate (protocol.md section 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	// Authority that was gained in this step is not recorded yet.
 	authority := &k.auth[p.index]
@@ -195,8 +195,8 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	}
 }
 
-// checkSpared checks that the cluster does not need a voter that it drops: the leader hears
-// a quorum of the others.
+// checkSpared checks that the cluster does not need a voter that it drops. The leader must hear a
+// quorum of the other voters.
 func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	heard := 0
 	for _, m := range last.Roster {

@@ -16,8 +16,8 @@ import (
 // streamHolders is used only in runs with records (Setup.Keys).
 const streamHolders = -1
 
-// holders stands for the applications on all processes. They acquire records as jobs do, and drop
-// their own records and those of others.
+// holders simulates the applications on all processes. They acquire records as jobs do, and drop
+// their own records and records of others.
 type holders struct {
 	c    *Cluster
 	rand *rand.Rand
@@ -114,8 +114,8 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 	})
 }
 
-// Holds returns the token of the record under key if a process currently owns and trusts
-// it, and otherwise the zero Token.
+// Holds returns the token of the record under key if a process currently owns and trusts the
+// record. Otherwise it returns the zero Token.
 func (c *Cluster) Holds(i int, key string) member.Token {
 	p := c.procs[i]
 	if !p.isUp() {
@@ -173,7 +173,7 @@ func (j *judge) checkRecords() {
 	before := c.leaderVersion()
 	c.RunFor(j.recordsLimit())
 	if c.leaderVersion() != before {
-		c.RunFor(j.recordsLimit()) // for a new leader, owners are silent since its election
+		c.RunFor(j.recordsLimit()) // a new leader counts the silence of owners from its election
 	}
 	if c.check.first != nil || c.Leader() < 0 {
 		return

@@ -33,8 +33,8 @@ func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
 	return leader, owner, other
 }
 
-// taken waits until another process has the record. It fails the test if none gets it, because the
-// test would then prove nothing.
+// taken checks that another process has acquired the record. Otherwise the test proves nothing, and
+// fails.
 func taken(t *testing.T, c *Cluster, by int) {
 	t.Helper()
 	sound(t, c)
@@ -43,9 +43,9 @@ func taken(t *testing.T, c *Cluster, by int) {
 	}
 }
 
-// TestALeaderWithoutAuthorityExtendsNoRecord tests protocol.md section 10. A leader is cut
-// off together with the owner of a record, and keeps answering the owner until it steps
-// down. Meanwhile the others elect a leader and acquire the record.
+// TestALeaderWithoutAuthorityExtendsNoRecord tests protocol.md section 10. A leader and the owner
+// of a record are cut off together. The leader keeps answering the owner until it steps down.
+// Meanwhile the others elect a leader and acquire the record.
 func TestALeaderWithoutAuthorityExtendsNoRecord(t *testing.T) {
 	c := formed(t, steady(5))
 	tm := c.setup.Timings
@@ -83,7 +83,7 @@ func TestAMemberThatLeavesStopsTrusting(t *testing.T) {
 }
 
 // late makes a process drop a record and acquire it again, and then delivers a second copy of the
-// drop. The copy must have no effect; otherwise the record would be free while its owner trusts it.
+// drop. The copy must have no effect. Otherwise the record would be free while its owner trusts it.
 func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	t.Helper()
 	var copied item
@@ -126,8 +126,8 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 // TestARequestIsTakenOnce tests protocol.md section 10: a copy of a request has no effect.
 func TestARequestIsTakenOnce(t *testing.T) { late(t, func(*Cluster, int, int) {}) }
 
-// TestARequestIsOfOneLeadership tests protocol.md section 10. By the time the leader gets a copy
-// of a request, it leads a later version and no longer has a list of earlier requests.
+// TestARequestIsOfOneLeadership tests protocol.md section 10. The leader receives a copy of a
+// request when it leads a later version and no longer has a list of earlier requests.
 func TestARequestIsOfOneLeadership(t *testing.T) {
 	late(t, func(c *Cluster, leader, owner int) {
 		for _, to := range []int{owner, leader} {
@@ -141,9 +141,9 @@ func TestARequestIsOfOneLeadership(t *testing.T) {
 	})
 }
 
-// TestAMemberThatLostItsSeatTrustsNothing tests protocol.md section 10. A member is cut off
-// until another process has its seat and its record. It returns in the same run with its
-// old state, and gets an answer before it learns the current state.
+// TestAMemberThatLostItsSeatTrustsNothing tests protocol.md section 10. A member is cut off until
+// another process has its seat and its record. It returns in the same run with its old state, and
+// receives an answer before it learns the current state.
 func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	s := steady(3)
 	s.Processes = 4
@@ -177,10 +177,10 @@ func (c *Cluster) is(leader, i int, s member.Status) bool {
 	return ok && m.Status == s
 }
 
-// TestAMemberThatGetsItsPlaceBackIsWaitedFor tests protocol.md section 10. A process with another
-// store at the address of an owner gets the owner's seat, and leaves before it has a vote. A late
-// copy of the owner's request to join then restores the seat. The owner does not learn of all this
-// and trusts its record.
+// TestAMemberThatGetsItsPlaceBackIsWaitedFor tests protocol.md section 10. A second process at the
+// address of an owner, with another store, gets the owner's seat and leaves before it has a vote. A
+// late copy of the owner's request to join then restores the seat. The owner is not notified, and
+// trusts its record.
 func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	var join item
 	s := steady(3)
@@ -222,10 +222,9 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestALeaderInBetweenExtended tests protocol.md section 10. A member follows a leader that
-// owns a record. The member is cut off while a later leader extends the owner's hold. When
-// the member then leads with the state of that later leader, it must wait as long as for
-// any owner.
+// TestALeaderInBetweenExtended tests protocol.md section 10. A member follows a leader that owns a
+// record. The member is cut off while a later leader extends the owner's hold. The member then
+// leads with the state of the later leader. It must wait for the owner as long as any leader would.
 func TestALeaderInBetweenExtended(t *testing.T) {
 	s := steady(5)
 	s.Timings.HeartbeatInterval /= 5 // no message is very late

@@ -12,8 +12,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// BenchmarkLeaseTimeout measures how often leaders lose their authority although no process fails,
-// for several ratios of LeaseTimeout to LeaderTimeout. An iteration is one hour.
+// BenchmarkLeaseTimeout measures how often leaders lose their authority although no process fails.
+// It tests several ratios of LeaseTimeout to LeaderTimeout. An iteration takes one hour of virtual
+// time.
 func BenchmarkLeaseTimeout(b *testing.B) {
 	for _, leader := range []time.Duration{time.Second, 500 * time.Millisecond} {
 		for tenths := time.Duration(6); tenths <= 10; tenths++ {
@@ -46,7 +47,8 @@ func BenchmarkLeaseTimeout(b *testing.B) {
 }
 
 // benchmarkAuthority reports how often per hour authority ends, how long no process has it, and how
-// often the leader changes. If pause is set, the leader freezes for it every ten seconds or so.
+// often the leader changes. If pause is not zero, the leader freezes for that time about every ten
+// seconds.
 func benchmarkAuthority(
 	b *testing.B, n int, t message.Timings, loss float64, pause time.Duration,
 ) {

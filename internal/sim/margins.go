@@ -11,21 +11,21 @@ import (
 )
 
 // A run at the margins (Plan.margins) tests how much clock drift is tolerated by leases, the hold
-// of records and the wait after a start. Some clocks have the slowest rate and the others, at least
-// a quorum, the fastest. The network is fast, so that a new leader or owner uses little of the
-// margin. Faults come in sequences, each after the cluster has settled, because independent faults
-// almost never combine in these orders.
+// of records and the wait after a start. Some clocks have the slowest rate. All others, at least a
+// quorum, have the fastest rate. The network is fast, so that a new leader or owner uses little of
+// the margin. The faults occur in sequences, because independent faults almost never occur in these
+// orders. Each sequence starts when the cluster has settled.
 
 // streamMargins is used only in runs at the margins.
 const streamMargins = -7
 
-// atMargins selects one in eight runs with 3 to 5 members. Fewer members leave no majority
-// of fast clocks; more members only cost time.
+// atMargins selects one in eight runs with 3 to 5 members. With fewer members, the fast clocks are
+// not a majority. More members only cost time.
 func atMargins(r *rand.Rand, size int) bool {
 	return r.IntN(8) == 0 && size >= 3 && size <= 5
 }
 
-// drawMargins turns the plan into one at the margins. Half of these runs also have other faults,
+// drawMargins changes the plan to a run at the margins. Half of these runs also have other faults,
 // but these are so rare that the cluster settles in between.
 func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	s := &p.Setup
@@ -90,7 +90,7 @@ func (x *chaos) inflictFault(f Fault) {
 	x.applyFault(f)
 }
 
-// cutFor cuts links for d and calls f after they have healed, in a replay too.
+// cutFor cuts links for d and calls f after they have healed. This order is the same in a replay.
 func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	cut := Fault{Class: Cuts, Lasts: int64(d)}
 	for _, p := range pairs {
@@ -100,12 +100,12 @@ func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	x.callLater(d+1, f)
 }
 
-// drawAbout draws a duration from 3/4 to 5/4 of d, so that a silence ends shortly before or
-// after a limit.
+// drawAbout draws a duration from 3/4 to 5/4 of d. If d is a limit, a silence of this duration ends
+// shortly before or after the limit.
 func (x *chaos) drawAbout(d time.Duration) time.Duration { return d*3/4 + x.drawUpTo(d/2) }
 
-// handOverTo transfers leadership to a process, and calls f when the cluster has settled
-// with that leader or a LeaderTimeout has passed.
+// handOverTo transfers leadership to a process. It calls f soon after the cluster has settled with
+// this leader or LeaderTimeout has passed.
 func (x *chaos) handOverTo(to int, f func()) {
 	if l := x.c.Leader(); l >= 0 && l != to {
 		x.inflictFault(Fault{Class: Operators, Who: l, Args: []int64{2, int64(to) + 1}})
@@ -167,9 +167,9 @@ func (x *chaos) silenceOwner() {
 	})
 }
 
-// restartAndCut restarts M-1 voters and simultaneously cuts them off from their leader, together
-// with one other member. In half of the cases that member has been isolated before, for long enough
-// to declare itself a provisional leader.
+// restartAndCut restarts M-1 voters and simultaneously cuts them and one other member off from
+// their leader. In half of the cases the other member was isolated before, for long enough to
+// declare itself a provisional leader.
 func (x *chaos) restartAndCut() {
 	t := x.plan.Setup.Timings
 	l := x.c.Leader()
@@ -196,6 +196,6 @@ func (x *chaos) restartAndCut() {
 	x.cutFor(alone, cutSides(order, 1), restart)
 }
 
-// giveUp is a number of TTLTimeouts. A seed that holds a state declares itself a provisional leader
-// after this time without a chosen leader (protocol.md section 4).
+// giveUp x TTLTimeout is the time without a chosen leader after which a seed that holds a state
+// declares itself a provisional leader (protocol.md section 4).
 const giveUp = 3

@@ -22,11 +22,11 @@ type Link struct {
 // link is the state of a Link.
 type link struct {
 	Link
-	cuts    int   // number of active faults that cut it
+	cuts    int   // number of active faults that cut the link
 	clogged int64 // earliest arrival of a message
 	down    int64 // earliest time to send a message: the connection is being dialed
 	last    int64 // arrival of the last message; later messages do not overtake it
-	conn    int32 // number of the current connection; messages on earlier ones are lost
+	conn    int32 // number of the current connection; messages on earlier connections are lost
 	sent    int   // messages so far
 }
 
@@ -153,8 +153,8 @@ func (n *network) resetLinks(l Link) {
 	}
 }
 
-// breakConnection breaks the connection of a link: messages in flight are lost, and no
-// message is sent before until.
+// breakConnection breaks the connection of a link. Messages in flight are lost, and no message is
+// sent before time until.
 func (l *link) breakConnection(until int64) {
 	l.conn++
 	l.down = max(l.down, until)

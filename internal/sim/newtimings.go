@@ -15,11 +15,11 @@ import (
 // timingArgs is the number of timings at the start of the fault's Args.
 const timingArgs = 6
 
-// drawNewTimings draws the new timings. For each process it draws when the process is restarted
-// with them and the time until a second restart; 0 means that there is none. In half of the faults
-// all processes restart twice, the second time while they wait for the promises of their last run
-// to expire or do not vote yet. One process, often the leader, restarts only when the others may
-// have elected another leader.
+// drawNewTimings draws the new timings. For each process it draws the time until a restart with the
+// new timings, and the time from then to a second restart, which is 0 if there is no second
+// restart. In half of the faults all processes restart twice: the second time while they wait for
+// the promises of their last run to expire, or do not vote yet. One process, often the leader,
+// restarts only when the others may have elected another leader.
 func (x *chaos) drawNewTimings(f *Fault) {
 	old := x.c.setup.Timings
 	t := x.otherTimings(old)
@@ -75,8 +75,8 @@ func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
 	}
 }
 
-// applyNewTimings applies the fault. It does nothing with memory stores, because the
-// restarts would form a new cluster, for which there are no guarantees.
+// applyNewTimings applies the fault. It does nothing if processes have memory stores: the restarts
+// would form a new cluster, for which there are no guarantees.
 func (x *chaos) applyNewTimings(f Fault) bool {
 	t, ok := timingsIn(f.Args)
 	if !ok || len(x.plan.Setup.Volatile) > 0 {

@@ -36,8 +36,8 @@ func (j *judge) drainSome() {
 	}
 }
 
-// drainedDelay returns how much longer an election may take without some processes:
-// 2 x LeaderTimeout if all other running voters are drained (L1), otherwise 0.
+// drainedDelay returns the additional time for an election without some processes. It is 2 x
+// LeaderTimeout if all other running voters are drained (L1), otherwise 0.
 func (j *judge) drainedDelay(without ...int) time.Duration {
 	c := j.c
 	stands := func(p *process) bool {
@@ -49,8 +49,8 @@ func (j *judge) drainedDelay(without ...int) time.Duration {
 	return 2 * c.setup.Timings.LeaderTimeout
 }
 
-// checkHandOver checks invariant L5, sometimes just after a member has crashed unnoticed.
-// It reports whether leadership moved.
+// checkHandOver checks invariant L5. In some runs, a member crashes just before the hand-over.
+// checkHandOver reports whether leadership moved.
 func (j *judge) checkHandOver() bool {
 	c, t, r := j.c, j.c.setup.Timings, j.orders
 	old, start := c.Leader(), c.now
@@ -76,7 +76,7 @@ func (j *judge) checkHandOver() bool {
 		c.Crash(dead)
 		defer c.Start(dead)
 		if dead == to {
-			bound += t.HeartbeatInterval // the leader waits for its vote
+			bound += t.HeartbeatInterval // the leader waits for the vote of the crashed member
 		}
 	}
 	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old) >= c.check.quorum
@@ -145,8 +145,8 @@ func (j *judge) countFreeVoters(leader int) int {
 	})
 }
 
-// waitsAfterStart reports whether a process has a memory store and does not vote yet. As a leader
-// it cannot propose a successor either.
+// waitsAfterStart reports whether a process has a memory store and does not vote yet. A leader that
+// does not vote yet cannot propose a successor.
 func (c *Cluster) waitsAfterStart(p *process) bool {
 	return p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt())
 }

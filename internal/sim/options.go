@@ -16,8 +16,8 @@ type Options struct {
 	Seed uint64
 	Size int           // N, 1 to MaxSize
 	For  time.Duration // global time during which faults happen, at most MaxFor
-	// Without removes classes of faults from the run and changes no other draw. It helps to find the
-	// faults that cause a failure.
+	// Without removes classes of faults from the run. It does not change the other draws, so it helps
+	// to find the faults that cause a failure.
 	Without Faults
 	// Record is called for every event of the run. It may be nil.
 	Record func(Record)

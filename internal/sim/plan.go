@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Plan describes a run with everything that is drawn before it starts. Faults during the
-// run and the fates of messages are drawn while it runs and are recorded in a Replay.
+// Plan describes a run. It contains everything that is drawn before the run starts. Faults and the
+// fates of messages are drawn during the run, and are recorded in a Replay.
 type Plan struct {
 	Setup    Setup
 	Faults   Faults          // enabled classes
@@ -19,8 +19,8 @@ type Plan struct {
 	Starts   []time.Duration // start time of each process
 	Reckless bool            // more stores may be lost than the protocol tolerates
 	Epilogue epilogue        // phase after the heal
-	// Dead is the number of seeds that start last, after the others must have formed a cluster. They
-	// are the seeds with the greatest addresses. Dead is 0 if the start is not checked.
+	// Dead is the number of seeds that start last, after the others must have formed a cluster. The
+	// seeds with the greatest addresses start last. Dead is 0 if the run does not check the start.
 	Dead int `json:",omitempty"`
 
 	pace    time.Duration // mean time between faults
@@ -32,7 +32,7 @@ type Plan struct {
 // sizes are the cluster sizes to draw from; common sizes are listed repeatedly.
 var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 
-// drawPlan draws the plan of a run. A seed stays reproducible only if the order of the
+// drawPlan draws the plan of a run. The run of a seed is reproducible only if the order of the
 // draws does not change.
 func drawPlan(o Options) Plan {
 	r := randomStream(o.Seed, streamOptions)
@@ -87,8 +87,8 @@ func drawPlan(o Options) Plan {
 	return p
 }
 
-// drawPace draws the mean time between faults and the probability that an election triggers
-// one.
+// drawPace draws the mean time between faults and the probability that an election triggers a
+// fault.
 func drawPace(r *rand.Rand, t message.Timings) (pace time.Duration, guided float64) {
 	pace = time.Duration(drawSpread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
 	return pace, drawSpread(r, 1e-3, 0.5)
@@ -110,8 +110,8 @@ func drawRefusals(r *rand.Rand, s *Setup) {
 // maxDrawnFor bounds the drawn duration of the part with faults.
 const maxDrawnFor = 5 * time.Minute
 
-// drawFaults enables each class with a probability of 1/2, 1/4 or 1/8. A run in which
-// everything fails hides as many bugs as one in which nothing fails.
+// drawFaults enables each class with a probability of 1/2, 1/4 or 1/8. If all classes were enabled
+// in every run, frequent faults would hide bugs.
 func drawFaults(r *rand.Rand) Faults {
 	on := firstFaults
 	for range 1 + r.IntN(3) {

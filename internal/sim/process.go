@@ -16,7 +16,7 @@ import (
 // never is the time of an event that is not scheduled.
 const never = math.MaxInt64
 
-// maxInbox bounds the items that wait for a paused process; beyond it, the oldest is
+// maxInbox bounds the items that wait for a paused process. If there are more, the oldest is
 // dropped.
 const maxInbox = 4096
 
@@ -26,15 +26,15 @@ const maxSpin = 100
 // process always has a store, and has a machine while it is up.
 type process struct {
 	index int
-	home  int // the process whose address it has: itself, or another process if it is a twin
+	home  int // index of the process itself, or of the process whose address a twin shares
 	cfg   statemachine.Config
 	clock clock
 
 	store           paxos.Durable // the contents of its disk
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run
-	// clockSetBack is set once its wall clock has been set back. clockSetForward is set if
-	// the wall clock was set forward since the process last read it.
+	// clockSetBack reports whether its wall clock was ever set back, and clockSetForward whether its
+	// wall clock was set forward since the process last read it.
 	clockSetBack, clockSetForward bool
 
 	misfit       misfit
@@ -54,15 +54,15 @@ type process struct {
 
 	saving       *save                   // the save in progress, or nil
 	stepAt       int64                   // when its machine was last called
-	stepTime     time.Time               // the same by its own clock
+	stepTime     time.Time               // stepAt by its own clock
 	inbox        []item                  // items that arrived while it was paused or saving
 	renewed      bool                    // the current step began a new run
 	leaving      bool                    // Leave was called in this run
 	drained      bool                    // Drain was called in this run
 	requests     uint64                  // number of requests for records so far
 	openRequests []message.RecordRequest // requests of this run that have no answer yet
-	wasLeading   bool                    // whether it led when its clock stopped
-	shownView    member.View             // the last view it showed
+	wasLeading   bool                    // whether the process led when its clock stopped
+	shownView    member.View             // the last view that the process showed
 	sent         flood
 
 	trustsUntil time.Time // the machine's trust deadline after the last step
@@ -184,9 +184,9 @@ func (c *Cluster) Pause(i int) {
 	}
 }
 
-// Suspend freezes a process and its clock. Leases do not tolerate that (protocol.md section 5). So
-// the checkers do not compare the process's authority from before the suspension with that of
-// others. They still compare its tokens.
+// Suspend freezes a process and its clock. Leases do not tolerate a stopped clock (protocol.md
+// section 5). So if the process had authority before the suspension, the checkers do not compare it
+// with the authority of others. They still compare its tokens.
 func (c *Cluster) Suspend(i int) {
 	p := c.procs[i]
 	if !p.isUp() || p.paused {
@@ -207,8 +207,8 @@ func (c *Cluster) wakeClock(p *process) {
 	}
 }
 
-// Resume continues a paused process. If timersFirst is set, it handles due timers before
-// the queued input, otherwise after.
+// Resume continues a paused process. If timersFirst is set, the process handles due timers before
+// the queued input, otherwise after the queued input.
 func (c *Cluster) Resume(i int, timersFirst bool) {
 	p := c.procs[i]
 	if !p.isUp() || !p.paused {
@@ -226,7 +226,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 	}
 }
 
-// Leave makes a process leave the cluster in an orderly way.
+// Leave makes a process leave the cluster gracefully.
 func (c *Cluster) Leave(i int) {
 	c.giveOrder(i, "leave", func(p *process, now time.Time) statemachine.Output {
 		p.leaving = true

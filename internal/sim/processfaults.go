@@ -12,7 +12,7 @@ import (
 // This file contains the faults that end a run of a process: crashes, lost stores and wrong
 // configurations.
 
-// drawCrash draws one process, and sometimes further ones, which are in Args. They crash
+// drawCrash draws one process, and sometimes further processes, which are in Args. They crash
 // simultaneously and restart at different times.
 func (x *chaos) drawCrash(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
@@ -45,9 +45,9 @@ func (x *chaos) crashOne(i int, down int64) bool {
 	return true
 }
 
-// drawInterrupt arms a process for one of its next steps that save something or send more
-// than one message. Args are the number of such steps to skip, one plus the number of
-// messages sent before the crash, and 1 if the step need not save.
+// drawInterrupt arms a process for one of its next steps that save something or send more than one
+// message. Args[0] is the number of such steps to skip. Args[1] is one plus the number of messages
+// sent before the crash. Args[2] is 1 if steps without a save count too, otherwise 0.
 func (x *chaos) drawInterrupt(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	f.Args = []int64{
@@ -85,7 +85,8 @@ func (x *chaos) drawSlowSaves(f *Fault) {
 // slowest bounds the duration of a save, in multiples of LeaseTimeout.
 const slowest = 2.5
 
-// scheduleSlowSaves schedules the slow saves; slowSave counts each of them when it happens.
+// scheduleSlowSaves schedules the slow saves. It does not count them: slowSave counts each slow
+// save when it happens.
 func (x *chaos) scheduleSlowSaves(f Fault) bool {
 	most := int64(slowest * float64(x.plan.Setup.Timings.LeaseTimeout))
 	x.slow[f.Who] = nil
@@ -131,7 +132,7 @@ func (x *chaos) drawClockBack(f *Fault) {
 }
 
 // setClockBack erases the store of a process, sets its wall clock back and restarts it. The
-// new store begins with a lower incarnation than the old one had reached.
+// incarnation of the new store is lower than the last incarnation of the old store.
 func (x *chaos) setClockBack(f Fault) bool {
 	p := x.c.procs[f.Who]
 	switch {
@@ -179,8 +180,9 @@ func (x *chaos) drawMisfit(f *Fault) {
 }
 
 // startMisconfigured restarts a process with another configuration, and later with the original
-// one. There is only one such process at a time. There is none if one process is a majority: a
-// majority with different seeds would be another cluster, for which there are no guarantees.
+// configuration. Only one process may be misconfigured at a time. If one process is a majority,
+// startMisconfigured does nothing: a majority with different seeds would be another cluster, for
+// which there are no guarantees.
 func (x *chaos) startMisconfigured(f Fault) bool {
 	m, ok := x.misfitOf(f)
 	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].isUp() || !x.mayCrash(f.Who) {

@@ -25,7 +25,7 @@ func (e entry) before(o entry) bool {
 }
 
 // queue is the schedule, a binary heap. Items stay in slots, so the heap moves only small entries.
-// Once there are enough slots, no memory is allocated.
+// If there are enough slots, the queue allocates no memory.
 type queue struct {
 	heap  []entry
 	slots []item
@@ -33,9 +33,9 @@ type queue struct {
 	seq   uint64
 }
 
-// later orders an item after the urgent items that are due at the same time. Faults are urgent. So
-// they happen in the same order in a run, which draws them one by one, and in a replay, which
-// schedules all at its start.
+// later orders an item after the urgent items that are due at the same time. Faults are urgent. A
+// run draws its faults one by one, whereas a replay schedules all faults at its start. Because
+// faults are urgent, they happen in the same order in both.
 const later = 1 << 62
 
 func (q *queue) len() int { return len(q.heap) }

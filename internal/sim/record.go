@@ -18,7 +18,7 @@ type RecordKind uint8
 const (
 	Started      RecordKind = iota + 1 // a process started
 	Crashed                            // a process died
-	Waiting                            // a process waits for its earlier promises to expire
+	Waiting                            // a process waits until its earlier promises have expired
 	Ended                              // a process stopped by itself
 	DiskLost                           // a store was lost
 	Paused                             // a process froze
@@ -42,7 +42,7 @@ var recordKindNames = [...]string{
 	"network", "sends", "loses", "gets", "trace", "phase", "broke", "steps",
 }
 
-// String returns the word for the kind in printed records.
+// String returns the name of the kind in printed records.
 func (w RecordKind) String() string { return recordKindNames[w] }
 
 // Record is one line of the history of a run.

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Fault is a fault that occurs at a given time, with everything that was drawn for it. The
-// meaning of Who and Args depends on its class.
+// Fault is a fault that occurs at a given time, with its drawn parameters. The meaning of Who and
+// Args depends on its class.
 type Fault struct {
 	At    int64 // global time in nanoseconds
 	Class Faults
@@ -21,15 +21,15 @@ type Fault struct {
 	Args  []int64
 }
 
-// longest is the maximum of the times of a fault that is read from a file; it prevents sums from
+// longest is the maximum of the times of a fault that is read from a file. It prevents sums from
 // overflowing. shortest is the minimum period of a repeated fault, so that a run makes progress.
 const (
 	longest  = int64(100 * MaxFor)
 	shortest = int64(message.MinInterval)
 )
 
-// Fate describes how the delivery of a message differs from a single arrival after the
-// Delay of its link.
+// Fate describes the delivery of a message. Without a recorded fate, a message arrives once, after
+// the Delay of its link.
 type Fate struct {
 	Link, Nth    int // the message's number on this link, from 1
 	Lost, Twice  bool
@@ -38,17 +38,17 @@ type Fate struct {
 
 func (f Fate) isPlain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
 
-// limitTo limits a fate to what a calm link can do. After a run was shrunk, the fate may belong to
-// another message, which is sent after the faults have ended.
+// limitTo limits a fate to the possible fates on a calm link. After a run was shrunk, the fate may
+// belong to another message, which is sent after the faults have ended.
 func (f Fate) limitTo(l Link) Fate {
-	const most = 40 // multiple of the mean that no draw ever reaches
+	const most = 40 // multiple of the mean that no draw reaches
 	f.Lost, f.Twice, f.Again = false, false, 0
 	f.Extra = min(f.Extra, most*int64(l.Jitter/time.Microsecond))
 	return f
 }
 
-// recording holds the random decisions made during one run. They are either drawn and written to
-// it, or read from it.
+// recording contains the random decisions of one run. The run either writes its decisions to the
+// recording or reads them from it.
 type recording struct {
 	writing   bool // record
 	replaying bool
@@ -57,7 +57,7 @@ type recording struct {
 	known     map[[2]int]Fate // fates to read, by link and number
 }
 
-// newReplayRecording returns a recording to be replayed.
+// newReplayRecording returns a recording for a replay.
 func newReplayRecording(faults []Fault, fates []Fate) *recording {
 	t := &recording{replaying: true, faults: faults, known: make(map[[2]int]Fate, len(fates))}
 	for _, f := range fates {

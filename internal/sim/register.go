@@ -12,8 +12,8 @@ type write struct {
 	seq    uint64
 }
 
-// register stands for the external storage to which applications write. It compares tokens, so that
-// a late write of a former leader has no effect.
+// register simulates the external storage to which applications write. It compares tokens, so a
+// late write of a former leader has no effect.
 type register struct {
 	last     write
 	seq      uint64
@@ -21,7 +21,7 @@ type register struct {
 	fenced   int
 }
 
-// acceptWrite accepts a write, unless it has accepted a later one.
+// acceptWrite accepts a write unless it has accepted a later write.
 func (r *register) acceptWrite(w write) bool {
 	if w.token < r.last.token || w.token == r.last.token && w.seq <= r.last.seq {
 		r.fenced++

@@ -14,13 +14,13 @@ import (
 )
 
 // Replay is a recorded run: its plan, each fault, and the fate of each message that was not
-// delivered normally. It does not depend on what the simulator would draw from the seed,
-// except for jitter, clocks and identifiers inside the machines.
+// delivered normally. From the seed, it only draws jitter, clocks and identifiers inside the
+// machines.
 type Replay struct {
 	// Note describes the origin of the run.
 	Note string
-	// Invariant is the invariant that the run breaks. Shrinking keeps only runs that break
-	// it too.
+	// Invariant is the invariant that the run breaks. Shrinking keeps only runs that break the same
+	// invariant.
 	Invariant string
 	Plan      Plan
 	Faults    []Fault
@@ -111,7 +111,7 @@ func (p Plan) checkPlan() error {
 	if err := s.Timings.Validate(); err != nil {
 		return err
 	}
-	// Beyond these bounds a run takes hours without showing anything new.
+	// With larger values a run takes hours and finds nothing new.
 	t := s.Timings
 	longest := max(t.TTLTimeout, t.RetryInterval)
 	network := []time.Duration{s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}

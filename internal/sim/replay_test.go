@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestReplayRepeatsARun checks that a recorded run repeats after it was formatted and
+// TestReplayRepeatsARun checks that a recorded run can be repeated after it was formatted and
 // parsed.
 func TestReplayRepeatsARun(t *testing.T) {
 	for seed := range uint64(40) {
@@ -105,8 +105,8 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestReplayOfOddTimes checks that times in a file cannot make a run endless or very long: they are
-// refused or have no effect.
+// TestReplayOfOddTimes checks that no times in a file make a run endless or very long. Such times
+// must be refused or have no effect.
 func TestReplayOfOddTimes(t *testing.T) {
 	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
 	for name, change := range map[string]func(*Replay){

@@ -18,8 +18,8 @@ func (c *Cluster) routeTo(from *process, to member.Address) int {
 // reach the other process at the same address.
 const messagesPerConnection = 100
 
-// routeTwin selects one of two processes at the same address. A sender stays with one process for a
-// while and then chooses at random, as if it dialed a host name that is resolved each time.
+// routeTwin selects one of two processes at the same address. A sender uses one process for a while
+// and then chooses again at random, as if the name of the host were resolved for each connection.
 func (c *Cluster) routeTwin(from *process, home int) int {
 	if len(c.setup.Twins) == 0 {
 		return home

@@ -24,15 +24,15 @@ type Result struct {
 	Messages Messages
 	Versions int // leaders chosen
 	Changes  int // how often authority passed to another process
-	// Gap is the shortest time between the end of one leader's authority and the start
-	// of the next one's. It is negative if authority never moved, or if Void is set.
+	// Gap is the shortest time from the end of a leader's authority to the start of the next leader's
+	// authority. It is negative if authority never moved, or if Void is set.
 	Gap time.Duration
-	// Writes counts writes that the fenced register accepted, Fenced those that it
-	// refused because a later leader had written.
+	// Writes is the number of writes that the fenced register accepted. Fenced is the number of writes
+	// that it refused because a later leader had written.
 	Writes, Fenced int
 
-	// Void is the reason why the invariants between nodes need no longer hold. This happens only with
-	// memory stores. Void is empty if they must hold to the end.
+	// Void is the reason why the invariants between nodes did not apply to the end of the run, which
+	// is possible only with memory stores. Void is empty if they applied.
 	Void string
 	// Hopeless is the reason why the run does not require a leader after the faults. It is
 	// empty if a leader was required.
@@ -45,17 +45,16 @@ type Result struct {
 	Hash      uint64     // hash of everything that happened
 
 	read   bool // the run was read from a Replay, so the seed alone gives another run
-	timely bool // the Replay that was read delivers every message on time
+	timely bool // the Replay delays no message
 }
 
-// Measure is a measured duration and the bound that protocol.md section 11 gives for 99 of
-// 100 runs. A longer duration does not fail the run; the limits for every run are checked
-// separately.
+// Measure is a measured duration and the bound that protocol.md section 11 gives for 99 of 100
+// runs. A longer duration does not fail the run. Other checks enforce the limits for every run.
 type Measure struct {
 	Name     string
 	Took     time.Duration
 	Bound    time.Duration
-	Expected bool // the bound is the simulator's own, not one of section 11
+	Expected bool // the bound is not in section 11
 }
 
 // String returns a summary, one fact per line.
@@ -79,7 +78,7 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// listFaults lists the faults that happened, whereas Faults lists those that could happen.
+// listFaults lists the faults that happened. Faults also contains classes that only could happen.
 func (r Result) listFaults() string {
 	n := r.Happened
 	n[Loss.index()], n[Duplication.index()] = r.Messages.Lost, r.Messages.Duplicated
@@ -164,7 +163,8 @@ const (
 	epilogues
 )
 
-// judge heals a cluster and checks what protocol.md section 11 promises after a heal.
+// judge heals a cluster and checks the invariants of protocol.md section 11 that apply after a
+// heal.
 type judge struct {
 	c        *Cluster
 	x        *chaos
@@ -206,16 +206,16 @@ func (j *judge) judgeRun() {
 	}
 }
 
-// leaderLimit is the time that invariant L1 allows. If TTLTimeout is at most LeaderTimeout,
-// 2 x TTLTimeout is too short for the longest path: a founding that loses its leader and is
-// completed by another proposer.
+// leaderLimit is the time that invariant L1 allows. In the worst case, a founding loses its leader
+// and another proposer completes it. If TTLTimeout is at most LeaderTimeout, 2 x TTLTimeout is too
+// short for that.
 func (j *judge) leaderLimit() time.Duration {
 	t := j.c.setup.Timings
 	return max(2*t.TTLTimeout, 2*t.LeaderTimeout+5*t.RetryInterval)
 }
 
-// noteFailure records a violation of a liveness invariant, unless no cluster could satisfy it. An
-// example is a leader that gave a seat away just before the new owner went down.
+// noteFailure records a violation of a liveness invariant. It ignores violations that no cluster
+// could prevent, for example if a leader gave a seat away and the new owner then went down.
 func (j *judge) noteFailure(invariant, format string, args ...any) {
 	if j.c.check.void != "" {
 		return
@@ -225,8 +225,8 @@ func (j *judge) noteFailure(invariant, format string, args ...any) {
 	}
 }
 
-// healAll ends all faults and starts all processes except a few. Of a process and its twin,
-// only the one with the seat keeps running.
+// healAll ends all faults and starts all processes except a few. If a process and its twin are
+// running, it stops the process without the seat.
 func (j *judge) healAll() {
 	c, r := j.c, j.rand
 	c.noteRun(Phase, "faults end")
@@ -279,7 +279,7 @@ func (j *judge) waitWhile(is func(*process) bool) {
 }
 
 // tryLeaveDown leaves a process down if the others can form a cluster without it. A quorum of
-// voters must be up, and also a seed, because nodes that know no other member need one.
+// voters must be up. A seed must be up too, because a node that knows no other member needs a seed.
 func (j *judge) tryLeaveDown(i int) {
 	p := j.c.procs[i]
 	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {
@@ -303,7 +303,7 @@ func (c *Cluster) hasVote(p *process) bool {
 	return newest.Roster.IsVoter(p.voter())
 }
 
-// isOccupied reports whether a started process has the address of p.
+// isOccupied reports whether p or another process with its address is started.
 func (c *Cluster) isOccupied(p *process) bool {
 	return slices.ContainsFunc(c.procs, func(o *process) bool {
 		return o.home == p.home && o.isStarted()
@@ -369,7 +369,7 @@ func (j *judge) runEpilogue() {
 }
 
 // checkSteady checks invariant L3 for the duration d: the leader stays quorate, and its current
-// followers stay active and follow it. Weak followers are exempt.
+// followers stay active and follow it. The processes in weak are exempt.
 func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	c := j.c
 	leader := c.Leader()
@@ -393,7 +393,7 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 		return
 	}
 	if c.procs[leader].drained && len(j.listSuccessors(leader)) > 0 {
-		return // The leader hands over to a member that has just got its seat.
+		return // The leader hands over to a member that has just received its seat.
 	}
 	if lost() {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)

@@ -11,11 +11,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// SlowSave describes a save that takes time. Until it ends, the process takes no input and
-// its step has no visible effect. The zero SlowSave takes no time.
+// SlowSave describes a save that takes time. During the save, the process takes no input, and its
+// step has no visible effect. The zero SlowSave takes no time.
 type SlowSave struct {
 	Takes time.Duration
-	// Written means that a crash during the save leaves the new store, not the old one.
+	// Written means that a crash during the save leaves the new store instead of the old store.
 	Written bool
 	// TimersFirst means that after the save the process handles due timers before queued
 	// input.
@@ -26,7 +26,7 @@ type SlowSave struct {
 type step struct {
 	out   statemachine.Output
 	sent  int  // number of messages that are sent
-	crash bool // whether the process crashes after sending them
+	crash bool // whether the process crashes after sending these messages
 	input steplog.Step
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// saving forms a cluster of three and delays the save of a follower by a second. It returns that
-// process during the save.
+// saving forms a cluster of three and delays a save of a follower by a second. It returns the
+// follower, during the save.
 func saving(t *testing.T, s SlowSave, record func(Record)) (c *Cluster, who int) {
 	t.Helper()
 	setup := steady(3)
@@ -84,8 +84,8 @@ func TestCrashInASave(t *testing.T) {
 	}
 }
 
-// TestPauseInASave checks that a process that is paused during a save continues when the
-// save has ended and the process is resumed, in either order.
+// TestPauseInASave checks that a process that is paused during a save continues after both the end
+// of the save and Resume, in either order.
 func TestPauseInASave(t *testing.T) {
 	for _, freeze := range []func(*Cluster, int){(*Cluster).Pause, (*Cluster).Suspend} {
 		for _, d := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Shrink reduces a failed run: fewer faults and processes, less time, a simpler network, as
-// long as the same invariant breaks. It repeats runs until budget has passed in real time,
+// Shrink searches for a smaller run that breaks the same invariant: with fewer faults and
+// processes, less time, or a simpler network. It repeats runs until budget has passed in real time,
 // and returns the smallest failed run.
 func Shrink(r Replay, budget time.Duration) Replay {
 	breaks := func(r Replay) (string, time.Duration) {
@@ -48,7 +48,7 @@ func (s *shrinker) tryCandidate(r Replay) bool {
 	return true
 }
 
-// shrinkRun repeats all reductions until none of them makes the run smaller.
+// shrinkRun repeats all reductions until they no longer make the run smaller.
 func (s *shrinker) shrinkRun() {
 	if !s.tryCandidate(s.best) {
 		return
@@ -72,8 +72,8 @@ func (s *shrinker) runWeight() int {
 	return n
 }
 
-// dropParts removes parts of a list of n entries: first halves, then smaller parts, then
-// single entries. without returns the best run so far without the given part.
+// dropParts removes parts of a list of n entries: first halves, then smaller parts, then single
+// entries. without returns the smallest run found so far, without the given part.
 func (s *shrinker) dropParts(n func() int, without func(from, to int) Replay) {
 	for part := n(); part > 0 && !s.isOutOfTime(); part /= 2 {
 		for i := 0; i < n() && !s.isOutOfTime(); {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestSeedsAreClean runs with every change: at least 500 runs, each with a different
-// cluster and different faults.
+// TestSeedsAreClean runs at least 500 seeds, each with a different cluster and different faults. It
+// runs for every change of the code.
 func TestSeedsAreClean(t *testing.T) {
 	s := Sweeping{Options: Options{Seed: 401}, Runs: 600} // these seeds reach the rare rules too
 	if testing.Short() {
@@ -28,7 +28,7 @@ func TestSeedsAreClean(t *testing.T) {
 	if r.Runs != s.Runs && len(r.Failed) < MaxFailures {
 		t.Errorf("did %d runs, want %d", r.Runs, s.Runs)
 	}
-	// Runs without checks would pass too.
+	// Runs without faults or leaders would pass too.
 	if r.Changes < r.Runs/4 || r.Versions < r.Runs {
 		t.Errorf("%d leaders and %d changes in %d runs: the faults do too little",
 			r.Versions, r.Changes, r.Runs)
@@ -46,8 +46,8 @@ func TestSeedsAreClean(t *testing.T) {
 	}
 }
 
-// rare lists rules that few runs of TestSeedsAreClean reach. This test only requires that some
-// run reaches them; make swarm requires runs that reach them after a fault of each class.
+// rare lists rules that few runs of TestSeedsAreClean reach. This test requires only that some run
+// reaches them. The command make swarm requires that runs reach them after a fault of each class.
 var rare = []rule{
 	rule(message.ReasonEarlierRun), rule(message.ReasonOldIncarnation),
 	rule(message.ReasonHoldsState), rule(message.ReasonNotMember),
@@ -103,7 +103,7 @@ func TestElectionsAreFast(t *testing.T) {
 			t.Errorf("%s: the 99th percentile is %.2f of its bound", name, got)
 		}
 	}
-	// This is 1.05 x LeaderTimeout as a fraction of that bound in the tightest profile.
+	// The limit is 1.05 x LeaderTimeout in the tightest profile, as a fraction of the bound.
 	if got := quantile(r.Measures["leader after a crash"], 0.5); got > 0.76 {
 		t.Errorf("leader after a crash: the median is %.2f of the bound, want at most 0.76", got)
 	}
@@ -125,9 +125,9 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestRecordsOutliveALateElection checks a run whose last members are all drained, and whose
-// leader hands over to one that has just crashed. The next leader is elected late, and keeps the
-// records of the crashed member for HoldTimeout from its election.
+// TestRecordsOutliveALateElection checks a run in which all remaining members are drained, and the
+// leader hands over to a member that has just crashed. The next leader is elected late, and keeps
+// the records of the crashed member for HoldTimeout from the election.
 func TestRecordsOutliveALateElection(t *testing.T) {
 	r := Run(Options{Seed: 7521213, Size: 3, For: 50 * time.Second})
 	if r.Violation != nil {
@@ -135,8 +135,8 @@ func TestRecordsOutliveALateElection(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsWhatWasDrawn checks that the options in a result, with the size and
-// duration that were drawn, repeat the run.
+// TestReplayKeepsWhatWasDrawn checks that the options in a result repeat the run. They contain the
+// drawn size and duration.
 func TestReplayKeepsWhatWasDrawn(t *testing.T) {
 	for seed := range uint64(20) {
 		a := Run(Options{Seed: seed})

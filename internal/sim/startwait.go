@@ -22,8 +22,8 @@ type startWait struct {
 // isStarted reports whether a process is up or waits before its run.
 func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 
-// startWaiting starts the wait before a run if one is due, and reports whether it is. A
-// cluster of one never waits.
+// startWaiting starts the wait before a run and returns true, or returns false if no wait is
+// necessary. A cluster of one never waits.
 func (c *Cluster) startWaiting(p *process) bool {
 	cfg := p.nextConfig()
 	left := p.owed.Wait(cfg.Timings)

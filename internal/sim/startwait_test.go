@@ -15,8 +15,8 @@ type stay struct{ leader, owner bool }
 
 // regrouped forms a cluster and makes a process that does not lead acquire a record. who selects
 // the processes that keep running. All others, a majority, are restarted with other timings. If
-// again is positive, they are restarted again during their wait. The cluster then has time to elect
-// a leader while processes request the record.
+// again is positive, they are restarted repeatedly during their wait. Then the cluster has time to
+// elect a leader, and the restarted processes request the record.
 func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Duration) {
 	t.Helper()
 	s := steady(3)
@@ -78,9 +78,9 @@ func TestShorterHoldIsWaitedFor(t *testing.T) {
 	regrouped(t, old, next, stay{owner: true}, 0)
 }
 
-// TestShorterTimingsAddUp tests protocol.md section 10. The leader keeps its timings too,
-// and extends the record of the owner while the acknowledgements of all three give it
-// authority.
+// TestShorterTimingsAddUp tests protocol.md section 10. The leader and the owner of a record keep
+// their timings while the three other processes restart with shorter timings. The leader extends
+// the record while the acknowledgements of these three give it authority.
 func TestShorterTimingsAddUp(t *testing.T) {
 	old, next := fast(), fast()
 	old.LeaseTimeout, next.LeaseTimeout = 10*time.Second, 2*time.Second

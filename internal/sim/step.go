@@ -63,7 +63,7 @@ func (c *Cluster) deliverItem(it item) {
 	c.settleStep(p, p.machine.Step(c.readClock(p), it.msg))
 }
 
-// settleStep lets a step take effect, immediately or when its slow save ends.
+// settleStep makes a step take effect, immediately or when its slow save ends.
 func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.steps++
 	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
@@ -88,7 +88,7 @@ func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.applyStep(p, s)
 }
 
-// applyStep lets a step take effect in the order that statemachine.Output prescribes, and then
+// applyStep makes a step take effect in the order that statemachine.Output prescribes, and then
 // runs the checkers.
 func (c *Cluster) applyStep(p *process, s step) {
 	out := s.out

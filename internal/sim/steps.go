@@ -8,7 +8,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file records the steps of processes in the form that the specification judges (spec/).
+// This file records the steps of processes. The specification (spec/) checks these records.
 
 func (c *Cluster) emitStep(p *process, s steplog.Step) {
 	index := -1
@@ -27,7 +27,7 @@ func (c *Cluster) recordSetup(seeds []member.Address) {
 	}})
 }
 
-// recordStart records that a run begins. The last run's promises have ended by now.
+// recordStart records that a run begins. The promises of the last run have expired.
 func (c *Cluster) recordStart(p *process, cfg statemachine.Config) {
 	waited := p.waited
 	if p.waited = 0; c.setup.Record == nil {
@@ -43,7 +43,7 @@ func (c *Cluster) recordStart(p *process, cfg statemachine.Config) {
 	c.emitStep(p, s)
 }
 
-// recordCrash records that a process dies between two steps, or during the save of one.
+// recordCrash records that a process dies between two steps or during a save.
 func (c *Cluster) recordCrash(p *process) {
 	if c.setup.Record == nil || !p.isUp() {
 		return
@@ -57,7 +57,7 @@ func (c *Cluster) recordCrash(p *process) {
 	c.emitStep(p, s)
 }
 
-// noteInput keeps the input of the step that follows.
+// noteInput keeps the input of the next step.
 func (c *Cluster) noteInput(p *process, s steplog.Step) {
 	if c.setup.Record == nil {
 		return

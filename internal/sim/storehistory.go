@@ -10,7 +10,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// storeHistory is what a store has ever saved. It is kept if the store is lost.
+// storeHistory records the greatest vote and state that a store has saved. It is kept if the store
+// is lost.
 type storeHistory struct {
 	granted paxos.ID      // highest proposal granted in either stage of an election
 	held    member.Number // newest state saved
@@ -33,7 +34,7 @@ func (k *checker) historyOf(v member.Voter) *storeHistory {
 	return l
 }
 
-// checkStored checks a save: it must not revert anything durable.
+// checkStored checks that a save reverts no durable data.
 func (k *checker) checkStored(p *process, old paxos.Durable) {
 	d := p.store
 	k.stores[p.index] = d
@@ -57,8 +58,8 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	}
 }
 
-// checkStoredPromise checks that a promise is not lowered before a state of its version is
-// held.
+// checkStoredPromise checks that a promise is lowered only if the store holds a state of the
+// version of the promise.
 func (k *checker) checkStoredPromise(p *process, old, d paxos.Durable) {
 	switch n := d.Promised.Compare(old.Promised); {
 	case n < 0 && old.Promised.Version > d.Held.Version:
@@ -70,8 +71,8 @@ func (k *checker) checkStoredPromise(p *process, old, d paxos.Durable) {
 	}
 }
 
-// checkStoredVote checks that an accepted value is not replaced by an older one, is not
-// below the promise, and is not built on an older state than the voter holds.
+// checkStoredVote checks an accepted value. It must not be older than the value that it replaces,
+// below the promise, or built on an older state than the voter holds.
 func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	a := d.Accepted
 	switch n := a.ID.Compare(old.Accepted.ID); {
@@ -97,7 +98,7 @@ func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	}
 }
 
-// checkStoredState checks that a held state is not replaced by an older one, and is not
+// checkStoredState checks a held state. It must not be older than the state that it replaces, or
 // below the version that the node is bound to.
 func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
@@ -133,9 +134,9 @@ func (k *checker) noteVote(p *process, id paxos.ID) {
 	l.granted = id
 }
 
-// countFormalVote counts a saved formal vote and checks invariant I1: a ballot has one
-// value; a quorum of voters of its base chooses it; from then on no other value is
-// accepted for the version.
+// countFormalVote counts a saved formal vote and checks invariant I1. A ballot has one value, and a
+// quorum of voters of its base chooses the value. After that, no store accepts another value for
+// the version.
 func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 	digest := a.State.Digest()
 	v := k.values[a.ID]
@@ -220,8 +221,9 @@ func (k *checker) noteChosen(v *value) {
 	}
 }
 
-// checkInitialState checks the state in which a chosen leader starts: it is its base, with
-// the candidate active and the incarnations of voters raised (protocol.md section 6).
+// checkInitialState checks the state in which a chosen leader starts. It must be equal to its base,
+// except that the candidate is active and incarnations of voters may be greater (protocol.md
+// section 6).
 func (k *checker) checkInitialState(a paxos.Accepted) {
 	s := a.State
 	if s.Number != (member.Number{Version: a.ID.Version}) {

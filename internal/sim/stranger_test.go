@@ -28,8 +28,8 @@ func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
 	c.settleStep(p, p.machine.Step(p.clock.at(c.now), m))
 }
 
-// invented returns a state of a later version made by the stranger: its leader is active, and all
-// other members are invented.
+// invented returns a state that the stranger made for another version. The leader is active, and
+// all other members are invented.
 func invented(held member.State, leader member.Member, version uint64) member.State {
 	s := member.State{
 		Number: member.Number{Version: version}, Cluster: held.Cluster, Leader: leader.Address,

@@ -19,8 +19,7 @@ const MaxFailures = 20
 type Sweeping struct {
 	Options Options // options of every run; Seed is the first seed
 	Runs    int     // number of consecutive seeds
-	// Budget is the CPU time, summed over all cores, after which the sweep ends; 0 means no
-	// limit.
+	// Budget is the CPU time of all cores after which the sweep ends; 0 means no limit.
 	Budget time.Duration
 	// Failures is the number of failed runs after which the sweep ends; 0 means
 	// MaxFailures.
@@ -37,7 +36,7 @@ type Report struct {
 	Steps    int
 	Virtual  time.Duration
 	Real     time.Duration
-	Busy     time.Duration // CPU time, summed over all cores
+	Busy     time.Duration // CPU time of all cores
 	Messages Messages
 	Versions int
 	Changes  int
@@ -45,14 +44,14 @@ type Report struct {
 	Writes   int // writes that the fenced register accepted
 	Fenced   int // refused by it
 	Cover    Table
-	Gap      time.Duration // the shortest gap; negative if there was none
+	Gap      time.Duration // the shortest gap; negative if no run had a gap
 	Void     int           // runs in which too many memory stores were lost
 	Hopeless int           // runs that did not require a leader
 	Measures map[string][]Measure
 	Failed   []Result // sorted by seed, at most MaxFailures
 }
 
-// Sweep runs many seeds on all cores. It blocks until all of them have ended.
+// Sweep runs many seeds on all cores. It blocks until all runs have ended.
 func Sweep(s Sweeping) Report {
 	if s.Failures == 0 || s.Failures > MaxFailures {
 		s.Failures = MaxFailures
@@ -128,7 +127,7 @@ func (r *Report) add(o Result) {
 	}
 }
 
-// quantile returns the q-quantile of the measures, each as a fraction of its bound.
+// quantile returns the q-quantile of the measures. Each measure is a fraction of its bound.
 func quantile(ms []Measure, q float64) float64 {
 	parts := make([]float64, len(ms))
 	for i, m := range ms {

@@ -33,8 +33,8 @@ func (p pair) inRange(n int) bool {
 	return p.from != p.to && min(p.from, p.to) >= 0 && max(p.from, p.to) < n
 }
 
-// unlinkedPairs lists the pairs that a topology does not link. order is a permutation of
-// the processes, and linked is called with positions in it.
+// unlinkedPairs lists the pairs that a topology does not link. order is a permutation of the
+// processes. The arguments of linked are positions in order.
 func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	var pairs []pair
 	for a := range order {
@@ -60,8 +60,8 @@ func cutBridge(order []int, at int) []pair {
 	})
 }
 
-// cutRing connects each process to exactly a majority of the size processes, and no two
-// processes to the same majority.
+// cutRing connects each process to exactly a majority of the size processes. Each process has a
+// different majority.
 func cutRing(order []int, size int) []pair {
 	n, reach := len(order), (size/2+1)/2
 	return unlinkedPairs(order, func(a, b int) bool {
@@ -70,13 +70,13 @@ func cutRing(order []int, size int) []pair {
 	})
 }
 
-// cutHub connects the first process to all others and none of the others to each other.
+// cutHub connects the first process to all others, which have no other connections.
 func cutHub(order []int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return a == 0 || b == 0 })
 }
 
-// oneWay makes a cut one-way: it keeps only the pairs from the first at processes of order, or only
-// the pairs to them.
+// oneWay makes a cut one-way. It keeps only the pairs from the first at processes of order, or only
+// the pairs to these processes.
 func oneWay(r *rand.Rand, pairs []pair, order []int, at int) []pair {
 	first := make(map[int]bool)
 	for _, i := range order[:at] {

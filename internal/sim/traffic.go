@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// checkSent checks that the sender of a message has saved what the message claims, so that a
-// crash cannot revert it (protocol.md section 6, durable).
+// checkSent checks that the sender of a message has saved the data in the message, so that a crash
+// cannot revert it (protocol.md section 6, durable).
 func (k *checker) checkSent(p *process, m message.Message) {
 	if p.renewed {
 		return // the message is from the previous run
@@ -52,7 +52,7 @@ func (k *checker) checkSentProposal(p *process, b message.Proposal) {
 		k.noteViolation("sender", "%s proposes %v in the name of another node", p.cfg.Name, b.ID)
 	}
 	if b.Stage == message.Pre {
-		return // the sender's own vote, if granted, is part of what it saved
+		return // the save contains the sender's own vote, if granted
 	}
 	c := k.chosen[b.ID.Version]
 	if c != nil && c.digest != b.State.Digest() && b.ID.Compare(c.accepted.ID) > 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// trust is the period during which a process may act as the owner of one record, in global
-// time. A paused process keeps it, as it keeps authority.
+// trust is the period during which a process may act as the owner of one record, in global time. A
+// paused process keeps its trust.
 type trust struct {
-	token member.Token // zero if it has none
+	token member.Token // zero without trust
 	until int64        // the end; kept after it has passed
 }
 
@@ -34,9 +34,9 @@ type trusts struct {
 	of     map[string][]trust
 	tokens map[string]grant // the greatest token that was trusted, by key
 	set    map[setting]bool // changes confirmed by answers to requests
-	// unsure holds, for each process, the time until which nothing is checked: its clock had stopped,
-	// and it does not know how late it is. If such a process led, unsureOf is that time for all
-	// processes, because the leader may extend holds without authority.
+	// unsure contains, for each process, the time until which its trust is not checked, because its
+	// clock had stopped and it does not know how late it is. If such a process led, unsureOf is the
+	// time until which no trust is checked, because the leader may extend holds without authority.
 	unsure   []int64
 	unsureOf int64 // all
 	asleep   int   // number of leaders whose clocks are stopped
@@ -48,10 +48,10 @@ type holding struct {
 	until time.Time
 }
 
-// checkHoldings checks invariant I10 on what package cluster would show after a step. A
-// holding begins when the machine trusts the record, because an application may ask at any
-// time. Afterwards it is updated only by a step that reports a change or an answer, or that
-// moves the end of the trust.
+// checkHoldings checks invariant I10 for the holdings that package cluster would show after a step.
+// A holding begins when the machine trusts the record, because an application may ask at any time.
+// Afterwards it is updated only by a step that reports a change or an answer, or that moves the end
+// of the trust.
 func (k *checker) checkHoldings(p *process, keys []string, out statemachine.Output) {
 	now, until := p.clock.at(k.now), p.machine.TrustsUntil()
 	follows := out.Changed || len(out.Answers) > 0 || !until.Equal(p.trustsUntil)
@@ -107,9 +107,9 @@ func (k *checker) endRecordTrust(p int, key string) {
 	}
 }
 
-// checkTrusted records that a process trusts a record until a global time. Overlapping
-// trust of two processes, or a token that is not greater than an earlier one, violates
-// invariant I10.
+// checkTrusted records that a process trusts a record until a global time. Overlapping trust of two
+// processes violates invariant I10, and so does a new trust whose token is not greater than all
+// earlier tokens.
 func (k *checker) checkTrusted(p *process, key string, token member.Token, until int64) {
 	mine := k.trustOf(p.index, key)
 	gained := mine.token != token || mine.until <= k.now
@@ -150,8 +150,8 @@ func (k *checker) noteAsleep(p int, leads bool) {
 }
 
 // noteAwake records that the clock of a process started again. The process's own trust ends within
-// one HoldTimeout. If the process led, it may extend the trust of others for up to two leases, and
-// that trust then lasts for one HoldTimeout.
+// one HoldTimeout. If the process led, it may extend the trust of others for up to two leases. The
+// extended trust then lasts for one HoldTimeout.
 func (k *checker) noteAwake(now int64, p int, led bool, t message.Timings) {
 	k.now = now
 	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())

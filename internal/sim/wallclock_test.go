@@ -12,7 +12,8 @@ import (
 
 // TestStoppedLeaderEndsItsAuthority tests protocol.md section 5 (a clock that stood still). A
 // leader that was suspended together with its clock trusts its lease until its wall clock is set
-// forward. It then trusts nothing from before the suspension.
+// forward. From then on, the leader must trust neither the lease nor its records from before the
+// suspension.
 func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		c := formed(t, steady(3))
@@ -48,13 +49,13 @@ func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 	}
 }
 
-// TestStepOfTheWallClockCostsALeaderAnInterval checks that the leader is quorate again, in
-// the same version, as soon as its new stamps are echoed.
+// TestStepOfTheWallClockCostsALeaderAnInterval checks a leader whose wall clock is set forward. It
+// must be quorate again, in the same version, when followers have echoed its new stamps.
 func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()
 	version := c.Authority(leader)
-	c.RunFor(time.Minute) // longer than a leader without a lease keeps leading
+	c.RunFor(time.Minute) // a leader without a lease would stop leading in this time
 	c.SetForward(leader)
 	lost := func() bool { return c.Authority(leader) == 0 }
 	interval := c.setup.Timings.HeartbeatInterval
@@ -70,8 +71,9 @@ func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	sound(t, c)
 }
 
-// TestStoppedOwnerEndsItsTrust is the same test for the owner of a record. Another process acquires
-// the record meanwhile. The checkers require that the old owner no longer trusts it.
+// TestStoppedOwnerEndsItsTrust is like TestStoppedLeaderEndsItsAuthority, but for the owner of a
+// record. Another process acquires the record meanwhile. The checkers require that the old owner no
+// longer trusts the record.
 func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	c := formed(t, steady(3))
 	_, owner, other := owned(t, c)
@@ -92,9 +94,9 @@ func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestSupportOutlastsAStepOfTheWallClock checks that a voter keeps its promise when its
-// wall clock is set forward. All messages from and to the leader are lost, and its host
-// refuses connections, so that its voters suspect it immediately.
+// TestSupportOutlastsAStepOfTheWallClock checks that a voter keeps its promise when its wall clock
+// is set forward. All messages from and to the leader are lost, and its host refuses connections.
+// So its voters suspect it immediately.
 func TestSupportOutlastsAStepOfTheWallClock(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()

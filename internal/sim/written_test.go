@@ -16,8 +16,9 @@ import (
 // not find.
 
 // TestLeaderThatAcceptsStepsDown tests protocol.md section 6, step 5. The lease of a leader has
-// ended because the echo of one voter is late. The old leader then votes for another one. When the
-// late echo arrives, it must not give the old leader authority at the same time as the new one.
+// ended because the echo of one voter is late. The old leader then votes for a new leader. When the
+// late echo arrives, it must not give authority to the old leader, because the new leader has
+// authority.
 func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -62,8 +63,8 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	old := c.Leader()
 	others := []int{(old + 1) % 3, (old + 2) % 3}
 	c.RunFor(10 * beat)
-	// The old leader is mute until the others miss it. It is then reconnected, so that
-	// their proposal and its stamps cross.
+	// The old leader is mute until the others notice its loss. It is then reconnected, so that their
+	// proposal and its stamps cross.
 	for _, o := range others {
 		c.CutOneWay(old, o)
 	}
@@ -111,8 +112,9 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 }
 
 // TestVotersThatHoldNothingTakeTheState tests protocol.md section 6, step 3. Two voters accept the
-// founding of a third node. They hear nothing more from that node until it asks them to vote for
-// version 2. That node then loses its store. The promises of the voters must not outlive the state.
+// founding of a third node. They receive no further message from the founder until it asks them to
+// vote for version 2. The founder then loses its store. The promises of the voters must not outlive
+// the state.
 func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	c := NewCluster(steady(3))
 	founder := 2 // the greatest address
@@ -152,9 +154,9 @@ func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	sound(t, c)
 }
 
-// TestProvisionalLeaderStopsNoElection tests protocol.md section 4. A seed that was
-// isolated for a long time leads provisionally and does not stand for election. When it
-// reaches the other voter again, that voter is elected.
+// TestProvisionalLeaderStopsNoElection tests protocol.md section 4. A seed that was isolated for a
+// long time leads provisionally and does not stand for election. When the seed reaches the other
+// voter again, the other voter is elected.
 func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{0}
@@ -166,7 +168,7 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	if !c.RunUntil(ttl, func() bool { return c.Leader() == 2 && c.Settled() }) {
 		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
-	// Its queries get no answers, so that it does not stand for election.
+	// The seed's queries get no answers, so it does not stand for election.
 	c.Lose = func(from, _ int, k message.Kind) bool {
 		return from == 0 && k == message.KindLeaderStatusQuery
 	}
@@ -185,9 +187,9 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 }
 
 // TestFounderWithoutAVoteShowsItsState tests protocol.md section 4. A founder loses its store after
-// the others have accepted its proposal. It returns and completes that founding, which the others
-// do not learn. So it holds a state in which its earlier run has the vote. The others hold nothing
-// and cannot found a cluster without it.
+// the others have accepted its proposal. The founder returns and completes the founding, but the
+// others are not notified. So the founder holds a state in which its earlier run has the vote. The
+// others hold no state and cannot found a cluster without the founder.
 func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{1, 2}
@@ -217,10 +219,10 @@ func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLapseBeforeAnEchoIsNoticed tests protocol.md section 5 (end of the lease). The leader
-// is paused while its lease ends. The late echo of the only other voter then reaches it
-// before its timer fires. Because its authority was interrupted, it must not remove a
-// member that was silent during all that time.
+// TestLapseBeforeAnEchoIsNoticed tests protocol.md section 5 (end of the lease). The leader is
+// paused while its lease ends. The late echo of the only other voter then reaches the leader before
+// its timer fires. Another member was silent during all that time. The leader must not remove this
+// member, because its authority was interrupted.
 func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -242,13 +244,13 @@ func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 }
 
 // TestOnlyItsOwnLeaderFreesAFollower tests protocol.md section 5 (support). A leader that lost its
-// lease regains it from echoes that a follower sent before it considered the leader lost. A late
-// message about the hand-over of an earlier leader then arrives. It must not release the follower,
-// which would otherwise help to elect a second leader.
+// lease regains the lease from echoes that a follower sent before the follower considered the
+// leader lost. The follower then receives a late message about the hand-over of an earlier leader.
+// This message must not release the follower, which would otherwise help to elect a second leader.
 func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	s := steady(3)
 	s.Link.Unordered = true
-	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long it stamps without getting acks
+	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long a leader sends stamps without acks
 	c := formed(t, s)
 	tm := s.Timings
 	before := c.Leader()
@@ -258,7 +260,7 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	if err := c.Transfer(before, leader); err != nil {
 		t.Fatal(err)
 	}
-	c.net.linkOf(before, follower).clogged = 0 // its next messages overtake the held one
+	c.net.linkOf(before, follower).clogged = 0 // the next messages overtake the delayed one
 	if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == leader && c.Settled() }) {
 		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
@@ -283,11 +285,10 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	sound(t, c)
 }
 
-// TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart tests protocol.md section 5 (restart). A
-// voter restarts, cut off from the leader that it has just acknowledged. A late message
-// about the hand-over of version 1's leader then arrives. It must not end the wait, which
-// is for the lease of a later version; otherwise the voter elects another leader during
-// that lease.
+// TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart tests protocol.md section 5 (restart). A voter
+// restarts, cut off from the leader that it has just acknowledged. It then receives a late message
+// about the hand-over of the leader of version 1. This message must not end the voter's wait, which
+// is for the lease of a later version. Otherwise the voter elects another leader during that lease.
 func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 	for _, handsBack := range []bool{false, true} { // so that the late message is from the same leader
 		s := steady(3)
@@ -299,7 +300,7 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 		farewell := c.Now() + 30*time.Second
 		c.Hold(first, voter, farewell-c.Now())
 		handsOver(t, c, leader)
-		c.net.linkOf(first, voter).clogged = 0 // its next messages overtake the held one
+		c.net.linkOf(first, voter).clogged = 0 // the next messages overtake the delayed one
 		if handsBack {
 			c.RunFor(tm.HeartbeatInterval)
 			handsOver(t, c, first)
@@ -318,7 +319,7 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 		c.Cut(leader, voter)
 		c.RunFor(message.LeaseMargin(tm.LeaseTimeout))
 		sound(t, c)
-		// The others eventually elect one of themselves.
+		// One of the others eventually becomes the leader.
 		replaced := func() bool { return c.Leader() == rival || c.Leader() == voter }
 		if !c.RunUntil(2*tm.LeaderTimeout, replaced) {
 			t.Fatalf("no leader of the other two%s", c.Describe())
@@ -328,10 +329,10 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 }
 
 // TestAForgottenClusterStaysForgotten tests protocol.md section 3 (another cluster). Four of five
-// nodes lose their cluster and found another one, with a leader at the same address. The fifth was
-// cut off. It returns with a later revision of that version than the new leader has. It must stay
-// outside: otherwise its state would be adopted as the newest one at the next election, although
-// its voters are gone.
+// nodes lose their cluster and found another one, with a leader at the same address. The fifth node
+// was cut off. Its state has the same version as the state of the new leader, but a later revision.
+// It must stay outside. Otherwise the next election would adopt its state as the newest, although
+// the voters of that state are gone.
 func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	s := steady(5)
 	s.Seeds = []int{0, 1, 2}
@@ -385,8 +386,8 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 
 // TestTheWaitAfterAStartEndsForTheLeaderHeldOnly tests protocol.md section 5 (restart). A seed was
 // isolated for so long that it leads provisionally. A voter restarts just after it has extended the
-// leader's lease. It is cut off from that leader and follows the seed. It must still wait before it
-// votes for the seed.
+// leader's lease. The voter is cut off from the leader and follows the seed. It must still wait
+// before it votes for the seed.
 func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()

@@ -245,8 +245,8 @@ func (ps *processes) listAlive() []*process {
 }
 
 // haveAgreed reports whether all live nodes see the same quorate leader, with a token greater than
-// above, and the given number of active members. If active is 0, any number will do. ps.mu must be
-// held.
+// above, and the given number of active members. If active is 0, any number is accepted. ps.mu must
+// be held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {

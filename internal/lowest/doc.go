@@ -2,8 +2,8 @@
 
 // Package lowest elects the member with the lowest id. It is for users who prefer two leaders to
 // none: each part of a partitioned network has a leader. Soon after the network heals, there is a
-// single leader again. It implements the election of Hyperledger Fabric's gossip as a pure value
-// without goroutines, clock or network. Package election drives it over a cluster;
+// single leader again. The package implements the election of Hyperledger Fabric's gossip as a pure
+// value without goroutines, clock or network. Package election runs it in a cluster;
 // docs/elections.md describes the guarantees and the differences from Fabric.
 //
 // # Rules

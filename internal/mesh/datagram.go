@@ -28,8 +28,8 @@ const (
 )
 
 // SendDatagram sends a frame of at most MaxDatagramBytes. The frame may be lost or overtake earlier
-// frames, but is never duplicated. It never blocks: if the network is slow or there is no
-// connection, frames are dropped and counted. Without a connection it also dials one. The error is
+// frames, but is never duplicated. SendDatagram never blocks: if the network is slow or there is no
+// connection, frames are dropped and counted. Without a connection it also dials. The error is
 // ErrTooLarge or ErrClosed. The caller may reuse the frame.
 func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	if len(frame) == 0 || len(frame) > MaxDatagramBytes {

@@ -9,10 +9,10 @@
 //
 // Two nodes share one connection (protocol.md section 8). The connection has three streams in each
 // direction, for system frames, custom frames and answers. So events never delay a heartbeat, and
-// an answer never waits for an event. It also carries bulk streams and datagrams. If there is
-// something to send to a peer without a connection, a Mesh dials with growing pauses. It stops once
-// there is a connection, even one that the peer dialed. Connections to prepared peers are made
-// before there is something to send.
+// an answer never waits for an event. The connection also carries bulk streams and datagrams. If
+// there is something to send to a peer without a connection, a Mesh dials with growing pauses. It
+// stops once there is a connection, even one that the peer dialed. Connections to prepared peers
+// are made before there is something to send.
 //
 // # Bytes on a stream
 //

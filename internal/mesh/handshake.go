@@ -22,8 +22,7 @@ const endsBytes = 16
 // shutdownReason is the reason that a node sends when it shuts down.
 const shutdownReason = "the node is shutting down"
 
-// limitGreet closes a connection if the exchange of greets takes too long or the Mesh is
-// closed.
+// limitGreet closes a connection if the exchange of greets takes too long or the Mesh is closed.
 func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
 	timeout := time.AfterFunc(greetTimeout, func() {
 		conn.Close(transport.CodeTimeout, "no greet arrived in time")

@@ -23,14 +23,12 @@ const (
 
 	// greetTimeout bounds the exchange of greets on a new connection.
 	greetTimeout = 3 * time.Second
-	// writeTimeout is how long a write of system frames may block before the connection is
-	// closed.
+	// writeTimeout is how long a write of system frames may block before the connection is closed.
 	writeTimeout = 5 * time.Second
 	// drainTimeout is how long a connection that is being left may delay the system frames of the
 	// kept connection.
 	drainTimeout = time.Second
-	// The cap for the pauses between dials is twice the heartbeat interval, within these
-	// limits.
+	// The cap for the pauses between dials is twice the heartbeat interval, within these limits.
 	minRedialCap = 100 * time.Millisecond
 	maxRedialCap = time.Second
 	// A connection is silent if nothing has arrived since a write that is older than the heartbeat
@@ -52,8 +50,7 @@ type Config struct {
 	// yet authenticated as members.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
-	// Size is the size of the cluster, N. It bounds the number of peers and of pending
-	// greets.
+	// Size is the size of the cluster, N. It bounds the number of peers and of pending greets.
 	Size int
 	// CustomBytes bounds a custom frame; 0 means DefaultCustomBytes. A sender refuses a
 	// longer frame, and a receiver closes the connection.

@@ -16,8 +16,7 @@ import (
 const (
 	// maxDraining bounds how many connections of a peer are being left at the same time.
 	maxDraining = 2
-	// steadyTime is how long a connection must last so that its peer is dialed again without a
-	// pause.
+	// steadyTime is how long a connection must last so that its peer is dialed again without a pause.
 	steadyTime = time.Second
 )
 
@@ -188,8 +187,7 @@ func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	return b
 }
 
-// setSilent records whether the peer is silent on a link. If it is, another connection is
-// dialed.
+// setSilent records whether the peer is silent on a link. If it is, another connection is dialed.
 func (p *peer) setSilent(l *link, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +197,7 @@ func (p *peer) setSilent(l *link, silent bool) {
 	}
 }
 
-// wakeWaiting wakes the callers of Send and OpenStream after cur has changed. p.mu must
-// be held.
+// wakeWaiting wakes the callers of Send and OpenStream after cur has changed. p.mu must be held.
 func (p *peer) wakeWaiting() {
 	for k := range transport.Kinds {
 		switch f := &p.flows[k]; {
@@ -377,8 +374,8 @@ func (p *peer) settleLoss(l *link) {
 	}
 }
 
-// drainLink starts to leave a link. From then on, only end marks are written on the link. p.mu must
-// be held.
+// drainLink starts to leave a link. Afterwards only end marks are written on the link. p.mu must be
+// held.
 func (p *peer) drainLink(l *link) {
 	if l.draining {
 		return

@@ -17,8 +17,7 @@ const (
 	// maxQueuedTime bounds how long a system frame waits. A frame describes the state of
 	// its sender at the time of sending, and is useless later.
 	maxQueuedTime = 2 * time.Second
-	// pendingBytes bounds the waiting frames of a flow. A longer frame may wait if it is
-	// the only one.
+	// pendingBytes bounds the waiting frames of a flow. A longer frame may wait if it is the only one.
 	pendingBytes = 256 << 10
 )
 
@@ -109,8 +108,7 @@ type flow struct {
 	waiting []*waitingSend // the earliest first
 }
 
-// waitingSend is a Send that waits for room. The goroutine that makes room queues its
-// frame.
+// waitingSend is a Send that waits for room. The goroutine that makes room queues its frame.
 type waitingSend struct {
 	frame []byte
 	err   error         // set before done is closed

@@ -86,8 +86,7 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 		err = m.net.SendKind(m.answering, transport.Answer, to, frame.b, flush)
 	}
 	if err != nil {
-		// Nothing more to do: the caller notices the loss of the connection, or has stopped
-		// waiting.
+		// Nothing more to do: the caller notices the loss of the connection, or has stopped waiting.
 		_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
 	}
 }

@@ -20,13 +20,11 @@ type Node interface {
 	// Member returns the entry of a member in the node's view, or nil. The caller must not
 	// change the entry.
 	Member(addr member.Address) *member.Member
-	// Members returns all members of the view, sorted by address. The caller must not
-	// change the list.
+	// Members returns all members of the view, sorted by address. The caller must not change the list.
 	Members() member.Roster
 	// Leader returns the leader in the view.
 	Leader() Leader
-	// WaitLeader blocks until a leader has authority. RequestLeader returns its errors
-	// unchanged.
+	// WaitLeader blocks until a leader has authority. RequestLeader returns its errors unchanged.
 	WaitLeader(ctx context.Context) (Leadership, error)
 }
 

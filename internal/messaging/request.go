@@ -48,8 +48,7 @@ func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options)
 	}
 }
 
-// canRetry reports whether a request may be sent to the next leader, because no handler has
-// run.
+// canRetry reports whether a request may be sent to the next leader, because no handler has run.
 func canRetry(err error) bool {
 	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)

@@ -30,9 +30,8 @@ type Result struct {
 	Err error // nil if the member accepted the event
 }
 
-// Broadcast sends an event to all active members concurrently, as cluster.Node.Broadcast
-// documents, and returns the results sorted by address. It fails only if the event cannot
-// be encoded.
+// Broadcast sends an event to all active members concurrently, as cluster.Node.Broadcast documents,
+// and returns the results sorted by address. It fails only if the event cannot be encoded.
 func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) ([]Result, error) {
 	e, err := m.encode(event, o)
 	if err != nil {

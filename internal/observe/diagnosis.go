@@ -62,8 +62,7 @@ func (d diagnosis) explainState() string {
 	return d.missingCluster()
 }
 
-// missingCluster explains what a node without a state waits for: a node that leads or has a
-// state.
+// missingCluster explains what a node without a state waits for: a node that leads or has a state.
 func (d diagnosis) missingCluster() string {
 	asked := d.listPeers(func(peerStatus) bool { return true })
 	switch {

@@ -71,8 +71,7 @@ type usedQuota struct {
 	lines int       // lines in the interval, including those left out
 }
 
-// takeLine counts a line. It reports whether to log it, and how many lines were left out before
-// it.
+// takeLine counts a line. It reports whether to log it, and how many lines were left out before it.
 func (q *quota) takeLine(text string, now time.Time) (within bool, leftOut int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -117,15 +117,16 @@ func (m *Machine) announceToSeeds() {
 }
 
 // tickSoftSync sends a changed state of a provisional leader to its members. It does so at most
-// once per softSyncInterval, because many nodes may join together. If the roster is full, it does
-// not wait.
+// once per stateInterval, because many nodes may join together. It does not wait when the roster
+// has become full.
 func (m *Machine) tickSoftSync() {
-	full := len(m.soft.Roster) == m.cfg.Size
+	members := len(m.soft.Roster)
+	filled := members == m.cfg.Size && m.lead.softSynced < members
 	at := m.lead.softSyncAt
-	if m.role != member.Provisional || at.IsZero() || !full && !m.due(at) {
+	if m.role != member.Provisional || at.IsZero() || !filled && !m.due(at) {
 		return
 	}
-	m.lead.softSyncAt, m.lead.softSyncedAt = time.Time{}, m.now
+	m.lead.softSyncAt, m.lead.softSyncedAt, m.lead.softSynced = time.Time{}, m.now, members
 	for _, p := range m.lead.peers {
 		m.alignMember(p)
 	}

@@ -304,3 +304,24 @@ func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
 		}
 	}
 }
+
+// A provisional leader with a full roster announces what changes no more often than one without.
+// Otherwise each change would make a large cluster on a busy machine busier.
+func TestFullRosterIsAnnouncedOnce(t *testing.T) {
+	const size = 40
+	b := aFounder(t, size)
+	for i := 1; i < size; i++ {
+		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	}
+	mark := len(b.sent)
+	for i := range 20 {
+		again := event(1+i, member.Claim{}, message.JoinClusterRequest{Seed: true})
+		again.From.Incarnation++
+		b.hand(again)
+		b.run(5 * time.Millisecond)
+	}
+	states := len(b.mail(mark, message.KindClusterAlignment))
+	if states >= 2*size {
+		t.Errorf("got %d states after 20 changes in 100 ms, want fewer than 2 for each member", states)
+	}
+}

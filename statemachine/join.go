@@ -154,7 +154,9 @@ func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	m.send(j.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensurePeer(j.Identity)
 	p.heard = m.now
-	m.alignMember(p)
+	if !m.wasJustAligned(p) {
+		m.alignMember(p)
+	}
 	return message.ReasonNone
 }
 

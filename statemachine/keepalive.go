@@ -172,9 +172,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	if b.Number == s.Number && (b.Digest == m.shownDigest() || m.role == member.Provisional) {
 		return
 	}
-	if p.sent != s.Number || m.now.Sub(p.sentAt) >= m.timing.realignInterval() || !shows {
-		p.sent, p.sentAt = s.Number, m.now
-		m.send(in.From.Address, message.ClusterAlignment{State: s})
+	if !m.wasJustAligned(p) || !shows {
+		m.alignMember(p)
 	}
 }
 

@@ -25,9 +25,11 @@ type leaderState struct {
 	// nodes, to rotate among them.
 	joinedAt   time.Time
 	claimsSent int
-	// softSyncedAt is when a provisional leader last sent its state to its members. softSyncAt is
-	// when it sends the next change, or zero if there is no change.
+	// softSyncedAt is when a provisional leader last sent its state to its members, and softSynced
+	// is how many members that state had. softSyncAt is when it sends the next change, or zero if
+	// there is no change.
 	softSyncedAt, softSyncAt time.Time
+	softSynced               int
 	// leaseFrom is the stamp at which the lease begins. It is valid while leaseKnown is set.
 	leaseFrom  int64
 	leaseKnown bool

@@ -173,7 +173,7 @@ func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 		m.announceChange(about)
 	} else if m.lead.softSyncAt.IsZero() {
 		m.lead.softSyncAt = m.now
-		if at := m.lead.softSyncedAt.Add(m.timing.softSyncInterval()); at.After(m.now) {
+		if at := m.lead.softSyncedAt.Add(m.timing.stateInterval(len(r))); at.After(m.now) {
 			m.lead.softSyncAt = at
 		}
 	}
@@ -202,4 +202,10 @@ func (m *Machine) announceChange(about member.Address) {
 func (m *Machine) alignMember(p *peer) {
 	p.sent, p.sentAt = m.shownState().Number, m.now
 	m.send(p.id.Address, message.ClusterAlignment{State: m.shownState()})
+}
+
+// wasJustAligned reports whether a member was sent the newest state, and may still show it.
+func (m *Machine) wasJustAligned(p *peer) bool {
+	s := m.shownState()
+	return p.sent == s.Number && m.now.Sub(p.sentAt) < m.timing.stateInterval(len(s.Roster))
 }

@@ -76,10 +76,16 @@ func (t timing) declareTimeout(holdsState bool) time.Duration {
 // roster.
 func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 
-// softSyncInterval is HeartbeatInterval / 2: the minimum time between two states that a provisional
-// leader sends to its members (4). With a shorter time, when many nodes join, the leader sends its
-// state to all members for each of them; with a longer time members learn of each other later.
-func (t timing) softSyncInterval() time.Duration { return t.HeartbeatInterval / 2 }
+// stateInterval is HeartbeatInterval / 2, for more than ten members HeartbeatInterval / 20 for
+// each. It is the minimum time between two whole states that a provisional leader sends because
+// of changes (4), or that a leader sends because a member has not shown the latest changes (5).
+// With a shorter time a leader sends its state to all members for each of many joining nodes, or
+// sends it again while the answer is on its way. That work grows with the square of the members,
+// and heartbeats wait behind states. With a longer time members learn of each other later, and a
+// member that lost an update stays behind for longer.
+func (t timing) stateInterval(members int) time.Duration {
+	return t.HeartbeatInterval / 20 * time.Duration(max(10, members))
+}
 
 // waitingTimeout is 2 x RetryInterval: a leader forgets a waiting joiner that has not repeated its
 // request within this time (3). It must exceed longestRound, within which a joiner repeats its
@@ -102,12 +108,6 @@ func (t timing) unaskedTimeout() time.Duration {
 // answers more of the acks that follow a commit, and the lease gains nothing. At HeartbeatInterval
 // or above, acks on time get no answer, and the lease is extended half as often.
 func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 * 3 }
-
-// realignInterval is HeartbeatInterval / 2. The leader sends a member the whole state if the member
-// has not shown the latest changes for this time after they were sent (5). If it is shorter than a
-// round trip, the leader sends the state while the answer is on its way. If it is longer, a member
-// that lost an update stays behind for longer.
-func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
 // lease. It must be below leaseMargin, or authority ends between two renewals; a shorter time only

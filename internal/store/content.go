@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Origin is what a store was created for. The content is valid only for one cluster, of one
-// size, and under one address.
+// Origin is the cluster, size and address for which a store was created. The content is valid only
+// for one cluster, of one size, and under one address.
 type Origin struct {
 	Cluster string // name of the cluster
 	Size    int    // size of the full cluster

@@ -7,7 +7,7 @@ import "context"
 // Store keeps what a node must remember across restarts. File and Memory implement it, and
 // tests wrap one of them.
 type Store interface {
-	// Load returns the content saved last, and false if there is none.
+	// Load returns the last saved content, or false if nothing was saved.
 	Load() (Content, bool, error)
 	// Save returns once c is durable. After an error the node stops.
 	Save(c Content) error

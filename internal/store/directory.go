@@ -73,8 +73,8 @@ func (d *directory) close() error {
 // pathOf returns the path of a file, for messages.
 func (d *directory) pathOf(name string) string { return filepath.Join(d.path, name) }
 
-// openFile opens an existing file. It must be a regular file with a single name, belong to
-// the owner of the directory, and have none of the permissions in forbidden.
+// openFile opens an existing file. It must be a regular file with a single name that belongs to the
+// owner of the directory. Its mode must not contain a permission in forbidden.
 func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
 	f, err := openAt(d.file, name, flag)
 	if err != nil {

@@ -332,8 +332,8 @@ func saveStarved(s *File) error {
 	return nil
 }
 
-// TestSaveWithoutFreeDescriptors checks that a process without free descriptors can still
-// save, both into the current file and into new ones.
+// TestSaveWithoutFreeDescriptors checks that a process without free descriptors can still save,
+// both into the current file and into a new file.
 func TestSaveWithoutFreeDescriptors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if out, err := child(t, dir, "starved").CombinedOutput(); err != nil {

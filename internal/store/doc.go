@@ -38,8 +38,8 @@
 // instead of 26 ms with 1,000 records, 0.7 instead of 1.5 ms without records). If there is no room,
 // and at the first Save after Load, the content becomes the first entry of a new file. That file is
 // written, synced and renamed over the old one; then the directory is synced. The state file stays
-// open, and a spare descriptor is reserved for the next file, so that Save works even if the
-// process has reached its limit of open files.
+// open, and a spare descriptor is reserved for the next file. So Save works even if the process has
+// reached its limit of open files.
 //
 // A crash may leave some sectors of an unfinished entry unwritten. These sectors still contain the
 // dots of the room, so Load recognizes the entry and ignores it. Load reports any other difference

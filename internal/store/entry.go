@@ -16,9 +16,9 @@ import (
 // it contains their changes.
 type entry struct {
 	Content
-	// HeldRecords holds the changes from the held table of the previous entry to that of this one.
-	// AcceptedRecords holds the changes from the held to the accepted table of this entry. Nil means
-	// that the accepted table is empty.
+	// HeldRecords contains the changes of the held table since the previous entry. AcceptedRecords
+	// contains the changes from the held table to the accepted table of this entry. Nil means that the
+	// accepted table is empty.
 	HeldRecords, AcceptedRecords *changes `json:",omitempty"`
 }
 
@@ -66,7 +66,7 @@ func (s *savedRecords) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encodeEntry returns the payload of the entry for c, which follows the entry of before.
+// encodeEntry returns the payload of the entry for c. before is the content of the previous entry.
 func encodeEntry(before, c Content) ([]byte, error) {
 	e := entry{
 		Content:         c,
@@ -80,8 +80,7 @@ func encodeEntry(before, c Content) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// nextContent returns the Content of the entry with the given payload, which follows the
-// entry of c.
+// nextContent returns the Content of the next entry. c is the content of the previous entry.
 func (c Content) nextContent(payload []byte) (Content, error) {
 	var e entry
 	if err := decodeStrict(payload, &e); err != nil {

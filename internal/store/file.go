@@ -92,8 +92,8 @@ func OpenFile(dir string) (*File, error) {
 
 // takeLock locks the directory and the lock file in it. The lock of the directory is needed because
 // a lock file can be deleted while it is locked; the next process would then lock a new one. The
-// lock of the file is needed for three reasons: the file names the process, earlier versions lock
-// only the file, and network file systems share only locks of files between machines.
+// lock of the file is needed for three reasons. The file names the process. Earlier versions lock
+// only the file. Network file systems share only locks of files between machines.
 func (d *directory) takeLock() (*os.File, error) {
 	locked := lockFile(d.file)
 	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {
@@ -169,9 +169,8 @@ func (s *File) closeState() error {
 	return err
 }
 
-// Load returns the content saved last, and false if there is none. Errors contain the
-// remedy and wrap ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file
-// system.
+// Load returns the last saved content, or false if nothing was saved. Errors contain the remedy and
+// wrap ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file system.
 func (s *File) Load() (Content, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,9 +182,9 @@ func (s *File) Load() (Content, bool, error) {
 	return c, known, err
 }
 
-// Peek returns what Load would return for the store in dir, even while a node uses it: Peek
-// takes no lock and changes nothing. It sees each Save of a running node completely or not
-// at all. Its errors are those of OpenFile (except ErrLocked), Load and ResetKey.
+// Peek returns the result of Load for the store in dir, even while a node uses the store: Peek
+// takes no lock and changes nothing. It sees each Save of a running node completely or not at all.
+// Its errors are those of OpenFile (except ErrLocked), Load and ResetKey.
 func Peek(dir string) (Content, bool, error) {
 	if err := checkStoreDir(dir); err != nil {
 		return Content{}, false, err
@@ -217,7 +216,7 @@ func Peek(dir string) (Content, bool, error) {
 	return c, known, nil
 }
 
-// loadState reads the state file. It returns false if there is none.
+// loadState reads the state file. It returns false if the file does not exist.
 func (d *directory) loadState() (Content, bool, error) {
 	path := d.pathOf(stateName)
 	content, err := d.readFile(stateName, maxStateBytes, othersWrite)
@@ -332,7 +331,7 @@ func (s *File) ResetKey() ([32]byte, error) {
 	return key, f.Close()
 }
 
-// readKey reads the key file. It returns false if there is none.
+// readKey reads the key file. It returns false if the file does not exist.
 func (d *directory) readKey() (key [32]byte, known bool, err error) {
 	path := d.pathOf(keyName)
 	content, err := d.readFile(keyName, maxKeyBytes, othersAll)

@@ -529,8 +529,8 @@ func TestDirectoryRemovedUnderneath(t *testing.T) {
 	}
 }
 
-// TestPeek checks that Peek returns what Load would, even while a process uses the store,
-// and creates nothing.
+// TestPeek checks that Peek returns the result of Load, even while a process uses the store, and
+// creates nothing.
 func TestPeek(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if c, known, err := Peek(dir); known || err != nil {
@@ -646,7 +646,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// identityOf returns what distinguishes a state file from one that replaced it.
+// identityOf returns the info of the state file. It differs after the file is replaced.
 func identityOf(t *testing.T, dir string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, stateName))

@@ -84,9 +84,9 @@ func (i image) addContent(c Content) ([]byte, image, error) {
 }
 
 // sealEntry returns the entry at offset at with the given payload: digest, length, payload, and
-// spaces up to a newline. The digest of the first entry covers the header, and the digest of a
-// later one covers that of the first. So if a crash brings back blocks of an earlier file, their
-// entries are not valid in this file.
+// spaces up to a newline. The digest of the first entry covers the header. The digest of a later
+// entry covers the digest of the first entry. So if a crash brings back blocks of an earlier file,
+// their entries are not valid in this file.
 func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)

@@ -20,7 +20,7 @@ type Memory struct {
 // one.
 func NewMemory(key [32]byte) *Memory { return &Memory{key: key} }
 
-// Load returns the content saved last, and false if there is none. It never fails.
+// Load returns the last saved content, or false if nothing was saved. It never fails.
 func (m *Memory) Load() (Content, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -172,7 +172,7 @@ func stateFile(payloads ...string) (content []byte, ends []int) {
 	return content, ends
 }
 
-// payload returns the payload of the entry for c, which follows the entry of before.
+// payload returns the payload of the entry for c. before is the content of the previous entry.
 func payload(t testing.TB, before, c Content) string {
 	t.Helper()
 	b, err := encodeEntry(before, c)

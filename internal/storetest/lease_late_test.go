@@ -271,7 +271,7 @@ func openLagging(t *testing.T, all *service) (*lagging, *leases.Store) {
 	return c, s
 }
 
-// A renewal without an answer leaves time for another one.
+// A renewal without an answer leaves time for another renewal.
 func TestLeaseRenewalHangs(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)

@@ -71,7 +71,7 @@ func TestLeaseIsAnsweredLate(t *testing.T) {
 	})
 }
 
-// lastRenewal waits for a renewal and returns when it was sent.
+// lastRenewal waits for a renewal and returns the time at which it was sent.
 func lastRenewal(t *testing.T, c *client) time.Time {
 	t.Helper()
 	c.service.mu.Lock()

@@ -420,8 +420,7 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 	}
 }
 
-// A member enables another one immediately after disabling it, before it can see the
-// change.
+// A member disables another member and enables it again before it can see the change.
 func TestL12EnabledAtOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		s := &late{Store: m.Store("a")}

@@ -101,7 +101,7 @@ func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()
 		return len(seen) == 1 && err == nil
 	})
 	if next.ctx.Err() != nil {
-		t.Errorf("the reconnected member ended the term of the other one: %v", context.Cause(next.ctx))
+		t.Errorf("the reconnected member ended the term of the other member: %v", context.Cause(next.ctx))
 	}
 }
 

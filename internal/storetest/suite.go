@@ -314,7 +314,7 @@ func changesAreSeen(t *testing.T, stores []record.Store) {
 	for _, s := range stores {
 		sessions = append(sessions, s.Session(nil))
 	}
-	for i := range 30 { // one member drops the record, and the next one sets it immediately
+	for i := range 30 { // one member drops the record, and the next member sets it immediately
 		s := sessions[i%len(sessions)]
 		token, err := s.Commit(t.Context(), record.Op{Kind: record.Absent, Key: key},
 			record.Op{Kind: record.SetOwned, Key: key})

@@ -100,7 +100,7 @@ func (f Files) readFiles() (c contents, faults fielderr.List) {
 	return c, faults
 }
 
-// credentials are what a handshake needs.
+// credentials is the data for a handshake.
 type credentials struct {
 	quicnet.Credentials
 	until time.Time // when the certificate or its chain expires

@@ -17,11 +17,11 @@ import (
 // ReadInterval is the minimum time between two reads of the files.
 const ReadInterval = time.Second
 
-// expiryPart sets when to warn: during the last tenth of a certificate's lifetime. An automatic
-// renewal should have replaced it before that.
+// A Source warns during the last tenth (1/expiryPart) of a certificate's lifetime. An automatic
+// renewal should have replaced the certificate before that.
 const expiryPart = 10
 
-// Event is what a Source reports.
+// Event is the kind of a Report.
 type Event int
 
 // The events.
@@ -32,8 +32,8 @@ const (
 	Expired               // the certificate has expired: peers refuse it
 )
 
-// Report is an Event with its details. Err is set for Unusable. Until is the time when the first
-// certificate of the chain in use expires.
+// Report is an Event with its details. Err is set for Unusable. Until is the earliest expiry time
+// of the certificates in the chain in use.
 type Report struct {
 	Event Event
 	Err   error

@@ -37,7 +37,7 @@ type Finder struct {
 	answers map[string]answer // by address
 }
 
-// answer records what an address answered, and when.
+// answer records the answer of an address and its time.
 type answer struct {
 	at      time.Time
 	differs bool

@@ -37,7 +37,7 @@ var (
 	TLS  = Transport{"tls", "athena-tls/1", greetTLS}
 )
 
-// other returns the other one of the two transports.
+// other returns the other transport.
 func (t Transport) other() Transport {
 	if t.Name == QUIC.Name {
 		return TLS

@@ -173,7 +173,7 @@ func testFormation(t *testing.T, w World) {
 		}
 	}
 	if took := time.Since(start); took > 20*time.Millisecond {
-		t.Errorf("%d nodes needed %v to connect after the last one had started, want at most 20 ms",
+		t.Errorf("%d nodes needed %v to connect after the last node started, want at most 20 ms",
 			size, took)
 	}
 	for _, n := range nodes {

@@ -140,7 +140,7 @@ func testStuckPeer(t *testing.T, w World) {
 		t.Errorf("the peer does not read, but the reported errors are %v", errs)
 	}
 	if got := a.Stats().Dropped[mesh.DropOldest.String()]; got == 0 {
-		t.Error("the peer does not read, but none of its frames was dropped")
+		t.Error("the peer does not read, but no frame was dropped")
 	}
 	b.resume(transport.System)
 	got := len(b.received(transport.System))

@@ -280,7 +280,7 @@ func (n *node) answer(to member.Address, frame []byte) error {
 	return n.SendKind(n.t.Context(), transport.Answer, to, frame, false)
 }
 
-// connect connects two nodes; the first one dials.
+// connect connects two nodes; the first node dials.
 func connect(t *testing.T, from, to *node) {
 	t.Helper()
 	got := len(to.received(transport.System))

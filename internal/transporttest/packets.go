@@ -25,7 +25,7 @@ type PacketNet struct {
 	rand    *rand.Rand
 	cut     map[way]bool
 	paths   map[way]Path
-	sockets map[string][]*socket // open sockets of an address; the last one gets the packets
+	sockets map[string][]*socket // open sockets of an address; the last socket gets the packets
 }
 
 // way is a direction from one address to another.
@@ -54,8 +54,8 @@ func NewPacketNet(delay time.Duration) *PacketNet {
 	}
 }
 
-// Open opens a socket at host:port. If several sockets are open there, the last one gets
-// all packets, as when another machine takes over an address.
+// Open opens a socket at host:port. If several sockets are open there, the last socket gets all
+// packets, as when another machine takes over an address.
 func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *PacketNet) SetPath(from, to member.Address, path Path) {
 	p.paths[way{from.String(), to.String()}] = path
 }
 
-// Kill closes the socket at an address as if its process was killed: it sends nothing more.
+// Kill closes the socket at an address as if its process had been killed: it sends nothing more.
 func (p *PacketNet) Kill(at member.Address) {
 	if s := p.socketAt(at.String()); s != nil {
 		_ = s.Close() // always returns nil

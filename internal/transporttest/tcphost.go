@@ -17,8 +17,8 @@ import (
 )
 
 // TCPHost simulates TCP on a socket of a PacketNet, for package tlsnet in a testing/synctest
-// bubble. Its segments are packets of that network, which may lose, delay, duplicate and reorder
-// them. Lost segments are retransmitted after the timeouts of Linux. A TCPHost is a net.Listener.
+// bubble. Its segments are packets. The network may lose, delay, duplicate and reorder them. Lost
+// segments are retransmitted after the timeouts of Linux. A TCPHost is a net.Listener.
 type TCPHost struct {
 	packets net.PacketConn
 	waiting chan *tcpConn // established, not yet accepted
@@ -65,7 +65,7 @@ func (h *TCPHost) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (h *TCPHost) Addr() net.Addr { return toTCP(h.packets.LocalAddr()) }
 
-// Close implements net.Listener. It keeps the connections and refuses new ones.
+// Close implements net.Listener. The host keeps its connections and refuses new connections.
 func (h *TCPHost) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,11 +17,11 @@
 //
 // The value consists of arrays, integers, booleans, strings (UTF-8), binaries and, only in events,
 // one map of strings. A struct that may grow is encoded as an array of its fields in the order of
-// their declaration: the body, its header, the event, a state, an accepted value, a roster entry, a
-// record, a condition, a change. A struct that will never grow (address, identity, number, claim,
-// stamp, proposal ID) has no array of its own: its fields are part of the array that contains it.
-// Names of members, clusters and events, and keys of records, are printable (member.IsPrintable),
-// because they appear in logs and on terminals.
+// their declaration. These structs are the body, its header, the event, a state, an accepted value,
+// a roster entry, a record, a condition and a change. A struct that will never grow (address,
+// identity, number, claim, stamp, proposal ID) has no array of its own: its fields are part of the
+// array that contains it. Names of members, clusters and events, and keys of records, are printable
+// (member.IsPrintable), because they appear in logs and on terminals.
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,

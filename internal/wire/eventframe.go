@@ -32,7 +32,7 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: an event with unprintable characters in its name %q",
 			ErrMalformed, name)
 	}
-	// Assume that the payload is about as long as the last one.
+	// Assume that the payload is about as long as the previous payload.
 	width := blobHeadBytes(d.end - d.payload)
 	b := append(d.frame[:0], magic, Version, byte(kindEvent), 0xdc, 0, 3)
 	b = append(appendLength(b, text, len(name)), name...)

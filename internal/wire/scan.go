@@ -181,7 +181,7 @@ func skip(b []byte, pos int) (int, error) {
 	}
 }
 
-// timestampEnd returns the position after the timestamp at pos, or 0 if there is none. The
+// timestampEnd returns the position after the timestamp at pos, or 0 if there is no timestamp. The
 // timestamp (type -1, of 4, 8 or 12 bytes) is the only extension that every library supports, so an
 // event can contain a time.Time.
 func timestampEnd(b []byte, pos int) int {

@@ -16,8 +16,7 @@
 //
 // # What is not explored
 //
-// Time is not explored: two machines that differ only in times are in the same state.
-// Leases and everything else that depends on clocks are left to the simulator. Events other
-// than those of elections are lost. The query that precedes a proposal is sent and answered
-// in one step.
+// Time is not explored: two machines that differ only in times are in the same state. Leases and
+// everything else that depends on clocks are left to the simulator. Events that do not belong to an
+// election are lost. The query that precedes a proposal is sent and answered in one step.
 package explore

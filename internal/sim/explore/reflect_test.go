@@ -25,7 +25,7 @@ func TestStepsLeaveTheOriginal(t *testing.T) {
 	}
 }
 
-// Every field of a machine must be compared, except the ignored ones.
+// Every field of a machine must be compared, except the ignored fields.
 func TestEveryFieldIsCompared(t *testing.T) {
 	w := newWorld(Options{Size: 3})
 	m := w.nodes[0].states[0].machine

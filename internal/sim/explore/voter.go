@@ -33,7 +33,7 @@ func newVoter(cfg statemachine.Config, d paxos.Durable, r member.Roster) *voter 
 	return v
 }
 
-// Durable returns what survives a crash.
+// Durable returns the state that survives a crash.
 func (v *voter) Durable() paxos.Durable { return v.durable }
 
 // View returns a view without a leader: a voter never follows one.

@@ -9,12 +9,12 @@
 //
 // A Candidate runs work while this process leads, and reports which process leads. A Term is one
 // period of leadership. Its contexts end before another process may act. Its token is greater than
-// that of every earlier term, so that storage can refuse a former leader. Storage must compare
+// the token of every earlier term, so that storage can refuse a former leader. Storage must compare
 // tokens, because a process may be paused between a check of Term.Valid and its next action.
 //
-// How many processes can lead at the same time depends on the strategy of the Candidate: at most
-// one if a majority decides (a cluster, a job), one in each part of a partitioned network
-// (election.Lowest), or as many as are configured (election.Static).
+// The strategy of the Candidate determines how many processes can lead at the same time. If a
+// majority decides (a cluster, a job), at most one process leads. With election.Lowest, one process
+// leads in each part of a partitioned network; with election.Static, all configured leaders lead.
 //
 // # Implementing a strategy
 //

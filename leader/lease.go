@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// unlimited is what Remaining returns for a lease without a deadline.
+// unlimited is the result of Remaining for a lease without a deadline.
 const unlimited = time.Duration(math.MaxInt64)
 
 // LeaseConfig describes a new term.

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Holder is a process that leads or holds a lock. The zero Holder means that there is none.
+// Holder is a process that leads or holds a lock. The zero Holder stands for no process.
 type Holder struct {
 	ID    string // id of the member; in a cluster its address as text
 	Token member.Token
@@ -40,8 +40,8 @@ func (t Term) Token() member.Token { return t.Holder().Token }
 // process leads again, it leads in another term.
 //
 // After a virtual machine was suspended together with its clocks, Valid may be true for a moment
-// although another process leads, unless the wall clock is set forward first (docs/safety.md).
-// Therefore storage must compare tokens.
+// although another process leads. This cannot happen if the wall clock is set forward first
+// (docs/safety.md). Therefore storage must compare tokens.
 func (t Term) Valid() bool { return t.lease != nil && t.lease.Remaining() > 0 }
 
 // Deadline returns the time at which the lease ends unless it is extended. It returns the zero time

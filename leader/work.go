@@ -20,7 +20,7 @@ import (
 // If fn returns an error before its context is done, the process retries for Options.RetryFor and
 // then gives up leadership, so that others lead first. If no other process leads, fn runs again in
 // this process after a pause. With consecutive failures, the pause grows from 100 ms to 10 s by a
-// factor of 1.2; after a success or a run of more than 10 s it starts again at 100 ms. Only the
+// factor of 1.2. After a success or a run of more than 10 s it starts again at 100 ms. Only the
 // leader of a cluster logs the error, so fn should log its errors itself. If fn panics, the process
 // gives up leadership, and the panic reaches the caller of WhileLeader.
 //

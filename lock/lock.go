@@ -10,9 +10,9 @@
 // the token of the term refuses late writes from a former holder.
 //
 // Waiting members do not queue: any of them may get the lock next. A member that takes the lock
-// repeatedly may get it several times before another one does. After each release, Do gives the
-// others a short time to take the lock, but waiting times are not bounded. If order matters, use
-// your own queue.
+// repeatedly may get it several times before another member gets it. After each release, Do gives
+// the others a short time to take the lock, but waiting times are not bounded. If order matters,
+// use your own queue.
 package lock
 
 import (

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHostBytes is the maximum length of the host of an Address: that of a DNS name.
+// MaxHostBytes is the maximum length of the host of an Address, which is that of a DNS name.
 const MaxHostBytes = 255
 
 // ErrAddress is wrapped by the errors of ParseAddress and of Address.UnmarshalText.

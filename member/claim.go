@@ -17,8 +17,9 @@ type Claim struct {
 // IsZero reports whether the claim names no leader.
 func (c Claim) IsZero() bool { return c.Leader.IsZero() }
 
-// compare orders claims by protocol.md section 7: a leader before none, chosen before
-// provisional, then the higher version, then the greater address. The greater claim wins.
+// compare orders claims by protocol.md section 7. A claim with a leader is greater than the zero
+// Claim, and a claim of a chosen leader is greater than that of a provisional leader. Otherwise the
+// higher version wins, and then the greater address.
 func (c Claim) compare(o Claim) int {
 	return cmp.Or(
 		cmp.Compare(flag(!c.IsZero()), flag(!o.IsZero())),

@@ -232,7 +232,7 @@ func (r Records) Drop(key string) Records {
 	c.bytes = old.bytes - old.records[i].Bytes()
 	c.sum = old.sum - old.records[i].digest()
 	c.findOwners()
-	// Merge the chunk with the next one if half a chunk can hold both.
+	// Merge the chunk with the next chunk if half a chunk can hold both.
 	if at+1 < len(r.t.chunks) {
 		next := r.t.chunks[at+1]
 		if len(c.records)+len(next.records) <= maxChunk/2 {

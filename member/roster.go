@@ -14,7 +14,7 @@ const MaxMembers = 255
 // Quorum returns M, the number of votes needed in a cluster of the given size: size/2 + 1.
 func Quorum(size int) int { return size/2 + 1 }
 
-// Find returns the entry of addr, and false if there is none.
+// Find returns the entry of addr, or false if there is no entry.
 func (r Roster) Find(addr Address) (Member, bool) {
 	i, ok := r.index(addr)
 	if !ok {

@@ -16,8 +16,8 @@ const revisionsOfVersion = 1_000_000_000_000
 
 // Token is the fencing token of a leader or of the owner of a record: storage that has seen a token
 // refuses every smaller token. All tokens of a cluster are totally ordered. The token of a leader
-// is {version, 0}; that of a record is the version and revision that set it. The zero Token is less
-// than any other and must not be accepted.
+// is {version, 0}. The token of a record is the version and revision that set it. The zero Token is
+// less than any other and must not be accepted.
 type Token struct {
 	Version  uint64
 	Revision uint64

@@ -23,8 +23,8 @@ type Acceptor struct {
 	Held     member.State // newest state of a chosen leader
 }
 
-// Durable is what a node must not lose in a crash. It is saved and synced before the node relies on
-// it or sends any message that depends on it (protocol.md 6, durable).
+// Durable is the data that a node must not lose in a crash. It is saved and synced before the node
+// relies on it or sends any message that depends on it (protocol.md 6, durable).
 type Durable struct {
 	StoreID     member.StoreID
 	Incarnation uint64
@@ -60,8 +60,9 @@ func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 // RefuseAcceptance returns the reason to refuse a formal proposal, or NotRefused. fromVoter is set
 // if this node counts the proposer's vote.
 //
-// (S) A voter accepts only if the version is above its held version, (version, ballot) is not
-// below the promised one, and the base is not older than its held state (protocol.md 6, 5).
+// (S) A voter accepts only under three conditions: the version is above its held version, (version,
+// ballot) is not below the promised one, and the base is not older than its held state (protocol.md
+// 6, 5).
 func (a Acceptor) RefuseAcceptance(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case p.ID.Version <= a.Held.Version:
@@ -130,7 +131,7 @@ const (
 // jumpsTooFar reports whether no election can have led to p. (S) The round must not be above 2^40,
 // and the version not more than 2^16 above the voter's held version. If the proposer is a voter and
 // its proposal continues a newer state, that state counts instead. These limits are twice as high
-// for voters and founders (protocol.md 3): a node without a vote must not be able to bind voters to
+// for voters and founders (protocol.md 3). A node without a vote must not be able to bind voters to
 // a version that no other proposal can exceed. A founding proposes version 1.
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)

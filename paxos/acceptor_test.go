@@ -28,8 +28,8 @@ func formal(i ID, base member.Number) Proposal {
 	}
 }
 
-// A voter grants a pre proposal if its version is above the held one and its (version, ballot) is
-// above the promised one (protocol.md 6, 3).
+// A voter grants a pre proposal if its version is above the held version and its (version, ballot)
+// is above the promised one (protocol.md 6, 3).
 func TestPromiseOnlyAboveThePromise(t *testing.T) {
 	for _, tc := range []struct {
 		id   ID
@@ -50,8 +50,9 @@ func TestPromiseOnlyAboveThePromise(t *testing.T) {
 	}
 }
 
-// A voter accepts a formal proposal if its version is above the held one, its (version, ballot) is
-// not below the promised one, and its base is not older than the held state (protocol.md 6, 5).
+// A voter accepts a formal proposal under three conditions: its version is above the held version,
+// its (version, ballot) is not below the promised one, and its base is not older than the held
+// state (protocol.md 6, 5).
 func TestAcceptOnlyFromThePromiseOnAndOnTheHeldState(t *testing.T) {
 	for _, tc := range []struct {
 		id   ID

@@ -41,8 +41,8 @@ func (t Attempt) IsZero() bool { return t.ID.IsZero() }
 // node's own acceptor a holds. The caller votes for the Proposal of the attempt and sends it to the
 // other voters.
 //
-// The version is the greatest of held + 1, the highest version seen in votes, and one above a
-// version whose value could not be adopted (protocol.md 6, 3). It is not below the version of the
+// The version is the greatest of three: held + 1, the highest version seen in votes, and one above
+// a version whose value could not be adopted (protocol.md 6, 3). It is not below the version of the
 // node's own promise; otherwise the node would refuse its own proposal.
 func (p Proposer) BeginElection(
 	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
@@ -228,8 +228,8 @@ func (t Attempt) mayAdopt(v Accepted) bool {
 }
 
 // initialState returns the state in which the first candidate that answered would start to lead, or
-// false if none has answered. It skips silent candidates, because the election of a dead candidate
-// would cost a LeaderTimeout and a version.
+// false if no candidate has answered. It skips silent candidates, because the election of a dead
+// candidate would cost a LeaderTimeout and a version.
 func (t Attempt) initialState() (member.State, bool) {
 	for _, c := range t.Candidates {
 		s := t.votes.initialState(t.Base, c, t.ID.Version)

@@ -65,9 +65,9 @@ func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 	return p, step
 }
 
-// The version of a proposal is the greatest of held + 1, the highest version seen in votes, and
-// one above a version whose value could not be adopted (protocol.md 6, 3). It is never below the
-// node's own promise.
+// The version of a proposal is the greatest of three: held + 1, the highest version seen in votes,
+// and one above a version whose value could not be adopted (protocol.md 6, 3). It is never below
+// the node's own promise.
 func TestVersionOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -368,7 +368,7 @@ func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 		name       string
 		candidates []member.Address
 		votes      []Vote
-		want       int // 0 for none yet
+		want       int // 0 if no successor is proposed yet
 	}{
 		{"all answer", []member.Address{addr(2), addr(3)}, []Vote{yes(2), yes(3)}, 2},
 		{"the first is silent", []member.Address{addr(5), addr(3)}, []Vote{yes(2), yes(3)}, 3},

@@ -208,8 +208,8 @@ func TestGrantedIsOfOneRun(t *testing.T) {
 	}
 }
 
-// The initial state is the newest held state, in revision 0 of the new version, with the candidate
-// active and the incarnations of the nodes that pre-voted (protocol.md 6, 4).
+// The initial state is the newest held state, in revision 0 of the new version. Its candidate is
+// active, and it has the incarnations of the nodes that pre-voted (protocol.md 6, 4).
 func TestInitialState(t *testing.T) {
 	base := member.State{Number: number(4, 9), Leader: addr(1), Roster: roster(4)}
 	base.Roster[1].Status, base.Roster[1].Gone, base.Roster[1].Resigned = member.Leaving, true, true

@@ -26,8 +26,8 @@ type Codec interface {
 // cluster.MaxEventValues then has no effect, so the codec must set its own limits.
 func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.ownCodec = c, true } }
 
-// ErrUnsendable means that a value cannot be sent. Either its type has no name, is reserved for
-// events of the local node, or has the name of another registered type, or the value has no
+// ErrUnsendable means that a value cannot be sent. Its type may have no name, be reserved for
+// events of the local node, or have the name of another registered type. Or the value has no
 // encoding that receivers can decode.
 var ErrUnsendable = errors.New("receiver: event cannot be sent")
 

@@ -26,5 +26,5 @@
 //
 // Data that is too large for an event, or unbounded, is sent as a stream of bytes. HandleStream
 // registers a handler for a name. Each stream is handled in its own goroutine; there is no order
-// and no queue. If too many streams of a name are open, the next one fails with ErrBusy.
+// and no queue. If too many streams of a name are open, the next stream fails with ErrBusy.
 package receiver

@@ -18,7 +18,7 @@ type Placed struct {
 	Cost int `msgpack:"cost"`
 }
 
-// Position reports a position, which only matters until the next one arrives.
+// Position reports a position. It becomes obsolete when the next Position arrives.
 type Position struct{ X, Y float64 }
 
 // All handlers that match an event run. Only the newest Position is queued, and events

@@ -28,7 +28,7 @@ func (w *worker) drainLane(sender member.Address) {
 	finished := false
 	defer func() {
 		if !finished {
-			// A handler ended this goroutine: another one continues.
+			// A handler ended this goroutine: another goroutine continues.
 			w.mux.work.Go(func() { w.drainLane(sender) })
 		}
 	}()
@@ -48,7 +48,7 @@ func (w *worker) drainLane(sender member.Address) {
 	finished = true
 }
 
-// takeBatch takes waiting events from the lane. If there are none, it ends the worker and
+// takeBatch takes waiting events from the lane. If no event is waiting, it ends the worker and
 // returns false.
 func (w *worker) takeBatch(sender member.Address) bool {
 	r, l := w.route, w.lane

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestMatchChoosesHandlers checks that all handlers that match run, and that the default
-// handler runs if none does.
+// TestMatchChoosesHandlers checks that all handlers that match run, and that the default handler
+// runs if no other handler matches.
 func TestMatchChoosesHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}

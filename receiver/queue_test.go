@@ -78,7 +78,7 @@ func stats(t *testing.T, mux *Mux, event string) Stats {
 	return Stats{}
 }
 
-// journal records what handlers got, in order.
+// journal records the events that handlers received, in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -161,7 +161,7 @@ func TestAllHandlersOfATypeRun(t *testing.T) {
 }
 
 // TestFullLaneHoldsItsSenderAndNobodyElse fills a lane: the first event is being handled,
-// QueueLength events are waiting, and the next one blocks its Deliver.
+// QueueLength events are waiting, and the next event blocks its Deliver.
 func TestFullLaneHoldsItsSenderAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

@@ -88,8 +88,8 @@ const (
 	// policy for types whose events may delay requests.
 	Block Policy = iota
 	// Drop drops the oldest waiting events. It is for types whose older events become obsolete. A
-	// sender that waits for the outcome of a dropped event gets ErrBusy. Dropped events are counted in
-	// Stats, like those of Reject, and not logged.
+	// sender that waits for the outcome of a dropped event gets ErrBusy. Events dropped by Drop or
+	// Reject are counted in Stats and not logged.
 	Drop
 	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.
 	Reject
@@ -97,7 +97,7 @@ const (
 
 // Queue sets how many events or requests of the type may wait per sender, at least 1, and what
 // happens when more arrive. The default is QueueLength and Block. The limit QueueBytes always
-// applies. If the option is given repeatedly, the last one counts.
+// applies. If the option is given repeatedly, the last option counts.
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
@@ -110,9 +110,9 @@ func Queue(length int, policy Policy) Option {
 	}
 }
 
-// Concurrency sets how many handlers of the type may run concurrently for all senders together, at
-// least 1. Events of one sender still run one after the other; requests run concurrently. The
-// default is one per sender for events, and RequestConcurrency for requests.
+// Concurrency limits how many handlers of the type run concurrently for all senders together. The
+// limit is at least 1. Events of one sender still run one after the other; requests run
+// concurrently. The default is one per sender for events, and RequestConcurrency for requests.
 func Concurrency(handlers int) Option {
 	return func(m *Mux, r *route) {
 		if handlers < 1 {
@@ -146,8 +146,8 @@ func Concurrency(handlers int) Option {
 //
 // Decoding may allocate in proportion to the size of T: each byte of an event can become an element
 // of a slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to 256
-// bytes, and proportionally more for larger ones. If T decodes itself, its methods must set their
-// own limits.
+// bytes, and proportionally more for larger elements. If T decodes itself, its methods must set
+// their own limits.
 //
 // The Start of the node reports mistakes, such as two types with the same name. Handle panics while
 // a node uses the Mux.

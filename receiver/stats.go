@@ -30,7 +30,7 @@ type Stats struct {
 // Durations is a histogram of durations with fixed buckets.
 type Durations struct {
 	Sum time.Duration
-	// Counts has one count per bucket; the last one is for durations above all bounds.
+	// Counts has one count per bucket; the last count is for durations above all bounds.
 	Counts [17]uint64
 }
 

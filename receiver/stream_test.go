@@ -202,7 +202,7 @@ func TestStreamsAreRefused(t *testing.T) {
 }
 
 // TestCloseNamesOpenStreams checks that Close names the streams that are still open, and refuses
-// further ones.
+// further streams.
 func TestCloseNamesOpenStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

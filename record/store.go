@@ -90,7 +90,7 @@ const (
 // IsChange reports whether an Op changes the record under its key.
 func (o Op) IsChange() bool { return o.Kind == Set || o.Kind == SetOwned || o.Kind == Drop }
 
-// Get returns the record under key. The error is ErrAbsent if there is none.
+// Get returns the record under key. The error is ErrAbsent if the record does not exist.
 func Get(ctx context.Context, s Store, key string) (member.Record, error) {
 	records, err := s.List(ctx, key)
 	if err != nil {
@@ -104,7 +104,7 @@ func Get(ctx context.Context, s Store, key string) (member.Record, error) {
 
 // Watch yields the records whose keys begin with prefix, sorted by key, and again after each
 // change, until ctx is done or the store is closed. A slow reader may miss versions of the table,
-// but never the last one.
+// but never the last version.
 func Watch(ctx context.Context, s Store, prefix string) iter.Seq[[]member.Record] {
 	return func(yield func([]member.Record) bool) {
 		ctx, stop := context.WithCancel(ctx)

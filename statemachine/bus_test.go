@@ -60,7 +60,7 @@ var lan = message.Timings{
 	RetryInterval:     500 * time.Millisecond,
 }
 
-// newBus returns a bus of size nodes n1, n2, ...; the first ones are seeds. It does not start the
+// newBus returns a bus of size nodes n1, n2, ...; the first nodes are seeds. It does not start the
 // nodes.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
@@ -195,7 +195,7 @@ func (b *bus) run(d time.Duration) {
 	}
 }
 
-// until advances the clock until cond holds and returns how long that took. It fails the test after
+// until advances the clock until cond holds and returns the elapsed time. It fails the test after
 // limit.
 func (b *bus) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()

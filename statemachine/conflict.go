@@ -71,7 +71,7 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 	m.send(in.From.Address, message.SeedKeepAliveAck{})
 }
 
-// stepDown gives up leadership and sends ReJoinCluster to all members, including joining ones
+// stepDown gives up leadership and sends ReJoinCluster to all members, including joining members
 // (case4 of the original design). This run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader

@@ -40,7 +40,7 @@ type joinState struct {
 	firstAskedAt time.Time // when target was first asked
 	lastAskedAt  time.Time // when target was last asked
 	mustWait     bool      // set if target answered that this node has to wait
-	// leaderNamedAt is when another node last named a leader.
+	// leaderNamedAt is the time at which another node last named a leader.
 	leaderNamedAt time.Time
 	askers        []asker
 }
@@ -160,10 +160,10 @@ func (m *Machine) askAll() {
 	}
 }
 
-// widenRound asks further seeds, different ones each time: one in the first round, and twice as
-// many after each round without an answer. A seed that may declare itself asks only one at a time.
-// Other seeds may start and ask at the same time, and on a busy machine each further query costs a
-// connection but brings no answer in time.
+// widenRound asks further seeds: one in the first round, and twice as many after each round without
+// an answer. Each call asks different seeds. A seed that may declare itself asks only one seed at a
+// time. Other seeds may start and ask at the same time, and on a busy machine each further query
+// costs a connection but brings no answer in time.
 func (m *Machine) widenRound() {
 	others := m.seedsByRank()[1:]
 	if m.join.widenBy >= len(others) {
@@ -257,7 +257,7 @@ func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse)
 	m.noteSeedAnswer(in, b.Held)
 }
 
-// noteSeedAnswer records what a seed showed in a query or response.
+// noteSeedAnswer records the query or response of a seed.
 func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 	if !in.Claim.IsZero() {
 		if in.Claim.Leader != m.self.Address && in.Claim != m.join.suspected &&

@@ -27,7 +27,8 @@ func (b *bus) byRank() []int {
 	return out
 }
 
-// ledByOne reports whether all running nodes except those in but follow one quorate leader.
+// ledByOne reports whether all running nodes follow one quorate leader. It ignores the nodes in
+// but.
 func (b *bus) ledByOne(but []int) bool {
 	b.t.Helper()
 	l := b.quorate()

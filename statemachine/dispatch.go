@@ -116,7 +116,7 @@ func (m *Machine) provesSplitVersion(in message.Message) bool {
 // process that knows the cluster's secret but is not a member must not be able to depose a leader
 // or to replace a state.
 
-// clusterID returns the id of the cluster whose state this node holds; zero if it holds none.
+// clusterID returns the id of the cluster whose state this node holds; zero if it holds no state.
 func (m *Machine) clusterID() member.ClusterID { return m.durable.Held.Cluster }
 
 // otherCluster reports whether the sender holds a state of another cluster.

@@ -307,8 +307,8 @@ func TestTheChoiceOfTheValue(t *testing.T) {
 	}
 }
 
-// Step 4: The initial state is the newest held state, in revision 0 of the new version, with the
-// candidate active and the incarnations of the nodes that pre-voted.
+// Step 4: The initial state is the newest held state, in revision 0 of the new version. Its
+// candidate is active, and it has the incarnations of the nodes that pre-voted.
 func TestTheInitialState(t *testing.T) {
 	s := state(3, 3, 5, 1)
 	s.Roster[0].Status = member.Unreachable

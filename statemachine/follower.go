@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// followerState is what a follower knows about its leader. It is kept after the leader is lost, so
-// that following the same version again does not restart a timer.
+// followerState is the state of a follower. It is kept after the leader is lost, so that following
+// the same version again does not restart a timer.
 type followerState struct {
 	leader member.Identity
 	claim  member.Claim
@@ -71,7 +71,7 @@ func (m *Machine) followDeadline(d *deadline) {
 	}
 }
 
-// lostAt returns when this node considers the leader lost (protocol.md 6, 1).
+// lostAt returns the time at which this node considers the leader lost (protocol.md 6, 1).
 func (m *Machine) lostAt() time.Time {
 	last := m.follow.healthyAt
 	if m.follow.since.After(last) {
@@ -125,8 +125,8 @@ func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	}
 }
 
-// probeAt returns when to probe the leader's host next; zero for never. If the host refuses the
-// connection, the process has died (protocol.md 6, a process that died).
+// probeAt returns the time of the next probe of the leader's host; zero for never. If the host
+// refuses the connection, the process has died (protocol.md 6, a process that died).
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
 	switch {

@@ -159,9 +159,9 @@ func (m *Machine) tickFounding() {
 	m.sendProposal()
 }
 
-// gatheredAt returns when a founder stops waiting for more members. Processes that start together
-// join at almost the same time. Each member that joins later costs two revisions that every node
-// stores.
+// gatheredAt returns the time at which a founder stops waiting for more members. Processes that
+// start together join at almost the same time. Each member that joins later costs two revisions
+// that every node stores.
 func (m *Machine) gatheredAt() time.Time {
 	if len(m.soft.Roster) == m.cfg.Size {
 		return time.Time{}

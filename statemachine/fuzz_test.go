@@ -96,7 +96,7 @@ func newPair(t *testing.T, in *script) *pair {
 	return p
 }
 
-// store returns what a node may find in its store when it starts.
+// store returns possible content of the store of a node at its start.
 func (p *pair) store() paxos.Durable {
 	d := paxos.Durable{StoreID: run(p.self, 0).StoreID}
 	if p.cfg.Volatile || p.in.pick(4) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// operatorState is what an operator asked the node to do: leave, hand over, or let others lead
+// operatorState records the request of an operator: leave, hand over, or let others lead
 // (protocol.md 6, leaving leader and drained).
 type operatorState struct {
 	drained bool
@@ -19,7 +19,7 @@ type operatorState struct {
 	until   time.Time // when a leaving node stops at the latest
 	nextAt  time.Time // when to send MemberLeave again
 	// successors are proposed instead of this node until handOverUntil, in order of preference. If
-	// named is set, only the first one is proposed.
+	// named is set, only the first successor is proposed.
 	successors    []member.Address
 	named         bool
 	handOverUntil time.Time

@@ -193,9 +193,9 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// If a successor does not vote, another one is proposed. A named successor that died unnoticed
-// causes a delay of HeartbeatInterval. There is no delay if any member may succeed. No version is
-// wasted.
+// If a successor does not vote, another successor is proposed. A named successor that died
+// unnoticed causes a delay of HeartbeatInterval. There is no delay if any member may succeed. No
+// version is wasted.
 func TestADeadSuccessorIsNotElected(t *testing.T) {
 	for _, size := range []int{3, 5} {
 		for _, named := range []bool{false, true} {

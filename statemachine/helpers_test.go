@@ -241,8 +241,8 @@ func last[T message.Body](b *bus) T {
 	return none
 }
 
-// untilSent advances the clock until a message of the given kind is sent, and returns how long that
-// took.
+// untilSent advances the clock until a message of the given kind is sent, and returns the elapsed
+// time.
 func (b *bus) untilSent(limit time.Duration, kind message.Kind) time.Duration {
 	b.t.Helper()
 	mark := len(b.sent)
@@ -282,7 +282,7 @@ func formed(t *testing.T, size, seeds int) *bus {
 }
 
 // settle advances the clock until all running nodes follow one quorate leader with the given number
-// of active members, and returns how long that took.
+// of active members, and returns the elapsed time.
 func (b *bus) settle(active int) time.Duration {
 	b.t.Helper()
 	return b.until(3*b.timings.TTLTimeout, "settled cluster", func() bool { return b.settled(active) })

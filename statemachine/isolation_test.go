@@ -71,7 +71,7 @@ func TestANonSeedJoinsAgain(t *testing.T) {
 }
 
 // lostStores returns a cluster without a leader. All nodes stopped at the same instant, and the
-// last ones came back with empty stores.
+// last nodes came back with empty stores.
 func lostStores(t *testing.T, size, lost int, memory bool) *bus {
 	t.Helper()
 	b := formed(t, size, size)

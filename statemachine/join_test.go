@@ -353,7 +353,7 @@ func TestOthersNeverDeclareThemselves(t *testing.T) {
 }
 
 // A seed that holds a roster declares itself only after 3 x TTLTimeout, in the version after the
-// held one.
+// held version.
 func TestSeedWithARosterDeclaresItselfAfterThreeTTLTimeouts(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 5, 1))
 	b.start(0)

@@ -35,7 +35,7 @@ type Step struct {
 	Message *Message               `json:",omitempty"`
 	Probe   *statemachine.Probe    `json:",omitempty"`
 	Request *message.RecordRequest `json:",omitempty"` // of an Order
-	Config  *Config                `json:",omitempty"` // of Setup and Start
+	Config  *Config                `json:",omitempty"` // set for Setup and Start
 
 	Saved       *Durable                 `json:",omitempty"` // saved before any output below was sent
 	Sent        []Message                `json:",omitempty"`

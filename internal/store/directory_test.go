@@ -279,7 +279,7 @@ func TestPipeIsNoDirectory(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ends, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening the pipe does not block
+	ends, err := os.OpenFile(path, os.O_RDWR, 0) // keeps the open of the pipe from blocking
 	if err != nil {
 		t.Fatal(err)
 	}

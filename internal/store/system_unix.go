@@ -47,7 +47,7 @@ func checkDirOwner(path string, info fs.FileInfo) error {
 func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {
-	case file.Nlink > 1: // check this first: the advice below would change the owner of the other file
+	case file.Nlink > 1: // check this first: the advice below would change the owner of a linked file
 		return fmt.Errorf("%w: %s has %d names (hard links); remove the others, or replace the "+
 			"file with a copy", ErrInsecure, path, file.Nlink)
 	case file.Uid != owner:

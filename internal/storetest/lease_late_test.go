@@ -56,8 +56,8 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
-// Of two concurrent commits, one was sent before a renewal and the other after it. The failure of
-// the first must not confirm the second.
+// The first of two concurrent commits was sent before a renewal, the second after it. The failure
+// of the first must not confirm the second.
 func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		s, c := stores[0].Session(nil), clients[0]

@@ -300,7 +300,7 @@ func TestLeaseClosed(t *testing.T) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
 			}
 		}
-		for range watch { // until the Store is closed
+		for range watch { // ends when the Store is closed
 		}
 	})
 }

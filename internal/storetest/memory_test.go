@@ -324,7 +324,7 @@ type slowSession struct {
 
 func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	made := make(chan struct{})
-	var token member.Token // even after the caller has given up
+	var token member.Token
 	var err error
 	go func() {
 		defer close(made)

@@ -35,8 +35,8 @@ func mustCross(t *testing.T, w World, duplicates uint64) {
 	}
 }
 
-// meet makes two nodes dial each other at about the same time: simultaneously in even
-// rounds, and one shortly after the other in odd rounds.
+// meet makes two nodes dial each other at about the same time. They dial simultaneously in even
+// rounds, and shortly after each other in odd rounds.
 func meet(w World, a, b *node, round int) {
 	first, second := a, b
 	if round%4 >= 2 {

@@ -237,7 +237,7 @@ func (n *node) receivedBy(k transport.Kind) []member.Identity {
 	return slices.Clone(n.from[k])
 }
 
-// lostPeers returns the peers for which the handler got a call of Lost.
+// lostPeers returns the peers for which Lost was called.
 func (n *node) lostPeers() []member.Identity {
 	n.mu.Lock()
 	defer n.mu.Unlock()

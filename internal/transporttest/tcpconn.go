@@ -240,7 +240,7 @@ func (c *tcpConn) acknowledge(ack uint64) {
 	c.changed.Broadcast()
 }
 
-// order appends bytes to in once they are in order.
+// order collects the bytes of segments, and appends them to the input in their order.
 func (c *tcpConn) order(s segment) {
 	if s.seq+uint64(len(s.data)) > c.received+uint64(tcpBuffer-len(c.in)) {
 		return // there is no room

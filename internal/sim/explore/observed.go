@@ -18,7 +18,7 @@ type observed struct {
 	committed uint64 // newest version held by a quorum
 }
 
-// choice is a leader that got a quorum of formal votes.
+// choice is a leader that received a quorum of formal votes.
 type choice struct {
 	version uint64
 	leader  member.Address

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// deliverEvent returns the effect of an event on its receiver in state at. If late is set,
-// the receiver first misses its leader.
+// deliverEvent returns the effect of an event on its receiver in state at. If late is set, the
+// receiver first loses its leader.
 func (w *world) deliverEvent(at, number int32, late bool) *effect {
 	l := w.events[number]
 	s := w.nodes[l.to].states[at]
@@ -36,7 +36,7 @@ func (w *world) deliverEvent(at, number int32, late bool) *effect {
 	return e
 }
 
-// mayBeLate reports whether an event has a different effect once its receiver misses its leader.
+// mayBeLate reports whether an event has a different effect after its receiver has lost its leader.
 // Only requests for votes do.
 func (w *world) mayBeLate(at, number int32) bool {
 	l := w.events[number]
@@ -56,8 +56,8 @@ func (w *world) isDead(at, number int32) bool {
 const maxTimers = 100
 
 // fireTimer returns the effect of a node's timer in state at: the node leaves its leader, abandons
-// its proposal, and makes a new one. The node first asks whether the others miss the leader too.
-// This query is assumed to succeed, because safety does not depend on it.
+// its proposal, and makes a new one. The node first asks whether the other nodes have lost the
+// leader too. This query is assumed to succeed, because safety does not depend on it.
 func (w *world) fireTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.fired != nil {

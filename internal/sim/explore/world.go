@@ -50,8 +50,8 @@ type state struct {
 	machine machine
 	held    member.Number
 	leads   bool // whether it leads or follows
-	// Cached effects of each event, of each event after the node missed its leader, of the timer, and
-	// of a crash.
+	// Cached effects of each event, of each event after the node lost its leader, of the timer, and of
+	// a crash.
 	taken, takenLate map[int32]*effect
 	fired, crashed   *effect
 }

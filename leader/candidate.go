@@ -112,8 +112,8 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 }
 
 // Resign gives up leadership. It ends the term with ErrResigned, waits for the functions that run
-// under it, and returns once another process may lead. If no other process can lead, this process
-// soon leads again, in another term.
+// under it, and returns as soon as another process may lead. If no other process can lead, this
+// process soon leads again, in another term.
 //
 // The leader of a cluster waits at most half a HeartbeatInterval and then hands over, because a
 // cluster needs a leader. A function that takes longer must rely on its token. A job waits for its

@@ -14,9 +14,9 @@ type Source interface {
 	State() (State, <-chan struct{})
 	// Resign ends t, a term of this process, with ErrResigned. It waits for the functions that run
 	// under t, and lets other processes lead first. If no other process can lead, this process may
-	// lead again in another term. Resign returns once another process may lead. failed is the error of
-	// the work, or nil if a caller resigned. A Source that can choose when it leads must not lead
-	// again within pause, because no function would run. If Resign returns an error, the term may
+	// lead again in another term. Resign returns as soon as another process may lead. failed is the
+	// error of the work, or nil if a caller resigned. A Source that can choose when it leads must not
+	// lead again within pause, because no function would run. If Resign returns an error, the term may
 	// continue. If t has already ended, Resign does nothing.
 	Resign(t Term, failed error, pause time.Duration) error
 	// Close leaves permanently. It returns when it has left or ctx is done. No function is running

@@ -45,7 +45,7 @@ func (t Term) Token() member.Token { return t.Holder().Token }
 func (t Term) Valid() bool { return t.lease != nil && t.lease.Remaining() > 0 }
 
 // Deadline returns the time at which the lease ends unless it is extended. It returns the zero time
-// once the lease has ended, for a strategy without leases, and in every process except the leader.
+// if the lease has ended or the strategy has no leases, and in every process except the leader.
 func (t Term) Deadline() time.Time {
 	if t.lease == nil {
 		return time.Time{}

@@ -132,7 +132,7 @@ func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 		select {
 		case _, open := <-changed: // drained before the attempt, so that no later change is missed
 			if !open {
-				changed = nil // until the next attempt
+				changed = nil // do not read it again before the next attempt
 			}
 		default:
 		}

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// StoreID identifies the store of a node. It is drawn at random when the store is created,
-// and saved in it; a memory store gets a new one at each start. Address and store id
-// together identify a voter.
+// StoreID identifies the store of a node. It is drawn at random when the store is created, and
+// saved in the store. A memory store has a new id after each start. Address and store id together
+// identify a voter.
 type StoreID [16]byte
 
 // String returns the id in lower-case hexadecimal.

@@ -34,7 +34,7 @@ type chunk struct {
 // recordOwner is a run that owns records in a chunk.
 type recordOwner struct {
 	id      Identity
-	revoked bool // at least one of the records is revoked
+	revoked bool // whether at least one of the records is revoked
 }
 
 // maxChunk bounds the number of records in a chunk. With 32, a change of a full table
@@ -160,8 +160,8 @@ func (r Records) Owners() iter.Seq2[Identity, bool] {
 	}
 }
 
-// find returns the position of a key: the index of the chunk that contains it or would
-// contain it, and the index in that chunk.
+// find returns the position of a key: the index of the chunk for the key, and the index in that
+// chunk.
 func (r Records) find(key string) (at, i int, ok bool) {
 	chunks := r.t.chunks
 	at, _ = slices.BinarySearchFunc(chunks, key, func(c *chunk, key string) int {
@@ -242,7 +242,7 @@ func (r Records) Drop(key string) Records {
 	return r.t.replaceChunks(at, 1, c)
 }
 
-// with returns a table in which the n chunks starting at index at are replaced.
+// with replaces the n chunks that begin at index at, and returns the new table.
 func (t *table) replaceChunks(at, n int, by ...*chunk) Records {
 	out := &table{chunks: make([]*chunk, 0, len(t.chunks)+len(by)-n)}
 	out.count, out.bytes, out.sum = t.count, t.bytes, t.sum

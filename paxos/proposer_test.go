@@ -314,8 +314,8 @@ func TestAFoundingAlwaysAdopts(t *testing.T) {
 	}
 }
 
-// A proposer that is bound above the newest held state cannot take that state. It builds on the
-// state if both the proposer and its candidate have a vote in it (protocol.md 6, 4).
+// A proposer that is bound above the newest held state cannot take that state. The proposer builds
+// on that state if the proposer and its candidate are voters of the state (protocol.md 6, 4).
 func TestAnAttemptIsBuiltOnTheNewestState(t *testing.T) {
 	newer := func(change func(*member.State)) member.State {
 		s := heldBy(3)

@@ -60,7 +60,7 @@ func TestCountOfEveryFounding(t *testing.T) {
 					e.seeds = append(e.seeds, addr(i+1))
 				}
 				for i := range outside {
-					e.seeds = append(e.seeds, addr(100+i)) // not a member, so it never votes
+					e.seeds = append(e.seeds, addr(100+i)) // this seed is not a member, so it never votes
 				}
 				name := fmt.Sprintf("%d members, %d of %d seeds among them", n, inside, inside+outside)
 				checkFounding(t, name, e, n, inside)

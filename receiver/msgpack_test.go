@@ -82,8 +82,8 @@ func TestOwnEncodingTravels(t *testing.T) {
 	})
 }
 
-// TestOwnEncodingOfMsgpack checks that a value that msgpack encoded with MarshalBinary is decoded
-// too, and that damaged bytes are malformed.
+// TestOwnEncodingOfMsgpack checks that values encoded by msgpack with MarshalBinary can be decoded,
+// and that damaged bytes are malformed.
 func TestOwnEncodingOfMsgpack(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -204,8 +204,8 @@ func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
 	return got
 }
 
-// TestMsgpackKeepsItsOwn checks that types for which msgpack has another encoding are sent in that
-// encoding.
+// TestMsgpackKeepsItsOwn checks that a type is sent in the encoding of msgpack if msgpack has its
+// own encoding for the type.
 func TestMsgpackKeepsItsOwn(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})

@@ -144,7 +144,7 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 		{hidden{order: order{}}, ""},
 		{&misplaced{}, ""},
 		{marker{}, "marker"},
-		{&marker{}, "marker"}, // again, behind a pointer
+		{&marker{}, "marker"}, // the same value behind a pointer
 		{order{}, ""},         // its name belongs to another type
 		{emitted{}, ""},
 		{struct{ N int }{}, ""},

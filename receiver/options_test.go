@@ -86,8 +86,8 @@ func TestDefaultTakesWhatNobodyTook(t *testing.T) {
 	})
 }
 
-// TestEventThatNobodyMatches checks that an event that no handler matches is counted and reported,
-// and that its sender gets the error.
+// TestEventThatNobodyMatches checks that an event without a matching handler is counted and
+// reported, and that its sender receives the error.
 func TestEventThatNobodyMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -156,8 +156,8 @@ func TestQueuePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
 		want   []string
-		err    error // for the first event that does not fit
-		old    error // for the oldest waiting event
+		err    error // outcome of the first event that does not fit
+		old    error // outcome of the oldest waiting event
 	}{
 		{Drop, []string{"0", "2", "3"}, nil, ErrBusy},
 		{Reject, []string{"0", "1", "2"}, ErrBusy, nil},

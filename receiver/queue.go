@@ -17,7 +17,7 @@ type item struct {
 	raw      *Raw // nil if there is no handler of Raw
 	metadata map[string]string
 	call     *Call
-	ctx      context.Context // not nil for a request whose sender waits
+	ctx      context.Context // set for a request whose sender waits
 	bytes    int64           // of the payload
 }
 

@@ -136,7 +136,7 @@ func (m *Mux) serveStream(
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 		if err == nil {
-			_ = s.CloseWrite() // if this fails, the peer notices too
+			_ = s.CloseWrite() // if CloseWrite fails, the peer notices too
 		} else {
 			r.reportFailure(run, from, err)
 		}

@@ -15,8 +15,8 @@ var (
 	ErrConflict = errors.New("record: condition failed: the records have changed")
 	// ErrOwned means that Commit would set a record that another member owns: drop it first.
 	ErrOwned = errors.New("record: the record belongs to another member")
-	// ErrNotHeld means that the session may not act on the record: it does not own the record with
-	// that token, or the record was revoked or dropped.
+	// ErrNotHeld means that the session must not act on the record: the session does not own a record
+	// with that token, or the record was revoked or dropped.
 	ErrNotHeld = errors.New("record: the record is not held")
 	// ErrReleased means that this member has itself changed a record that it held.
 	ErrReleased = errors.New("record: the record was released")

@@ -66,7 +66,7 @@ type Op struct {
 	Kind  Kind
 	Key   string
 	Token member.Token // set for Held
-	Value []byte       // for Set and SetOwned
+	Value []byte       // value for Set and SetOwned
 }
 
 // Kind is the kind of an Op.

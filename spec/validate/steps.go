@@ -192,7 +192,7 @@ func (u *turn) addEndedLeaderships() {
 	}
 }
 
-// addStamp adds an ack with a stamp, once.
+// addStamp adds an ack with a stamp, unless it was added before.
 func (u *turn) addStamp(i int) {
 	if u.stamped[i] {
 		return

@@ -151,7 +151,7 @@ func (u *turn) addMessages() {
 	}
 }
 
-// addFollow adds, once, that the node follows or asks an address.
+// addFollow adds that the node follows or asks an address, unless this was added before.
 func (u *turn) addFollow(m steplog.Message) {
 	if !u.follows[m.To] {
 		u.follows[m.To] = true

@@ -99,8 +99,8 @@ func TestASeedOfAnotherClusterChangesNothing(t *testing.T) {
 	}
 }
 
-// hostile lists messages from a process that knows the secret but is not a member. Each of them
-// once did lasting harm.
+// hostile lists messages from a process that knows the secret but is not a member. In earlier
+// versions, each of them did lasting harm.
 func hostile() map[string]message.Message {
 	forged := event(7, chosen(4, 7), message.SeedKeepAlive{})
 	relieve := event(7, member.Claim{}, message.LeaderRelieve{Winner: chosen(5, 7)})

@@ -27,8 +27,7 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 		c == m.join.unresponsive:
 		return
 	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
-		// Nodes that have not noticed the loss yet still send this claim, which must not bring the
-		// leader back.
+		// Nodes that have not noticed the loss still send this claim. It must not bring the leader back.
 		return
 	case m.role == member.Seeking && (c == m.join.refused || m.awaitsAnswer(c, from)):
 		return
@@ -48,9 +47,10 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	}
 }
 
-// awaitsAnswer reports whether this node asked a leader at least as good as c for a place and may
-// still get an answer. The request or the answer counts as lost if the leader repeats its claim
-// after HeartbeatInterval, unless the leader has answered that this node has to wait.
+// awaitsAnswer reports whether this node may still get an answer from the leader that it asked for
+// a place. The result is false if c is better than that leader. The request or the answer counts as
+// lost if the leader repeats its claim after HeartbeatInterval, unless the leader has answered that
+// this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.join
 	if s.target.IsZero() || c.BetterThan(s.target) {

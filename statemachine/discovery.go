@@ -285,7 +285,7 @@ func (m *Machine) tickUnresponsive() {
 	}
 }
 
-// noteResponse accepts an unresponsive leader again once it answers.
+// noteResponse accepts an unresponsive leader again when the leader answers.
 func (m *Machine) noteResponse(in message.Message) {
 	switch in.Body.(type) {
 	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:

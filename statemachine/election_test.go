@@ -406,9 +406,9 @@ func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	}
 }
 
-// Step 7: A proposer that got fewer than M votes, or a rejection, tries again in a round above the
-// highest that it has seen or promised. First it waits for a time that grows with its rank in the
-// roster. The time includes jitter, so that contenders do not compete forever.
+// Step 7: A proposer with fewer than M votes or a rejection tries again in a round above the
+// highest round that it has seen or promised. First it waits for a time that grows with its rank in
+// the roster. The time includes jitter, so that contenders do not compete forever.
 func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
 	b, p := aProposer(t, 3)
 	var rounds []uint64

@@ -31,11 +31,11 @@ func (m *Machine) shouldElect() bool {
 }
 
 // candidacyAt returns the time from which this node may ask and propose; zero for any time. A
-// drained node waits until it has had no chosen leader for drainedTimeout, and then for its turn,
-// so that every other node goes first. If it waited without limit, drained voters could leave a
-// cluster without a leader forever (protocol.md 6, drained). Proposals of other nodes do not extend
-// the wait. Otherwise two drained voters that propose at the same instant would both wait again. A
-// voter always gives precedence to a proposer that it voted for.
+// drained node first waits until drainedTimeout has passed without a chosen leader, and then for
+// its turn. So every other node goes first. If it waited without limit, drained voters could leave
+// a cluster without a leader forever (protocol.md 6, drained). Proposals of other nodes do not
+// extend the wait. Otherwise two drained voters that propose at the same instant would both wait
+// again. A voter always gives precedence to a proposer that it voted for.
 func (m *Machine) candidacyAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
@@ -58,7 +58,7 @@ func (m *Machine) turnDelay() time.Duration {
 	return m.timing.inquiryTurn(before)
 }
 
-// asksWithout reports whether a member takes its turn to ask the voters once leader is lost.
+// asksWithout reports whether a member takes its turn to ask the voters after the loss of leader.
 func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
 	return e.Status == member.Active && e.Address != leader
 }

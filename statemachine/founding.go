@@ -104,8 +104,8 @@ func (m *Machine) declareProvisional() {
 	})
 }
 
-// announceToSeeds sends the claim to the seeds that showed that they have no leader, except those
-// that get it in answer to their queries.
+// announceToSeeds sends the claim to the seeds without a leader, except those that receive the
+// claim in answer to their queries.
 func (m *Machine) announceToSeeds() {
 	for _, a := range m.join.answers {
 		if m.isRecentAnswer(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
@@ -132,8 +132,8 @@ func (m *Machine) tickSoftSync() {
 	}
 }
 
-// tickFounding starts a founding at a provisional leader that holds no state, once M active
-// members and a majority of the seeds follow it.
+// If this node is a provisional leader without a state, tickFounding starts a founding as soon as M
+// active members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
 	if m.role != member.Provisional || !m.heldNumber().IsZero() || m.cfg.JoinOnly ||
 		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.startWaitEnd) {

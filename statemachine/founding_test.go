@@ -67,8 +67,8 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
-// A founder waits until no node has joined for half a HeartbeatInterval. It waits no longer than a
-// RetryInterval after it declared itself, and not at all if its roster is full.
+// A founder waits until no node has joined for half a HeartbeatInterval. The wait ends at most a
+// RetryInterval after the founder declared itself. If the roster is full, there is no wait.
 func TestFounderWaitsForJoiners(t *testing.T) {
 	join := message.JoinClusterRequest{Seed: true}
 	for _, tc := range []struct {

@@ -34,8 +34,8 @@ var (
 	ErrNotActive = errors.New("statemachine: not an active member that may lead")
 )
 
-// Leave starts to leave the cluster in an orderly way. Output.Stop is ErrLeft once that has
-// completed, after LeaderTimeout at the latest. A second call has no effect.
+// Leave starts to leave the cluster in an orderly way. When the node has left, after LeaderTimeout
+// at the latest, Output.Stop is ErrLeft. A second call has no effect.
 func (m *Machine) Leave(now time.Time) Output {
 	m.beginCall(now)
 	if !m.stopped && !m.operator.leaving {

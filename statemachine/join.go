@@ -56,8 +56,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	}
 }
 
-// joiner is a node that asked for a place. If it has to wait, it is kept until its next request is
-// due.
+// joiner is a node that asked for a place. If the node has to wait, the joiner is kept until its
+// next request is due.
 type joiner struct {
 	member.Member // without a status
 	held          member.Number

@@ -137,7 +137,7 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 }
 
 // A provisional leader sends its claim to the node with the greatest address and to one other node,
-// a different one each time. For every four nodes that got the claim in this way, it sends the
+// a different one each time. For every four nodes that received the claim in this way, it sends the
 // claim to one more node (section 5).
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)

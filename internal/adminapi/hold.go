@@ -24,7 +24,7 @@ type Waiting struct {
 // Grant is the data of an EventHeld.
 type Grant struct {
 	Token     RecordToken `json:"token"`
-	TrustedMS float64     `json:"trusted_ms"` // as in Trust
+	TrustedMS float64     `json:"trusted_ms"` // see Trust
 }
 
 // Trust is the data of an EventAlive: how long the caller may rely on the lock or job if no further

@@ -65,8 +65,8 @@ func IsLoopback(host string) bool {
 const privilegedPorts = 1024
 
 // TryListen returns the error that admin.Listen would return for an address of this machine, except
-// that an address in use is not an error. It closes what it opens. Instead of the port of addr it
-// opens any free port if it can, so that the port of addr is never in use by TryListen.
+// that an address in use is not an error. If possible, it opens another port than that of addr, so
+// that other processes can use the port of addr at the same time.
 func TryListen(addr string, hasToken bool) error {
 	if err := CheckListen(addr, hasToken); err != nil {
 		return err

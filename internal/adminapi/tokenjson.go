@@ -105,8 +105,8 @@ func (t RecordToken) MarshalJSON() ([]byte, error) {
 	}{plain(t), t.String()})
 }
 
-// String returns the token as in ATHENA_TOKEN: the number that member.Token.Int64 returns, or
-// "VERSION.REVISION" if that overflows.
+// String returns the token in the form of ATHENA_TOKEN: the number that member.Token.Int64 returns,
+// or "VERSION.REVISION" if the number overflows.
 func (t RecordToken) String() string {
 	n, err := member.Token(t).Int64()
 	if err != nil {

@@ -186,8 +186,8 @@ func (c *child) runOrder(o order) (a answer) {
 	return a
 }
 
-// exitOnError ends the process, and thereby the measurement, if err is not nil. It is for errors
-// that are not the result of an order.
+// exitOnError ends the process if err is not nil, which also ends the measurement. It handles
+// errors that are not the result of an order.
 func (c *child) exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -16,9 +16,9 @@
 // Each sends its next event as soon as the previous event was accepted. The payload consists of
 // random bytes; overhead does not count as payload. The rate is the number of calls of typed
 // handlers, divided by the time from the first send to the last arrival, which is checked every
-// millisecond. A lost event is an error. Processor time and allocations are those of the sender and
-// the receivers together, including heartbeats; a broadcast counts as one event, regardless of the
-// number of receivers.
+// millisecond. A lost event is an error. Processor time and allocations are the totals of the
+// sender and the receivers, including heartbeats; a broadcast counts as one event, regardless of
+// the number of receivers.
 //
 // Requests are measured in the same way. The answer to a request has the same contents. The rate is
 // the number of answers per second, and times are measured from call to return. Streams are

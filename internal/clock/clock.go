@@ -13,8 +13,8 @@ func New() func() time.Time {
 	return func() time.Time { return start.Add(elapsed()) }
 }
 
-// slewDivisor bounds how much faster a slewed wall clock may run than the clock of a node: by a
-// hundredth. Linux slews both clocks alike.
+// slewDivisor limits slewing: a slewed wall clock runs at most a hundredth faster than the clock of
+// a node. Linux slews both clocks alike.
 const slewDivisor = 100
 
 // StepWatch detects forward steps of the wall clock relative to the clock of a node. Such a step

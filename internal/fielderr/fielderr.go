@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fielderr describes invalid fields of a configuration. Programs can print the errors with
-// other names for the fields, such as those of their flags.
+// other names for the fields, such as the names of flags.
 package fielderr
 
 import (

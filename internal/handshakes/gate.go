@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// A node bounds the pending handshakes that others have started: perMember*Size + extra in total,
-// half of that for one address, and five eighths for one IPv6 prefix. So an attacker with one host
-// always leaves room for the members.
+// A node bounds the pending handshakes that others have started. The limit is perMember*Size +
+// extra in total, half of this for one address, and five eighths for one IPv6 prefix. So an
+// attacker with one host always leaves room for the members.
 const perMember, extra = 4, 32
 
 // Gate bounds the pending handshakes that others have started, in total and per host. So a host
-// that never completes its handshakes leaves room for the others. Each address counts as a host,
-// and so does each IPv6 prefix, because a host can use any number of addresses in it. The limit of
-// a prefix is higher, to leave room for the neighbors of such a host.
+// that never completes its handshakes leaves room for the others. Each address counts as a host.
+// Each IPv6 prefix counts as a host too, because a host can use any number of addresses in its
+// prefix. The limit of a prefix is higher, to leave room for the neighbors of such a host.
 type Gate struct {
 	limit int
 

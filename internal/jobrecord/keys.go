@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package jobrecord contains the code that the jobs of package election and the mutexes of package
-// lock share. It defines the keys of their records, and handles one owned record despite commits of
-// unknown outcome.
+// lock share. It defines the keys of their records, and handles an owned record even if the outcome
+// of a commit is unknown.
 package jobrecord
 
 import (
@@ -17,7 +17,7 @@ import (
 const Prefix = "latch/"
 
 // JobPrefix returns the prefix of the keys of a job, or an error if its name is invalid. A name
-// contains no slash, so no prefix is a prefix of another one.
+// contains no slash, so no prefix is the beginning of another prefix.
 func JobPrefix(job string) (string, error) {
 	prefix := Prefix + job + "/"
 	if job == "" || strings.Contains(job, "/") || !member.IsKey(prefix+"leader") {

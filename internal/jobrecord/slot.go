@@ -18,7 +18,7 @@ import (
 const LookInterval = time.Second
 
 // Slot is the record of a session under one key. It remembers whether the session may own the
-// record, which is uncertain after a commit of unknown outcome.
+// record. This is uncertain after a commit of unknown outcome.
 type Slot struct {
 	Store   record.Store
 	Session record.Session
@@ -88,7 +88,7 @@ func (s *Slot) setUnsure(unsure bool) {
 }
 
 // settleRecord drops the record if the session owns it. Otherwise it still commits a condition. The
-// commits of a session are ordered, so no earlier one can take effect afterwards.
+// commits of a session are ordered, so no earlier commit can take effect afterwards.
 func (s *Slot) settleRecord(ctx context.Context) error {
 	if !s.mayExist() {
 		return nil

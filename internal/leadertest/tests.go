@@ -144,7 +144,7 @@ func testPanic(g *group) {
 	}
 }
 
-// A second call of WhileLeader or Do is refused while another one runs.
+// A call of WhileLeader or Do is refused while another call runs.
 func testSecondCall(g *group) {
 	i := g.open(leader.Options{})
 	w := g.work(i, lasts)

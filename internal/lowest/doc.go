@@ -13,8 +13,8 @@
 // then twice per Timing.Alive. If it receives a proposal of a member with a lower id, it waits half
 // of Timing.Campaign longer. Further proposals do not extend the wait, so members that restart
 // repeatedly cannot delay it for long. A leader that has been silent for Alive is lost. A leader
-// that gives up leadership notifies all members. A member that was suspended past the end of its
-// campaign starts another one.
+// that gives up leadership notifies all members. If a member was suspended past the end of its
+// campaign, it starts another campaign.
 //
 // A declared leader keeps leading, even if a member with a lower id joins. If two leaders declare
 // themselves, the leader with the higher id steps down when it learns of the other. Followers of

@@ -39,7 +39,7 @@ type Outgoing struct {
 	Message Message
 }
 
-// mark is the position of a message among those of its member.
+// mark is the position of a message among the messages of its origin.
 type mark struct{ run, seq uint64 }
 
 func (m Message) mark() mark { return mark{m.Run, m.Seq} }

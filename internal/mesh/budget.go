@@ -8,8 +8,8 @@ import (
 )
 
 // sharedFrameBytes bounds the total size of the large frames of all peers that are neither members
-// nor seeds. A frame counts from its first byte until its handler has returned. Members and seeds
-// have room of their own for one frame of each kind, so other peers never delay them.
+// nor seeds. A frame counts from its first byte until its handler has returned. Each member or seed
+// has its own room for one frame of each kind, so other peers never delay it.
 const sharedFrameBytes = 4 << 20
 
 // budget limits the memory of large frames. Room for a frame is reserved before the frame is read.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxFirstDials bounds how many peers without an earlier connection a node dials at the same time.
+	// maxFirstDials bounds the number of simultaneous dials to peers without an earlier connection.
 	// When many nodes start at the same time, unbounded dials would leave too little CPU time for any
 	// handshake to complete.
 	maxFirstDials = 8

@@ -31,12 +31,12 @@
 //
 // # Leaving a connection
 //
-// A node that leaves a connection, because it keeps another one or shuts down, writes the end mark
-// on all three streams. A node that reads an end mark writes its own. When a node has read all end
-// marks, it has received everything, and closes its system stream to acknowledge that. A node that
-// has received everything and the acknowledgment closes the connection. Before each of these two
-// steps, a node that is not shutting down waits up to a second for its bulk streams to end. Streams
-// that are still open then are cut, and each end gets an error. So no frame is lost or delivered
-// twice. Frames also stay in order, because the readers of the kept connection wait for the end
-// marks of the other one.
+// A node that leaves a connection, because it keeps another connection or shuts down, writes the
+// end mark on all three streams. A node that reads an end mark writes its own. When a node has read
+// all end marks, it has received everything, and closes its system stream to acknowledge that. A
+// node that has received everything and the acknowledgment closes the connection. Before each of
+// these two steps, a node that is not shutting down waits up to a second for its bulk streams to
+// end. Streams that are still open then are cut, and each end gets an error. So no frame is lost or
+// delivered twice. Frames also stay in order, because the readers of the kept connection wait for
+// the end marks of the other connection.
 package mesh

@@ -16,7 +16,7 @@ import (
 // uriScheme is the URI scheme of certificate names that are specific to Athena.
 const uriScheme = "athena"
 
-// maxNamed bounds how many names of a certificate an error lists.
+// maxNamed bounds the number of names of a certificate in an error.
 const maxNamed = 8
 
 // IdentityError means that a certificate is not valid for the member that its holder claims

@@ -23,8 +23,8 @@ type link struct {
 	who    member.Identity
 	reader *frameReader
 	since  time.Time
-	// after holds the read latches of earlier links, whose frames are delivered before
-	// those of this link.
+	// after contains the read latches of earlier links, whose frames are delivered before the frames
+	// of this link.
 	after [transport.Kinds][]<-chan struct{}
 
 	ready [transport.Kinds]chan struct{} // wakes the writer
@@ -46,7 +46,7 @@ type link struct {
 	expiry   *time.Timer   // checks when the peer's certificate expires; nil if it has none
 	silent   bool          // the peer does not answer, and another connection is being dialed
 	left     bool          // each node has received everything that the other node wrote
-	deadline *time.Timer   // ends this link if it delays another one
+	deadline *time.Timer   // ends this link if it delays another link
 	streams  int           // open bulk streams
 	quiet    chan struct{} // closed when streams reaches 0; nil if no caller waits
 	outgoing datagramQueue
@@ -110,8 +110,8 @@ func (l *link) start() {
 	}
 }
 
-// end closes the connection and thereby its streams. Only the first call has an effect. err
-// is the reason to report, or nil if the end was intended.
+// end closes the connection and its streams. Only the first call has an effect. err is the reason
+// to report, or nil if the end was intended.
 func (l *link) end(code transport.Code, reason string, err error) {
 	p := l.peer
 	p.mu.Lock()

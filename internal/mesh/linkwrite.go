@@ -75,7 +75,7 @@ func (l *link) tryFlush(k transport.Kind) bool {
 	if l.ended[k] || !l.takeBatch(k) {
 		return true
 	}
-	// The writer gets the same error. Handling it here could block.
+	// The writer receives the same error. Handling the error here could block.
 	done, err := l.conn.Stream(k).TryWrite(l.batch[k].bytes)
 	if !done || err != nil {
 		return false

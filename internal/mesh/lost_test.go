@@ -135,8 +135,8 @@ func TestLossIsReported(t *testing.T) {
 }
 
 // TestLossAfterAConnectionThatNeverStarted checks that a loss is reported if a connection replaces
-// another one to the same run and ends before it starts. Answers to earlier frames may be lost with
-// this connection.
+// another connection to the same run and ends before it starts. Answers to earlier frames may be
+// lost with this connection.
 func TestLossAfterAConnectionThatNeverStarted(t *testing.T) {
 	for _, c := range []lossCase{
 		{"left, the same run connects but never starts, a later run connects", func(p lossTest) {

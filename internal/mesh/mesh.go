@@ -46,8 +46,8 @@ const (
 
 // Config configures a Mesh.
 type Config struct {
-	// Encode and Decode convert greets to bytes and back. Decode gets bytes from peers that are not
-	// yet authenticated as members.
+	// Encode and Decode convert greets to bytes and back. Decode receives bytes from peers that are
+	// not yet authenticated as members.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
 	// Size is the size of the cluster, N. It bounds the number of peers and of pending greets.
@@ -96,7 +96,7 @@ type Mesh struct {
 
 	slots      *dialSlots
 	dialing    atomic.Int64 // number of peers that are being dialed
-	sharedRoom budget       // shared room for large frames of peers that are neither members nor seeds
+	sharedRoom budget       // room for large frames of peers that are neither members nor seeds
 
 	prepared preparation
 
@@ -355,7 +355,7 @@ func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	return p, nil
 }
 
-// forgetPeer removes an idle peer to make room for another one. m.mu must be held.
+// forgetPeer removes an idle peer to make room for another peer. m.mu must be held.
 func (m *Mesh) forgetPeer() bool {
 	for addr, p := range m.peers {
 		if p.isIdle() {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxDraining bounds how many connections of a peer are being left at the same time.
+	// maxDraining bounds the number of connections of a peer that are being left.
 	maxDraining = 2
 	// steadyTime is how long a connection must last so that its peer is dialed again without a pause.
 	steadyTime = time.Second
@@ -253,8 +253,8 @@ func (p *peer) setCur(l *link) {
 }
 
 // adoptLink is called once greets have been exchanged on a link. It makes the link the connection
-// of the peer, or decides to keep another one. It returns an error if it refuses a link. This node
-// has then written nothing on the link, which the peer dialed.
+// of the peer, or keeps another link. It returns an error if it refuses a link. This node has then
+// written nothing on the link, which the peer dialed.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace

@@ -105,8 +105,8 @@ func (m *Mesh) keepPrepared() {
 }
 
 // prepareDelay returns the pause before the first dial after a change of the list. The pause is
-// random, so that the members do not all dial the peer at the same instant. It is long enough to
-// let joining members dial first.
+// random, so that the members dial the peer at different times. It is long enough to let joining
+// members dial first.
 func (m *Mesh) prepareDelay() time.Duration {
 	spread := preparePace * time.Duration(m.cfg.Size)
 	return spread/2 + rand.N(spread)
@@ -131,7 +131,7 @@ func (m *Mesh) listMissing(peers []member.Identity) (missing []member.Identity) 
 	return missing
 }
 
-// isConnectedTo reports whether there is a connection to a run of the peer, or to a later one.
+// isConnectedTo reports whether there is a connection to a run of the peer or to a later run.
 func (p *peer) isConnectedTo(who member.Identity) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

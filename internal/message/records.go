@@ -23,8 +23,8 @@ type Condition struct {
 type Change struct {
 	Key  string
 	Drop bool
-	// The fields below are ignored if Drop is true. If Owned is true, the sender of the request
-	// becomes its owner.
+	// The fields below describe the record to set. If Owned is true, the sender of the request becomes
+	// its owner.
 	Value   []byte
 	Owned   bool
 	Session uint64

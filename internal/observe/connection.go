@@ -89,7 +89,7 @@ func (o *Observer) ObserveGreet(peer member.Identity, name string, sameSeeds boo
 	o.peers.noteConnected(peer.Address)
 }
 
-// ObserveMessage handles a message from another node before the machine gets it.
+// ObserveMessage handles a message from another node before the machine handles it.
 func (o *Observer) ObserveMessage(m message.Message) { o.peers.noteMessage(m) }
 
 // Hopeless returns a channel that is closed when every other seed has permanently refused this

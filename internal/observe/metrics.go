@@ -66,7 +66,7 @@ func incrementCount[K comparable](counts *map[K]uint64, key K) {
 	(*counts)[key]++
 }
 
-// addDrop counts a frame that was dropped before the machine got it.
+// addDrop counts a frame that was dropped before it reached the machine.
 func (m *Metrics) addDrop(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// refusalTimeout is how long a refusal is shown after the node has sent other messages.
+// refusalTimeout is how long a refusal is shown, even if the node sends other messages later.
 const refusalTimeout = 10 * time.Second
 
 // describeLast describes the last answer of a peer.
@@ -72,7 +72,7 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonLeaderBound: "a later leader is being elected",
 }
 
-// maxMismatches bounds how many differences of one node a line lists.
+// maxMismatches bounds the number of differences of one node in a line.
 const maxMismatches = 3
 
 // faultText explains in a few words why there is no connection.

@@ -72,8 +72,8 @@ type line struct {
 }
 
 // Print prints the statistics of each combination of keys. Combinations that differ only in the
-// last key are adjacent. Otherwise the order is that of the rows. Rows without a number in the
-// column are skipped.
+// last key are adjacent. Otherwise the lines are in the order of the rows. Rows without a number in
+// the column are skipped.
 func (t Table) Print(w io.Writer, rows []Row) error {
 	lines := t.group(rows)
 	fmt.Fprintf(w, "\n%s: %s\n", t.Column, t.Means)

@@ -68,7 +68,7 @@ type checker struct {
 
 	founded     bool
 	neverJoined []bool // set for seeds that have not joined since the founding
-	restarted   []bool // set for seeds that got a new store after they had voted
+	restarted   []bool // set for seeds that started with a new store after they had voted
 }
 
 func newChecker(size int, seeds []member.Address, processes int) *checker {

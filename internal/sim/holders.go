@@ -157,7 +157,7 @@ func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	}
 }
 
-// recordsLimit bounds how long a record outlives its owner.
+// recordsLimit is the maximum time that a record outlives its owner.
 func (j *judge) recordsLimit() time.Duration {
 	t := j.c.setup.Timings
 	return t.HoldTimeout()*rateMax/rateUnit + 4*t.HeartbeatInterval

@@ -16,14 +16,14 @@ import (
 type Result struct {
 	Options  Options      // the options, with Size and For as drawn
 	Faults   Faults       // classes that could happen
-	Happened [classes]int // how often faults of each class happened
+	Happened [classes]int // number of faults of each class
 	Timings  string
 
 	Steps    int
 	Virtual  time.Duration // global time that passed
 	Messages Messages
 	Versions int // leaders chosen
-	Changes  int // how often authority passed to another process
+	Changes  int // number of times that authority passed to another process
 	// Gap is the shortest time from the end of a leader's authority to the start of the next leader's
 	// authority. It is negative if authority never moved, or if Void is set.
 	Gap time.Duration
@@ -327,7 +327,7 @@ func (c *Cluster) hasWaiting() bool {
 	})
 }
 
-// checkSeats checks that a waiting process gets the seat of a member that is gone.
+// checkSeats checks that a waiting process receives the seat of a member that is gone.
 func (j *judge) checkSeats() {
 	c, t := j.c, j.c.setup.Timings
 	free := func() bool {

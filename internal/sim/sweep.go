@@ -185,7 +185,7 @@ func (r Report) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// listHappened lists how often faults of each class happened.
+// listHappened lists the number of faults of each class.
 func listHappened(counts [classes]int) string {
 	var all []string
 	for i, n := range counts {

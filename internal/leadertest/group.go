@@ -143,7 +143,7 @@ func (w *worker) idle(d time.Duration) {
 	w.g.t.Helper()
 	select {
 	case r := <-w.began:
-		w.g.t.Errorf("process %d: the work runs with token %v, want it not to run", w.i, r.term.Token())
+		w.g.t.Errorf("process %d: the work runs with token %v, but must not run", w.i, r.term.Token())
 	case <-time.After(d):
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	errBadHead   = errors.New("cluster: the head of the stream has more than a name and metadata")
+	errBadHead   = errors.New("cluster: the head of the stream contains more than a name and metadata")
 	errNoVerdict = errors.New("the stream ended before the other member accepted it")
 )
 

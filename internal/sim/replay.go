@@ -96,7 +96,7 @@ func ParseReplay(content []byte) (Replay, error) {
 	for _, fault := range f.Faults {
 		isKnown := func(c faultClass) bool { return c.class == fault.Class }
 		if !slices.ContainsFunc(faultClasses[:], isKnown) {
-			return Replay{}, fmt.Errorf("sim: faults of class %v have no time: remove them", fault.Class)
+			return Replay{}, fmt.Errorf("sim: faults of class %v cannot be scheduled: remove them", fault.Class)
 		}
 	}
 	return f.Replay, nil
@@ -126,7 +126,7 @@ func (p Plan) checkPlan() error {
 			"rejects %v, slow %v of %d processes",
 			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
 	case s.TrustRefusal && len(s.Rejects) > 0:
-		return fmt.Errorf("Rejects %v contradicts TrustRefusal", s.Rejects)
+		return fmt.Errorf("Rejects is %v: must be empty if TrustRefusal is set", s.Rejects)
 	case len(p.Starts) != s.Processes:
 		return fmt.Errorf("got %d start times, want one for each of the %d processes",
 			len(p.Starts), s.Processes)

@@ -58,7 +58,7 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 		{`"Starts":[`, `"Starts":[1,`, "start"},
 		{`"note"`, `"remark"`, "unknown field"},
 		{"[1,12,0,1]", "[1,77,0,1]", "invalid fault"},
-		{"[1,12,0,1]", "[1,1,0,1]", "have no time"},
+		{"[1,12,0,1]", "[1,1,0,1]", "cannot be scheduled"},
 		{"[1,1,-1]", "[1]", "invalid fate"},
 		{`"invariant": ""`, `"invariant": "I77"`, `unknown invariant "I77": want one of I1, I10,`},
 		{"\n}\n", "\n}\n{}", "data after the last }"},

@@ -91,9 +91,8 @@ func (k *checker) noteLeaderAsleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
-// mayBeLate reports whether the leader of a version may still act late at time at because its clock
-// had stopped. This is possible until the duration deadline has passed since the clock started
-// again.
+// mayBeLate reports whether the leader of a version, whose clock had stopped, may still act late at
+// the given time. It may until the duration deadline has passed since the clock started again.
 func (k *checker) mayBeLate(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
 	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline

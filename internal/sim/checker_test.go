@@ -103,7 +103,7 @@ func (h *history) found(leader int) member.State {
 }
 
 // wake suspends a leader and its clock until 100 while another leader is elected. At time now the
-// first leader claims authority for version 1 until time until. Leases last 10.
+// first leader claims authority for version 1, which ends at time until. Leases last 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
@@ -133,7 +133,7 @@ func (h *history) give(out statemachine.Output) {
 	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
-// letGo makes a leader remove a member in a step at one time, which is saved at a later time. The
+// letGo makes a leader remove a member in a step at time at, which is saved at time saved. The
 // leader has had authority since time 0. On the fastest clock TTLTimeout is rateUnit.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)

@@ -96,7 +96,8 @@ func ParseReplay(content []byte) (Replay, error) {
 	for _, fault := range f.Faults {
 		isKnown := func(c faultClass) bool { return c.class == fault.Class }
 		if !slices.ContainsFunc(faultClasses[:], isKnown) {
-			return Replay{}, fmt.Errorf("sim: faults of class %v cannot be scheduled: remove them", fault.Class)
+			return Replay{}, fmt.Errorf("sim: faults of class %v cannot be scheduled: remove them",
+				fault.Class)
 		}
 	}
 	return f.Replay, nil

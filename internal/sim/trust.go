@@ -108,8 +108,8 @@ func (k *checker) endRecordTrust(p int, key string) {
 }
 
 // checkTrusted records that a process trusts a record until a global time. Overlapping trust of two
-// processes violates invariant I10, and so does a new trust whose token is not greater than all
-// earlier tokens.
+// processes violates invariant I10. A new trust with a token that is less than an earlier token, or
+// that another run has used, violates it too.
 func (k *checker) checkTrusted(p *process, key string, token member.Token, until int64) {
 	mine := k.trustOf(p.index, key)
 	gained := mine.token != token || mine.until <= k.now

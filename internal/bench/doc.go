@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures clusters of real processes on this machine: how fast they form,
-// detect the death of a member and elect another leader, which resources they use at rest,
-// and how many events and requests they carry. It may change until version 1.
+// Package bench measures clusters of real processes on this machine. It measures how fast they
+// form, detect the death of a member and elect another leader. It also measures the resources that
+// they use at rest, and the rates of events and requests. It may change until version 1.
 //
 // Every node is a separate process, which runs this program again (Child). Each node reads
 // the time when its view changes, from CLOCK_MONOTONIC, which all processes share. A
@@ -15,7 +15,7 @@
 // The sender and the receivers are members of one cluster. Several goroutines send for some time.
 // Each sends its next event as soon as the previous event was accepted. The payload consists of
 // random bytes; overhead does not count as payload. The rate is the number of calls of typed
-// handlers, divided by the time from the first send to the last arrival, which is checked every
+// handlers, divided by the time from the first send to the last arrival. Arrivals are checked every
 // millisecond. A lost event is an error. Processor time and allocations are the totals of the
 // sender and the receivers, including heartbeats; a broadcast counts as one event, regardless of
 // the number of receivers.

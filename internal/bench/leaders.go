@@ -199,8 +199,8 @@ func (ps *processes) cutOff(ctx context.Context, some []*process, is bool) error
 	return errors.Join(faults...)
 }
 
-// measureGroup measures two times of elections by Lowest: from the death of the leader until
-// another node leads, and from the end of a partition until there is a single leader.
+// measureGroup measures elections by Lowest. It measures the time from the death of the leader
+// until another node leads, and from the end of a partition until there is a single leader.
 func measureGroup(ctx context.Context, o Options, rec *recorder) error {
 	o.cuts = true
 	err := eachSize(o, func(n, rep int) error {

@@ -6,12 +6,12 @@ import "context"
 
 // Backend is a service that keeps entries by name. Its methods may be called concurrently.
 //
-// Their errors must wrap one of these errors of package record or leader: ErrConflict if an entry
-// does not meet the condition of its Change, ErrNoQuorum if the service is unavailable now,
-// ErrUnknownOutcome if a write may have taken effect or may still do so, and ErrClosed if the
-// service is permanently gone. Any other error means that the service permanently refuses the call,
-// for example because a permission is missing. A failed write has no effect, now or later, unless
-// the error is ErrUnknownOutcome.
+// Their errors must wrap one of these errors of package record or leader. ErrConflict means that an
+// entry does not meet the condition of its Change. ErrNoQuorum means that the service is
+// unavailable now. ErrUnknownOutcome means that a write may have taken effect or may still do so.
+// ErrClosed means that the service is permanently gone. Any other error means that the service
+// permanently refuses the call, for example because a permission is missing. A failed write has no
+// effect, now or later, unless the error is ErrUnknownOutcome.
 type Backend interface {
 	// Read returns the named entries that exist. Their state is not older than the call.
 	Read(ctx context.Context, names ...string) ([]Entry, error)

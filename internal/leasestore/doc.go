@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package leasestore is a record.Store on a service such as etcd or ZooKeeper, which keeps entries
-// and changes them by compare-and-set. contrib/ has a Backend for each.
+// and changes them by compare-and-set. The directory contrib contains a Backend for each service.
 //
 // # Entries
 //

@@ -22,9 +22,8 @@ const (
 	// cost more CPU time than this wait is worth.
 	yieldTime = 5 * time.Millisecond
 	// An attempt lasts for attemptPauses pauses, but at least for minAttempt. Further attempts start
-	// in the meantime: a process that has not started yet does not answer, and a new attempt finds it
-	// sooner than the old attempt times out. On a busy machine, an attempt that ends too early wastes
-	// a handshake.
+	// in the meantime: a process that has just started does not know the earlier attempts, but answers
+	// a new one. On a busy machine, an attempt that ends too early wastes a handshake.
 	attemptPauses = 4
 	minAttempt    = 500 * time.Millisecond
 	// When a large cluster starts, a node dials many peers. Then the pause is at least pausePerDial
@@ -37,9 +36,9 @@ const (
 	dialsPerYield  = 4
 	// Nodes of a large cluster that start together all dial the same few peers. If a busy peer
 	// received a second handshake from each node before it could answer the first handshakes, it would
-	// never answer any. So a node that has had no connection to a peer pauses before it dials the peer
-	// again: at least pausePerMember for each member, up to maxRedialCap. An attempt may take
-	// attemptPerMember for each member, up to maxSlotTime.
+	// never answer any. So until the first connection to a peer, the pause is at least pausePerMember
+	// for each member, up to maxRedialCap. An attempt may take attemptPerMember for each member, up to
+	// maxSlotTime.
 	pausePerMember   = 5 * time.Millisecond
 	attemptPerMember = 50 * time.Millisecond
 )

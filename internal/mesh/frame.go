@@ -31,9 +31,9 @@ const (
 	// chunkBytes bounds the memory that is allocated when the length of a frame has arrived. More is
 	// allocated only as the bytes of the frame arrive.
 	chunkBytes = 16 << 10
-	// FrameTimeout bounds the time to read the length of a frame, which begins with its first byte,
-	// and then the time to read the rest of the frame. It equals the idle timeout of QUIC, so a frame
-	// survives every pause that its connection survives.
+	// FrameTimeout bounds the time from the first byte of a frame to the end of its length, and the
+	// time from then to the end of the frame. It equals the idle timeout of QUIC, so a frame survives
+	// every pause that its connection survives.
 	FrameTimeout = 30 * time.Second
 )
 

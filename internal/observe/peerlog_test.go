@@ -54,8 +54,7 @@ func (s *peerLog) isHopeless() bool {
 }
 
 // TestStrangersEndNoStart checks that a failed handshake of an incoming connection is not
-// attributed to the seed with its source address, because anyone can send a packet with a forged
-// source.
+// attributed to the seed with its source address. Anyone can send a packet with a forged source.
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)
 	for what, hopeless := range map[mesh.ReportKind]bool{

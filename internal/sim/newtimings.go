@@ -16,7 +16,7 @@ import (
 const timingArgs = 6
 
 // drawNewTimings draws the new timings. For each process it draws the time until a restart with the
-// new timings, and the time from then to a second restart, which is 0 if there is no second
+// new timings, and the time from there to a second restart. If this is 0, there is no second
 // restart. In half of the faults all processes restart twice: the second time while they wait for
 // the promises of their last run to expire, or do not vote yet. One process, often the leader,
 // restarts only when the others may have elected another leader.

@@ -34,8 +34,8 @@ type trusts struct {
 	of     map[string][]trust
 	tokens map[string]grant // the greatest token that was trusted, by key
 	set    map[setting]bool // changes confirmed by answers to requests
-	// unsure contains, for each process, the time until which its trust is not checked, because its
-	// clock had stopped and it does not know how late it is. If such a process led, unsureOf is the
+	// unsure contains, for each process whose clock had stopped, the time until which its trust is not
+	// checked. Such a process does not know how late it is. If such a process led, unsureOf is the
 	// time until which no trust is checked, because the leader may extend holds without authority.
 	unsure   []int64
 	unsureOf int64 // all

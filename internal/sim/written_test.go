@@ -331,8 +331,8 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 // TestAForgottenClusterStaysForgotten tests protocol.md section 3 (another cluster). Four of five
 // nodes lose their cluster and found another one, with a leader at the same address. The fifth node
 // was cut off. Its state has the same version as the state of the new leader, but a later revision.
-// It must stay outside. Otherwise the next election would adopt its state as the newest, although
-// the voters of that state are gone.
+// The node must stay outside. Otherwise the next election would adopt its state as the newest,
+// although the voters of that state are gone.
 func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	s := steady(5)
 	s.Seeds = []int{0, 1, 2}

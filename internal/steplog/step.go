@@ -44,8 +44,8 @@ type Step struct {
 	Answers     []message.RecordResponse `json:",omitempty"`
 	Down        bool                     `json:",omitempty"` // the node died or stopped in this step
 
-	// The node has authority as the leader of Version until Until by its clock. Both are zero without
-	// authority.
+	// The node has authority as the leader of Version until Until by its clock. Version and Until are
+	// zero without authority.
 	Version uint64 `json:",omitempty"`
 	Until   int64  `json:",omitempty"`
 	// Trusted lists the records that the node may act on as their owner.
@@ -73,7 +73,8 @@ type Config struct {
 	Waited       time.Duration `json:",omitempty"` // before the run, for promises of the previous run
 }
 
-// Add adds the output of the machine after a step. Only the given number of its messages was sent.
+// Add adds the output of the machine after a step. sent is the number of messages in the output
+// that were sent.
 func (s *Step) Add(out statemachine.Output, sent int) {
 	if out.Persist != nil {
 		saved := Durable(*out.Persist)

@@ -293,7 +293,7 @@ func TestPipeIsNoDirectory(t *testing.T) {
 	}
 }
 
-// starvedSaves is the number of saves of the child. They fill several files.
+// starvedSaves is the number of saves of the child. These saves fill several files.
 const starvedSaves = 600
 
 // saveStarved saves repeatedly while the process has no free descriptors.

@@ -91,7 +91,7 @@ func OpenFile(dir string) (*File, error) {
 }
 
 // takeLock locks the directory and the lock file in it. The lock of the directory is needed because
-// a lock file can be deleted while it is locked; the next process would then lock a new one. The
+// a lock file can be deleted while it is locked; the next process would then lock a new file. The
 // lock of the file is needed for three reasons. The file names the process. Earlier versions lock
 // only the file. Network file systems share only locks of files between machines.
 func (d *directory) takeLock() (*os.File, error) {
@@ -257,7 +257,7 @@ func (s *File) Save(c Content) error {
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
-	// Close the old file first, which frees its descriptor for the new one.
+	// Close the old file first, which frees its descriptor for the new file.
 	if err := s.closeState(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}

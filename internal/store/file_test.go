@@ -646,7 +646,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// identityOf returns the info of the state file. It differs after the file is replaced.
+// identityOf returns the info of the state file. The info differs after the file is replaced.
 func identityOf(t *testing.T, dir string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, stateName))

@@ -17,7 +17,7 @@ type Memory struct {
 
 // NewMemory returns an empty store with a reset key. If the node has the same secret key at its
 // next start, its peers notice that start immediately. With the zero key, the node uses a random
-// one.
+// key.
 func NewMemory(key [32]byte) *Memory { return &Memory{key: key} }
 
 // Load returns the last saved content, or false if nothing was saved. It never fails.

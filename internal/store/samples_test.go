@@ -37,7 +37,7 @@ func state(size int) member.State {
 	return s
 }
 
-// records returns an owned record, a revoked one, and one without an owner.
+// records returns an owned record, a revoked record, and a record without an owner.
 func records() member.Records { return newTable(threeRecords()...) }
 
 // newTable returns a table of the records, sorted by key.

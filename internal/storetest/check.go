@@ -22,8 +22,8 @@ type Exclusive struct {
 }
 
 // Enter records that work begins. It returns an error if the context of the previous work has not
-// ended, or if the token is smaller than the previous one. Two terms have the same token if a lease
-// lapsed between them and no other member led.
+// ended, or if the token is smaller than the previous token. Two terms have the same token if a
+// lease lapsed between them and no other member led.
 func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

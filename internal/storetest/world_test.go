@@ -28,7 +28,7 @@ type world struct {
 	nodes  []*cluster.Node
 	stores []*store.Memory
 	clocks []*clock
-	// between adds faults between a node and the network. It may be nil.
+	// between adds faults between a node and the network. between may be nil.
 	between func(transport.Network) transport.Network
 }
 

@@ -24,7 +24,7 @@ type host struct {
 	todo   chan func()
 }
 
-// NewLink makes a link. It skips the test if this process cannot make one.
+// NewLink makes a link. It skips the test if this process cannot make a link.
 func NewLink(t *testing.T) *Link {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {

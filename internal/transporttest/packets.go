@@ -145,7 +145,7 @@ func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 	return copies
 }
 
-// AddNode implements simnet.Router. It does nothing, because Open adds the nodes.
+// AddNode implements simnet.Router. AddNode does nothing, because Open adds the nodes.
 func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
 // Socket can be embedded in a socket that injects faults. Its methods prevent a warning of quic-go

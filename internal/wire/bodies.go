@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// There is one function for each event, in the order of package message. Each lists the
+// There is one function for each event, in the order of package message. Each function lists the
 // fields in their encoded order.
 
 func (c *codec) greet(m *message.Greet) {

@@ -34,8 +34,8 @@ func build(t *testing.T, frame []byte, body any) []byte {
 	return append(bytes.Clone(frame[:3]), b...)
 }
 
-// structs calls f for each array of a frame that encodes a struct. It passes a function that
-// replaces the array. Below the body, an array is a list if its first element is an array.
+// structs calls f for each array of a frame that encodes a struct. The argument of f is a function
+// that replaces the array. Below the body, an array is a list if its first element is an array.
 func structs(of []any, depth int, replace func([]any), f func(at []any, replace func([]any))) {
 	isList := false
 	if depth > 1 {

@@ -67,7 +67,7 @@ func roster(size int) member.Roster {
 	return r
 }
 
-// records returns a record with an owner, a revoked one, and one without an owner and a
+// records returns a record with an owner, a revoked record, and a record without an owner and a
 // value.
 func records() member.Records {
 	token := member.Token{Version: 6, Revision: 41}

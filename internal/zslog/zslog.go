@@ -16,8 +16,8 @@ import (
 type Handler struct {
 	log   zerolog.Logger
 	attrs []slog.Attr
-	// group is the name of the group that contains attrs and the attributes of the record. It is a
-	// group within outer. It is empty unless WithGroup was called.
+	// group is the name of the group that contains attrs and the attributes of the record. The group
+	// is nested in the group of outer. It is empty unless WithGroup was called.
 	group string
 	outer *Handler
 }

@@ -59,7 +59,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestLevels checks that a level between two zerolog levels becomes the lower one.
+// TestLevels checks that a level between two zerolog levels becomes the lower level.
 func TestLevels(t *testing.T) {
 	for level, want := range map[slog.Level]zerolog.Level{
 		slog.LevelDebug - 1: zerolog.TraceLevel, slog.LevelDebug: zerolog.DebugLevel,

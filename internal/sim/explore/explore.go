@@ -19,7 +19,7 @@ type Options struct {
 	Size     int // N, 2 or 3
 	Attempts int // number of proposals, summed over all nodes
 	Crashes  int
-	// Refusals means that refused votes are delivered too. Otherwise they are lost, and the
+	// Refusals means that refused votes are delivered too. Otherwise refused votes are lost, and the
 	// proposer waits.
 	Refusals bool
 	// Paxos selects paxos.Proposer and paxos.Acceptor alone, without the rules that keep a
@@ -172,7 +172,7 @@ func (x *explorer) takeStep(i, n int, by int32, e *effect) {
 }
 
 // applyEffect applies an effect to a position. It removes events that can no longer have an effect.
-// So positions are equal if they differ only in such events.
+// So positions that differ only in such events become equal.
 func (x *explorer) applyEffect(p *position, n int, e *effect) error {
 	p.at[n] = e.next
 	p.attempts += uint8(e.attempts)

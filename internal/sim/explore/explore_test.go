@@ -10,7 +10,7 @@ import (
 )
 
 // No order of events, losses, duplications and crashes in an election of three nodes breaks an
-// invariant. This holds for whole machines and for package paxos alone.
+// invariant. The test covers whole machines and package paxos alone.
 func TestEveryOrderOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		opt explore.Options

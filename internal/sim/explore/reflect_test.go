@@ -44,8 +44,8 @@ func TestEveryFieldIsCompared(t *testing.T) {
 	}
 }
 
-// flip changes the first plain value in v that is compared, and reports whether there is
-// one.
+// flip changes the first plain value in v that is compared. It returns false if v contains no such
+// value.
 func flip(v reflect.Value) bool {
 	if ignoredTypes[v.Type()] {
 		return false

@@ -37,7 +37,7 @@ func (w *world) deliverEvent(at, number int32, late bool) *effect {
 }
 
 // mayBeLate reports whether an event has a different effect after its receiver has lost its leader.
-// Only requests for votes do.
+// Only requests for votes can have a different effect.
 func (w *world) mayBeLate(at, number int32) bool {
 	l := w.events[number]
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
@@ -56,7 +56,7 @@ func (w *world) isDead(at, number int32) bool {
 const maxTimers = 100
 
 // fireTimer returns the effect of a node's timer in state at: the node leaves its leader, abandons
-// its proposal, and makes a new one. The node first asks whether the other nodes have lost the
+// its proposal, and makes a new proposal. The node first asks whether the other nodes have lost the
 // leader too. This query is assumed to succeed, because safety does not depend on it.
 func (w *world) fireTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]

@@ -36,7 +36,7 @@ func newVoter(cfg statemachine.Config, d paxos.Durable, r member.Roster) *voter 
 // Durable returns the state that survives a crash.
 func (v *voter) Durable() paxos.Durable { return v.durable }
 
-// View returns a view without a leader: a voter never follows one.
+// View returns a view without a leader, because a voter never follows a leader.
 func (v *voter) View(time.Time) member.View { return member.View{Role: member.Seeking} }
 
 // Check returns nil: the explorer's own checks suffice.
@@ -45,7 +45,7 @@ func (v *voter) Check() error { return nil }
 // Deadline returns a time in the past: a voter may propose at any time.
 func (v *voter) Deadline() time.Time { return time.Unix(1, 0) }
 
-// Advance abandons the current attempt and begins the next.
+// Advance abandons the current attempt and begins the next attempt.
 func (v *voter) Advance(time.Time) statemachine.Output {
 	v.out = statemachine.Output{}
 	if !v.propose.Attempt.IsZero() {

@@ -87,9 +87,9 @@ func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 	}
 }
 
-// Changes returns an iterator over the leaders: first the current leader, then each new one, until
-// ctx is done or the Candidate ends. The zero Holder means that no process leads. A slow reader may
-// miss intermediate changes, but never the last change.
+// Changes returns an iterator over the leaders: first the current leader, then each new leader,
+// until ctx is done or the Candidate ends. The zero Holder means that no process leads. A slow
+// reader may miss intermediate changes, but never the last change.
 func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 	return func(yield func(Holder) bool) {
 		var last *Holder

@@ -12,7 +12,8 @@ import (
 // Errors of this package. Use errors.Is to test for them in returned errors and in the causes of
 // the contexts of functions.
 var (
-	// ErrClosed means that the Candidate, its node or its store is closed. It cannot be reopened.
+	// ErrClosed means that the Candidate, its node or its store is closed. A closed Candidate cannot
+	// be reopened.
 	ErrClosed = errors.New("athena: closed")
 	// ErrNotLeader means that this process does not lead.
 	ErrNotLeader = errors.New("athena: this process does not lead")

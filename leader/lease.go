@@ -119,8 +119,8 @@ func (l *Lease) Extend(until time.Time) bool {
 	return true
 }
 
-// End ends the term with cause. When it returns, all contexts have ended. Only the first cause
-// counts.
+// End ends the term with cause. When it returns, all contexts have ended. Later calls of End do not
+// change the cause.
 func (l *Lease) End(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

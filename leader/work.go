@@ -170,7 +170,8 @@ func (c *Candidate) pauseFor(ctx context.Context, t Term, d time.Duration) {
 	_ = c.wait(ctx, t, elapsed)
 }
 
-// The pauses after failed work are the same as in Fabric: 100 ms, then 1.2 times the previous one.
+// The first pause after failed work is 100 ms, and each further pause is 1.2 times longer, as in
+// Hyperledger Fabric.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 10 * time.Second

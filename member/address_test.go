@@ -142,8 +142,8 @@ func TestIdentityNamesAddressStoreAndRun(t *testing.T) {
 	}
 }
 
-// A chosen leader beats a provisional one; otherwise the higher version wins, and then the greater
-// address (protocol.md section 7).
+// A chosen leader beats a provisional leader; otherwise the higher version wins, and then the
+// greater address (protocol.md section 7).
 func TestClaimOrder(t *testing.T) {
 	a1, a2 := member.Address{Host: "a", Port: 1}, member.Address{Host: "a", Port: 2}
 	sorted := []member.Claim{

@@ -11,11 +11,11 @@ import (
 )
 
 // Records is the table of records of a cluster, sorted by key, with one record per key. It is a
-// value: Put and Drop return a new table, which shares its unchanged parts with the old one. So the
-// cost of a change hardly depends on the number of records. The zero Records is empty.
+// value: Put and Drop return a new table, which shares its unchanged parts with the old table. So
+// the cost of a change hardly depends on the number of records. The zero Records is empty.
 type Records struct{ t *table }
 
-// table holds the contents of a Records value. It is immutable.
+// table holds the contents of a Records value. A table is immutable.
 type table struct {
 	chunks []*chunk // none is empty
 	count  int
@@ -23,7 +23,7 @@ type table struct {
 	sum    uint64 // sum of the digests of the records
 }
 
-// chunk is a part of a table, and the unit of copying. It is immutable.
+// chunk is a part of a table, and the unit of copying. A chunk is immutable.
 type chunk struct {
 	records []Record
 	bytes   int
@@ -329,7 +329,7 @@ func (c *cursor) next() {
 	}
 }
 
-// skipShared skips a chunk if both cursors are at the beginning of the same one.
+// skipShared skips a chunk if both cursors are at the beginning of the same chunk.
 func (c *cursor) skipShared(o *cursor) bool {
 	if len(c.chunks) == 0 || len(o.chunks) == 0 || c.chunks[0] != o.chunks[0] || c.i+o.i > 0 {
 		return false

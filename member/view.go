@@ -6,7 +6,7 @@ package member
 type Role uint8
 
 const (
-	// Seeking nodes follow no leader: they join, search for a leader, or propose one.
+	// Seeking nodes follow no leader: they join, search for a leader, or propose a leader.
 	Seeking Role = iota
 	// Following nodes follow the leader of the view.
 	Following

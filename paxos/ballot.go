@@ -46,7 +46,7 @@ func (b Ballot) clusterID() member.ClusterID {
 }
 
 // ID identifies a proposal. IDs are ordered by version first, then by ballot. The zero ID is before
-// every other.
+// every other ID.
 type ID struct {
 	Version uint64
 	Ballot  Ballot

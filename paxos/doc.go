@@ -18,8 +18,9 @@
 //
 // # What it leaves out
 //
-// The package has no network, timers or leases. Proposer and Acceptor are values: each step takes
-// one and returns the next. Package statemachine sends proposals and votes as messages, and saves
-// an Acceptor before its vote is sent. To protect a live leader, package statemachine also refuses
-// proposals that an Acceptor would grant. It never grants a proposal that an Acceptor refuses.
+// The package has no network, timers or leases. Proposer and Acceptor are values: each step takes a
+// value and returns the next value. Package statemachine sends proposals and votes as messages, and
+// saves an Acceptor before its vote is sent. To protect a live leader, package statemachine also
+// refuses proposals that an Acceptor would grant. It never grants a proposal that an Acceptor
+// refuses.
 package paxos

@@ -115,7 +115,7 @@ func (t *tally) initialState(
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
 		if v, ok := t.findVote(m.Voter()); ok && v.granted && v.from.Incarnation > m.Incarnation {
-			// The run that left on purpose was an earlier one.
+			// An earlier run left on purpose; this run did not.
 			roster[i].Incarnation, roster[i].Resigned = v.from.Incarnation, false
 		}
 		if m.Address == candidate {

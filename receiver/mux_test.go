@@ -55,7 +55,7 @@ func TestRegistrationMistakesAreJoined(t *testing.T) {
 	Register[misplaced](mux)
 	Register[misplaced2](mux)
 	Register[writer](mux)
-	// These are valid.
+	// These types are valid.
 	Register[price](mux)
 	Register[marshaled](mux)
 	Register[marker](mux)

@@ -343,7 +343,7 @@ func TestMetadataReachesHandlers(t *testing.T) {
 }
 
 // TestDropKeepsWithinQueueBytes checks that enough small events are dropped to make room for a
-// large one.
+// large event.
 func TestDropKeepsWithinQueueBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

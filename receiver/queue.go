@@ -104,7 +104,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 // maxIdle bounds the unused lanes of a route that are kept for reuse.
 const maxIdle = 4
 
-// laneOf returns the lane of a sender, or a new one. r.mu must be held.
+// laneOf returns the lane of a sender, or a new lane. r.mu must be held.
 func (r *route) laneOf(sender member.Address) *lane {
 	l := r.lanes[sender]
 	if l != nil {
@@ -134,8 +134,7 @@ func (r *route) hasRoom(l *lane, bytes int64) bool {
 	return n == 0 || n < int64(r.queue) && l.bytes.Load()+bytes <= QueueBytes
 }
 
-// dropOldest removes the oldest events until there is room for a new one. r.mu must be
-// held.
+// dropOldest removes the oldest events until there is room for a new event. r.mu must be held.
 func (r *route) dropOldest(l *lane, bytes int64) []item {
 	n := 0
 	for n < len(l.items) && !r.hasRoom(l, bytes) {
@@ -149,7 +148,7 @@ func (r *route) dropOldest(l *lane, bytes int64) []item {
 	return old
 }
 
-// maxWorkers returns the number of workers of a lane. It is one, except that requests of
+// maxWorkers returns the number of workers of a lane. A lane of events has one worker. Requests of
 // one sender are handled concurrently.
 func (r *route) maxWorkers() int {
 	if r.answers {

@@ -19,7 +19,7 @@ const (
 	// QueueLength is the default limit of waiting events per sender and type; see Queue.
 	QueueLength = 128
 	// QueueBytes limits the total size of the encoded payloads of the events in one queue. A larger
-	// event may wait if it is the only one.
+	// event may wait if no other event is waiting.
 	QueueBytes = 1 << 20
 	// RequestConcurrency is the default limit of concurrently handled requests of one type;
 	// see Concurrency.

@@ -24,9 +24,9 @@ type Store interface {
 	// value, and a slow reader blocks nothing. The channel is closed once ctx is done, or if the Store
 	// may have missed changes; then call Watch again.
 	Watch(ctx context.Context, prefix string) <-chan struct{}
-	// Session returns a new session, which owns records independently of all others. It does not
-	// contact other members. If another session changes a record that this session holds, the term of
-	// the lease ends with the error that lost returns, unless lost is nil.
+	// Session returns a new session, which owns records independently of all other sessions. It does
+	// not contact other members. If another session changes a record that this session holds, the term
+	// of the lease ends with the error that lost returns, unless lost is nil.
 	Session(lost LostFunc) Session
 }
 

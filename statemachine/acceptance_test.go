@@ -59,7 +59,7 @@ func TestAStateAtTheBoundIsTaken(t *testing.T) {
 }
 
 // Step 5: A leader that accepted a higher version, even by its own proposal, changes and commits
-// nothing in its old version. It proposes itself for a version above the higher one.
+// nothing in its old version. The leader proposes itself for a version above the accepted version.
 func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
 	b := boundLeader(t) // n1 leads 4 and accepted its own proposal for 7
 	before := b.nodes[0].durable.Held.Number

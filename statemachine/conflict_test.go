@@ -15,9 +15,9 @@ import (
 
 // Tests for protocol.md 7.
 
-// A chosen leader beats a provisional one; otherwise the higher version wins, and then the greater
-// address. The loser gets LeaderRelieve with the winner's claim. A node that hears a better claim
-// leaves its leader and joins the better leader.
+// A chosen leader beats a provisional leader; otherwise the higher version wins, and then the
+// greater address. The loser gets LeaderRelieve with the winner's claim. A node that hears a better
+// claim leaves its leader and joins the better leader.
 func TestAFollowerOfTheLoserRelievesItAndJoinsTheWinner(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -201,8 +201,8 @@ func (m *Machine) joinDeadline(d *deadline) {
 	}
 }
 
-// onLeaderQuery answers with the current leader. If there is no leader, it answers again when there
-// is one, if the asker's round is still open then.
+// onLeaderQuery answers with the current leader. If there is no leader, it answers again as soon as
+// there is a leader, if the asker's round is still open.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
 	m.learnIfEmpty(b.Held)

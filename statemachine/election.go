@@ -220,8 +220,8 @@ func (m *Machine) electionDeadline(d *deadline) {
 	}
 }
 
-// failAttempt ends the attempt and schedules the next one. The pause grows with the node's rank in
-// the roster and with each failure, and includes jitter, so that contenders do not keep
+// failAttempt ends the attempt and schedules the next attempt. The pause grows with the node's rank
+// in the roster and with each failure, and includes jitter, so that contenders do not keep
 // interrupting each other.
 func (m *Machine) failAttempt() {
 	a := m.propose.Attempt

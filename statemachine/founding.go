@@ -84,8 +84,8 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	return answered, greatest, holds
 }
 
-// declareProvisional makes this seed a provisional leader. It leads the held roster if there is
-// one.
+// declareProvisional makes this seed a provisional leader. If the node holds a roster, it leads
+// that roster.
 func (m *Machine) declareProvisional() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}

@@ -154,7 +154,7 @@ func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
 }
 
 // A founding always adopts the accepted value with the highest ballot, because that value may have
-// been chosen. This holds even if its candidate is gone.
+// been chosen. The founding adopts this value even if its candidate is gone.
 func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
 	b := newBus(t, 3, 3)
 	b.cut = func(m message.Message) bool {
@@ -283,8 +283,8 @@ func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	}
 }
 
-// A seed with JoinOnly, which is set after it lost its disk, neither starts a founding nor votes
-// in one.
+// A seed with JoinOnly, which is set after it lost its disk, neither starts a founding nor votes in
+// a founding.
 func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
 	joinOnly := func(c *statemachine.Config) { c.JoinOnly = true }
 	b := newBus(t, 3, 3)

@@ -78,7 +78,7 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 }
 
 // Drain asks the node to let other nodes lead for the rest of this run. A leader hands over as soon
-// as there is a successor. The node stands for election only if no other node does.
+// as there is a successor. The node stands for election only if no other node stands.
 func (m *Machine) Drain(now time.Time) Output {
 	m.beginCall(now)
 	m.operator.drained = true

@@ -92,7 +92,7 @@ func TestAsksOtherSeedsInTurns(t *testing.T) {
 
 // In a cluster of many seeds, a seed declares itself even if no other seed answers. It does so
 // after it has asked all others for a RetryInterval. It begins to ask half a RetryInterval after
-// its first query. For each greater seed except one, it waits another half.
+// its first query. For each greater seed except one, it waits another half of a RetryInterval.
 func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
 	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
 		b := newBus(t, 9, 9)
@@ -603,7 +603,7 @@ func TestARemovedMemberHearsEveryNodeAfterTTLTimeout(t *testing.T) {
 	}
 }
 
-// A node that asked for a leader is notified of only one, once, in answer to its last query.
+// A node that asked for a leader is notified of only one leader, once, in answer to its last query.
 func TestOnlyAskersWithoutALeaderAreAnsweredLater(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))

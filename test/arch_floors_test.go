@@ -22,7 +22,7 @@ var floors = [][]string{
 	},
 	{
 		"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest",
-		"internal/steplog",
+		"internal/steplog", "internal/storedisk",
 	},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles", "transport/tlsnet"},
@@ -45,6 +45,7 @@ var floors = [][]string{
 // may import them.
 var testKits = []string{
 	"internal/transporttest", "internal/leadertest", "athenatest", "internal/storetest",
+	"internal/storedisk",
 }
 
 // A dependency is a third-party module with the packages that may import it; if it lists none, only

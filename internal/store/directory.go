@@ -19,28 +19,33 @@ import (
 // following links, and are checked through their own descriptors. So a user who can write to the
 // directory or to a parent cannot make a process of root use a file elsewhere.
 type directory struct {
-	path string      // for messages
-	file *os.File    // opened once; also used to sync, list and lock the directory
-	info fs.FileInfo // describes file
+	path   string      // for messages
+	folder Folder      // opened once
+	info   fs.FileInfo // describes folder
 	// spare is closed by createFile if the process has reached its limit of open files.
-	spare *os.File
+	spare Handle
 }
 
 // openStoreDir opens a directory. It refuses a directory that other users may write to. It refuses
 // a directory of another user, unless the process runs as root.
 func openStoreDir(path string) (*directory, error) {
-	file, err := openDirectory(path)
+	folder, err := openFolder(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: open the directory: %w", err)
 	}
-	d := &directory{path: path, file: file}
-	if d.info, err = file.Stat(); err != nil {
+	return checkFolder(path, folder)
+}
+
+// checkFolder returns a directory after the checks of openStoreDir, or closes it.
+func checkFolder(path string, folder Folder) (d *directory, err error) {
+	d = &directory{path: path, folder: folder}
+	if d.info, err = folder.Stat(); err != nil {
 		err = fmt.Errorf("store: %w", err)
 	} else if err = checkDirOwner(path, d.info); err == nil {
 		err = checkMode(path, d.info, othersWrite)
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, folder.Close())
 	}
 	return d, nil
 }
@@ -52,13 +57,13 @@ func (d *directory) restrictMode() error {
 	if mode&0o077 == 0 || !ownedByUser(d.info) {
 		return nil
 	}
-	return d.file.Chmod(mode &^ 0o077)
+	return d.folder.Chmod(mode &^ 0o077)
 }
 
 // holdSpare opens the spare descriptor if it is missing. If this fails, a later call may succeed.
 func (d *directory) holdSpare() {
 	if d.spare == nil {
-		d.spare, _ = openAt(d.file, ".", os.O_RDONLY)
+		d.spare, _ = d.folder.Open(".", os.O_RDONLY)
 	}
 }
 
@@ -67,7 +72,7 @@ func (d *directory) close() error {
 	if d.spare != nil {
 		spare = d.spare.Close()
 	}
-	return errors.Join(spare, d.file.Close())
+	return errors.Join(spare, d.folder.Close())
 }
 
 // pathOf returns the path of a file, for messages.
@@ -75,10 +80,10 @@ func (d *directory) pathOf(name string) string { return filepath.Join(d.path, na
 
 // openFile opens an existing file. It must be a regular file with a single name that belongs to the
 // owner of the directory. Its mode must not contain a permission in forbidden.
-func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
-	f, err := openAt(d.file, name, flag)
+func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (Handle, error) {
+	f, err := d.folder.Open(name, flag)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && isSpecial(d.file, name) {
+		if !errors.Is(err, fs.ErrNotExist) && d.folder.IsSpecial(name) {
 			return nil, fmt.Errorf("store: %s is not a regular file", d.pathOf(name))
 		}
 		do := "open"
@@ -107,19 +112,19 @@ func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (*os.
 // createFile creates a file for the owner of the directory. If the process has reached its
 // limit of open files, it first closes the spare descriptor: a node that cannot save must
 // stop.
-func (d *directory) createFile(name string) (*os.File, error) {
+func (d *directory) createFile(name string) (Handle, error) {
 	flag := os.O_RDWR | os.O_CREATE | os.O_EXCL
-	f, err := openAt(d.file, name, flag)
+	f, err := d.folder.Open(name, flag)
 	if isExhausted(err) && d.spare != nil {
 		_ = d.spare.Close()
 		d.spare = nil
-		f, err = openAt(d.file, name, flag)
+		f, err = d.folder.Open(name, flag)
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: d.pathOf(name), Err: err}
 	}
 	if err := chownToDirOwner(f, d.info); err != nil {
-		return nil, errors.Join(err, f.Close(), removeAt(d.file, name))
+		return nil, errors.Join(err, f.Close(), d.folder.Remove(name))
 	}
 	return f, nil
 }
@@ -153,7 +158,7 @@ func (d *directory) readFile(name string, limit int64, forbidden fs.FileMode) ([
 // replaceFile replaces a file so that after a crash either the old or the new file exists. It
 // writes and syncs a new file, renames it and syncs the directory. It returns the new file, still
 // open.
-func (d *directory) replaceFile(name string, content []byte) (*os.File, error) {
+func (d *directory) replaceFile(name string, content []byte) (Handle, error) {
 	f, err := d.writeAndRename(name, content)
 	if err != nil {
 		return nil, fmt.Errorf("store: write %s: %w", d.pathOf(name), err)
@@ -161,7 +166,7 @@ func (d *directory) replaceFile(name string, content []byte) (*os.File, error) {
 	return f, nil
 }
 
-func (d *directory) writeAndRename(name string, content []byte) (*os.File, error) {
+func (d *directory) writeAndRename(name string, content []byte) (Handle, error) {
 	temporary := fmt.Sprintf(".%s%d", name, rand.Uint64())
 	f, err := d.createFile(temporary)
 	if err != nil {
@@ -171,12 +176,12 @@ func (d *directory) writeAndRename(name string, content []byte) (*os.File, error
 		err = f.Sync()
 	}
 	if err == nil {
-		err = renameAt(d.file, temporary, name)
+		err = d.folder.Rename(temporary, name)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close(), removeAt(d.file, temporary))
+		return nil, errors.Join(err, f.Close(), d.folder.Remove(temporary))
 	}
-	if err := d.file.Sync(); err != nil {
+	if err := d.folder.Sync(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -188,7 +193,7 @@ func (d *directory) writeAndRename(name string, content []byte) (*os.File, error
 var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
 
 func (d *directory) removeLeftovers() error {
-	entries, err := d.file.ReadDir(-1)
+	entries, err := d.folder.ReadDir(-1)
 	if err != nil {
 		return err
 	}
@@ -196,7 +201,7 @@ func (d *directory) removeLeftovers() error {
 		if !leftover.MatchString(e.Name()) {
 			continue
 		}
-		if err := removeAt(d.file, e.Name()); err != nil {
+		if err := d.folder.Remove(e.Name()); err != nil {
 			return &fs.PathError{Op: "remove", Path: d.pathOf(e.Name()), Err: err}
 		}
 	}
@@ -249,7 +254,7 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	above, err := openDirectory(parent)
+	above, err := openFolder(parent)
 	if err != nil {
 		return err
 	}

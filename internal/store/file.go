@@ -52,7 +52,7 @@ var (
 type File struct {
 	mu   sync.Mutex
 	dir  *directory
-	lock *os.File // nil once closed
+	lock Handle // nil once closed
 	// loaded is set once Load has read the state file or found that it does not exist. Until then Save
 	// must not replace the file.
 	loaded bool
@@ -60,7 +60,7 @@ type File struct {
 	wrote image
 	// state is the state file that this File wrote last, or nil. It stays open, so that a process
 	// without free descriptors can still save.
-	state *os.File
+	state Handle
 }
 
 // OpenFile opens the store in dir and locks it until Close. If dir does not exist, it is
@@ -75,7 +75,17 @@ func OpenFile(dir string) (*File, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("store: make the directory: %w", err)
 	}
-	d, err := openStoreDir(dir)
+	folder, err := openFolder(dir)
+	if err != nil {
+		return nil, fmt.Errorf("store: open the directory: %w", err)
+	}
+	return OpenFolder(dir, folder)
+}
+
+// OpenFolder opens the store in a folder, which it closes, even if it fails. The path is for
+// messages.
+func OpenFolder(path string, folder Folder) (*File, error) {
+	d, err := checkFolder(path, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +104,8 @@ func OpenFile(dir string) (*File, error) {
 // a lock file can be deleted while it is locked; the next process would then lock a new file. The
 // lock of the file is needed for three reasons. The file names the process. Earlier versions lock
 // only the file. Network file systems share only locks of files between machines.
-func (d *directory) takeLock() (*os.File, error) {
-	locked := lockFile(d.file)
+func (d *directory) takeLock() (Handle, error) {
+	locked := d.folder.Lock()
 	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("store: lock %s: %w", d.path, locked)
 	}
@@ -116,7 +126,7 @@ func (d *directory) takeLock() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = lockFile(f)
+	err = f.Lock()
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, d.lockedBy(f)
@@ -135,7 +145,7 @@ func (d *directory) takeLock() (*os.File, error) {
 
 // lockedBy returns the error for a directory in use. It reads the process id from the lock file
 // f, which may be nil, and closes f.
-func (d *directory) lockedBy(f *os.File) error {
+func (d *directory) lockedBy(f Handle) error {
 	holder := "another process"
 	if f != nil {
 		b, _ := io.ReadAll(io.LimitReader(f, 20))
@@ -302,7 +312,7 @@ func (s *File) overwriteRoom(as image, entry []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if info.Size() != int64(as.size) || !isAt(s.dir.file, stateName, s.state) {
+	if info.Size() != int64(as.size) || !s.dir.folder.IsAt(stateName, s.state) {
 		return false, nil
 	}
 	if _, err = s.state.WriteAt(entry, int64(as.end)); err == nil {

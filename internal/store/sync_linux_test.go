@@ -84,7 +84,7 @@ func TestSyncBeforeAndAfterRename(t *testing.T) {
 			dir := saved(t, typical())
 			s := open(t, dir)
 			load(t, s)
-			err := c.when.with(t, s.dir.file.Fd(), func() error { return s.Save(fresh2()) })
+			err := c.when.with(t, s.dir.folder.(hostFolder).Fd(), func() error { return s.Save(fresh2()) })
 			if !errors.Is(err, c.fail) {
 				t.Errorf("Save = %v, want %v", err, c.fail)
 			}
@@ -113,7 +113,7 @@ func TestSyncOfAnEntry(t *testing.T) {
 			load(t, s)
 			save(t, s, typical())
 			before := identityOf(t, s.dir.path)
-			err := c.when.with(t, s.dir.file.Fd(), func() error { return s.Save(fresh2()) })
+			err := c.when.with(t, s.dir.folder.(hostFolder).Fd(), func() error { return s.Save(fresh2()) })
 			if !errors.Is(err, c.fail) || !os.SameFile(before, identityOf(t, s.dir.path)) {
 				t.Errorf("Save into the room = %v, want %v, in the same file", err, c.fail)
 			}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime"
 )
 
@@ -27,20 +26,8 @@ func checkDirOwner(string, fs.FileInfo) error { return nil }
 
 func checkFileOwner(_ string, _, _ fs.FileInfo) error { return nil }
 
-func openDirectory(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+func openFolder(string) (Folder, error) { return nil, errors.ErrUnsupported }
 
 func ownedByUser(fs.FileInfo) bool { return false }
 
-func openAt(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
-
-func isSpecial(*os.File, string) bool { return false }
-
-func isAt(*os.File, string, *os.File) bool { return false }
-
-func renameAt(_ *os.File, _, _ string) error { return errors.ErrUnsupported }
-
-func removeAt(*os.File, string) error { return errors.ErrUnsupported }
-
-func chownToDirOwner(*os.File, fs.FileInfo) error { return nil }
-
-func lockFile(*os.File) error { return errors.ErrUnsupported }
+func chownToDirOwner(Handle, fs.FileInfo) error { return nil }

@@ -80,19 +80,28 @@ func ignoreEINTR(do func() error) error {
 	}
 }
 
-// openDirectory opens a directory. It fails if the path is anything else, such as a pipe,
-// which would block until its other end is opened.
-func openDirectory(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+// hostFolder is a directory of this machine, and hostFile a file of one.
+type (
+	hostFolder struct{ *os.File }
+	hostFile   struct{ *os.File }
+)
+
+// openFolder opens a directory. It fails if the path is anything else, such as a pipe, which would
+// block until its other end is opened.
+func openFolder(path string) (Folder, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return hostFolder{f}, nil
 }
 
-// openAt opens a file relative to a directory. It follows no symbolic link and does not wait for
-// the other end of a pipe.
-func openAt(dir *os.File, name string, flag int) (*os.File, error) {
+// Open opens a file. It does not wait for the other end of a pipe.
+func (d hostFolder) Open(name string, flag int) (Handle, error) {
 	flag |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd := -1
 	err := ignoreEINTR(func() (err error) {
-		fd, err = unix.Openat(int(dir.Fd()), name, flag, 0o600)
+		fd, err = unix.Openat(int(d.Fd()), name, flag, 0o600)
 		return err
 	})
 	if err != nil {
@@ -101,47 +110,53 @@ func openAt(dir *os.File, name string, flag int) (*os.File, error) {
 	if err := unix.SetNonblock(fd, false); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
+	return hostFile{os.NewFile(uintptr(fd), filepath.Join(d.Name(), name))}, nil
 }
 
-// isSpecial reports whether a name in a directory exists and is not a regular file.
-func isSpecial(dir *os.File, name string) bool {
+// IsSpecial implements Folder.
+func (d hostFolder) IsSpecial(name string) bool {
 	var at unix.Stat_t
-	err := unix.Fstatat(int(dir.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(int(d.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && at.Mode&unix.S_IFMT != unix.S_IFREG
 }
 
-// isAt reports whether a name in a directory refers to an open file.
-func isAt(dir *os.File, name string, f *os.File) bool {
+// IsAt implements Folder.
+func (d hostFolder) IsAt(name string, f Handle) bool {
 	var at, file unix.Stat_t
-	err := errors.Join(unix.Fstatat(int(dir.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW),
-		unix.Fstat(int(f.Fd()), &file))
+	err := errors.Join(unix.Fstatat(int(d.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW),
+		unix.Fstat(int(f.(hostFile).Fd()), &file))
 	return err == nil && at.Dev == file.Dev && at.Ino == file.Ino
 }
 
-func renameAt(dir *os.File, from, to string) error {
-	fd := int(dir.Fd())
+// Rename implements Folder.
+func (d hostFolder) Rename(from, to string) error {
+	fd := int(d.Fd())
 	return ignoreEINTR(func() error { return unix.Renameat(fd, from, fd, to) })
 }
 
-func removeAt(dir *os.File, name string) error {
-	return ignoreEINTR(func() error { return unix.Unlinkat(int(dir.Fd()), name, 0) })
+// Remove implements Folder.
+func (d hostFolder) Remove(name string) error {
+	return ignoreEINTR(func() error { return unix.Unlinkat(int(d.Fd()), name, 0) })
+}
+
+// Lock implements Folder.
+func (d hostFolder) Lock() error { return lockFile(d.File) }
+
+// Lock implements Handle.
+func (f hostFile) Lock() error { return lockFile(f.File) }
+
+func lockFile(f *os.File) error {
+	return ignoreEINTR(func() error {
+		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	})
 }
 
 // chownToDirOwner gives a file that root has created to the owner of its directory.
 // Otherwise a node that runs as that user could not start again.
-func chownToDirOwner(f *os.File, dir fs.FileInfo) error {
+func chownToDirOwner(f Handle, dir fs.FileInfo) error {
 	owner := statOf(dir)
 	if os.Geteuid() != 0 || owner.Uid == 0 {
 		return nil
 	}
 	return f.Chown(int(owner.Uid), int(owner.Gid))
-}
-
-// lockFile locks a file or a directory for this process, until the file is closed or the process
-// ends. The error is EWOULDBLOCK if another process holds the lock.
-func lockFile(f *os.File) error {
-	return ignoreEINTR(func() error {
-		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	})
 }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package storedisk
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/internal/store"
+)
+
+// Save must not return before its sync does, however long that takes.
+func TestStalledSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall = time.Hour
+		w := newWorld(1)
+		s, err := store.OpenFolder("disk", w.disk.Folder())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.load(s); err != nil {
+			t.Fatal(err)
+		}
+		syncs := 0
+		w.disk.Before = func(op Op) error {
+			if op == Sync || op == SyncDir {
+				syncs++
+				time.Sleep(stall)
+			}
+			return nil
+		}
+		for _, want := range []int{2, 1} { // of a new file and its directory, then of an entry
+			began := time.Now()
+			if err := w.save(s); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); syncs != want || took != time.Duration(want)*stall {
+				t.Errorf("Save returned after %v and %d syncs, want %d", took, syncs, want)
+			}
+			syncs = 0
+		}
+		time.AfterFunc(stall/2, w.crash)
+		if err := w.save(s); !errors.Is(err, ErrDead) {
+			t.Errorf("Save after a crash during its sync: got %v, want ErrDead", err)
+		}
+		w.disk.Before = nil
+		if err := w.runProcess(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A directory is locked until its process ends, and no longer.
+func TestLocks(t *testing.T) {
+	d := New(rand.New(rand.NewPCG(1, 1)))
+	for range 3 {
+		s, err := store.OpenFolder("disk", d.Folder())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.OpenFolder("disk", d.Folder()); !errors.Is(err, store.ErrLocked) {
+			t.Errorf("OpenFolder of a store in use: got %v, want ErrLocked", err)
+		}
+		d.Kill()
+		if err := s.Close(); !errors.Is(err, ErrDead) {
+			t.Errorf("Close of a killed process: got %v, want ErrDead", err)
+		}
+	}
+}

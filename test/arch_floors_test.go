@@ -29,15 +29,18 @@ var floors = [][]string{
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"election", "lock", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore", "internal/adminclient"},
-	{"internal/storetest", "admin", "athenatest", "internal/bench", "cmd/athena/internal/cli"},
+	{
+		"internal/storetest", "internal/workload", "admin", "athenatest", "internal/bench",
+		"cmd/athena/internal/cli",
+	},
 	{
 		"cmd/athena/internal/settings", "cmd/athena/internal/command",
 		"cmd/athena/internal/supervised",
 	},
 	{"cmd/athena/internal/ask", "cmd/athena/internal/daemon", "cmd/athena/internal/demo"},
 	{
-		"cmd/...", "examples/...", "test/chaos", "test/browser", "test/peers", "test", "scripts/...",
-		"contrib/...", "spec/...",
+		"cmd/...", "examples/...", "test/chaos", "test/browser", "test/linear", "test/peers", "test",
+		"scripts/...", "contrib/...", "spec/...",
 	},
 }
 
@@ -87,6 +90,7 @@ var dependencies = []dependency{
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},
+	{"github.com/anishathalye/porcupine", nil, "006-test-modules.md"},
 }
 
 // floorOf returns the floor of a package, or -1 if it has none.

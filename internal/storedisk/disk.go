@@ -61,7 +61,7 @@ type write struct {
 	truncates bool
 }
 
-// entryChange is an atomic change of the directory: files by name, or nil for a name that is removed.
+// entryChange is an atomic change of the directory: files by name, or nil for a removed name.
 type entryChange map[string]*file
 
 // ErrDead is returned to a process that has ended.
@@ -201,7 +201,7 @@ func (d *Disk) change(e entryChange) {
 	d.entries = append(d.entries, e)
 }
 
-// begin begins an operation of a process, which ends with end. It returns the fault of the operation.
+// begin begins an operation of a process, and returns its fault. The operation ends with end.
 func (d *Disk) begin(run int, op Op) error {
 	var fault error
 	if op != 0 && d.Before != nil {

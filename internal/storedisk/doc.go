@@ -5,9 +5,9 @@
 //
 // Crash ends all processes, and of every write since the last sync of its file any part may be
 // lost: each sector is written or not, regardless of the order of the writes. With Torn, a sector
-// may also be written in part. Entries of the directory (created, renamed and removed files) are lost
-// likewise until the directory is synced: each on its own, so that a renamed file may be on the disk
-// without its content.
+// may also be written in part. Entries of the directory (created, renamed and removed files) are
+// lost likewise until the directory is synced: each on its own, so that a renamed file may be on
+// the disk without its content.
 //
 // A failed sync loses data even if no crash follows: any part of what it should have written is not
 // retried by later syncs, which succeed. Until the crash it can still be read. Linux does this, and

@@ -245,7 +245,7 @@ func (w *world) resetKey(s *store.File) error {
 // change makes another content of next. Its size is drawn: some entries fit in two sectors, and
 // some leave no room in the file for another one.
 func (w *world) change() {
-	address := func(n int) member.Address { return member.Address{Host: "10.0.0.1", Port: uint16(n)} }
+	address := func(n uint16) member.Address { return member.Address{Host: "10.0.0.1", Port: n} }
 	w.next.Origin = store.Origin{Cluster: "c", Size: 3, Address: address(1)}
 	w.next.LeaseTimeout = time.Second
 	w.next.StoreID = member.StoreID{1}
@@ -266,7 +266,8 @@ func (w *world) change() {
 		for i := range value {
 			value[i] = byte(n)
 		}
-		records = records.Put(member.Record{Key: key, Value: value, Token: member.Token{Version: n}})
+		token := member.Token{Version: n}
+		records = records.Put(member.Record{Key: key, Value: value, Token: token})
 	}
 	w.next.Held.Records = records
 }

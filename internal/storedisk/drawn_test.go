@@ -226,8 +226,8 @@ func (w *world) save(s *store.File) error {
 	return err
 }
 
-// resetKey checks that a key stays the same once it was returned without an error. After an error the
-// next process may read a key that a crash loses. It is only needed to reset connections sooner.
+// resetKey checks that a key stays the same once it was returned without an error. After an error
+// the next process may read a key that a crash loses. It only resets connections sooner.
 func (w *world) resetKey(s *store.File) error {
 	key, err := s.ResetKey()
 	switch {

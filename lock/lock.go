@@ -176,8 +176,13 @@ func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 	l.running.Go(func() {
 		defer func() { <-l.turn }()
 		began := time.Now()
-		for l.slot.Drop(l.life, token) != nil &&
-			jobrecord.Pause(l.life, nil, jobrecord.LookInterval) == nil {
+		for {
+			err := l.slot.Drop(l.life, token)
+			// The records of a closed store end without being dropped.
+			if err == nil || errors.Is(err, leader.ErrClosed) ||
+				jobrecord.Pause(l.life, nil, jobrecord.LookInterval) != nil {
+				break
+			}
 			began = time.Now()
 		}
 		took := time.Since(began)

@@ -331,6 +331,24 @@ func TestL27BelowAMajority(t *testing.T) {
 	})
 }
 
+// The records of a closed node end without being dropped, so Do does not wait until they are.
+func TestL27LockOfAClosedNode(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		at := time.Now()
+		within, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err := lockOf(t, w.nodes[0].Records()).Do(within,
+			func(ctx context.Context, _ leader.Term) error {
+				go w.nodes[0].Close()
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		if took := time.Since(at); !errors.Is(err, leader.ErrClosed) || took > time.Second {
+			t.Errorf("got %v after %v, want ErrClosed within a second", err, took)
+		}
+	})
+}
+
 func TestL28ProvisionalLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

@@ -8,7 +8,8 @@ FUZZTIME  ?= 20s
 FUZZ      ?= .
 ARGS      ?=
 
-# Variables of sim and swarm. Unset ones have the defaults of `athena sim`.
+# Variables of sim and swarm. Unset ones have the defaults of `athena sim`; swarm-nodes uses SEED
+# and RUNS.
 SEED      ?=
 RUNS      ?=
 SIZE      ?=
@@ -48,12 +49,12 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm explore spec chaos soak events stuck rolling fuzz bench peers docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling fuzz bench peers docs tools
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
-	  awk -F ':.*## ' '{ printf "  make %-7s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
+	  awk -F ':.*## ' '{ printf "  make %-11s  %s\n", $$1, $$2 }'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -108,6 +109,10 @@ spec: ## check the specification in spec/, drawn histories and planted bugs agai
 	  $(GO) build -o $(BIN)/validate ./spec/validate; \
 	  for n in 3 5; do $(BIN)/validate -quint $(QUINT) -runs $(HISTORIES) -size $$n $(if $(SEED),-seed $(SEED)); done; \
 	  $(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestSpecificationRejects -quint $(QUINT)
+
+swarm-nodes: ## run whole nodes in drawn worlds (test/swarm): SEED RUNS
+	$(GO) test ./test/swarm -count=1 -v -timeout 0 -run TestSwarm -runs $(or $(RUNS),1000) \
+	  $(if $(SEED),-seed $(SEED))
 
 chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos

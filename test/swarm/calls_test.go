@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// question is a request with a unique id.
+type question struct {
+	ID     int
+	Slow   time.Duration // how long the handler takes
+	Fails  bool          // the handler fails
+	Waits  bool          // the handler waits until its context ends
+	Answer int           // size of the answer
+	Pad    []byte
+}
+
+// answer is the answer to a question.
+type answer struct {
+	ID, Node int
+	Pad      []byte
+}
+
+// ask is what became of a question. world.mu guards it.
+type ask struct {
+	question
+	ran     int  // handlers that were called
+	running int  // handlers that have not returned
+	refused bool // the caller got an error by which no handler runs
+}
+
+// newAsk returns a new question.
+func (w *world) newAsk(q question) *ask {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastID++
+	q.ID = w.lastID
+	q.Pad = pad(q.ID, len(q.Pad))
+	a := &ask{question: q}
+	w.asks[q.ID] = a
+	return a
+}
+
+// onQuestion answers a question.
+func (p *proc) onQuestion(
+	ctx context.Context, from member.Member, q question,
+) (answer, error) {
+	p.handlers.begin("question")
+	defer p.handlers.done("question")
+	p.mu.Lock()
+	a := p.asks[q.ID]
+	if a == nil || !isPad(q.Pad, q.ID) {
+		p.failLocked("corrupt", "question %d from %v is not what was sent", q.ID, from.Address)
+		a = &ask{}
+	}
+	if !p.dead {
+		a.ran++
+	}
+	if a.running++; a.ran > 1 || a.refused && !p.dead {
+		p.failLocked("twice", "question %d: %d handlers ran; refused: %v", q.ID, a.ran, a.refused)
+	}
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		a.running--
+	}()
+	if q.Waits {
+		<-ctx.Done()
+		return answer{}, context.Cause(ctx)
+	}
+	if sleep(ctx, q.Slow); ctx.Err() != nil {
+		return answer{}, context.Cause(ctx)
+	}
+	if q.Fails && q.ID%2 == 0 {
+		panic(errDrawn)
+	} else if q.Fails {
+		return answer{}, errDrawn
+	}
+	return answer{q.ID, p.node, pad(q.ID+1, q.Answer)}, nil
+}
+
+// runAsk sends questions to members and to the leader.
+func runAsk(p *proc, r *rand.Rand, _ int) {
+	var calls running // several at a time
+	defer calls.work.Wait()
+	for !p.ended() {
+		q := question{Pad: make([]byte, r.IntN(100)), Answer: r.IntN(100), Fails: r.IntN(20) == 0}
+		switch r.IntN(20) {
+		case 0:
+			q.Pad = make([]byte, r.IntN(cluster.MaxEventBytes))
+		case 1:
+			q.Answer = r.IntN(cluster.MaxEventBytes + 1000)
+		case 2, 3:
+			q.Slow = between(r, 0, 3*time.Second)
+		case 4:
+			q.Waits = true
+		}
+		to, limit := r.IntN(p.plan.Size+1), between(r, 0, 3*time.Second)
+		timeout := r.IntN(2) == 0
+		if len(calls.list()) == 0 || r.IntN(3) > 0 {
+			calls.start("ask", func() { p.askNode(to, q, limit, timeout) })
+		} else {
+			p.askNode(to, q, limit, timeout)
+		}
+		p.rest(r, 100*time.Millisecond)
+	}
+}
+
+// askNode sends a question to a node, or to the leader if there is no such node. After limit it
+// gives up, which the handler learns beforehand if timeout is set.
+func (p *proc) askNode(to int, q question, limit time.Duration, timeout bool) error {
+	a := p.newAsk(q)
+	var got answer
+	err := p.timed("Request", limit, func(ctx context.Context) (err error) {
+		if !timeout {
+			canceled, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			ctx = canceled
+		}
+		if to == p.plan.Size {
+			got, err = cluster.RequestLeader[answer](ctx, p.n, a.question)
+		} else {
+			got, err = cluster.Request[answer](ctx, p.n, p.Address(to), a.question)
+		}
+		return err
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, failed := errors.AsType[*cluster.HandlerError](err)
+	switch {
+	case p.dead:
+	case err == nil && (got.ID != a.ID || to < p.plan.Size && got.Node != to ||
+		len(got.Pad) != q.Answer || !isPad(got.Pad, a.ID+1)):
+		p.failLocked("answer", "question %d of run %d to node %d: the answer is that of question %d "+
+			"by node %d, with %d bytes instead of %d",
+			a.ID, p.run, to, got.ID, got.Node, len(got.Pad), q.Answer)
+	case (err == nil || failed || errors.Is(err, cluster.ErrBadAnswer)) && a.ran != 1,
+		err == nil && (q.Fails || q.Waits):
+		p.failLocked("answer", "question %d of run %d to node %d: got %v, but %d handlers ran",
+			a.ID, p.run, to, err, a.ran)
+	case !errors.Is(err, cluster.ErrUnknownOutcome) &&
+		(notRun(err) || errors.Is(err, cluster.ErrClosed)):
+		if a.refused = true; a.ran > 0 {
+			p.failLocked("refused", "question %d of run %d to node %d was handled, but: %v",
+				a.ID, p.run, to, err)
+		}
+	}
+	return err
+}
+
+// onStream echoes a stream.
+func (p *proc) onStream(_ context.Context, _ member.Member, s receiver.Stream) error {
+	p.handlers.begin("stream")
+	defer p.handlers.done("stream")
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := s.Read(buf)
+		for k := range n {
+			if buf[k] == streamFails {
+				return errDrawn
+			} else if buf[k] == streamPanics {
+				panic(errDrawn)
+			}
+		}
+		if n > 0 {
+			if _, err := s.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// The bytes of a stream count up to streamFails. The last one may make the handler fail.
+const (
+	streamFails  = 251
+	streamPanics = 252
+)
+
+// runStream opens streams.
+func runStream(p *proc, r *rand.Rand, _ int) {
+	for !p.ended() {
+		size := pick(r, r.IntN(100), r.IntN(20<<10), r.IntN(300<<10))
+		last := pick[byte](r, 0, 0, 0, 0, streamFails, streamPanics)
+		limit := between(r, 0, 4*time.Second)
+		_ = p.timed("OpenStream", limit, func(ctx context.Context) error {
+			return p.echo(ctx, r.IntN(p.plan.Size), size, last)
+		})
+		p.rest(r, 200*time.Millisecond)
+	}
+}
+
+// echo writes to a stream and reads it back. last is the last byte if it is not 0.
+func (p *proc) echo(ctx context.Context, to, size int, last byte) error {
+	s, err := p.n.OpenStream(ctx, p.Address(to), "echo")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	sent := make([]byte, size)
+	for i := range sent {
+		sent[i] = byte(i % streamFails)
+	}
+	if size > 0 && last != 0 {
+		sent[size-1] = last
+	}
+	var writes running
+	defer writes.work.Wait()
+	defer s.Close() // before the writer is awaited
+	writes.start("write", func() {
+		if _, err := s.Write(sent); err == nil {
+			_ = s.CloseWrite() // the reader gets the same error
+		}
+	})
+	got, err := io.ReadAll(s)
+	for i := range got {
+		if i >= size || got[i] != sent[i] {
+			p.fail("stream", "run %d of node %d to node %d: byte %d of %d is wrong",
+				p.run, p.node, to, i, size)
+			return err
+		}
+	}
+	if err == nil && (len(got) != size || size > 0 && last != 0) {
+		p.fail("stream", "run %d of node %d to node %d: got %d of %d bytes without an error",
+			p.run, p.node, to, len(got), size)
+	}
+	return err
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package swarm runs whole nodes in a drawn world. A seed draws the size of a cluster, its
+// transport, faults, and applications that call the API from many goroutines. The nodes run the
+// production code in one testing/synctest bubble (package athenatest), with the stores in a file
+// system in memory if there is one, so a minute of cluster time takes about a second.
+//
+//	make swarm-nodes SEED=1 RUNS=1000
+//
+// The applications check what the API promises them: one valid term at a time, contexts that end
+// before the next leader's work begins, growing tokens, locks that exclude, the order of events,
+// the outcome of each request. After the faults, everything must make progress again; after Close
+// no goroutine may be left.
+//
+// A seed draws the same plan each time, but the Go scheduler decides the order of goroutines that
+// are ready at the same instant, and nodes draw keys and jitter of their own. So a plan that failed
+// may pass when it is repeated. The shrinker repeats each smaller plan several times.
+package swarm

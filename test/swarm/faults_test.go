@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/athenatest"
+)
+
+// moment is a change of the world.
+type moment struct {
+	at     time.Duration
+	change func()
+}
+
+// disturb lets the applications run while the faults of the plan occur.
+func (w *world) disturb() {
+	var all []moment
+	for _, f := range w.plan.Faults {
+		all = append(all, moment{f.At, func() { w.begin(f) }},
+			moment{min(f.At+f.Lasts, w.plan.Lasts), func() { w.finish(f) }})
+	}
+	all = append(all, moment{w.plan.Lasts, func() {}})
+	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	began := time.Now()
+	for _, m := range all {
+		w.Advance(m.at - time.Since(began))
+		m.change()
+	}
+}
+
+// update changes the state of a node's machine.
+func (w *world) update(node int, change func(m *machine)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w.machine[node])
+}
+
+// begin begins a fault.
+func (w *world) begin(f fault) {
+	switch f.Kind {
+	case partition:
+		w.Partition(f.Group)
+	case cut:
+		if f.Node != f.Other {
+			w.Cut(f.Node, f.Other)
+		}
+	case path:
+		if f.Node != f.Other {
+			w.SetPath(f.Node, f.Other, f.Path)
+		}
+	case pause:
+		w.pauseNode(f.Node)
+	case crash, wipe:
+		w.kill(f.Node, f.Kind == wipe)
+	case leave, closeNode:
+		w.mu.Lock()
+		if p := w.machine[f.Node].now; p != nil && len(p.end) == 0 {
+			p.end <- f.Kind
+		}
+		w.mu.Unlock()
+	case fullDisk:
+		w.update(f.Node, func(m *machine) { m.full = true })
+	case slowDisk:
+		w.update(f.Node, func(m *machine) {
+			if m.slow == 0 {
+				m.disturbs++
+			}
+			m.slow = f.Save
+		})
+	}
+}
+
+// finish ends a fault. A later fault of the same kind may end with it.
+func (w *world) finish(f fault) {
+	switch f.Kind {
+	case partition:
+		w.Partition()
+	case cut:
+		if f.Node != f.Other {
+			w.Heal()
+		}
+	case path:
+		if f.Node != f.Other {
+			w.SetPath(f.Node, f.Other, athenatest.Path{})
+		}
+	case pause:
+		w.resumeNode(f.Node)
+	case crash, wipe:
+		w.revive(f.Node)
+	case fullDisk:
+		w.update(f.Node, func(m *machine) { m.full = false })
+	case slowDisk:
+		w.endSlow(f.Node)
+	}
+}
+
+func (w *world) pauseNode(node int) {
+	w.mu.Lock()
+	m := w.machine[node]
+	up := m.now != nil && m.now.n != nil && m.now.n.Err() == nil && !m.paused
+	if up {
+		m.paused, m.disturbs = true, m.disturbs+1
+	}
+	w.mu.Unlock()
+	if up {
+		w.Pause(node)
+	}
+}
+
+func (w *world) resumeNode(node int) {
+	w.mu.Lock()
+	m := w.machine[node]
+	paused := m.paused
+	if paused {
+		m.paused, m.disturbs = false, m.disturbs-1
+		m.calm, m.resumed = time.Now(), time.Now()
+	}
+	w.mu.Unlock()
+	if paused {
+		w.Resume(node)
+	}
+}
+
+func (w *world) endSlow(node int) {
+	w.update(node, func(m *machine) {
+		if m.slow > 0 {
+			// A save that has begun is still slow.
+			m.disturbs, m.calm, m.slow = m.disturbs-1, time.Now().Add(m.slow), 0
+		}
+	})
+}
+
+// kill crashes a node. If wiped is set, its store is lost.
+func (w *world) kill(node int, wiped bool) {
+	if !slices.Contains(w.Running(), node) {
+		return
+	}
+	w.update(node, func(m *machine) {
+		if m.now != nil {
+			m.now.dead = true
+			m.now = nil
+		}
+		if m.paused {
+			m.paused, m.disturbs = false, m.disturbs-1
+		}
+		m.wiped = m.wiped || wiped
+	})
+	w.Crash(node)
+	if wiped {
+		if err := os.RemoveAll(w.DataDir(node)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) revive(node int) {
+	if !slices.Contains(w.Running(), node) {
+		w.Cluster.Start(node)
+	}
+}
+
+// heal ends all faults and waits until the nodes form one cluster.
+func (w *world) heal() {
+	w.Heal()
+	for node := range w.plan.Size {
+		w.resumeNode(node)
+		w.endSlow(node)
+		w.update(node, func(m *machine) { m.full = false })
+		w.revive(node)
+	}
+	w.WaitSettled()
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
+	"github.com/athena-go/athena/member"
+)
+
+// appKinds lists the applications.
+var appKinds = []struct {
+	kind string
+	run  func(p *proc, r *rand.Rand, number int)
+}{
+	{"lead", runLead}, {"operate", runOperate}, {"lock", runLock}, {"job", runJob},
+	{"count", runCount}, {"bulk", runBulk}, {watch, runWatch}, {events, runEvents},
+	{"send", runSend}, {"ask", runAsk}, {"stream", runStream},
+}
+
+// The applications that run until their node ends.
+const (
+	watch  = "watch"
+	events = "events"
+)
+
+// exclusive is something that one process at a time may do: lead, hold a lock, lead a job.
+type exclusive struct {
+	token member.Token
+	run   int // the process that had the token
+	spans []*span
+}
+
+// span is a function that runs under a term.
+type span struct {
+	p    *proc
+	ctx  context.Context
+	term leader.Term
+}
+
+// enter begins a function under a term. The contexts and terms of all functions under earlier terms
+// must have ended, and the token must be greater. If shared is set, functions of one process may
+// run at the same time, and a process may give up its term before its functions have returned.
+func (p *proc) enter(
+	name string, ctx context.Context, term leader.Term, shared bool,
+) (exit func()) {
+	s, token := &span{p, ctx, term}, term.Token()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() != nil || p.excused() {
+		return func() {}
+	}
+	x := p.exclusive[name]
+	if x == nil {
+		x = &exclusive{}
+		p.exclusive[name] = x
+	}
+	for _, o := range x.spans {
+		if o.p.excused() || shared && o.p == p {
+			continue
+		}
+		resigned := !shared && errors.Is(context.Cause(o.ctx), leader.ErrResigned)
+		if o.ctx.Err() == nil || o.term.Valid() || resigned {
+			p.failLocked("overlap", "%s: run %d of node %d begins under %v while run %d of node %d "+
+				"works under %v; context: %v", name, p.run, p.node, token, o.p.run, o.p.node,
+				o.term.Token(), context.Cause(o.ctx))
+		}
+	}
+	if token.Less(x.token) || token == x.token && x.run != p.run {
+		p.failLocked("token", "%s: run %d of node %d has %v, after run %d had %v",
+			name, p.run, p.node, token, x.run, x.token)
+	}
+	x.token, x.run = token, p.run
+	x.spans = append(x.spans, s)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i, o := range x.spans {
+			if o == s {
+				x.spans = append(x.spans[:i:i], x.spans[i+1:]...)
+				return
+			}
+		}
+	}
+}
+
+var errDrawn = errors.New("drawn failure")
+
+// work is the function of a leader: it works for a drawn time and then returns, with or without an
+// error, or panics. Sometimes it ignores the end of its context for a while.
+func (p *proc) work(
+	r *rand.Rand, name string, shared bool, longest time.Duration,
+) func(context.Context, leader.Term) error {
+	return func(ctx context.Context, term leader.Term) error {
+		defer p.enter(name, ctx, term, shared)()
+		end := time.Now().Add(between(r, 0, longest))
+		for ctx.Err() == nil && time.Now().Before(end) {
+			p.checkTerm(name, ctx, term)
+			sleep(ctx, between(r, 0, 60*time.Millisecond))
+		}
+		if r.IntN(4) == 0 {
+			wait(between(r, 0, 700*time.Millisecond))
+		}
+		switch r.IntN(8) {
+		case 0:
+			return errDrawn
+		case 1:
+			panic(errDrawn)
+		}
+		return nil
+	}
+}
+
+// checkTerm checks that a context ended before its term did.
+func (p *proc) checkTerm(name string, ctx context.Context, term leader.Term) {
+	if term.Valid() {
+		return
+	}
+	wait(time.Nanosecond) // until the goroutine that ends the term has done so
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() == nil && !p.excused() {
+		p.failLocked("outlives", "%s: run %d of node %d: the context outlives its term of %v",
+			name, p.run, p.node, term.Token())
+	}
+}
+
+// recovered runs fn and recovers the panics of drawn work.
+func recovered(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v == errDrawn {
+			err = errDrawn
+		} else if v != nil {
+			panic(v)
+		}
+	}()
+	return fn()
+}
+
+const leading = "leader"
+
+func runLead(p *proc, r *rand.Rand, _ int) {
+	for !p.ended() {
+		_ = p.timed("WhileLeader", between(r, 0, 9*time.Second), func(ctx context.Context) error {
+			return recovered(func() error {
+				return p.n.WhileLeader(ctx, p.work(r, leading, true, 5*time.Second))
+			})
+		})
+		p.rest(r, 100*time.Millisecond)
+	}
+}
+
+// runOperate moves leadership around.
+func runOperate(p *proc, r *rand.Rand, _ int) {
+	c := p.n.Candidate(leader.Options{RetryFor: between(r, 0, time.Second)})
+	for !p.ended() {
+		p.rest(r, 3*time.Second)
+		what := pick(r, "Transfer", "Transfer to", "Resign", "Do", "Do", "WaitLeader", "Close", "Drain")
+		if what == "Drain" && r.IntN(4) > 0 {
+			continue
+		}
+		_ = p.timed(what, between(r, 0, 6*time.Second), func(ctx context.Context) error {
+			switch what {
+			case "Transfer":
+				return p.n.Transfer(ctx, member.Address{})
+			case "Transfer to":
+				return p.n.Transfer(ctx, p.Address(r.IntN(p.plan.Size)))
+			case "Resign":
+				return c.Resign(ctx)
+			case "Do":
+				return recovered(func() error {
+					return c.Do(ctx, p.work(r, leading, true, 500*time.Millisecond))
+				})
+			case "WaitLeader":
+				_, err := p.n.WaitLeader(ctx)
+				return err
+			case "Close":
+				defer func() { c = p.n.Candidate(leader.Options{}) }()
+				return c.Close(ctx)
+			default:
+				return p.n.Drain(ctx)
+			}
+		})
+	}
+}
+
+func runLock(p *proc, r *rand.Rand, _ int) {
+	for !p.ended() {
+		name := pick(r, "a", "a", "b")
+		l, err := lock.New(p.n.Records(), name)
+		if err != nil {
+			p.fail("lock", "%v", err)
+			return
+		}
+		for range 1 + r.IntN(3) {
+			_ = p.timed("lock.Do", between(r, 0, 4*time.Second), func(ctx context.Context) error {
+				return recovered(func() error {
+					return l.Do(ctx, p.work(r, "lock "+name, false, 300*time.Millisecond))
+				})
+			})
+			p.rest(r, 200*time.Millisecond)
+		}
+		p.release(l.Close)
+	}
+}
+
+func runJob(p *proc, r *rand.Rand, _ int) {
+	for !p.ended() {
+		var job *election.Job
+		err := p.timed("OpenJob", 2*time.Second, func(ctx context.Context) (err error) {
+			job, err = election.OpenJob(ctx, p.n.Records(), "job", election.JobOptions{
+				RetryFor: between(r, 0, time.Second),
+			})
+			return err
+		})
+		if err != nil {
+			p.rest(r, 500*time.Millisecond)
+			continue
+		}
+		for range 1 + r.IntN(3) {
+			what := pick(r, "WhileLeader", "WhileLeader", "Do", "Resign", "Enable")
+			_ = p.timed("Job."+what, between(r, 0, 5*time.Second), func(ctx context.Context) error {
+				switch what {
+				case "WhileLeader":
+					return recovered(func() error {
+						return job.WhileLeader(ctx, p.work(r, "job", false, 2*time.Second))
+					})
+				case "Do":
+					return recovered(func() error {
+						return job.Do(ctx, p.work(r, "job", false, 500*time.Millisecond))
+					})
+				case "Resign":
+					return job.Resign(ctx)
+				default:
+					return job.Enable(ctx, p.Address(r.IntN(p.plan.Size)).String(), r.IntN(2) == 0)
+				}
+			})
+			p.rest(r, 200*time.Millisecond)
+		}
+		p.release(job.Close)
+	}
+}
+
+// release closes a lock or a job. Otherwise its record would stay as long as the process.
+func (p *proc) release(closing func(ctx context.Context) error) {
+	for p.n.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		err := closing(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// runEvents follows the events of the node. At the end they must have led to its view.
+func runEvents(p *proc, r *rand.Rand, _ int) {
+	seen := map[member.Address]member.Status{}
+	var led cluster.LeaderChanged
+	p.atEnd(func() string {
+		v := p.n.View()
+		if led.Leader.Address != v.Leader || led.Version != v.Version || led.Quorate != v.Quorate {
+			return fmt.Sprintf("the last event was %v, the view has %v, %d, quorate: %v",
+				led, v.Leader, v.Version, v.Quorate)
+		}
+		for _, m := range v.Members {
+			if got := seen[m.Address]; got != m.Shown() {
+				return fmt.Sprintf("%v is %v by the events, %v in the view", m.Address, got, m.Shown())
+			}
+		}
+		return ""
+	})
+	for e := range p.n.Events(context.Background()) {
+		p.mu.Lock()
+		switch e := e.(type) {
+		case cluster.Snapshot:
+			clear(seen)
+			for _, m := range e.View.Members {
+				seen[m.Address] = m.Shown()
+			}
+			led = cluster.LeaderChanged{Version: e.View.Version, Quorate: e.View.Quorate}
+			led.Leader.Address = e.View.Leader
+		case cluster.MemberChanged:
+			if seen[e.Member.Address] = e.Member.Status; e.Member.Status == member.Removed {
+				delete(seen, e.Member.Address)
+			}
+		case cluster.LeaderChanged:
+			led = e
+		}
+		p.mu.Unlock()
+		if r.IntN(20) == 0 {
+			wait(between(r, 0, 300*time.Millisecond))
+		}
+	}
+}
+
+// atEnd registers a check for the end of a run that the process survives, when all is quiet. It
+// returns what is wrong. world.mu is held while it runs.
+func (p *proc) atEnd(check func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching = append(p.watching, check)
+}

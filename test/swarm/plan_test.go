@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/athenatest"
+)
+
+// plan describes a run. It can be stored as JSON.
+type plan struct {
+	Seed  uint64        // for what the plan does not contain, such as the choices of applications
+	Size  int           // number of nodes
+	TLS   bool          // TLS on TCP instead of QUIC
+	Delay time.Duration // of each packet
+	Save  time.Duration // duration of each save of a store
+	// Drift is how much faster each clock runs than time passes. Without it, nodes are paused.
+	Drift  []float64 `json:",omitempty"`
+	Lasts  time.Duration
+	Faults []fault // in the order of At
+	Apps   []app
+}
+
+// fault disturbs a node or a path for some time.
+type fault struct {
+	Kind      string
+	At, Lasts time.Duration
+	Node      int
+	Other     int             `json:",omitempty"` // of cut and path
+	Group     []int           `json:",omitempty"` // of partition
+	Path      athenatest.Path `json:",omitzero"`  // of path
+	Save      time.Duration   `json:",omitempty"` // of slowDisk
+}
+
+// The kinds of faults.
+const (
+	partition = "partition" // Group cannot reach the others
+	cut       = "cut"       // no packet from Node reaches Other
+	path      = "path"      // packets from Node to Other are disturbed
+	pause     = "pause"     // SIGSTOP and SIGCONT
+	crash     = "crash"     // SIGKILL, and a restart with the same store
+	wipe      = "wipe"      // SIGKILL, and a restart without the store
+	leave     = "leave"     // Node.Leave, and a restart
+	closeNode = "close"     // Node.Close, and a restart
+	fullDisk  = "full disk" // saves fail, some of them after the content was written
+	slowDisk  = "slow disk" // saves take longer
+)
+
+// app is an application on one node. It runs in every process of that node.
+type app struct {
+	Kind string
+	Node int
+	Seed uint64
+}
+
+// maxDrift bounds the drift of clocks. Their rates differ by less than 10/9.
+const maxDrift = 0.045
+
+// draw returns the plan of a seed.
+func draw(seed uint64) plan {
+	r := rand.New(rand.NewPCG(seed, 1))
+	p := plan{
+		Seed:  seed,
+		Size:  pick(r, 3, 3, 3, 3, 3, 5, 5, 2, 1),
+		TLS:   r.IntN(3) == 0,
+		Delay: pick(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
+		Save:  pick(r, 0, 0, time.Millisecond, 10*time.Millisecond),
+		Lasts: between(r, 4*time.Second, 20*time.Second),
+	}
+	if r.IntN(4) == 0 {
+		for range p.Size {
+			p.Drift = append(p.Drift, (2*r.Float64()-1)*maxDrift)
+		}
+	}
+	wipes := (p.Size - 1) / 2 // more would end the cluster
+	for range r.IntN(9) {
+		f := drawFault(r, p)
+		if f.Kind == wipe {
+			if wipes--; wipes < 0 {
+				f.Kind = crash
+			}
+		}
+		p.Faults = append(p.Faults, f)
+	}
+	slices.SortStableFunc(p.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
+	for len(p.Apps) < 3 {
+		for node := range p.Size {
+			for _, a := range appKinds {
+				if r.IntN(2) == 0 {
+					p.Apps = append(p.Apps, app{a.kind, node, r.Uint64()})
+				}
+			}
+		}
+	}
+	return p
+}
+
+func drawFault(r *rand.Rand, p plan) fault {
+	f := fault{
+		Kind: pick(r, partition, partition, cut, path, path, pause, crash, crash, wipe, leave,
+			closeNode, fullDisk, slowDisk),
+		At:    between(r, 0, p.Lasts),
+		Lasts: pick(r, between(r, 0, time.Second), between(r, 0, 5*time.Second)),
+		Node:  r.IntN(p.Size),
+		Other: r.IntN(p.Size),
+	}
+	switch f.Kind {
+	case partition:
+		for i := range p.Size {
+			if r.IntN(2) == 0 {
+				f.Group = append(f.Group, i)
+			}
+		}
+	case path:
+		f.Path = athenatest.Path{
+			Delay:  between(r, 0, 200*time.Millisecond),
+			Jitter: between(r, 0, 50*time.Millisecond),
+			Loss:   pick(r, 0, 0.05, 0.3),
+			Twice:  pick(r, 0, 0.1),
+		}
+	case slowDisk:
+		f.Save = pick(r, 200*time.Millisecond, time.Second, 3*time.Second)
+	case pause:
+		if p.Drift != nil {
+			f.Kind = crash
+		}
+	}
+	return f
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64(to-from)+1))
+}

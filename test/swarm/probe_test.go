@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
+)
+
+// The time within which each part of a healed cluster must make progress.
+const progress = 10 * time.Second
+
+// alive returns the processes of all nodes, which must be running.
+func (w *world) alive() (procs []*proc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for node, m := range w.machine {
+		if m.now == nil {
+			w.failLocked("settle", "node %d is not running after everything was healed", node)
+			continue
+		}
+		procs = append(procs, m.now)
+	}
+	return procs
+}
+
+// probe stops the applications and checks that a healed cluster makes progress in every respect.
+func (w *world) probe() {
+	w.mu.Lock()
+	w.stopping = true
+	for _, p := range w.procs {
+		p.stop()
+	}
+	w.mu.Unlock()
+	w.Advance(3 * time.Second)
+	w.WaitSettled()
+	procs := w.alive()
+	for _, p := range procs {
+		if names := p.apps.list(); len(names) > 0 {
+			w.fail("hang", "run %d of node %d: %v have not returned 3 s after their contexts ended:\n%s",
+				p.run, p.node, names, stacks())
+		}
+	}
+	w.probing.Store(true)
+	w.probeWork(procs)
+	for _, p := range procs {
+		w.probeTraffic(p)
+		w.probeRecords(p)
+	}
+	w.checkQuiet(procs)
+}
+
+// must calls fn, which must succeed.
+func (p *proc) must(what string, fn func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), progress)
+	defer cancel()
+	if err := fn(ctx); err != nil {
+		p.fail("progress", "run %d of node %d, after everything was healed: %s: %v",
+			p.run, p.node, what, err)
+	}
+}
+
+// probeWork checks that the leader runs work.
+func (w *world) probeWork(procs []*proc) {
+	ctx, cancel := context.WithTimeout(context.Background(), progress)
+	defer cancel()
+	var work running
+	ran := make(chan bool, len(procs))
+	for _, p := range procs {
+		work.start("WhileLeader", func() {
+			c := p.n.Candidate(leader.Options{})
+			_ = c.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+				defer p.enter(leading, ctx, term, true)()
+				ran <- true
+				return nil
+			})
+		})
+	}
+	select {
+	case <-ran:
+	case <-ctx.Done():
+		w.fail("progress", "after everything was healed: no node runs the work of a leader")
+	}
+	cancel()
+	work.work.Wait()
+}
+
+// probeTraffic checks that a node reaches all others, with everything that is large too: bounded
+// resources were given back.
+func (w *world) probeTraffic(p *proc) {
+	for to := range w.plan.Size {
+		p.must(fmt.Sprint("Request to node ", to), func(context.Context) error {
+			return p.askNode(to, question{Answer: 10}, progress, true)
+		})
+		for n := range 2 {
+			p.must(fmt.Sprint("large event to node ", to), func(ctx context.Context) error {
+				done := make(chan error, 1)
+				e := event{Run: p.run, Lane: 1000, N: n + 1, Pad: pad(n+1, 1_000_000)}
+				err := p.n.Send(ctx, p.Address(to), e, cluster.WithOutcome(
+					func(_ member.Address, err error) { done <- err }))
+				if err != nil {
+					return err
+				}
+				select {
+				case err = <-done:
+				case <-ctx.Done():
+					err = context.Cause(ctx)
+				}
+				return err
+			})
+		}
+		p.must(fmt.Sprint("stream to node ", to), func(ctx context.Context) error {
+			return p.echo(ctx, to, 100_000, 0)
+		})
+	}
+	p.must("RequestLeader", func(context.Context) error {
+		return p.askNode(w.plan.Size, question{Answer: 10}, progress, true)
+	})
+}
+
+// probeRecords checks that a node can change records, and get a lock and a job.
+func (w *world) probeRecords(p *proc) {
+	store := p.n.Records()
+	session := store.Session(nil)
+	for range 6 { // more large messages than a node keeps at a time
+		p.must("large Commit", func(ctx context.Context) error {
+			return commitBulk(ctx, session, "bulk/0/")
+		})
+	}
+	p.must("lock", func(ctx context.Context) error {
+		l, err := lock.New(store, "a")
+		if err != nil {
+			return err
+		}
+		err = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
+			defer p.enter("lock a", ctx, term, false)()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return l.Close(ctx)
+	})
+	p.must("job", func(ctx context.Context) error {
+		if err := election.EnableJob(ctx, store, "job", session.Member(), true); err != nil {
+			return err
+		}
+		job, err := election.OpenJob(ctx, store, "job", election.JobOptions{})
+		if err != nil {
+			return err
+		}
+		err = job.Do(ctx, func(ctx context.Context, term leader.Term) error {
+			defer p.enter("job", ctx, term, false)()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return job.Close(ctx)
+	})
+	p.must("Hold", func(ctx context.Context) error {
+		token, err := session.Commit(ctx, record.Op{Kind: record.SetOwned, Key: "own"})
+		if err != nil {
+			return err
+		}
+		if _, err = session.Hold(ctx, "own", token); err != nil {
+			return err
+		}
+		_, err = session.Commit(ctx, record.Op{Kind: record.Drop, Key: "own"})
+		return err
+	})
+}
+
+// checkQuiet checks what must be true soon after the last call.
+func (w *world) checkQuiet(procs []*proc) {
+	var left []string
+	for range 20 {
+		w.Advance(500 * time.Millisecond)
+		if left = w.unquiet(procs); len(left) == 0 {
+			return
+		}
+	}
+	w.fail("quiet", "10 s after the last call: %s", strings.Join(left, "\n"))
+}
+
+// unquiet lists what is left of earlier calls.
+func (w *world) unquiet(procs []*proc) (left []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, a := range w.asks {
+		if a.running > 0 {
+			left = append(left, fmt.Sprintf("the handler of question %d runs, but nobody waits", id))
+		}
+	}
+	for _, p := range procs {
+		for _, check := range p.watching {
+			if what := check(); what != "" {
+				left = append(left, fmt.Sprintf("run %d of node %d: %s", p.run, p.node, what))
+			}
+		}
+		for key, f := range w.flows {
+			for n, pending := range f.pending {
+				if key.run == p.run && pending != 0 {
+					left = append(left, fmt.Sprintf("event %d of %v has no outcome", n, key))
+				}
+			}
+		}
+	}
+	return left
+}
+
+// shutDown ends all nodes: some leave, and some close.
+func (w *world) shutDown() {
+	w.ending.Store(true)
+	w.mu.Lock()
+	var procs []*proc
+	for node, m := range w.machine {
+		if p := m.now; p != nil {
+			how := leave
+			if (int(w.plan.Seed)+node)%3 == 0 {
+				how = closeNode
+			}
+			p.end <- how
+			procs = append(procs, p)
+		}
+	}
+	w.mu.Unlock()
+	for _, p := range procs {
+		<-p.n.Done()
+	}
+	synctest.Wait()
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/athenatest"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// world is a cluster with its applications and what they have seen.
+type world struct {
+	*athenatest.Cluster
+	t       *testing.T
+	plan    plan
+	machine []*machine // of each node
+	lastRun atomic.Int64
+	probing atomic.Bool // the applications have stopped
+	ending  atomic.Bool // no process starts again
+
+	mu        sync.Mutex // guards everything below, and the fields of checkers
+	found     bool
+	stopping  bool          // applications must stop
+	procs     map[int]*proc // by run
+	exclusive map[string]*exclusive
+	flows     map[flowKey]*flow
+	asks      map[int]*ask
+	keys      map[string]*keyState
+	lastID    int
+}
+
+// machine is what the processes of a node share. world.mu guards it.
+type machine struct {
+	now      *proc // the running process; nil if there is none
+	paused   bool
+	full     bool          // saves fail
+	slow     time.Duration // of each save; 0 means the usual duration
+	wiped    bool          // the next process is JoinOnly
+	disturbs int           // faults that make calls of the API late
+	calm     time.Time     // when the last of them ended
+	resumed  time.Time     // when the last pause ended
+}
+
+// proc is a process of a node.
+type proc struct {
+	*world
+	node, run int
+	n         *cluster.Node // set before any handler or application runs
+	apps      running       // until life ends
+	readers   running       // until the node ends
+	handlers  running
+	dead      bool            // killed; guarded by world.mu
+	end       chan string     // leave or closeNode
+	life      context.Context // of applications
+	stop      func()          // ends life
+	watching  []func() string // checks at the end; guarded by world.mu
+}
+
+// grace is how much later than its deadline a call may return, in virtual time.
+const grace = time.Second
+
+// play runs a plan in a bubble of t.
+func play(t *testing.T, p plan) {
+	if dir := "/dev/shm"; isDir(dir) { // a file system in memory
+		t.Setenv("TMPDIR", dir)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			t: t, plan: p, procs: map[int]*proc{}, exclusive: map[string]*exclusive{},
+			flows: map[flowKey]*flow{}, asks: map[int]*ask{}, keys: map[string]*keyState{},
+		}
+		for range p.Size {
+			w.machine = append(w.machine, &machine{})
+		}
+		w.Cluster = athenatest.New(t, athenatest.Options{
+			Size: p.Size, Delay: p.Delay, TLS: p.TLS, Config: w.config, Main: w.main,
+		})
+		w.Start()
+		w.WaitSettled()
+		w.disturb()
+		w.heal()
+		w.probe()
+		w.shutDown()
+	})
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// fail reports a broken promise. Only the first one counts: the rest may be consequences.
+func (w *world) fail(kind, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failLocked(kind, format, args...)
+}
+
+// failLocked is fail if w.mu is held.
+func (w *world) failLocked(kind, format string, args ...any) {
+	if !w.found {
+		w.found = true
+		w.t.Errorf("[%s] %s", kind, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) config(i int, c *cluster.Config) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.JoinOnly = w.machine[i].wiped
+}
+
+// main is the program of a node: it starts a node again whenever one ended, as a supervisor does.
+func (w *world) main(
+	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
+) error {
+	if w.plan.Drift != nil {
+		began, rate := time.Now(), 1+w.plan.Drift[i]
+		opts = append(opts, cluster.WithClock(func() time.Time {
+			return began.Add(time.Duration(float64(time.Since(began)) * rate))
+		}))
+	}
+	for ctx.Err() == nil && !w.ending.Load() {
+		w.runNode(ctx, i, cfg, opts)
+		sleep(ctx, 500*time.Millisecond)
+	}
+	return nil
+}
+
+// runNode runs one process until ctx is done or the node ends.
+func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []cluster.Option) {
+	p := &proc{world: w, node: i, run: int(w.lastRun.Add(1)), end: make(chan string, 1)}
+	p.life, p.stop = context.WithCancel(context.Background())
+	defer p.stop()
+	file, err := store.OpenFile(cfg.DataDir)
+	if err != nil {
+		w.fail("store", "node %d: %v", i, err)
+		return
+	}
+	w.mu.Lock()
+	if w.procs[p.run], w.machine[i].now = p, p; w.stopping {
+		p.stop()
+	}
+	w.mu.Unlock()
+	cfg.Receiver = receiver.NewMux()
+	p.handle(cfg.Receiver)
+	opts = append(slices.Clone(opts), cluster.WithListening(func(n *cluster.Node) { p.n = n }))
+	n, err := cluster.Start(store.NewContext(ctx, &disk{Store: file, p: p}), cfg, opts...)
+	if err == nil {
+		for k, a := range w.plan.Apps {
+			if a.Node == i {
+				p.startApp(a, k)
+			}
+		}
+		err = p.serve(ctx, n)
+	}
+	if err != nil && ctx.Err() == nil && !p.isDead() && !errors.Is(err, syscall.ENOSPC) {
+		w.fail("stopped", "node %d, run %d: %v", i, p.run, err)
+	}
+	p.joinApps()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.machine[i].now == p {
+		w.machine[i].now = nil
+	}
+}
+
+// serve waits for the end of a node, and returns why it failed.
+func (p *proc) serve(ctx context.Context, n *cluster.Node) error {
+	how := closeNode
+	select {
+	case <-ctx.Done():
+	case how = <-p.end:
+	case <-n.Done():
+	}
+	var err error
+	if cause := n.Err(); cause != nil {
+		err = cause
+	} else if how == leave {
+		limited, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		defer stop()
+		// It fails if there is no leader, or if the disk fails.
+		if err := n.Leave(limited); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+			!errors.Is(err, syscall.ENOSPC) {
+			p.fail("leave", "node %d, run %d: %v", p.node, p.run, err)
+		}
+	}
+	if failed := n.Close(); failed != nil && err == nil {
+		p.fail("close", "node %d, run %d: Close: %v", p.node, p.run, failed)
+	}
+	if names := p.handlers.list(); len(names) > 0 {
+		p.fail("close", "node %d, run %d: Close returned before the handlers %v", p.node, p.run, names)
+	}
+	return err
+}
+
+// joinApps waits for the applications of a node that has ended: all calls of the API must return.
+// Work that ignores its context returns within a second.
+func (p *proc) joinApps() {
+	for range 30 {
+		if len(p.apps.list())+len(p.readers.list()) > 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	if names := append(p.apps.list(), p.readers.list()...); len(names) > 0 {
+		p.fail("hang", "run %d of node %d: %v have not returned 3 s after the node ended:\n%s",
+			p.run, p.node, names, stacks())
+	}
+	p.stop()
+	p.apps.work.Wait()
+	p.readers.work.Wait()
+	p.checkOutcomes()
+}
+
+// startApp starts an application.
+func (p *proc) startApp(a app, number int) {
+	r := rand.New(rand.NewPCG(a.Seed, uint64(p.run)))
+	for _, kind := range appKinds {
+		if kind.kind != a.Kind {
+			continue
+		}
+		group := &p.apps
+		if a.Kind == watch || a.Kind == events {
+			group = &p.readers
+		}
+		group.start(a.Kind, func() { kind.run(p, r, number) })
+	}
+}
+
+// ended reports whether the node has ended or the applications must stop.
+func (p *proc) ended() bool { return p.n.Err() != nil || p.life.Err() != nil }
+
+// isDead reports whether the process was killed. What it does since then does not count.
+func (p *proc) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// excused reports whether the node is paused, or was until this instant: it cannot have noticed
+// how much time has passed. p.mu must be held.
+func (p *proc) excused() bool {
+	m := p.machine[p.node]
+	return p.dead || m.paused || m.resumed.Equal(time.Now())
+}
+
+// disturbedSince reports whether calls may have been delayed since a time. p.mu must be held.
+func (p *proc) disturbedSince(t time.Time) bool {
+	m := p.machine[p.node]
+	return p.dead || m.disturbs > 0 || !m.calm.Before(t)
+}
+
+// timed calls fn with a timeout. The call must return soon after that.
+func (p *proc) timed(what string, limit time.Duration, fn func(ctx context.Context) error) error {
+	parent := p.life
+	if p.probing.Load() {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(parent, limit)
+	defer cancel()
+	began := time.Now()
+	err := fn(ctx)
+	took := time.Since(began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if took > limit+grace && !p.disturbedSince(began) {
+		p.failLocked("late", "node %d, run %d: %s took %v, its context ended after %v: %v",
+			p.node, p.run, what, took, limit, err)
+	}
+	return err
+}
+
+// wait lets virtual time pass.
+func wait(d time.Duration) { time.Sleep(d) }
+
+// sleep waits for d or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// rest waits for a drawn time with the given mean.
+func (p *proc) rest(r *rand.Rand, mean time.Duration) {
+	timer := time.NewTimer(between(r, 0, 2*mean))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.life.Done():
+	case <-p.n.Done():
+	}
+}
+
+// running counts goroutines by name.
+type running struct {
+	work  sync.WaitGroup
+	mu    sync.Mutex
+	names map[string]int
+}
+
+// stacks returns the stacks of the goroutines of applications.
+func stacks() string {
+	buf := make([]byte, 4<<20)
+	var of []string
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "swarm.run") {
+			of = append(of, stack)
+		}
+	}
+	return strings.Join(of, "\n\n")
+}
+
+func (r *running) start(name string, fn func()) {
+	r.begin(name)
+	go func() {
+		defer r.done(name)
+		fn()
+	}()
+}
+
+func (r *running) begin(name string) {
+	r.work.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.names == nil {
+		r.names = map[string]int{}
+	}
+	r.names[name]++
+}
+
+func (r *running) done(name string) {
+	defer r.work.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.names[name]--; r.names[name] == 0 {
+		delete(r.names, name)
+	}
+}
+
+func (r *running) list() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// disk is the store of a process on a disk that may be slow or full.
+type disk struct {
+	store.Store
+	p     *proc
+	saved member.State // the state held by the last content that was saved
+}
+
+// Load implements store.Store.
+func (d *disk) Load() (store.Content, bool, error) {
+	c, known, err := d.Store.Load()
+	d.saved = c.Held
+	return c, known, err
+}
+
+// Save implements store.Store.
+func (d *disk) Save(c store.Content) error {
+	d.p.mu.Lock()
+	m, takes := d.p.machine[d.p.node], d.p.plan.Save
+	full, dead := m.full, d.p.dead
+	if m.slow > 0 {
+		takes = m.slow
+	}
+	d.p.mu.Unlock()
+	time.Sleep(takes / 2)
+	if full && c.Incarnation%2 == 0 || dead {
+		return syscall.ENOSPC
+	}
+	if n := d.p.n; n != nil && d.saved.Number.Less(c.Held.Number) {
+		if v := n.View(); v.Version == c.Held.Version && v.Revision == c.Held.Revision && v.Quorate {
+			d.p.fail("unsaved", "run %d of node %d shows %v before it is saved", d.p.run, d.p.node,
+				c.Held.Number)
+		}
+	}
+	err := d.Store.Save(c)
+	d.saved = c.Held
+	time.Sleep(takes - takes/2)
+	if full && err == nil {
+		err = syscall.ENOSPC // the sync failed, but the content may be there
+	}
+	return err
+}

@@ -18,8 +18,8 @@ REPLAY    ?=
 HISTORY   ?=
 SWARM     ?= 1h
 
-# Number of histories of each size that make spec validates, and the first seed is SEED.
-HISTORIES ?= 500
+# Number of drawn histories of each size that make spec validates. RUNS counts its chaos runs.
+HISTORIES ?=
 
 # Number of nodes of chaos, soak, events, stuck and rolling. Unset, each has its own default.
 NODES     ?=
@@ -42,7 +42,8 @@ BIN       := $(CURDIR)/bin
 MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod))
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
-CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) -athena $(BIN)/athena
+CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) -athena $(BIN)/athena \
+              $(if $(HISTORY),-history $(HISTORY))
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY)) \
@@ -99,22 +100,14 @@ swarm: build ## simulate for SWARM of CPU time (1h), and check that all planted 
 explore: ## explore every order of an election of three (docs/simulation.md)
 	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
 
-QUINT     := $(BIN)/quint
-QUINT_RUN  = node $(QUINT)/node_modules/@informalsystems/quint/dist/src/cli.js
-spec: ## check the specification in spec/, drawn histories and planted bugs against it: HISTORIES SEED
-	@if [ ! -d $(QUINT)/node_modules ]; then echo 'spec: skipped: Quint is not installed (scripts/quint.sh)'; exit; fi; set -ex; \
-	  for f in athena sim trace; do $(QUINT_RUN) typecheck spec/$$f.qnt; done; \
-	  $(QUINT_RUN) run spec/sim.qnt --main=sim --backend=typescript --invariants I1 I2 I3 I4 I10 \
-	    --max-samples=100 --max-steps=250 --verbosity=1; \
-	  $(GO) build -o $(BIN)/validate ./spec/validate; \
-	  for n in 3 5; do $(BIN)/validate -quint $(QUINT) -runs $(HISTORIES) -size $$n $(if $(SEED),-seed $(SEED)); done; \
-	  $(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestSpecificationRejects -quint $(QUINT)
+spec: ## check the specification in spec/, recorded runs and planted bugs against it: HISTORIES RUNS SEED
+	@GO="$(GO)" HISTORIES="$(HISTORIES)" RUNS="$(RUNS)" SEED="$(SEED)" scripts/spec.sh
 
 swarm-nodes: ## run whole nodes in drawn worlds (test/swarm): SEED RUNS
 	$(GO) test ./test/swarm -count=1 -v -timeout 0 -run TestSwarm -runs $(or $(RUNS),1000) \
 	  $(if $(SEED),-seed $(SEED))
 
-chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT
+chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT HISTORY=DIR
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
 

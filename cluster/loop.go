@@ -42,6 +42,7 @@ func (n *Node) runLoop() {
 	timer := time.NewTimer(0) // the machine sends its first queries immediately
 	defer timer.Stop()
 	for {
+		var in observe.Input
 		var out statemachine.Output
 		var now time.Time
 		answer := func(error) {}
@@ -50,21 +51,24 @@ func (n *Node) runLoop() {
 			return
 		case m := <-n.inbox:
 			n.releaseLarge(m.large)
-			now = n.readTurnClock()
+			now, in.Woke = n.readTurnClock()
+			in.Message = m.Message
 			out = n.machine.Step(now, m.Message)
 		case p := <-n.refusals:
-			now = n.readTurnClock()
+			now, in.Woke = n.readTurnClock()
+			in.Refused = p
 			out = n.machine.Refused(now, p)
 		case c := <-n.calls:
-			now = n.readTurnClock()
+			now, in.Woke = n.readTurnClock()
+			in.Order = true
 			var err error
 			out, err = c.verb(now)
 			answer = func(unsaved error) { c.reply <- cmp.Or(err, unsaved) }
 		case <-timer.C:
-			now = n.readTurnClock()
+			now, in.Woke = n.readTurnClock()
 			out = n.machine.Advance(now)
 		}
-		err := n.persist(out.Persist)
+		err := n.persist(now, in, out)
 		unsaved := err
 		if err == nil {
 			err = n.apply(now, out)
@@ -81,7 +85,7 @@ func (n *Node) runLoop() {
 // readTurnClock reads the clock for a turn. If the wall clock was set forward since the last turn,
 // a hypervisor may have paused this machine together with its clocks. The node then gives up its
 // lease and stops relying on its records (protocol.md section 5).
-func (n *Node) readTurnClock() time.Time {
+func (n *Node) readTurnClock() (now time.Time, woke bool) {
 	now, step := n.steps.Read(n.clock)
 	if step > 0 {
 		n.machine.EndTrust(now)
@@ -89,7 +93,7 @@ func (n *Node) readTurnClock() time.Time {
 		n.log.Warn("the wall clock was set forward: lease and records are invalid until confirmed",
 			slog.Float64("step_ms", observe.Milliseconds(step)))
 	}
-	return now
+	return now, step > 0
 }
 
 // armTimer sets the timer to the machine's deadline.

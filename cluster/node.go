@@ -42,6 +42,7 @@ type Node struct {
 	identity *tlsfiles.Source // nil if the certificate does not come from files
 
 	machine  *statemachine.Machine // used by the loop only
+	recorder observe.Recorder      // used by the loop only; nil except in tests
 	inbox    chan inboxEntry
 	large    chan struct{}           // semaphore: has an entry for each large message in memory
 	refusals chan statemachine.Probe // leaders whose hosts refuse packets to the port

@@ -12,17 +12,21 @@ import (
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
 
-// persist saves d, the part of an output that must be durable before apply is called. An error
-// stops the node.
-func (n *Node) persist(d *paxos.Durable) error {
-	if d == nil {
+// persist saves the part of an output that must be durable before apply is called. An error stops
+// the node.
+func (n *Node) persist(now time.Time, in observe.Input, out statemachine.Output) error {
+	if n.recorder != nil {
+		if err := n.recorder.RecordTurn(now, in, out); err != nil {
+			return fmt.Errorf("cluster: stopping: cannot record a turn: %w", err)
+		}
+	}
+	if out.Persist == nil {
 		return nil
 	}
-	if err := n.saveDurable(*d); err != nil {
+	if err := n.saveDurable(*out.Persist); err != nil {
 		return fmt.Errorf("cluster: stopping: cannot save state: %w", err)
 	}
 	return nil

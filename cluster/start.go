@@ -19,6 +19,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -110,18 +111,9 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger)
 		return err
 	}
 	n.started = n.clock()
-	n.machine = statemachine.New(statemachine.Config{
-		Address:  n.cfg.self,
-		Name:     n.cfg.Name,
-		Seeds:    n.cfg.seeds,
-		Size:     n.cfg.Size,
-		Timings:  n.cfg.timings,
-		JoinOnly: n.cfg.JoinOnly,
-
-		TrustRefusal: n.cfg.TrustRefusal,
-		Volatile:     n.volatile,
-		Rand:         newRand(),
-	}, durable, n.started)
+	if err := n.newMachine(ctx, durable); err != nil {
+		return err
+	}
 	view := cloneView(n.machine.View(n.started))
 	n.snapshots.store(snapshot{votesAt: n.machine.VotesAt()}.withView(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
@@ -137,6 +129,27 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger)
 	})
 	n.receives = err == nil
 	return err
+}
+
+// newMachine creates the machine of this run.
+func (n *Node) newMachine(ctx context.Context, d paxos.Durable) error {
+	cfg := statemachine.Config{
+		Address:  n.cfg.self,
+		Name:     n.cfg.Name,
+		Seeds:    n.cfg.seeds,
+		Size:     n.cfg.Size,
+		Timings:  n.cfg.timings,
+		JoinOnly: n.cfg.JoinOnly,
+
+		TrustRefusal: n.cfg.TrustRefusal,
+		Volatile:     n.volatile,
+		Rand:         newRand(),
+	}
+	n.machine = statemachine.New(cfg, d, n.started)
+	if n.recorder = observe.FromContext(ctx); n.recorder == nil {
+		return nil
+	}
+	return n.recorder.Begin(n.machine, cfg, n.started)
 }
 
 func (n *Node) newObserver() *observe.Observer {

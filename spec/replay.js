@@ -2,8 +2,8 @@
 
 // Replays traces on trace.qnt with Quint's own evaluator, many in one process, because `quint test`
 // takes most of its time to parse and type them. Usage: node replay.js QUINT [--off=RULE,...]
-// TRACE.json..., where QUINT is the folder with node_modules. Prints a line for each trace. The
-// exit status is 1 if one is rejected.
+// [--first] TRACE.json..., where QUINT is the folder with node_modules. Prints a line for each
+// trace, with --first until one is rejected. The exit status is 1 if one is rejected.
 const fs = require('fs'), path = require('path')
 const [quint, ...args] = process.argv.slice(2)
 const src = path.resolve(quint, 'node_modules/@informalsystems/quint/dist/src')
@@ -97,7 +97,8 @@ function replay(trace, off) {
 }
 
 let rejected = 0, off = []
-for (const arg of args) {
+for (const arg of args.filter(a => a !== '--first')) {
+  if (rejected > 0 && args.includes('--first')) break
   if (arg.startsWith('--off=')) {
     off = arg.slice(6).split(',')
     continue

@@ -22,6 +22,8 @@ type Output struct {
 	// If Probe is not nil, the owner now sends a packet to the host of that leader. If the host
 	// refuses the port, the owner calls Refused with Probe.
 	Probe *Probe
+	// Request is the request that this call of Commit made, for the history of a run.
+	Request *message.RecordRequest
 	// Answers are the results of this call or earlier calls of Commit.
 	Answers []message.RecordResponse
 	// Changed is set if View (including View.Self) or Records would return something new. It is also

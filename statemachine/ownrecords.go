@@ -64,6 +64,7 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 		}
 	}
 	m.records.open = append(m.records.open, o)
+	m.out.Request = &r
 	if m.role == member.Leading {
 		m.lead.requests = append(m.lead.requests, request{m.self, r})
 	} else {

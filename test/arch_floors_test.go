@@ -22,10 +22,10 @@ var floors = [][]string{
 	},
 	{
 		"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest",
-		"internal/steplog", "internal/storedisk",
+		"internal/storedisk",
 	},
 	{"transport/memnet", "transport/quicnet"},
-	{"internal/messaging", "internal/tlsfiles", "transport/tlsnet"},
+	{"internal/messaging", "internal/tlsfiles", "internal/steplog", "transport/tlsnet"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"election", "lock", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore", "internal/adminclient"},

@@ -109,7 +109,6 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 		p.requests++
 		r.ID = p.requests
 		p.openRequests = append(p.openRequests, r)
-		c.input.Request = &r
 		return p.machine.Commit(now, r)
 	})
 }

@@ -28,6 +28,8 @@ const (
 type Step struct {
 	Event string
 	Node  member.Identity `json:",omitzero"` // before the step
+	// At is when a real process wrote the step, by a clock that all processes share.
+	At int64 `json:",omitempty"`
 	// Clock is the reading of the node's clock, in nanoseconds.
 	Clock int64 `json:",omitempty"`
 	// Woke is set if the node found, before the step, that its clock may have stood still.
@@ -64,6 +66,7 @@ type Trust struct {
 
 // Config is the configuration of a cluster or of a run.
 type Config struct {
+	// Size, Seeds and TrustRefusal are set in Setup, and by real processes in Start.
 	Size         int              `json:",omitempty"`
 	Seeds        []member.Address `json:",omitempty"`
 	TrustRefusal bool             `json:",omitempty"`
@@ -83,7 +86,7 @@ func (s *Step) Add(out statemachine.Output, sent int) {
 	for _, m := range out.Send[:sent] {
 		s.Sent = append(s.Sent, Message(m))
 	}
-	s.Answers = out.Answers
+	s.Request, s.Answers = out.Request, out.Answers
 	for _, t := range out.Trace {
 		switch t.Kind {
 		case statemachine.Dropped, statemachine.Refused:

@@ -40,7 +40,11 @@ func (o options) addTrace(dir, name string, steps []steplog.Step) (path string, 
 // replay replays traces with Quint and prints its verdicts. The error is errRejected if Quint
 // rejects a trace.
 func (o options) replay(out io.Writer, traces []string) error {
-	args := append([]string{filepath.Join(o.spec, "replay.js"), o.quint}, traces...)
+	args := []string{filepath.Join(o.spec, "replay.js"), o.quint}
+	if o.first {
+		args = append(args, "--first")
+	}
+	args = append(args, traces...)
 	cmd := exec.Command("node", args...)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	err := cmd.Run()
@@ -54,7 +58,11 @@ func (o options) replay(out io.Writer, traces []string) error {
 func (o options) validateFiles(dir string, files []string) error {
 	var traces []string
 	for _, file := range files {
-		steps, err := readHistory(file)
+		read := readHistory
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			read = mergeFolder
+		}
+		steps, err := read(file)
 		if err != nil {
 			return err
 		}
@@ -67,7 +75,8 @@ func (o options) validateFiles(dir string, files []string) error {
 	return o.replay(os.Stdout, traces)
 }
 
-// readHistory reads the steps in a file, one step per line.
+// readHistory reads the steps in a file, one step per line. It also returns the steps before an
+// error.
 func readHistory(file string) (steps []steplog.Step, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -80,7 +89,7 @@ func readHistory(file string) (steps []steplog.Step, err error) {
 		case errors.Is(err, io.EOF):
 			return steps, nil
 		case err != nil:
-			return nil, fmt.Errorf("%s, step %d: %w", file, len(steps)+1, err)
+			return steps, fmt.Errorf("%s, step %d: %w", file, len(steps)+1, err)
 		}
 		steps = append(steps, s)
 	}

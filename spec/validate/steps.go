@@ -32,7 +32,6 @@ func (t *translator) addActions(q *node, s steplog.Step) {
 	if u.new.Incarnation != u.old.Incarnation {
 		t.emit(renumber, q.n, int64(u.new.Incarnation))
 		q.id.Incarnation = u.new.Incarnation
-		q.trusted = map[string]steplog.Trust{}
 	}
 	u.addInput()
 	u.addRequest()
@@ -184,10 +183,12 @@ func (u *turn) addEndedLeaderships() {
 		k := "free " + c.String()
 		if c.Chosen && c.Leader == u.id.Address && !u.done[k] {
 			u.done[k] = true
+			u.version = 0 // what it relies on is judged again
 			u.emit(giveUp, u.n, int64(c.Version))
 		}
 	}
 	for _, v := range u.s.SteppedDown {
+		u.version = 0
 		u.emit(stepDown, u.n, int64(v))
 	}
 }

@@ -201,8 +201,8 @@ func (l *literals) requestIDs(list []taken) string {
 }
 
 func (l *literals) cfg(t message.Timings) string {
-	return fmt.Sprintf("{lease:%d,hold:%d,leader:%d,beat:%d,ttl:%d}", t.LeaseTimeout, t.HoldTimeout(),
-		t.LeaderTimeout, t.HeartbeatTimeout, t.TTLTimeout)
+	return fmt.Sprintf("{lease:%d,hold:0,leader:%d,beat:%d,ttl:%d}", t.LeaseTimeout, t.LeaderTimeout,
+		t.HeartbeatTimeout, t.TTLTimeout)
 }
 
 // tables returns the tables as a Quint record.

@@ -51,6 +51,7 @@ const (
 	seenAcceptance
 	seenRefusal
 	seenTrust
+	forget
 )
 
 // names are the names of these kinds, for reports.
@@ -59,6 +60,7 @@ var names = [...]string{
 	"laterRun", "refused", "renumber", "ask", "pre", "refuse", "choose", "formal", "win", "take",
 	"revise", "request", "leave", "answer", "answered", "extend", "extended", "woke", "follow",
 	"saves", "has authority", "sends a pre vote", "sends a formal vote", "sends a refusal", "trusts",
+	"forget",
 }
 
 // trace is a history as replay.js reads it.
@@ -274,9 +276,10 @@ func (t *translator) addCrash(q *node) {
 	delete(t.nodes, q.id.StoreID)
 }
 
-// addNewStore adds a run with a memory store that forgets a roster and begins again.
+// addNewStore adds a run that forgets a roster and begins again with a memory store.
 func (t *translator) addNewStore(q *node, s steplog.Step) {
-	t.addCrash(q)
+	t.emit(forget, q.n)
+	delete(t.nodes, q.id.StoreID)
 	s.Event = steplog.Start
 	s.Node.StoreID, s.Node.Incarnation = s.Saved.StoreID, s.Saved.Incarnation
 	s.Config = &steplog.Config{Timings: t.steps[0].Config.Timings, Volatile: true}

@@ -167,9 +167,12 @@ func (u *turn) addAuthority() {
 		u.emit(seenAuthority, u.n, int64(s.Version), s.Until)
 	}
 	u.version, u.until = s.Version, s.Until
+	// The trust in a record can end by what the step did, although it would have lasted.
+	again := u.changed || s.Woke || s.Event == steplog.Order
+	before := u.trusted
+	u.trusted = map[string]steplog.Trust{}
 	for _, k := range s.Trusted {
-		if u.trusted[k.Key] != k {
-			u.trusted[k.Key] = k
+		if u.trusted[k.Key] = k; again || before[k.Key] != k {
 			u.emit(seenTrust, u.n, u.key(k.Key), int64(k.Token.Version), int64(k.Token.Revision), k.Until)
 		}
 	}

@@ -75,11 +75,19 @@ func TestChaos(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build ./cmd/athena: %v\n%s", err, out)
 	}
+	o.history = filepath.Join(dir, "history")
 	var out bytes.Buffer
 	if err := runChaos(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s\nevidence: %s", err, &out, dir)
 	}
 	t.Logf("%s", &out)
+	for _, folder := range []string{o.history, filepath.Join(o.history, otherDir)} {
+		runs, err := filepath.Glob(filepath.Join(folder, "*.json"))
+		if err != nil || len(runs) < o.nodes {
+			t.Errorf("%s: %d files of steps, %v, want one for each of %d nodes", folder, len(runs), err,
+				o.nodes)
+		}
+	}
 	f, err := auditFolder(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/athena-go/athena/internal/steplog"
 )
 
 // This program also runs as its own children: roleVariable selects the role of a child, and
@@ -52,8 +54,9 @@ type place struct {
 	Netns  string // path of the network namespace; empty for the runner's own
 	Cgroup string // folder of the memory cgroup; empty for no cgroup
 	// Daemon is the command line of a daemon; empty for a node of this program.
-	Daemon []string
-	Task   string // task of the node
+	Daemon  []string
+	History string // file for the steps of the daemon; empty for none
+	Task    string // task of the node
 }
 
 // enterMain moves the process into its namespace and cgroup and then executes the node. Only one
@@ -75,7 +78,8 @@ func enterMain(task string) error {
 		}
 	}
 	if len(p.Daemon) > 0 {
-		err := errors.Join(os.Unsetenv(roleVariable), os.Unsetenv(taskVariable))
+		err := errors.Join(os.Unsetenv(roleVariable), os.Unsetenv(taskVariable),
+			os.Setenv(steplog.Variable, p.History))
 		if err != nil {
 			return err
 		}

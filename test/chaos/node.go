@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"runtime"
@@ -19,9 +20,12 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport/tlsnet"
 )
 
@@ -50,6 +54,12 @@ const (
 	// A pause of a process is recorded as a stall if it exceeds LeaderTimeout / stallPart, because two
 	// such pauses depose a leader.
 	stallPart = 2
+	// contended is the lock for which all nodes contend if there is a history. One acquisition in
+	// takeEvery is followed by the removal of the lock from its next holder.
+	contended = "contended"
+	takeEvery = 8
+	holdLock  = 50 * time.Millisecond
+	pauseLock = 100 * time.Millisecond
 )
 
 // nodeTask is the task of a node.
@@ -61,6 +71,7 @@ type nodeTask struct {
 	Register string            // path of the register's socket
 	TLS      bool              // the node uses TLS on TCP instead of QUIC
 	Flood    *floodTask        // nil if the node sends the events of a normal run
+	History  string            // path of the file for its steps; empty for none
 }
 
 // numbered is the event of a normal run.
@@ -123,7 +134,10 @@ func nodeMain(task string) error {
 	if w.task.TLS {
 		opts = append(opts, cluster.WithTransport(tlsnet.Open))
 	}
-	w.node, err = cluster.Start(ctx, w.task.Config, opts...)
+	started, err := steplog.NewContext(ctx, w.task.History)
+	if err == nil {
+		w.node, err = cluster.Start(started, w.task.Config, opts...)
+	}
 	if err != nil {
 		if w.flood != nil && ctx.Err() != nil {
 			w.flood.reportDone() // stopped before it had joined
@@ -163,6 +177,9 @@ func (w *testNode) startWork(ctx context.Context) {
 	go w.keepWriting()
 	if w.flood != nil {
 		return
+	}
+	if w.task.History != "" {
+		go w.contend(ctx)
 	}
 	for address, name := range w.task.Names {
 		if name == w.task.Name {
@@ -324,6 +341,31 @@ func (w *testNode) onNumbered(_ context.Context, from member.Member, e numbered)
 		Kind: kindEvents, From: e.From, FromRun: e.Run, First: e.Seq, Last: e.Seq,
 	})
 	return nil
+}
+
+// contend acquires and releases a lock, forever, so that the history of a run has records. Now and
+// then it takes the lock from another node.
+func (w *testNode) contend(ctx context.Context) {
+	store := w.node.Records()
+	l, err := lock.New(store, contended)
+	if err != nil {
+		panic(err) // the name is valid
+	}
+	key, err := lock.Key(contended)
+	if err != nil {
+		panic(err)
+	}
+	operator := store.Session(nil)
+	for ctx.Err() == nil {
+		err := l.Do(ctx, func(ctx context.Context, _ leader.Term) error {
+			return waitFor(ctx, holdLock)
+		})
+		_ = waitFor(ctx, rand.N(pauseLock)) // the loop ends with ctx
+		if err == nil && rand.N(takeEvery) == 0 {
+			// Another node holds the lock again.
+			_, _ = operator.Commit(ctx, record.Op{Kind: record.Drop, Key: key})
+		}
+	}
 }
 
 // keepWriting periodically records the collected lines, forever.

@@ -27,10 +27,12 @@ type options struct {
 	length time.Duration
 	out    string // folder of the evidence
 	athena string // path of the daemon that is the last node; empty for no daemon
-	tls    bool   // the nodes use TLS on TCP instead of QUIC
-	soak   bool
-	events uint64 // number of events that a flood must send; 0 for no flood
-	stuck  bool   // a handler never returns
+	// history is the folder in which every process writes its steps; empty for none.
+	history string
+	tls     bool // the nodes use TLS on TCP instead of QUIC
+	soak    bool
+	events  uint64 // number of events that a flood must send; 0 for no flood
+	stuck   bool   // a handler never returns
 	// rate is the number of events per second from all nodes together; 0 for as many as possible.
 	rate int
 	// handOver is the longest permitted time without a leader after one leaves.
@@ -105,6 +107,8 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	}
 	f.StringVar(&o.athena, "athena", "",
 		"path of the athena program, to run as the last of several nodes")
+	f.StringVar(&o.history, "history", "",
+		"directory for the steps of every process, which spec/validate judges; it must be empty")
 	f.IntVar(&o.minFaults, "min-faults", -1, "minimum number of faults; -1 means 12 per minute")
 	f.IntVar(&o.minChanges, "min-changes", -1,
 		"minimum number of leader changes; -1 means 2 per minute")

@@ -51,6 +51,9 @@ func (o options) countClusters() int {
 // first cluster with a lost store and a wrong seed could join it.
 func startOther(o options, w *world, secret []byte) (*processes, error) {
 	o.out, o.athena = filepath.Join(o.out, otherDir), ""
+	if o.history != "" {
+		o.history = filepath.Join(o.history, otherDir)
+	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return nil, err
 	}

@@ -138,6 +138,11 @@ func startAll(o options, w *world, first int, secret []byte) (*processes, error)
 		nodes: make([]*process, o.nodes), starts: make([]int, o.nodes), lost: map[int]bool{},
 		wrongSeeds: map[int]string{},
 	}
+	if o.history != "" {
+		if err := os.MkdirAll(o.history, 0o755); err != nil {
+			return ps, err
+		}
+	}
 	for i := range o.nodes {
 		ps.names[w.addresses[first+i]] = nodeName(i)
 		ps.seeds = append(ps.seeds, w.addresses[first+i])
@@ -197,7 +202,7 @@ func (ps *processes) startNode(node int) error {
 	task, err := json.Marshal(nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
 		Evidence: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
-		TLS: ps.o.tls, Flood: ps.o.floodTask(node, ps.starts[node]),
+		TLS: ps.o.tls, Flood: ps.o.floodTask(node, ps.starts[node]), History: ps.historyFile(node),
 	})
 	if err != nil {
 		return err
@@ -229,6 +234,14 @@ func (ps *processes) seedsOf(node int) []string {
 
 func (ps *processes) storeFolder(node int) string {
 	return filepath.Join(ps.world.diskFolder(ps.first+node), "store")
+}
+
+// historyFile returns the file for the steps of the latest start of a node, or "".
+func (ps *processes) historyFile(node int) string {
+	if ps.o.history == "" {
+		return ""
+	}
+	return filepath.Join(ps.o.history, fmt.Sprintf("%s.%d.json", nodeName(node), ps.starts[node]))
 }
 
 // findLeader returns the node with authority and the highest token according to the latest reports,
@@ -304,6 +317,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 			"--lease-timeout", c.WithDefaults().LeaseTimeout.String(),
 			"--ttl-timeout", c.TTLTimeout.String(), "--retry-interval", c.RetryInterval.String(),
 		},
+		History: ps.historyFile(node),
 	}
 	if ps.o.tls {
 		at.Daemon = append(at.Daemon, "--transport", "tls")

@@ -77,6 +77,10 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 		return nil, fmt.Errorf("-out %s: contains the evidence of another run: use another directory",
 			o.out)
 	}
+	if old, err := filepath.Glob(filepath.Join(o.history, "*")); o.history != "" &&
+		(err != nil || len(old) > 0) {
+		return nil, fmt.Errorf("-history %s: not empty: use another directory", o.history)
+	}
 	log, err := os.Create(filepath.Join(o.out, journalFile))
 	if err != nil {
 		return nil, err

@@ -184,7 +184,8 @@ func build(t *testing.T, m Mutant, command string) string {
 func buildWith(t *testing.T, files map[string]string, command string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "command")
-	run := exec.Command("go", "build", "-overlay", overlayOf(t, files), "-o", bin, command)
+	run := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlayOf(t, files),
+		"-o", bin, command)
 	run.Dir = root
 	if b, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", command, err, b)

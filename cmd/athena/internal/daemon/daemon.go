@@ -24,6 +24,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/cmd/athena/internal/supervised"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport/tlsnet"
@@ -125,17 +126,11 @@ func (d *daemon) run() error {
 		}
 	}
 	d.logStart()
-	opts := []cluster.Option{
-		cluster.WithLogger(d.log),
-		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
+	ctx, err := steplog.NewContext(ctx, os.Getenv(steplog.Variable))
+	if err != nil {
+		return err
 	}
-	if d.Settings.Transport == settings.TransportTLS {
-		opts = append(opts, cluster.WithTransport(tlsnet.Open))
-	}
-	if d.Parent != nil {
-		opts = append(opts, d.Parent.Network(d.Config, d.admin))
-	}
-	node, err := cluster.Start(ctx, d.Config, opts...)
+	node, err := cluster.Start(ctx, d.Config, d.options()...)
 	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
@@ -153,6 +148,21 @@ func (d *daemon) run() error {
 		go recorded.watch(ctx, node)
 	}
 	return d.runMember(ctx, node)
+}
+
+// options returns the options of the node.
+func (d *daemon) options() []cluster.Option {
+	opts := []cluster.Option{
+		cluster.WithLogger(d.log),
+		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
+	}
+	if d.Settings.Transport == settings.TransportTLS {
+		opts = append(opts, cluster.WithTransport(tlsnet.Open))
+	}
+	if d.Parent != nil {
+		opts = append(opts, d.Parent.Network(d.Config, d.admin))
+	}
+	return opts
 }
 
 // runMember waits until the node ends or ctx is done. If ctx is done, the node leaves the cluster.

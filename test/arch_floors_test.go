@@ -12,7 +12,8 @@ import (
 var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
-		"internal/handshakes", "internal/results", "internal/safetext", "internal/zslog",
+		"internal/children", "internal/handshakes", "internal/results", "internal/safetext",
+		"internal/zslog",
 	},
 	{"paxos", "leader", "transport"},
 	{"internal/message", "internal/transports", "record"},
@@ -71,8 +72,9 @@ var dependencies = []dependency{
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
 	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{
-		"admin", "internal/bench", "test/chaos", "internal/clock", "internal/store", "transport/tlsnet",
-		"transport/quicnet", "internal/transporttest", "test/peers", "cmd/...",
+		"admin", "internal/bench", "internal/children", "test/chaos", "internal/clock",
+		"internal/store", "transport/tlsnet", "transport/quicnet", "internal/transporttest",
+		"test/peers", "cmd/...",
 	}, "007-golang-x.md"},
 	{"golang.org/x/net", []string{"transport/quicnet", "test/peers"}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},

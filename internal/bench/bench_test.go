@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/member"
 )
@@ -229,12 +230,12 @@ func TestMissed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := fmt.Errorf("formation: %w", errSlow)
+	late := fmt.Errorf("formation: %w", children.ErrSlow)
 	if err := rec.recordResult(row{"n": 1}, late); err != nil {
 		t.Errorf("%v: got %v, want a row", late, err)
 	}
-	if err := rec.recordResult(row{"n": 1}, errEnded); err != errEnded {
-		t.Errorf("%v: got %v", errEnded, err)
+	if err := rec.recordResult(row{"n": 1}, children.ErrEnded); err != children.ErrEnded {
+		t.Errorf("%v: got %v", children.ErrEnded, err)
 	}
 	if err := rec.close(); err != nil {
 		t.Fatal(err)
@@ -282,7 +283,8 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(rec.recordRow(row{"n": 3, "ms": 1.5}), rec.recordResult(row{"n": 5}, errSlow),
+	err = errors.Join(
+		rec.recordRow(row{"n": 3, "ms": 1.5}), rec.recordResult(row{"n": 5}, children.ErrSlow),
 		rec.printTable("ms", "n"), rec.close())
 	if err != nil {
 		t.Fatal(err)

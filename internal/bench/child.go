@@ -5,19 +5,16 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -83,11 +80,12 @@ func Child() (is bool, err error) {
 // runNode prints a line when the node is ready, waits for a line, starts the node, prints each
 // view, and runs each order. It returns when standard input ends.
 func (c *child) runNode(s setup) error {
-	if err := c.printLine(line{View: &nodeView{At: readMonotonic()}}); err != nil {
+	if err := c.printLine(line{View: &nodeView{At: children.ReadMonotonic()}}); err != nil {
 		return err
 	}
-	in := bufio.NewReader(os.Stdin)
-	if _, err := in.ReadString('\n'); err != nil {
+	orders := json.NewDecoder(os.Stdin)
+	var start string
+	if err := orders.Decode(&start); err != nil {
 		return nil // the measurement ended before the start
 	}
 	cfg := s.Config
@@ -107,7 +105,7 @@ func (c *child) runNode(s setup) error {
 		return err
 	}
 	c.node = node
-	go c.runOrders(in)
+	go c.runOrders(orders)
 	var last nodeView
 	active := map[member.Address]bool{} // all members that have been active
 	for range node.Events(context.Background()) {
@@ -125,7 +123,7 @@ func (c *child) runNode(s setup) error {
 
 // readView returns the current view and adds its active members to active.
 func readView(node *cluster.Node, active map[member.Address]bool) nodeView {
-	s := nodeView{At: readMonotonic()}
+	s := nodeView{At: children.ReadMonotonic()}
 	view := node.View()
 	for _, m := range view.Members {
 		if m.Status == member.Active {
@@ -146,8 +144,7 @@ func readView(node *cluster.Node, active map[member.Address]bool) nodeView {
 }
 
 // runOrders runs orders until there are no more, and then ends the process.
-func (c *child) runOrders(in io.Reader) {
-	orders := json.NewDecoder(in)
+func (c *child) runOrders(orders *json.Decoder) {
 	for first := true; ; first = false {
 		var o order
 		if err := orders.Decode(&o); err != nil {
@@ -199,13 +196,4 @@ func (c *child) printLine(l line) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.out.Encode(l)
-}
-
-// readMonotonic reads the clock that all processes of the machine share.
-func readMonotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("bench: no monotonic clock: %v", err)) // never fails on Linux
-	}
-	return t.Nano()
 }

@@ -5,58 +5,40 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-)
-
-// maxLineBytes bounds a line that a node prints.
-const maxLineBytes = 64 << 10
-
-var (
-	errSlow  = errors.New("timed out")
-	errEnded = errors.New("node stopped")
+	"github.com/athena-go/athena/internal/children"
 )
 
 // process is one node.
 type process struct {
-	cmd     *exec.Cmd
-	in      io.WriteCloser
+	*children.Process
 	address string
-	answers chan answer   // answer to the current order
-	ended   chan struct{} // closed when the process has ended
+	answers chan answer // answer to the current order
 
-	// The following fields are guarded by processes.mu.
+	// The following fields are guarded by processes.group.
 	ready     bool
 	holding   holding   // the latest one
 	following following // the latest one
-	dead      bool      // killed or stopped by the measurement, or stopped by itself
 	view      nodeView
 }
 
 // processes are the nodes of one cluster.
 type processes struct {
 	dir   string
+	group *children.Group
 	all   []*process
-	ended sync.WaitGroup
 	began float64 // CPU time used before the start
-
-	mu      sync.Mutex
-	changed chan struct{} // closed at the next change
 }
 
 // newProcesses starts n processes with fresh stores that wait for beginAll.
@@ -65,7 +47,7 @@ func newProcesses(ctx context.Context, o Options, n int) (*processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	ps := &processes{dir: dir, changed: make(chan struct{})}
+	ps := &processes{dir: dir, group: children.NewGroup()}
 	if err := ps.startNode(ctx, o, n); err != nil {
 		ps.killAll()
 		return nil, err
@@ -116,58 +98,38 @@ func freeAddresses(n int) ([]string, error) {
 }
 
 func (ps *processes) addNode(s setup) error {
-	text, err := json.Marshal(s)
+	cmd, err := children.Command(childVariable, s)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{
-		cmd: cmd, address: s.Config.Addr,
-		answers: make(chan answer, 1), ended: make(chan struct{}),
-	}
-	if p.in, err = cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
+	p := &process{address: s.Config.Addr, answers: make(chan answer, 1)}
+	p.Process, err = ps.group.Start(cmd, func(text []byte) { ps.takeLine(p, text) })
 	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	ps.all = append(ps.all, p)
-	ps.ended.Go(func() { ps.followOutput(p, out) })
 	return nil
 }
 
-// followOutput reads the lines of a node until it ends.
-func (ps *processes) followOutput(p *process, out io.Reader) {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, maxLineBytes)
-	for lines.Scan() {
-		var l line
-		switch err := json.Unmarshal(lines.Bytes(), &l); {
-		case err != nil:
-		case l.View != nil:
-			ps.changeLocked(func() { p.ready, p.view = true, *l.View })
-		case l.Holding != nil:
-			ps.changeLocked(func() { p.holding = *l.Holding })
-		case l.Following != nil:
-			ps.changeLocked(func() { p.following = *l.Following })
-		case l.Answer != nil:
-			p.answers <- *l.Answer
-		}
+// takeLine stores what a node has printed.
+func (ps *processes) takeLine(p *process, text []byte) {
+	var l line
+	switch err := json.Unmarshal(text, &l); {
+	case err != nil: // printed by a library
+	case l.View != nil:
+		ps.group.Change(func() { p.ready, p.view = true, *l.View })
+	case l.Holding != nil:
+		ps.group.Change(func() { p.holding = *l.Holding })
+	case l.Following != nil:
+		ps.group.Change(func() { p.following = *l.Following })
+	case l.Answer != nil:
+		p.answers <- *l.Answer
 	}
-	_ = p.cmd.Wait() // a failure shows as a missing view
-	ps.changeLocked(func() { p.dead = true })
-	close(p.ended)
 }
 
 // sendOrder sends an order and waits for the answer. A node runs one order at a time.
 func (p *process) sendOrder(ctx context.Context, o order) (answer, error) {
-	if err := json.NewEncoder(p.in).Encode(o); err != nil {
+	if err := p.Send(o); err != nil {
 		return answer{}, err
 	}
 	select {
@@ -176,21 +138,13 @@ func (p *process) sendOrder(ctx context.Context, o order) (answer, error) {
 			return a, errors.New(a.Fault)
 		}
 		return a, nil
-	case <-p.ended:
-		return answer{}, errEnded
+	case <-p.Ended:
+		return answer{}, fmt.Errorf("%w: %s", children.ErrEnded, p.address)
 	case <-time.After(o.For + longestWait):
-		return answer{}, fmt.Errorf("%s: %w (%v)", o.Do, errSlow, o.For+longestWait)
+		return answer{}, fmt.Errorf("%s: %w (%v)", o.Do, children.ErrSlow, o.For+longestWait)
 	case <-ctx.Done():
 		return answer{}, context.Cause(ctx)
 	}
-}
-
-func (ps *processes) changeLocked(do func()) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	do()
-	close(ps.changed)
-	ps.changed = make(chan struct{})
 }
 
 // beginAll starts all nodes simultaneously and returns the time.
@@ -198,9 +152,9 @@ func (ps *processes) beginAll() (at int64, err error) {
 	if ps.began, err = ps.processorTime(); err != nil {
 		return 0, err
 	}
-	at = readMonotonic()
+	at = children.ReadMonotonic()
 	for _, p := range ps.all {
-		if _, err := io.WriteString(p.in, "go\n"); err != nil {
+		if err := p.Send("go"); err != nil {
 			return 0, err
 		}
 	}
@@ -208,36 +162,23 @@ func (ps *processes) beginAll() (at int64, err error) {
 }
 
 // waitUntil blocks until a condition is met, and returns the time at which the last live node got
-// its current view. It holds ps.mu while it checks the condition.
-func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, error) {
-	late := time.After(longestWait)
-	for {
-		ps.mu.Lock()
-		if is() {
-			defer ps.mu.Unlock()
-			var last int64
-			for _, p := range ps.listAlive() {
-				last = max(last, p.view.At)
-			}
-			return last, nil
+// its current view. It holds ps.group while it checks the condition.
+func (ps *processes) waitUntil(ctx context.Context, is func() bool) (last int64, err error) {
+	err = ps.group.WaitUntil(ctx, longestWait, func() bool {
+		last = 0
+		for _, p := range ps.listAlive() {
+			last = max(last, p.view.At)
 		}
-		changed := ps.changed
-		ps.mu.Unlock()
-		select {
-		case <-changed:
-		case <-late:
-			return 0, fmt.Errorf("%w (%v)", errSlow, longestWait)
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	}
+		return is()
+	})
+	return last, err
 }
 
-// listAlive lists the live nodes. ps.mu must be held.
+// listAlive lists the live nodes. ps.group must be held.
 func (ps *processes) listAlive() []*process {
 	var all []*process
 	for _, p := range ps.all {
-		if !p.dead {
+		if p.Alive() {
 			all = append(all, p)
 		}
 	}
@@ -245,8 +186,8 @@ func (ps *processes) listAlive() []*process {
 }
 
 // haveAgreed reports whether all live nodes see the same quorate leader, with a token greater than
-// above, and the given number of active members. If active is 0, any number is accepted. ps.mu must
-// be held.
+// above, and the given number of active members. If active is 0, any number is accepted. ps.group
+// must be held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {
@@ -258,8 +199,8 @@ func (ps *processes) haveAgreed(above uint64, active int) bool {
 	return len(all) > 0
 }
 
-// isLost reports whether no live node sees p as active. It also returns the time at which the first
-// node lost p, or 0 if no node has lost p. ps.mu must be held.
+// isLost reports whether no live node sees p as active. It also returns the time at which
+// the first node lost p, or 0. ps.group must be held.
 func (ps *processes) isLost(p *process) (first int64, all bool) {
 	all = true
 	for _, other := range ps.listAlive() {
@@ -274,31 +215,19 @@ func (ps *processes) isLost(p *process) (first int64, all bool) {
 }
 
 // findLeader returns the leader that the live nodes have agreed on.
-func (ps *processes) findLeader() *process {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	for _, p := range ps.listAlive() {
-		if p.view.Leader == p.address {
-			return p
+func (ps *processes) findLeader() (leader *process) {
+	ps.group.Read(func() {
+		for _, p := range ps.listAlive() {
+			if p.view.Leader == p.address {
+				leader = p
+			}
 		}
-	}
-	return nil
-}
-
-// killNode sends a signal to a node, marks it as dead, and returns the time.
-func (ps *processes) killNode(p *process, s syscall.Signal) (int64, error) {
-	ps.mu.Lock()
-	p.dead = true
-	ps.mu.Unlock()
-	at := readMonotonic()
-	return at, p.cmd.Process.Signal(s)
+	})
+	return leader
 }
 
 // killAll kills every node and removes the stores.
 func (ps *processes) killAll() {
-	for _, p := range ps.all {
-		_ = p.cmd.Process.Kill() // fails only if the process has ended
-	}
-	ps.ended.Wait()
+	ps.group.KillAll()
 	_ = os.RemoveAll(ps.dir) // an error only leaves files in a temporary folder
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -78,7 +79,7 @@ func (c *child) openJobs(count int64) (commits, at int64) {
 			break
 		}
 	}
-	at = readMonotonic()
+	at = children.ReadMonotonic()
 	return s.commits.Load(), at
 }
 
@@ -113,10 +114,10 @@ func (c *child) holdJob() error {
 	}
 	go func() {
 		lead := func(ctx context.Context, term leader.Term) error {
-			h := holding{Token: term.Token(), Began: readMonotonic()}
+			h := holding{Token: term.Token(), Began: children.ReadMonotonic()}
 			c.exitOnError(c.printLine(line{Holding: &h}))
 			<-ctx.Done()
-			h.Ended = readMonotonic()
+			h.Ended = children.ReadMonotonic()
 			c.exitOnError(c.printLine(line{Holding: &h}))
 			return nil
 		}
@@ -141,7 +142,7 @@ func (c *child) takeLocks(o order) (a answer, err error) {
 		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
 		return err
 	})
-	a.End = readMonotonic()
+	a.End = children.ReadMonotonic()
 	if all := slices.Concat(times...); len(all) > 0 {
 		slices.Sort(all)
 		a.P50, a.P99 = results.Quantile(all, 0.5), results.Quantile(all, 0.99)
@@ -159,7 +160,7 @@ func (c *child) openGroup() error {
 	}
 	go func() {
 		for l := range e.Changes(context.Background()) {
-			c.exitOnError(c.printLine(line{Following: &following{readMonotonic(), l.ID}}))
+			c.exitOnError(c.printLine(line{Following: &following{children.ReadMonotonic(), l.ID}}))
 		}
 	}()
 	return nil

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/member"
 )
 
@@ -39,7 +40,7 @@ func measureJobs(ctx context.Context, o Options, rec *recorder) error {
 			return err
 		}
 		defer ps.killAll()
-		began := readMonotonic()
+		began := children.ReadMonotonic()
 		answers, err := ps.sendOrders(ctx, order{Do: doJobs, Count: int64(o.Jobs)})
 		r := row{"n": n, "rep": rep, "jobs": o.Jobs}
 		if err == nil {
@@ -130,11 +131,11 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	if ps.findLeader() == old {
 		leads = "job and cluster"
 	}
-	died := readMonotonic()
+	died := children.ReadMonotonic()
 	if how == Cut {
 		err = ps.cutOff(ctx, []*process{old}, true)
 	} else {
-		died, err = ps.killNode(old, syscall.SIGKILL)
+		died, err = old.Signal(syscall.SIGKILL)
 	}
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (ps *processes) awaitHolder(
 ) (leader *process, err error) {
 	_, err = ps.waitUntil(ctx, func() bool {
 		for _, p := range ps.all {
-			if !p.dead && p.holding.Ended == 0 && above.Less(p.holding.Token) {
+			if p.Alive() && p.holding.Ended == 0 && above.Less(p.holding.Token) {
 				leader = p
 			}
 		}
@@ -241,7 +242,7 @@ func takeOver(ctx context.Context, ps *processes) (float64, error) {
 		if p.address != old {
 			continue
 		}
-		died, err := ps.killNode(p, syscall.SIGKILL)
+		died, err := p.Signal(syscall.SIGKILL)
 		if err != nil {
 			return 0, err
 		}
@@ -267,7 +268,7 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	if err := restFor(ctx, rand.N(groupTiming().Alive)); err != nil {
 		return 0, err
 	}
-	began := readMonotonic()
+	began := children.ReadMonotonic()
 	if err := ps.cutOff(ctx, few, false); err != nil {
 		return 0, err
 	}
@@ -283,7 +284,7 @@ func (ps *processes) waitLed(
 	_, err = ps.waitUntil(ctx, func() bool {
 		leader, at = "", 0
 		for _, p := range some {
-			if p.dead {
+			if !p.Alive() {
 				continue
 			}
 			if l := p.following.Leader; l == "" || l == before || leader != "" && l != leader {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -119,7 +120,7 @@ func countHandler[T any](l *load) func(context.Context, member.Member, T) error 
 func (l *load) watchArrivals() {
 	for range time.Tick(time.Millisecond) {
 		if n := l.handled.Load(); n != l.seen.Load() {
-			l.last.Store(readMonotonic())
+			l.last.Store(children.ReadMonotonic())
 			l.seen.Store(n)
 		}
 	}
@@ -218,7 +219,7 @@ func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) 
 		}
 		return nil
 	})
-	a.End = readMonotonic()
+	a.End = children.ReadMonotonic()
 	all := slices.Concat(times...)
 	if len(all) == 0 {
 		return err
@@ -276,7 +277,7 @@ func sendForDuration(
 			sent.Add(n)
 		})
 	}
-	began = readMonotonic()
+	began = children.ReadMonotonic()
 	close(start)
 	time.Sleep(o.For)
 	over.Store(true)

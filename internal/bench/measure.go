@@ -9,9 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -79,7 +76,7 @@ func failoverOnce(ctx context.Context, o Options, n int, how syscall.Signal) (ro
 		return nil, errLeaderless
 	}
 	token := old.view.Token
-	died, err := ps.killNode(old, how)
+	died, err := old.Signal(how)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +101,7 @@ func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (r
 	for victim == leader {
 		victim = ps.all[rand.N(n)]
 	}
-	died, err := ps.killNode(victim, how)
+	died, err := victim.Signal(how)
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +198,9 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 		return err
 	}
 	leader := ps.findLeader()
-	before, began := make([]int64, n), time.Now()
+	before, began := make([]float64, n), time.Now()
 	for i, p := range ps.all {
-		if before[i], err = p.threadTime(); err != nil {
+		if before[i], _, err = p.Usage(); err != nil {
 			return err
 		}
 	}
@@ -212,11 +209,7 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 	}
 	var sum float64
 	for i, p := range ps.all {
-		after, err := p.threadTime()
-		if err != nil {
-			return err
-		}
-		rss, err := p.residentMemory()
+		after, memory, err := p.Usage()
 		if err != nil {
 			return err
 		}
@@ -224,9 +217,10 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 		if p == leader {
 			role = "leader"
 		}
-		percent := 100 * float64(after-before[i]) / float64(time.Since(began).Nanoseconds())
+		percent := 100 * (after - before[i]) / float64(time.Since(began).Nanoseconds())
 		sum += percent
-		r := row{"n": n, "rep": rep, "role": role, "cpu_percent": percent, "rss_mib": rss}
+		r := row{"n": n, "rep": rep, "role": role, "cpu_percent": percent}
+		r["rss_mib"] = memory / (1 << 20)
 		if err := rec.recordRow(r); err != nil {
 			return err
 		}
@@ -237,51 +231,15 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 
 // processorTime returns the CPU time of all nodes so far, in milliseconds.
 func (ps *processes) processorTime() (float64, error) {
-	var sum int64
+	var sum float64
 	for _, p := range ps.all {
-		ran, err := p.threadTime()
+		cpu, _, err := p.Usage()
 		if err != nil {
 			return 0, err
 		}
-		sum += ran
+		sum += cpu
 	}
-	return toMilliseconds(sum), nil
-}
-
-// threadTime returns the CPU time of the threads of the process, in nanoseconds. The times of
-// /proc/PID/stat are in clock ticks, which are too coarse.
-func (p *process) threadTime() (int64, error) {
-	pattern := fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid)
-	threads, err := filepath.Glob(pattern)
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("%s: the process has no threads", pattern)
-	}
-	var sum int64
-	for _, t := range threads {
-		text, err := os.ReadFile(t)
-		if err != nil {
-			return 0, err
-		}
-		var ran int64
-		if _, err := fmt.Sscan(string(text), &ran); err != nil {
-			return 0, err
-		}
-		sum += ran
-	}
-	return sum, nil
-}
-
-// residentMemory returns the resident memory of the process in MiB, including the program.
-func (p *process) residentMemory() (float64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
-	if err != nil {
-		return 0, err
-	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
-		return 0, err
-	}
-	return float64(resident*int64(os.Getpagesize())) / (1 << 20), nil
+	return sum / 1e6, nil
 }
 
 func toMilliseconds(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }

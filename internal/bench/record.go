@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/internal/results"
 )
 
@@ -62,7 +63,7 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 
 // recordResult records a row. If the measurement timed out, the row has the field "missed".
 func (rec *recorder) recordResult(r row, err error) error {
-	if errors.Is(err, errSlow) {
+	if errors.Is(err, children.ErrSlow) {
 		r["missed"] = err.Error()
 		fmt.Fprintf(rec.out, "n=%v, repetition %v: %v\n", r["n"], r["rep"], err)
 		err = nil

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
-	"syscall"
 )
 
 // childVariable is the environment variable that makes this program a child of a measurement. It
@@ -22,19 +20,6 @@ type child struct {
 	Receiver  *receiverSetup `json:",omitempty"` // receives messages
 	Sender    *senderSetup   `json:",omitempty"` // starts a receiver and sends messages
 	Broadcast *senderSetup   `json:",omitempty"` // starts four receivers and sends messages to all
-}
-
-// newChild returns a command that runs this program as a child. It dies with this process.
-func newChild(c child) (*exec.Cmd, error) {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	return cmd, nil
 }
 
 // runChild runs the task of a child.

@@ -115,7 +115,7 @@ func measureFailover(ctx context.Context, o options, rec *recorder) error {
 		if old == nil {
 			return nil, errors.New("the cluster lost its leader while at rest")
 		}
-		died, err := c.kill(old, o.signal())
+		died, err := old.Signal(o.signal())
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func measureDetection(ctx context.Context, o options, rec *recorder) error {
 		for victim == leader {
 			victim = c.all[rand.N(n)]
 		}
-		died, err := c.kill(victim, o.signal())
+		died, err := victim.Signal(o.signal())
 		if err != nil {
 			return nil, err
 		}

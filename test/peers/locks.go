@@ -46,7 +46,7 @@ func locksOf(
 	empty := map[int]float64{} // rate with an empty table, by clients
 	filled := 0
 	for _, table := range []int{0, 250, 1000, 1900} {
-		if err := c.all[0].order(order{Do: doFill, From: filled, To: table}); err != nil {
+		if err := c.all[0].Send(order{Do: doFill, From: filled, To: table}); err != nil {
 			return err
 		}
 		if _, err := c.all[0].wait(ctx, longestWait); err != nil {
@@ -110,7 +110,7 @@ func (c *processes) takeLocks(
 	ctx context.Context, workers map[*process]int, d time.Duration,
 ) (count, rate float64, err error) {
 	for p, w := range workers {
-		if err := p.order(order{Do: doLocks, Workers: w, For: d}); err != nil {
+		if err := p.Send(order{Do: doLocks, Workers: w, For: d}); err != nil {
 			return 0, 0, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/internal/results"
 )
 
@@ -129,7 +130,7 @@ func runSenders(
 	if !o.wants(peer) {
 		return nil
 	}
-	cmd, err := newChild(c)
+	cmd, err := children.Command(childVariable, c)
 	if err != nil {
 		return err
 	}
@@ -268,7 +269,7 @@ func (s senderSetup) measureCalls(c client, r *receiverProcess, bytes, workers i
 	}
 	cpu := processorTime()
 	n, began, err := sendForDuration(workers, s.For, bytes, call)
-	ended := readMonotonic()
+	ended := children.ReadMonotonic()
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
@@ -324,7 +325,7 @@ func sendForDuration(
 			sent.Add(n)
 		})
 	}
-	began = readMonotonic()
+	began = children.ReadMonotonic()
 	close(start)
 	time.Sleep(d)
 	over.Store(true)

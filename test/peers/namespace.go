@@ -94,15 +94,6 @@ func countPackets() (packets float64, err error) {
 	return 0, fmt.Errorf("%s: no loopback interface", file.Name())
 }
 
-// readMonotonic reads the clock that all processes of the machine share.
-func readMonotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("peers: no monotonic clock: %v", err)) // never fails on Linux
-	}
-	return t.Nano()
-}
-
 // processorTime returns the CPU time that this process has used, in nanoseconds.
 func processorTime() int64 {
 	var used unix.Rusage

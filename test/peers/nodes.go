@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/athena-go/athena/internal/children"
 )
 
 // The timings of a cluster.
@@ -184,7 +186,7 @@ func (r *report) takeLocks(n *node, o order) {
 	r.Count, r.At, err = sendForDuration(o.Workers, o.For, 0, func(worker int, _ []byte) error {
 		return n.lock(worker)
 	})
-	r.End = readMonotonic()
+	r.End = children.ReadMonotonic()
 	if err != nil {
 		r.Fault = err.Error()
 	}
@@ -198,7 +200,7 @@ func (p *nodeProcess) printViews() {
 		changed := p.node.changed() // taken before the view is read, so that no change is missed
 		if v := p.node.view(); v != last {
 			last = v
-			if p.print(report{At: readMonotonic(), View: &v}) != nil {
+			if p.print(report{At: children.ReadMonotonic(), View: &v}) != nil {
 				os.Exit(1) // the measurement has ended
 			}
 		}

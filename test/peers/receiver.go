@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"time"
+
+	"github.com/athena-go/athena/internal/children"
 )
 
 // Every message begins with its kind and the number of its sender. Both the kind and the number
@@ -107,7 +109,7 @@ type arrivals struct{ count, last atomic.Int64 }
 func (a *arrivals) watch(received *sink) {
 	for range time.Tick(time.Millisecond) {
 		if n := received.count.Load(); n != a.count.Load() {
-			a.last.Store(readMonotonic())
+			a.last.Store(children.ReadMonotonic())
 			a.count.Store(n)
 		}
 	}
@@ -122,7 +124,7 @@ type receiverProcess struct {
 }
 
 func startReceiver(s receiverSetup) (*receiverProcess, error) {
-	cmd, err := newChild(child{Receiver: &s})
+	cmd, err := children.Command(childVariable, child{Receiver: &s})
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,12 @@ import (
 //	length   3 bytes, big endian, of the payload
 const (
 	headerBytes = 8
-	// maxPayload bounds the payload of a frame. A longer write is cut into frames, so that
-	// the streams of a lane take turns.
+	// maxPayload bounds the payload of a frame.
 	maxPayload = 32 << 10
+	// recordBytes is the largest payload of a TLS record.
+	recordBytes = 16 << 10
+	// sentPayload is the longest payload that this end sends: with its header, it fills two records.
+	sentPayload = 2*recordBytes - headerBytes
 )
 
 // frameType is the first byte of a frame.

@@ -25,7 +25,7 @@ const (
 
 const (
 	// maxPending bounds the pending bytes of a busy lane. Writers wait while more is pending, so a
-	// lane holds at most maxPending and one frame of each stream.
+	// lane holds at most maxPending and maxTurn of each stream.
 	maxPending = 128 << 10
 	// readBytes is the buffer between TLS and the streams: two TLS records.
 	readBytes = 32 << 10
@@ -60,6 +60,7 @@ type lane struct {
 	ackDue   bool   // the peer waits for a keep-alive
 
 	heard    atomic.Uint64 // counts frames from the peer, and the pieces of data frames
+	unread   []*stream     // have received something since the last wakeReaders; for readLoop
 	attached chan struct{} // closed when the lane has its connection
 	wake     chan struct{} // wakes writeLoop
 	written  chan struct{} // closed when writeLoop has returned
@@ -86,6 +87,7 @@ func (l *lane) attach(t tlsConn) bool {
 		return false
 	}
 	t.socket.startDirect()
+	t.socket.beforeRead = l.wakeReaders
 	l.tls = t
 	close(l.attached)
 	l.conn.network.work.Go(l.writeLoop)
@@ -151,8 +153,14 @@ func (l *lane) append(t frameType, stream uint32, payload []byte) error {
 	if l.err != nil {
 		return l.err
 	}
-	l.pending = appendHeader(l.pending, t, stream, len(payload))
-	l.pending = append(l.pending, payload...)
+	for {
+		n := min(len(payload), sentPayload)
+		l.pending = appendHeader(l.pending, t, stream, n)
+		l.pending = append(l.pending, payload[:n]...)
+		if payload = payload[n:]; len(payload) == 0 {
+			break
+		}
+	}
 	l.ackDue = false
 	switch {
 	case l.tls.Conn == nil:
@@ -187,7 +195,7 @@ func (l *lane) flush() {
 	b := l.pending
 	l.pending, l.spare = l.spare[:0], nil
 	l.mu.Unlock()
-	_, err := l.tls.Write(b)
+	err := l.tls.writeRecords(b)
 	l.mu.Lock()
 	l.lastSent = time.Now()
 	if cap(b) <= 2*maxPending {
@@ -281,7 +289,7 @@ func (n *network) closeAfter(s *socket, f func() error) {
 	defer time.AfterFunc(closeTimeout, abort).Stop()
 	defer context.AfterFunc(n.last, abort)()
 	if f() == nil {
-		_, _ = io.Copy(io.Discard, s) // wait until the peer closes
+		_, _ = io.Copy(io.Discard, s.Conn) // wait until the peer closes; readLoop may still read, too
 	}
 }
 
@@ -396,6 +404,9 @@ func (l *lane) readData(r *bufio.Reader, h header) error {
 		if s != nil {
 			if err := s.deliver(b); err != nil {
 				return err
+			}
+			if n := len(l.unread); n == 0 || l.unread[n-1] != s {
+				l.unread = append(l.unread, s)
 			}
 		}
 		left -= len(b)

@@ -14,9 +14,11 @@ import (
 // a part of a TLS record.
 type socket struct {
 	net.Conn
+	beforeRead func() // called by Read; may be nil
 
 	mu       sync.Mutex
 	raw      syscall.RawConn // nil if Write may block
+	more     bool            // another Write follows immediately
 	rest     []byte          // at most maxRest
 	spare    []byte
 	draining bool
@@ -55,6 +57,37 @@ func (s *socket) behind() bool {
 	return len(s.rest) > 0
 }
 
+// Read implements net.Conn for TLS.
+func (s *socket) Read(b []byte) (int, error) {
+	if s.beforeRead != nil {
+		s.beforeRead()
+	}
+	return s.Conn.Read(b)
+}
+
+// setMore declares whether another Write follows immediately.
+func (s *socket) setMore(more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.more = more
+}
+
+// writeRecords writes b. The kernel sends several records in one packet where it can, which wakes
+// the peer less often.
+func (t tlsConn) writeRecords(b []byte) error {
+	if last := (len(b) - 1) / recordBytes * recordBytes; last > 0 {
+		t.socket.setMore(true)
+		_, err := t.Write(b[:last])
+		t.socket.setMore(false)
+		if err != nil {
+			return err
+		}
+		b = b[last:]
+	}
+	_, err := t.Write(b)
+	return err
+}
+
 // Write implements net.Conn for TLS, which calls it from one goroutine at a time.
 func (s *socket) Write(b []byte) (int, error) {
 	s.mu.Lock()
@@ -66,7 +99,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	n := 0
 	if !s.draining && len(s.rest) == 0 {
 		var err error
-		if n, err = tryWrite(s.raw, b); err != nil {
+		if n, err = tryWrite(s.raw, b, s.more); err != nil {
 			return n, err
 		}
 	}

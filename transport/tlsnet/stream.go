@@ -19,6 +19,8 @@ const (
 	// 10 ms.
 	streamWindow    = 32 << 10
 	maxStreamWindow = 256 << 10
+	// maxTurn is how much a stream sends before the other streams of its lane take their turns.
+	maxTurn = 2 * sentPayload
 )
 
 // stream is one stream in both directions: one of the kinds of frames, or a bulk stream.
@@ -63,7 +65,7 @@ func (s *stream) Write(p []byte) (written int, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for len(p) > 0 {
-		n, err := s.takeCredit(min(len(p), maxPayload), true)
+		n, err := s.takeCredit(min(len(p), maxTurn), true)
 		if err != nil {
 			return written, err
 		}
@@ -77,7 +79,7 @@ func (s *stream) Write(p []byte) (written int, err error) {
 
 // TryWrite implements transport.FrameStream.
 func (s *stream) TryWrite(p []byte) (bool, error) {
-	if len(p) > maxPayload || !s.writing.TryLock() {
+	if len(p) > maxTurn || !s.writing.TryLock() {
 		return false, nil
 	}
 	defer s.writing.Unlock()
@@ -201,8 +203,8 @@ func (s *stream) renewal(n int) int {
 	return credit
 }
 
-// deliver adds received bytes. It returns an error if the peer sent more than the window allows,
-// which no node does.
+// deliver adds received bytes, without waking the reader. It returns an error if the peer sent more
+// than the window allows, which no node does.
 func (s *stream) deliver(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +221,18 @@ func (s *stream) deliver(b []byte) error {
 		s.buf, s.off = append(s.buf[:0], s.buf[s.off:]...), 0
 	}
 	s.buf = append(s.buf, b...)
-	s.changed.Broadcast()
 	return nil
+}
+
+// wakeReaders wakes the readers of the streams that have received something. It is called before
+// the next read of the socket, which may wait, and not for each record: a reader that is woken for
+// a part of a frame would have to wait again.
+func (l *lane) wakeReaders() {
+	for _, s := range l.unread {
+		s.changed.Broadcast()
+	}
+	clear(l.unread)
+	l.unread = l.unread[:0]
 }
 
 // endRead records that the peer has written everything.

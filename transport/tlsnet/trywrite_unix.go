@@ -11,12 +11,13 @@ import (
 
 const canTryWrite = true
 
-// tryWrite writes as much as the kernel has room for, and returns the number of bytes.
-func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
+// tryWrite writes as much as the kernel has room for, and returns the number of bytes. more
+// declares that another write follows immediately.
+func tryWrite(raw syscall.RawConn, b []byte, more bool) (n int, err error) {
 	outer := raw.Write(func(fd uintptr) bool {
 		for n < len(b) {
 			var wrote int
-			wrote, err = syscall.Write(int(fd), b[n:])
+			wrote, err = sendBytes(int(fd), b[n:], more)
 			if errors.Is(err, syscall.EINTR) {
 				continue
 			}

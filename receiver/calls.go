@@ -60,10 +60,13 @@ func (c *callTable) cancelCall(key callKey, cause error) {
 
 // endCall cancels the context of a request and removes the request.
 func (c *callTable) endCall(key callKey, cause error) {
-	c.cancelCall(key, cause)
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	cancel := c.pending[key]
 	delete(c.pending, key)
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
 }
 
 // Cancel cancels the context of a request on behalf of its sender. It does nothing if the

@@ -4,6 +4,7 @@ package mesh
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/athena-go/athena/transport"
@@ -25,6 +26,11 @@ func (l *link) writeFrames(k transport.Kind) {
 		case <-l.ready[k]:
 		case <-l.done:
 			return
+		}
+		if k != transport.System {
+			// Goroutines that are about to send add their frames to the batch: with 64 requests in
+			// flight, each then takes a quarter less CPU time.
+			runtime.Gosched()
 		}
 	}
 }

@@ -28,15 +28,6 @@ func (n *Node) newMessenger() *messaging.Messenger {
 // messagingNode implements messaging.Node.
 type messagingNode struct{ n *Node }
 
-func (m messagingNode) Member(addr member.Address) *member.Member {
-	members := m.Members()
-	i := members.Rank(addr)
-	if i == len(members) {
-		return nil
-	}
-	return &members[i]
-}
-
 func (m messagingNode) Members() member.Roster { return m.n.currentSnapshot().view.Members }
 
 func (m messagingNode) Leader() messaging.Leader {

@@ -24,15 +24,15 @@ type worker struct {
 // errExited is the result of a handler that ended its goroutine (runtime.Goexit).
 var errExited = errors.New("receiver: handler ended its goroutine")
 
-func (w *worker) drainLane(sender member.Address) {
+func (w *worker) drainLane() {
 	finished := false
 	defer func() {
 		if !finished {
 			// A handler ended this goroutine: another goroutine continues.
-			w.mux.work.Go(func() { w.drainLane(sender) })
+			w.mux.work.Go(w.drainLane)
 		}
 	}()
-	for w.next < len(w.batch) || w.takeBatch(sender) {
+	for w.next < len(w.batch) || w.takeBatch() {
 		it := w.batch[w.next]
 		w.batch[w.next] = item{} // so that only the handlers refer to the event
 		w.next++
@@ -50,14 +50,14 @@ func (w *worker) drainLane(sender member.Address) {
 
 // takeBatch takes waiting events from the lane. If no event is waiting, it ends the worker and
 // returns false.
-func (w *worker) takeBatch(sender member.Address) bool {
+func (w *worker) takeBatch() bool {
 	r, l := w.route, w.lane
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(l.items)
 	if n == 0 {
 		if l.workers--; l.workers == 0 {
-			r.retireLane(sender, l)
+			r.retireLane(l)
 		}
 		return false
 	}

@@ -32,6 +32,7 @@ func (it *item) answer(value any, ran bool, err error) {
 // its events are waiting or being handled. The lock of the route guards the fields that are not
 // atomic.
 type lane struct {
+	sender  member.Address
 	items   []item // oldest first
 	spare   []item // memory for the next items
 	workers int
@@ -72,8 +73,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	if run.isEnded() {
 		return nil, nil, ErrClosed
 	}
-	sender := it.from.Address
-	l := r.laneOf(sender)
+	l := r.laneOf(it.from.Address)
 	if !r.hasRoom(l, it.bytes) {
 		switch {
 		case r.policy == Reject:
@@ -96,7 +96,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	l.bytes.Add(it.bytes)
 	if l.workers < r.maxWorkers() {
 		l.workers++
-		m.work.Go(func() { (&worker{mux: m, run: run, route: r, lane: l}).drainLane(sender) })
+		m.work.Go((&worker{mux: m, run: run, route: r, lane: l}).drainLane)
 	}
 	return nil, old, nil
 }
@@ -106,22 +106,27 @@ const maxIdle = 4
 
 // laneOf returns the lane of a sender, or a new lane. r.mu must be held.
 func (r *route) laneOf(sender member.Address) *lane {
+	if r.last != nil && r.last.sender == sender {
+		return r.last
+	}
 	l := r.lanes[sender]
-	if l != nil {
-		return l
+	if l == nil {
+		if n := len(r.idle); n > 0 {
+			l, r.idle = r.idle[n-1], r.idle[:n-1]
+		} else {
+			l = &lane{}
+		}
+		l.sender = sender
+		r.lanes[sender] = l
 	}
-	if n := len(r.idle); n > 0 {
-		l, r.idle = r.idle[n-1], r.idle[:n-1]
-	} else {
-		l = &lane{}
-	}
-	r.lanes[sender] = l
+	r.last = l
 	return l
 }
 
 // retireLane removes an empty lane. r.mu must be held.
-func (r *route) retireLane(sender member.Address, l *lane) {
-	delete(r.lanes, sender)
+func (r *route) retireLane(l *lane) {
+	delete(r.lanes, l.sender)
+	r.last = nil
 	if len(r.idle) < maxIdle && cap(l.items) <= 2*QueueLength && cap(l.spare) <= 2*QueueLength {
 		l.blocked.Store(false)
 		r.idle = append(r.idle, l)

@@ -48,6 +48,7 @@ type route struct {
 
 	mu    sync.Mutex
 	lanes map[member.Address]*lane
+	last  *lane // the lane of the last event, which the next one probably needs too; may be nil
 	idle  []*lane
 	count counters
 }

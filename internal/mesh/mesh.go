@@ -205,51 +205,9 @@ func (m *Mesh) Notify(to member.Address, frame []byte) {
 	}
 }
 
-// Send sends a custom frame that may be sent together with others. See SendKind.
+// Send sends a custom frame that may be sent together with others. See Destination.Send.
 func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error {
-	return m.SendKind(ctx, transport.Custom, to, frame, false)
-}
-
-// SendKind sends a custom or answer frame and returns once the connection has accepted it; the
-// caller may then reuse the frame. If the peer is slow, SendKind blocks at most until ctx is done
-// (backpressure). Without a connection it blocks for at most SendTimeout. An error means that the
-// frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx. If flush
-// is true, the frame is written immediately, without waiting for later frames.
-//
-// The peer handles answers without delay even while it is slow to handle custom frames. Otherwise
-// two nodes that answer each other could deadlock.
-func (m *Mesh) SendKind(
-	ctx context.Context, k transport.Kind, to member.Address, frame []byte, flush bool,
-) error {
-	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
-		m.stats.countDrop(DropTooLarge, 1)
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), m.cfg.CustomBytes)
-	}
-	p, err := m.holdPeer(to)
-	if err != nil {
-		return err
-	}
-	defer p.release()
-	return p.send(ctx, &p.flows[k], frame, flush)
-}
-
-// TrySend sends a custom frame if it can do so without waiting. It returns false if it did not send
-// the frame for any reason.
-func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
-	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
-		return false // Send would return the reason
-	}
-	p, err := m.holdPeer(to)
-	if err != nil {
-		return false
-	}
-	defer p.release()
-	l, err := p.offerFrame(&p.flows[transport.Custom], frame)
-	if err != nil || l == nil {
-		return false
-	}
-	l.signalWriter(transport.Custom)
-	return true
+	return m.Destination(to).Send(ctx, transport.Custom, frame, false)
 }
 
 // Stats returns the counters. They are not read atomically as a whole.
@@ -358,10 +316,12 @@ func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 // forgetPeer removes an idle peer to make room for another peer. m.mu must be held.
 func (m *Mesh) forgetPeer() bool {
 	for addr, p := range m.peers {
-		if p.isIdle() {
+		// A Destination holds the peer without m.mu: either it sees forgotten, or isIdle sees its hold.
+		if p.forgotten.Store(true); p.isIdle() {
 			delete(m.peers, addr)
 			return true
 		}
+		p.forgotten.Store(false)
 	}
 	return false
 }

@@ -232,3 +232,41 @@ func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
 type mute struct{ Handler }
 
 func (mute) Greet() message.Message { return message.Message{} }
+
+// TestDestinationOfForgottenPeer checks that a Destination keeps its peer while it sends, and looks
+// for another one once the Mesh has forgotten it.
+func TestDestinationOfForgottenPeer(t *testing.T) {
+	m, err := New(Config{
+		Encode: func(message.Message) ([]byte, error) { return nil, nil },
+		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+		Size:   1,
+	}, withoutNetwork)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forget := func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.forgetPeer()
+	}
+	d := m.Destination(member.Address{Host: "a", Port: 1})
+	first, err := d.holdPeer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if forget() {
+		t.Fatal("the peer was forgotten while it was held")
+	}
+	first.release()
+	again, _ := d.holdPeer()
+	if again.release(); again != first {
+		t.Error("the Destination has another peer, though the first was not forgotten")
+	}
+	if !forget() {
+		t.Fatal("the idle peer was not forgotten")
+	}
+	next, err := d.holdPeer()
+	if err != nil || next == first || m.peers[d.addr] != next || first.holders.Load() != 0 {
+		t.Errorf("after that: got peer %p, %v, want the one of the Mesh, %p", next, err, m.peers[d.addr])
+	}
+}

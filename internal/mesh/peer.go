@@ -23,12 +23,16 @@ const (
 // peer is the state of one address: its connection, the frames waiting for the connection,
 // and the dialing.
 type peer struct {
-	mesh    *Mesh
-	addr    member.Address
-	holders atomic.Int64 // number of Mesh.holdPeer calls without a release
-	probes  atomic.Int64 // in flight
-	garbage atomic.Uint64
-	ownRoom budget // room for its large frames, one of each kind, while it is a member or a seed
+	mesh *Mesh
+	addr member.Address
+
+	holders atomic.Int64 // number of holds without a release
+	// forgotten is set once the Mesh has forgotten the peer, or is about to: a Destination must then
+	// look the peer up again.
+	forgotten atomic.Bool
+	probes    atomic.Int64 // in flight
+	garbage   atomic.Uint64
+	ownRoom   budget // room for its large frames, one of each kind, while it is a member or a seed
 
 	mu       sync.Mutex
 	leaving  bool          // Close has begun
@@ -71,8 +75,8 @@ func newPeer(m *Mesh, addr member.Address) *peer {
 
 func (p *peer) release() { p.holders.Add(-1) }
 
-// isIdle reports whether the peer may be forgotten. The caller must hold the Mesh's mutex, so that
-// no other goroutine obtains the peer in the meantime.
+// isIdle reports whether the peer may be forgotten. The caller must hold the Mesh's mutex and have
+// set forgotten, so that no other goroutine obtains the peer in the meantime.
 func (p *peer) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,12 +6,83 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
-// send implements Mesh.SendKind for one peer.
+// Destination sends frames to one address. It looks up the peer once, not for each frame.
+type Destination struct {
+	mesh *Mesh
+	addr member.Address
+	peer atomic.Pointer[peer] // nil before the first frame
+}
+
+// Destination returns a Destination for an address.
+func (m *Mesh) Destination(addr member.Address) *Destination {
+	return &Destination{mesh: m, addr: addr}
+}
+
+// holdPeer is like Mesh.holdPeer.
+func (d *Destination) holdPeer() (*peer, error) {
+	if p := d.peer.Load(); p != nil {
+		if p.holders.Add(1); !p.forgotten.Load() {
+			return p, nil
+		}
+		p.release()
+	}
+	p, err := d.mesh.holdPeer(d.addr)
+	if err == nil {
+		d.peer.Store(p)
+	}
+	return p, err
+}
+
+// Send sends a custom or answer frame and returns once the connection has accepted it; the
+// caller may then reuse the frame. If the peer is slow, Send blocks at most until ctx is done
+// (backpressure). Without a connection it blocks for at most SendTimeout. An error means that the
+// frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx. If flush
+// is true, the frame is written immediately, without waiting for later frames.
+//
+// The peer handles answers without delay even while it is slow to handle custom frames. Otherwise
+// two nodes that answer each other could deadlock.
+func (d *Destination) Send(
+	ctx context.Context, k transport.Kind, frame []byte, flush bool,
+) error {
+	if limit := d.mesh.cfg.CustomBytes; len(frame) == 0 || len(frame) > limit {
+		d.mesh.stats.countDrop(DropTooLarge, 1)
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), limit)
+	}
+	p, err := d.holdPeer()
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	return p.send(ctx, &p.flows[k], frame, flush)
+}
+
+// TrySend sends a custom frame if it can do so without waiting. It returns false if it did not send
+// the frame for any reason.
+func (d *Destination) TrySend(frame []byte) bool {
+	if len(frame) == 0 || len(frame) > d.mesh.cfg.CustomBytes {
+		return false // Send would return the reason
+	}
+	p, err := d.holdPeer()
+	if err != nil {
+		return false
+	}
+	defer p.release()
+	l, err := p.offerFrame(&p.flows[transport.Custom], frame)
+	if err != nil || l == nil {
+		return false
+	}
+	l.signalWriter(transport.Custom)
+	return true
+}
+
+// send implements Destination.Send for one peer.
 func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) error {
 	if ctx.Err() != nil {
 		return p.sendFailure(context.Cause(ctx))

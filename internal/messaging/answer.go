@@ -83,7 +83,7 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 		frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes)
 	}
 	if err == nil {
-		err = m.net.SendKind(m.answering, transport.Answer, to, frame.b, flush)
+		err = m.destinationOf(to).Send(m.answering, transport.Answer, frame.b, flush)
 	}
 	if err != nil {
 		// Nothing more to do: the caller notices the loss of the connection, or has stopped waiting.

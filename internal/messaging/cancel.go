@@ -28,7 +28,7 @@ func (m *Messenger) cancelCall(to member.Address, id uint64) {
 		return
 	}
 	c := cancel{to, wire.AppendCancel(nil, id)}
-	if m.net.TrySend(to, c.frame) {
+	if m.destinationOf(to).TrySend(c.frame) {
 		return
 	}
 	select {

@@ -19,16 +19,16 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 	if err := m.ctxErr(ctx); err != nil {
 		return err
 	}
-	entry := m.node.Member(to)
-	if entry == nil || entry.Status == member.Removed {
+	c := m.contactOf(to)
+	if c == nil || c.Status == member.Removed {
 		return fmt.Errorf("%w: %s is not a member", ErrNotActive, to)
 	}
 	if to != m.self {
 		return sendError(m.net.SendDatagram(to, e.Frame()))
 	}
-	err := m.deliverEvent(m.canceled, e.delivery(entry))
+	err := m.deliverEvent(m.canceled, e.delivery(c.Member))
 	if errors.Is(err, receiver.ErrBusy) {
-		_ = m.dropFrame(entry.Identity, DropQueueFull, err)
+		_ = m.dropFrame(c.Identity, DropQueueFull, err)
 		return nil // another member would also drop it without an error
 	}
 	return err
@@ -44,7 +44,7 @@ func (m *Messenger) Datagram(from member.Identity, frame []byte) {
 		_ = m.dropUndecoded(from, err)
 		return
 	}
-	if err := m.deliverEvent(m.canceled, m.newDelivery(from, e)); err != nil {
+	if err := m.deliverEvent(m.canceled, newDelivery(from, m.contactOf(from.Address), e)); err != nil {
 		m.dropEvent(from, e.Name, false, err)
 	}
 }

@@ -23,11 +23,16 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 		m.mux.Cancel(from.Address, id)
 		return nil
 	}
-	e, err := wire.DecodeEvent(frame, MaxEventBytes)
+	c := m.contactOf(from.Address)
+	var names *wire.Names
+	if c != nil {
+		names = &c.names
+	}
+	e, err := names.DecodeEvent(frame, MaxEventBytes)
 	if err != nil {
 		return m.dropFrame(from, DropMalformed, err)
 	}
-	d := m.newDelivery(from, e)
+	d := newDelivery(from, c, e)
 	if e.Call.ID != 0 {
 		d.Call = m.newCall(from.Address, e.Call)
 	}
@@ -46,17 +51,18 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	return nil
 }
 
-// newDelivery converts an event from a peer for the receiver.
-func (m *Messenger) newDelivery(from member.Identity, e wire.Event) receiver.Delivery {
+// newDelivery converts an event from a peer for the receiver. c is the contact of the peer, or nil.
+func newDelivery(from member.Identity, c *contact, e wire.Event) receiver.Delivery {
 	return receiver.Delivery{
-		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
+		From: entryOf(from, c), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload},
+		Metadata: e.Metadata,
 	}
 }
 
-// sender returns the member entry of a peer.
-func (m *Messenger) sender(from member.Identity) *member.Member {
-	if entry := m.node.Member(from.Address); entry != nil {
-		return entry
+// entryOf returns the member entry of a peer, whose contact may be nil.
+func entryOf(from member.Identity, c *contact) *member.Member {
+	if c != nil {
+		return c.Member
 	}
 	// The peer was admitted by its greet, but this node's view does not contain it yet.
 	return &member.Member{Identity: from, Name: from.Address.String()}

@@ -17,10 +17,8 @@ import (
 
 // Node is the part of a node that a Messenger uses. Each method returns the current state.
 type Node interface {
-	// Member returns the entry of a member in the node's view, or nil. The caller must not
-	// change the entry.
-	Member(addr member.Address) *member.Member
-	// Members returns all members of the view, sorted by address. The caller must not change the list.
+	// Members returns all members of the view, sorted by address. The list never changes: each
+	// view has its own.
 	Members() member.Roster
 	// Leader returns the leader in the view.
 	Leader() Leader
@@ -69,6 +67,7 @@ type Messenger struct {
 	mux  *receiver.Mux
 	net  *mesh.Mesh
 
+	latest   atomic.Pointer[directory] // nil before the first message
 	pending  pendingCalls
 	cancels  chan cancel
 	sending  atomic.Int64 // sends in flight

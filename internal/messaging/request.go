@@ -71,7 +71,7 @@ func (m *Messenger) request(
 	}
 	defer e.release()
 	defer func(name string) { m.requests.add(name, err) }(e.name)
-	entry, err := m.checkSend(ctx, to)
+	contact, err := m.checkSend(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (m *Messenger) request(
 		c.Timeout = max(time.Until(at), 1)
 	}
 	sending, sent := withLeadership(ctx, led)
-	err = m.sendCall(sending, entry, e, c)
+	err = m.sendCall(sending, contact, e, c)
 	sent()
 	if err != nil {
 		if !m.pending.remove(id) {
@@ -166,10 +166,10 @@ func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 
 // sendCall sends the event of a pending call.
 func (m *Messenger) sendCall(
-	ctx context.Context, to *member.Member, e *outgoing, c wire.Call,
+	ctx context.Context, to *contact, e *outgoing, c wire.Call,
 ) error {
 	if to.Address == m.self {
-		return m.deliverCall(ctx, to, e, c)
+		return m.deliverCall(ctx, to.Member, e, c)
 	}
 	if m.sending.Add(1) > MaxSending {
 		m.sending.Add(-1)
@@ -185,7 +185,7 @@ func (m *Messenger) sendCall(
 	}
 	// If this is the only call, no other frame is likely to share the packet, so flush.
 	flush := c.Request && m.pending.isOnly()
-	return sendError(m.net.SendKind(ctx, transport.Custom, to.Address, own.b, flush))
+	return sendError(to.to.Send(ctx, transport.Custom, own.b, flush))
 }
 
 // deliverCall passes a call to this node's own receiver.

@@ -5,6 +5,7 @@ package messaging
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,27 @@ func TestSendsAreBounded(t *testing.T) {
 		n.sending.Add(-MaxSending)
 		if err := n.Send(t.Context(), address(1), note{}, Options{}); err != nil {
 			t.Errorf("Send afterwards: got %v, want nil", err)
+		}
+	})
+}
+
+// TestSendsFollowTheView checks that a member is looked up again in each view.
+func TestSendsFollowTheView(t *testing.T) {
+	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
+		n, all := nodes[0], nodes[0].members
+		left := slices.Clone(all)
+		left[1].Status = member.Leaving
+		for i, view := range []struct {
+			members member.Roster
+			want    error
+		}{
+			{all, nil}, {all.Without(address(1)), ErrNotActive}, {left, ErrNotActive},
+			{nil, ErrNotActive}, {all, nil},
+		} {
+			n.members = view.members
+			if err := n.Send(t.Context(), address(1), note{}, Options{}); !errors.Is(err, view.want) {
+				t.Errorf("view %d: got %v, want %v", i, err, view.want)
+			}
 		}
 	})
 }

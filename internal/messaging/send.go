@@ -12,6 +12,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 // Send sends an event to one active member, as cluster.Node.Send documents.
@@ -60,12 +61,12 @@ func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o 
 	if o.BestEffort {
 		return m.sendBestEffort(ctx, to, e)
 	}
-	entry, err := m.checkSend(ctx, to)
+	c, err := m.checkSend(ctx, to)
 	if err != nil {
 		return err
 	}
 	if o.Outcome != nil {
-		return m.sendWithOutcome(ctx, entry, e, o.Outcome)
+		return m.sendWithOutcome(ctx, c, e, o.Outcome)
 	}
 	if m.sending.Add(1) > MaxSending {
 		m.sending.Add(-1)
@@ -73,14 +74,14 @@ func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o 
 	}
 	defer m.sending.Add(-1)
 	if to == m.self {
-		return deliveryError(ctx, m.deliverEvent(ctx, e.delivery(entry)))
+		return deliveryError(ctx, m.deliverEvent(ctx, e.delivery(c.Member)))
 	}
-	return sendError(m.net.Send(ctx, to, e.Frame()))
+	return sendError(c.to.Send(ctx, transport.Custom, e.Frame(), false))
 }
 
 // sendWithOutcome is like send, but for a sender that waits for the outcome.
 func (m *Messenger) sendWithOutcome(
-	ctx context.Context, to *member.Member, e *outgoing, report func(to member.Address, err error),
+	ctx context.Context, to *contact, e *outgoing, report func(to member.Address, err error),
 ) error {
 	// Stop sending once the outcome is known.
 	sending, stop := context.WithCancelCause(ctx)
@@ -110,33 +111,29 @@ func (m *Messenger) trySend(
 	if o.Outcome != nil || o.BestEffort || to == m.self {
 		return false
 	}
-	_, err := m.checkSend(ctx, to)
-	return err == nil && m.net.TrySend(to, e.Frame())
+	c, err := m.checkSend(ctx, to)
+	return err == nil && c.to.TrySend(e.Frame())
 }
 
-// checkSend returns the entry of a member, or an error if nothing can be sent to it now.
-func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*member.Member, error) {
+// checkSend returns the contact of a member, or an error if nothing can be sent to it now.
+func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*contact, error) {
 	if err := m.ctxErr(ctx); err != nil {
 		return nil, err
 	}
-	self := m.node.Member(m.self)
-	if !isActive(self) {
+	d := m.currentDirectory()
+	switch c := d.contacts[to]; {
+	case !isActive(d.self):
 		return nil, fmt.Errorf("%w: this node is not active yet", ErrNotActive)
-	}
-	if to == m.self {
-		return self, nil
-	}
-	if to.IsZero() {
+	case to.IsZero():
 		return nil, fmt.Errorf("%w: the address is the zero Address: use one from View", ErrNotActive)
-	}
-	entry := m.node.Member(to)
-	if !isActive(entry) {
+	case !isActive(c):
 		return nil, fmt.Errorf("%w: %s", ErrNotActive, to)
+	default:
+		return c, nil
 	}
-	return entry, nil
 }
 
-func isActive(m *member.Member) bool { return m != nil && m.Status == member.Active }
+func isActive(c *contact) bool { return c != nil && c.Status == member.Active }
 
 // deliveryError translates the reason why the node's own receiver did not accept an event.
 func deliveryError(ctx context.Context, err error) error {

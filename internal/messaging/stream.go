@@ -34,12 +34,12 @@ func (m *Messenger) OpenStream(
 	if err != nil {
 		return nil, err
 	}
-	entry, err := m.checkSend(ctx, to)
+	c, err := m.checkSend(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	if to == m.self {
-		return m.openLoopback(*entry, name, o.Metadata)
+		return m.openLoopback(*c.Member, name, o.Metadata)
 	}
 	raw, err := m.net.OpenStream(ctx, to, head)
 	switch {
@@ -110,7 +110,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		serve(*m.sender(from), e.Metadata, m.newStream(from.Address, raw, nil))
+		serve(*entryOf(from, m.contactOf(from.Address)), e.Metadata, m.newStream(from.Address, raw, nil))
 	}()
 	select {
 	case <-served:

@@ -277,7 +277,7 @@ func (n *node) hasReceived(k transport.Kind, count int) func() bool {
 func (n *node) address() member.Address { return n.greet.From.Address }
 
 func (n *node) answer(to member.Address, frame []byte) error {
-	return n.SendKind(n.t.Context(), transport.Answer, to, frame, false)
+	return n.Destination(to).Send(n.t.Context(), transport.Answer, frame, false)
 }
 
 // connect connects two nodes; the first node dials.

@@ -57,13 +57,44 @@ func EncodeEvent(e Event, limit int) ([]byte, error) {
 
 // DecodeEvent decodes the frame of an event, of at most limit bytes. The payload is a slice
 // of frame and is not checked: call Scan before decoding it as MessagePack.
-func DecodeEvent(frame []byte, limit int) (e Event, err error) {
+func DecodeEvent(frame []byte, limit int) (Event, error) {
+	return (*Names)(nil).DecodeEvent(frame, limit)
+}
+
+// Names keeps the names of decoded events: a name that it has is neither allocated nor checked
+// again.
+type Names struct{ known map[string]string }
+
+// maxNames bounds Names, because peers choose the names.
+const maxNames = 64
+
+// nameOf returns the name that consists of b. It returns false if the name is not printable.
+func (n *Names) nameOf(b []byte) (string, bool) {
+	if n == nil {
+		return string(b), member.IsPrintable(string(b))
+	}
+	if name, ok := n.known[string(b)]; ok {
+		return name, true
+	}
+	name := string(b)
+	if !member.IsPrintable(name) {
+		return "", false
+	}
+	if n.known == nil || len(n.known) == maxNames {
+		n.known = make(map[string]string)
+	}
+	n.known[name] = name
+	return name, true
+}
+
+// DecodeEvent is like the function DecodeEvent, but keeps the name. n may be nil.
+func (n *Names) DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	kind := kindEvent
 	if len(frame) > headerBytes && message.Kind(frame[2]) == kindCall {
 		kind = kindCall
 	}
 	if kind == kindEvent && len(frame) <= limit {
-		if e, ok := plainEvent(frame); ok {
+		if e, ok := plainEvent(frame, n); ok {
 			return e, nil
 		}
 	}
@@ -71,7 +102,7 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	if err != nil {
 		return Event{}, err
 	}
-	if c.event(&e); c.err != nil {
+	if c.event(&e, n); c.err != nil {
 		return Event{}, c.err
 	}
 	return e, nil
@@ -82,7 +113,7 @@ const noMetadata = "\xde\x00\x00"
 
 // plainEvent decodes an event that a Draft has written without metadata, which is the
 // common case. It returns false for every other frame, valid or not.
-func plainEvent(frame []byte) (e Event, ok bool) {
+func plainEvent(frame []byte, names *Names) (e Event, ok bool) {
 	const before, after = "\xae" + string(rune(Version)) + "\xff\xdc\x00\x03", noMetadata
 	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
 		return e, false
@@ -91,13 +122,14 @@ func plainEvent(frame []byte) (e Event, ok bool) {
 	if class != text || n == 0 || n > MaxEventName || uint64(len(frame)-at) <= n {
 		return e, false
 	}
-	name := string(frame[at : at+int(n)])
 	class, length, begin := head(frame, at+int(n))
 	if class != blob || uint64(len(frame)-begin) != length+uint64(len(after)) ||
-		string(frame[len(frame)-len(after):]) != after || !member.IsPrintable(name) {
+		string(frame[len(frame)-len(after):]) != after {
 		return e, false
 	}
-	e.Name = name
+	if e.Name, ok = names.nameOf(frame[at : at+int(n)]); !ok {
+		return e, false
+	}
 	if length > 0 {
 		e.Payload = frame[begin : begin+int(length) : begin+int(length)]
 	}
@@ -105,10 +137,16 @@ func plainEvent(frame []byte) (e Event, ok bool) {
 }
 
 // event reads an event. Only a Draft writes events.
-func (c *codec) event(e *Event) {
+func (c *codec) event(e *Event, names *Names) {
 	outer := c.enter()
-	if c.name(&e.Name, MaxEventName); e.Name == "" {
+	name, ok := c.take(c.next(text)), false
+	switch e.Name, ok = names.nameOf(name[:min(len(name), MaxEventName)]); {
+	case len(name) == 0:
 		c.fail("an event without a name")
+	case len(name) > MaxEventName:
+		c.fail("a name of %d bytes, the limit is %d", len(name), MaxEventName)
+	case !ok:
+		c.fail("the name %s has unprintable characters", safetext.QuotePeerText(string(name)))
 	}
 	c.view(&e.Payload)
 	e.Metadata = c.readMetadata()

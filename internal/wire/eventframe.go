@@ -15,31 +15,42 @@ import (
 // next Begin.
 type Draft struct {
 	frame   []byte
-	head    int // position of the payload's head
-	payload int // position of the payload
-	end     int // position after the payload
+	name    string // in frame; the next event often has the same
+	head    int    // position of the payload's head
+	payload int    // position of the payload
+	end     int    // position after the payload
 }
 
 // Begin returns the slice to which the caller appends the payload.
 func (d *Draft) Begin(name string) ([]byte, error) {
-	switch {
-	case name == "":
-		return nil, fmt.Errorf("%w: an event without a name", ErrMalformed)
-	case len(name) > MaxEventName:
-		return nil, fmt.Errorf("%w: an event with a name of %d bytes, the limit is %d",
-			ErrMalformed, len(name), MaxEventName)
-	case !member.IsPrintable(name):
-		return nil, fmt.Errorf("%w: an event with unprintable characters in its name %q",
-			ErrMalformed, name)
+	if name != d.name || name == "" {
+		if err := d.writeName(name); err != nil {
+			return nil, err
+		}
 	}
 	// Assume that the payload is about as long as the previous payload.
 	width := blobHeadBytes(d.end - d.payload)
-	b := append(d.frame[:0], magic, Version, byte(kindEvent), 0xdc, 0, 3)
-	b = append(appendLength(b, text, len(name)), name...)
-	d.head = len(b)
 	d.payload = d.head + width
 	var room [5]byte
-	return append(b, room[:width]...), nil
+	return append(d.frame[:d.head], room[:width]...), nil
+}
+
+// writeName checks a name and writes everything that precedes the payload's head.
+func (d *Draft) writeName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: an event without a name", ErrMalformed)
+	case len(name) > MaxEventName:
+		return fmt.Errorf("%w: an event with a name of %d bytes, the limit is %d",
+			ErrMalformed, len(name), MaxEventName)
+	case !member.IsPrintable(name):
+		return fmt.Errorf("%w: an event with unprintable characters in its name %q",
+			ErrMalformed, name)
+	}
+	b := append(d.frame[:0], magic, Version, byte(kindEvent), 0xdc, 0, 3)
+	d.frame = append(appendLength(b, text, len(name)), name...)
+	d.name, d.head = name, len(d.frame)
+	return nil
 }
 
 // End completes the frame. b is the slice from Begin with the payload appended. If the

@@ -100,7 +100,8 @@ func (n *node) talk(to member.Address, frames int) error {
 		if err := n.Send(context.Background(), to, frame); err != nil {
 			return err
 		}
-		if err := n.SendKind(context.Background(), transport.Answer, to, frame, false); err != nil {
+		err := n.Destination(to).Send(context.Background(), transport.Answer, frame, false)
+		if err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)

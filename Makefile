@@ -24,6 +24,10 @@ HISTORIES ?=
 # Number of nodes of chaos, soak, events, stuck and rolling. Unset, each has its own default.
 NODES     ?=
 
+# Path of an athena program of another version, which two nodes of chaos and soak run
+# (scripts/previous.sh builds one).
+OTHER     ?=
+
 # Transport of their nodes: quic or tls.
 TRANSPORT ?=
 
@@ -42,7 +46,8 @@ BIN       := $(CURDIR)/bin
 MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod))
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
-CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) -athena $(BIN)/athena \
+CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \
+              $(if $(OTHER),-athena $(OTHER) -daemons 2,-athena $(BIN)/athena) \
               $(if $(HISTORY),-history $(HISTORY))
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
@@ -50,7 +55,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling fuzz bench peers docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling linear mixed fuzz bench peers docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -128,6 +133,12 @@ rolling: ## restart five nodes one by one while they send 1,000 events a second:
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
 
 # The targets are found by name. TestFuzzTargets checks that all are run.
+linear: ## judge 1,000 histories of records and locks by Porcupine, and planted bugs
+	$(GO) test -C test/linear -count=1 -v -timeout 1h -run 'Histories$$|Planted' -worlds 63 -planted .
+
+mixed: ## run this program beside those of earlier commits
+	$(GO) test ./test -count=1 -v -run 'TestMixedVersions|TestUnknownProtocolVersion' -mixed
+
 fuzz: ## run each fuzz target, or those that match FUZZ, for FUZZTIME
 	@set -e; found=$$(grep -rHoE '^func Fuzz\w+' --include='*_test.go' . | grep -E '$(FUZZ)' | sort || true); \
 	if [ -z "$$found" ]; then echo 'fuzz: no target matches FUZZ=$(FUZZ)'; exit 1; fi; \

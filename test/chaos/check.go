@@ -218,6 +218,7 @@ func (f *findings) takeLine(e evidence) error {
 		f.onWrite(e)
 	case kindStall:
 		f.stalls = append(f.stalls, e)
+	case kindOp: // for test/linear
 	default:
 		return fmt.Errorf("unknown kind %q", e.Kind)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/athena-go/athena/internal/workload"
 )
 
 // The kinds of evidence.
@@ -24,6 +26,7 @@ const (
 	kindEnd    = "end"    // the node stopped, with the cause
 	kindWrite  = "write"  // the register's decision about a write
 	kindStall  = "stall"  // this process was not running from Begin to End
+	kindOp     = "op"     // a line of an operation on a record or a lock, which test/linear judges
 )
 
 // evidence is one line that a process records. Times are nanoseconds of CLOCK_MONOTONIC.
@@ -56,6 +59,8 @@ type evidence struct {
 	// Seq numbers the writes of a run of a node across all its terms.
 	Seq     uint64 `json:",omitempty"`
 	Verdict string `json:",omitempty"`
+
+	Op *workload.Operation `json:",omitempty"`
 }
 
 // nodeView is a node's view of the cluster, with the names of the nodes.
@@ -127,4 +132,40 @@ func readMonotonic() int64 {
 		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux always has this clock
 	}
 	return t.Nano()
+}
+
+// spanLog records the events that were sent or received, in order. Consecutive numbers share a
+// line.
+type spanLog struct {
+	evidence *evidenceFile
+
+	mu   sync.Mutex
+	open map[string]*evidence // indexed by the other node
+}
+
+// addEvent adds one event.
+func (t *spanLog) addEvent(other string, e evidence) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[string]*evidence{}
+	}
+	line := t.open[other]
+	if line != nil && line.FromRun == e.FromRun && line.Last+1 == e.First {
+		line.Last = e.Last
+		return
+	}
+	if line != nil {
+		t.evidence.appendLine(*line)
+	}
+	t.open[other] = &e
+}
+
+func (t *spanLog) flushSpans() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for other, line := range t.open {
+		t.evidence.appendLine(*line)
+		delete(t.open, other)
+	}
 }

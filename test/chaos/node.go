@@ -21,6 +21,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/steplog"
+	"github.com/athena-go/athena/internal/workload"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
@@ -49,6 +50,8 @@ const (
 	largeBytes = 16 << 10
 	// eventsLine is how long consecutive events are collected before they are recorded in one line.
 	eventsLine = 100 * time.Millisecond
+	// keyTime is how long the nodes use a record and a lock before they use others.
+	keyTime = 10 * time.Second
 	// reportTick is the longest interval between two reports to the runner.
 	reportTick = 250 * time.Millisecond
 	// A pause of a process is recorded as a stall if it exceeds LeaderTimeout / stallPart, because two
@@ -180,6 +183,8 @@ func (w *testNode) startWork(ctx context.Context) {
 	}
 	if w.task.History != "" {
 		go w.contend(ctx)
+	} else {
+		w.useKeys(ctx)
 	}
 	for address, name := range w.task.Names {
 		if name == w.task.Name {
@@ -190,6 +195,38 @@ func (w *testNode) startWork(ctx context.Context) {
 			panic(err) // the runner created it
 		}
 		go w.sendNumbered(ctx, to, name)
+	}
+}
+
+// useKeys uses records and locks and records each operation. All nodes use the same record and the
+// same lock for keyTime, and then others, so that histories stay short.
+func (w *testNode) useKeys(ctx context.Context) {
+	go w.eachKey(ctx, 0, func(ctx context.Context, c *workload.Client, number int64) {
+		c.UseRecord(ctx, fmt.Sprint("chaos/record", number))
+	})
+	go w.eachKey(ctx, 1, func(ctx context.Context, c *workload.Client, number int64) {
+		if err := c.UseLock(ctx, fmt.Sprint("lock", number)); err != nil {
+			panic(err) // the name is constant
+		}
+	})
+}
+
+func (w *testNode) eachKey(
+	ctx context.Context, kind int64, use func(context.Context, *workload.Client, int64),
+) {
+	for ctx.Err() == nil {
+		number := readMonotonic() / int64(keyTime)
+		c := &workload.Client{
+			ID: 2*readMonotonic() + kind, Store: w.node.Records(), Now: readMonotonic, Tick: holdLine,
+			Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
+			Record: func(o workload.Operation) {
+				w.evidence.appendLine(evidence{Kind: kindOp, Op: &o})
+			},
+		}
+		rest := (number+1)*int64(keyTime) - readMonotonic()
+		turn, stop := context.WithTimeout(ctx, time.Duration(rest))
+		use(turn, c, number)
+		stop()
 	}
 }
 
@@ -384,40 +421,4 @@ func (w *testNode) keepWriting() {
 func (w *testNode) flushWaiting() {
 	w.got.flushSpans()
 	w.sent.flushSpans()
-}
-
-// spanLog records the events that were sent or received, in order. Consecutive numbers share a
-// line.
-type spanLog struct {
-	evidence *evidenceFile
-
-	mu   sync.Mutex
-	open map[string]*evidence // indexed by the other node
-}
-
-// addEvent adds one event.
-func (t *spanLog) addEvent(other string, e evidence) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = map[string]*evidence{}
-	}
-	line := t.open[other]
-	if line != nil && line.FromRun == e.FromRun && line.Last+1 == e.First {
-		line.Last = e.Last
-		return
-	}
-	if line != nil {
-		t.evidence.appendLine(*line)
-	}
-	t.open[other] = &e
-}
-
-func (t *spanLog) flushSpans() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for other, line := range t.open {
-		t.evidence.appendLine(*line)
-		delete(t.open, other)
-	}
 }

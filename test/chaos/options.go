@@ -26,7 +26,9 @@ type options struct {
 	seed   uint64
 	length time.Duration
 	out    string // folder of the evidence
-	athena string // path of the daemon that is the last node; empty for no daemon
+	athena string // path of the program of the daemons; empty for no daemon
+	// daemons is how many of the last nodes are daemons. The first node is never one.
+	daemons int
 	// history is the folder in which every process writes its steps; empty for none.
 	history string
 	tls     bool // the nodes use TLS on TCP instead of QUIC
@@ -106,7 +108,8 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 		return f, o
 	}
 	f.StringVar(&o.athena, "athena", "",
-		"path of the athena program, to run as the last of several nodes")
+		"path of an athena program, of this version or another one, to run as the last nodes")
+	f.IntVar(&o.daemons, "daemons", 1, "number of nodes that run the program of -athena")
 	f.StringVar(&o.history, "history", "",
 		"directory for the steps of every process, which spec/validate judges; it must be empty")
 	f.IntVar(&o.minFaults, "min-faults", -1, "minimum number of faults; -1 means 12 per minute")

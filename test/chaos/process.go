@@ -184,9 +184,9 @@ func (ps *processes) startRegister() error {
 	return err
 }
 
-// isDaemon reports whether a node is the daemon: the last one of several, if the run has a daemon.
+// isDaemon reports whether a node is a daemon.
 func (ps *processes) isDaemon(node int) bool {
-	return ps.o.athena != "" && node > 0 && node == ps.o.nodes-1
+	return ps.o.athena != "" && node > 0 && node >= ps.o.nodes-ps.o.daemons
 }
 
 // startNode starts a node. A seed that lost its store may only join.

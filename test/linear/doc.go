@@ -5,7 +5,7 @@
 // Porcupine.
 //
 //	go test ./...                                       # some histories from virtual time
-//	go test -run Histories -worlds 125                  # 1,000 histories
+//	go test -run Histories -worlds 63                   # 1,000 histories
 //	go test -run Evidence -evidence ../../results/...   # the histories of a run of test/chaos
 //	go test -run Planted -planted                       # bugs that it must refuse
 //

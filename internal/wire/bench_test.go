@@ -68,8 +68,10 @@ func BenchmarkDecodeEvent(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	var names wire.Names
+	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := wire.DecodeEvent(frame, 1000); err != nil {
+		if _, err := names.DecodeEvent(frame, 1000); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -46,8 +46,8 @@ type refusal struct {
 // Error implements error.
 func (e *refusal) Error() string { return e.text }
 
-// handleAct returns a handler for write requests that reads the body, calls answer and writes the
-// value that answer returns.
+// handleAct returns a handler for write requests that reads the body, passes it to the function
+// answer and writes the value that the function returns.
 func handleAct[Body any](
 	h *handler, answer func(ctx context.Context, body Body) (any, error),
 ) http.HandlerFunc {

@@ -75,7 +75,7 @@ func newAnswering(t testing.TB) *answering {
 	return a
 }
 
-// ask makes the client send one request, and responds with answer.
+// ask makes the client send one request, and responds with the given answer.
 func (a *answering) ask(question uint8, answer []byte) (err error) {
 	ctx := context.Background()
 	a.answers <- answer
@@ -126,7 +126,7 @@ func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	return err
 }
 
-// whole returns a valid HTTP response.
+// The function whole returns a valid HTTP response.
 func whole(status int, header, body string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d x\r\n%sContent-Length: %d\r\n\r\n%s",
 		status, header, len(body), body)

@@ -248,7 +248,7 @@ func noQuorum(w http.ResponseWriter, s adminapi.Status) {
 		addReason("no leader has the support of a majority", s))
 }
 
-// addReason adds the reason why there is no leader to text, if there is a reason.
+// addReason adds the reason why there is no leader to a text, if there is a reason.
 func addReason(text string, s adminapi.Status) string {
 	if s.NoLeader == "" {
 		return text

@@ -78,7 +78,7 @@ func (a *testCluster) dial(i int) net.Conn {
 	return here
 }
 
-// posts sends a raw POST request, followed by rest, and discards the response.
+// posts sends a raw POST request, followed by more bytes, and discards the response.
 func posts(t *testing.T, c net.Conn, path, body, rest string) {
 	t.Helper()
 	go func() { _, _ = io.Copy(io.Discard, c) }()

@@ -99,7 +99,7 @@ type heldFunc = func(ctx context.Context, term leader.Term) error
 
 // serveHold streams the events of a caller that holds a lock or leads a job. If once is true, the
 // stream ends when the caller loses the lock or job. While the node holds the lock or leads the
-// job, run calls held. run returns when ctx ends.
+// job, the function run calls held. It returns when ctx ends.
 func (h *handler) serveHold(
 	w http.ResponseWriter, r *http.Request, key string, once bool,
 	run func(ctx context.Context, held heldFunc) error,

@@ -78,7 +78,7 @@ func inCluster(t *testing.T, test func(*testing.T, *testCluster)) {
 	inClusterOver(t, func(s record.Store) record.Store { return s }, test)
 }
 
-// inClusterOver is like inCluster, but wraps the store of each node with over.
+// inClusterOver is like inCluster, but wraps the store of each node by calling the function over.
 func inClusterOver(
 	t *testing.T, over func(record.Store) record.Store, test func(*testing.T, *testCluster),
 ) {
@@ -242,7 +242,7 @@ func (a *attempt) waits() {
 	}
 }
 
-// lost waits for the end of the function's context, and checks its cause.
+// The method lost waits for the end of the function's context, and checks its cause.
 func (a *attempt) lost(want string) {
 	a.t.Helper()
 	err := <-a.ended

@@ -170,10 +170,10 @@ func (c *Cluster) Resume(i int) {
 	c.lookForFailures()
 }
 
-// JumpClock sets the clock of node i ahead, as if its machine had slept. The node measures leases
-// and silence with this clock. Nodes assume that all clocks run at the same rate. If the clocks of
-// a majority jump, this majority may choose a leader while a node whose clock did not jump still
-// has its lease.
+// JumpClock sets the clock of node i ahead by a duration, as if its machine had slept. The node
+// measures leases and silence with this clock. Nodes assume that all clocks run at the same rate.
+// If the clocks of a majority jump, this majority may choose a leader while a node whose clock did
+// not jump still has its lease.
 func (c *Cluster) JumpClock(i int, ahead time.Duration) {
 	c.t.Helper()
 	c.processOf(i).clock.jumpBy(ahead)

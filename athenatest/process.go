@@ -93,7 +93,7 @@ func (c *Cluster) awakeProcess(i int) *process {
 	return p
 }
 
-// Start starts nodes, each with the store of its last run, without waiting for them.
+// Start starts the given nodes, each with the store of its last run, without waiting for them.
 // Without arguments it starts all nodes of the full cluster that are not running.
 func (c *Cluster) Start(nodes ...int) {
 	c.t.Helper()

@@ -128,8 +128,8 @@ func (c *Cluster) NextLeader(than int) int {
 	return leader
 }
 
-// WaitActive waits until a leader has authority and all running nodes show at least count active
-// members.
+// WaitActive waits until a leader has authority and all running nodes show at least the given
+// number of active members.
 func (c *Cluster) WaitActive(count int) {
 	c.t.Helper()
 	c.Within(c.waitLimit(), fmt.Sprintf("cluster with %d active members", count), func() bool {

@@ -20,7 +20,7 @@ import (
 )
 
 // notesInto returns a function that registers a handler for notes. The handler adds each note to
-// box, and takes a minute for the note "wait".
+// the box, and takes a minute for the note "wait".
 func notesInto(box *mailbox, opts ...receiver.Option) func(*testing.T, int, *receiver.Mux) {
 	return func(_ *testing.T, i int, mux *receiver.Mux) {
 		receiver.Handle(mux, func(ctx context.Context, from member.Member, m note) error {

@@ -73,7 +73,7 @@ func bears(saved *paxos.Durable, m message.Message) bool {
 	return true
 }
 
-// runLooking is like runLoop, but first calls look with each message.
+// runLooking is like runLoop, but first calls the function look with each message.
 func (n *Node) runLooking(look func(message.Message)) {
 	defer n.shutdown()
 	timer := time.NewTimer(0)
@@ -119,9 +119,9 @@ func (s *said) count(m message.Message) {
 	}
 }
 
-// saveAndSay runs two of three nodes and makes each of them the leader in turn. One of them saves
-// to slow; the other checks every message from it. If the node that saves to slow stops, ended is
-// the reason.
+// saveAndSay runs two of three nodes and makes each of them the leader in turn. One of them has the
+// slow store; the other checks every message from it. If the node with the slow store stops,
+// saveAndSay also returns the reason.
 func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

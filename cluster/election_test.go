@@ -59,8 +59,8 @@ func TestEachLossHasItsCause(t *testing.T) {
 	}
 }
 
-// checkElection checks the last election that n reports: was is the previous leader, and cause is
-// why it was lost.
+// checkElection checks the last election that n reports: who was the previous leader, and why that
+// leader was lost.
 func checkElection(t *testing.T, n, was *Node, cause Cause) {
 	t.Helper()
 	synctest.Wait()

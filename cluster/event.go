@@ -115,8 +115,8 @@ func shownMember(v member.View, addr member.Address) member.Member {
 	return m
 }
 
-// eventsOf returns the events for the changes that led to view. Changes of members come first, so
-// that readers know the member that becomes the leader.
+// eventsOf returns the events for the changes that led to this view. Changes of members come first,
+// so that readers know the member that becomes the leader.
 func eventsOf(c observe.Changes, view member.View) []Event {
 	var events []Event
 	for _, m := range c.Members {

@@ -30,7 +30,7 @@ type subscription struct {
 	ready  chan struct{} // of capacity 1; has an entry if there is something to read
 }
 
-// publishEvents queues the events that led to view.
+// publishEvents queues the events that led to this view.
 func (h *hub) publishEvents(view member.View, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

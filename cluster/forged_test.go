@@ -19,7 +19,7 @@ import (
 )
 
 // leaderWords returns messages that only a leader may send. They contain the next state of the
-// cluster, in which gone is leaving.
+// cluster, in which the given member is leaving.
 func leaderWords(leader *Node, gone member.Address) []message.Body {
 	held := leader.currentSnapshot().held
 	out, _ := held.Roster.Find(gone)

@@ -12,9 +12,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Transfer hands over leadership to the given member, or to any member that can lead if to is zero.
-// It first ends the work of WhileLeader, then blocks until another leader is quorate or ctx is
-// done. If the member does not answer within a HeartbeatInterval, another one may lead instead:
+// Transfer hands over leadership to the given member, or, for the zero Address, to any that can
+// lead. It first ends the work of WhileLeader, then blocks until another leader is quorate or ctx
+// is done. If the member does not answer within a HeartbeatInterval, another one may lead instead:
 // View shows the leader. The error is a *NotLeaderError, ErrNotActive, ErrNotElected, or
 // ErrNoQuorum with the cause of ctx.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
@@ -86,8 +86,8 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 }
 
-// handOver ends this node's term, waits for the functions that run under it, and then calls verb,
-// which gives up leadership.
+// handOver ends this node's term, waits for the functions that run under it, and then calls the
+// given function, which gives up leadership.
 func (n *Node) handOver(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
@@ -100,8 +100,8 @@ func notLeaderError(s *snapshot) error {
 	return &NotLeaderError{Leader: s.view.Leader, Provisional: s.provisional}
 }
 
-// checkSuccessor returns an error if the member to cannot lead. If to is zero, it returns an error
-// if no other member can lead. It must be called before the node gives up anything.
+// checkSuccessor returns an error if the given member cannot lead or, for the zero address, if no
+// other member can lead. It must be called before the node gives up anything.
 func checkSuccessor(view member.View, to member.Address) error {
 	for _, m := range view.Members {
 		if m.Status == member.Active && m.Address != view.Self.Address &&

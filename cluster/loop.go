@@ -19,8 +19,8 @@ type loopCall struct {
 	reply chan error // of capacity 1, so that the loop does not block
 }
 
-// runInLoop calls verb in the event loop and returns its error. The output of verb has been applied
-// when runInLoop returns.
+// runInLoop calls a verb in the event loop and returns its error. The output of the verb has been
+// applied when runInLoop returns.
 func (n *Node) runInLoop(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {

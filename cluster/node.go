@@ -103,9 +103,9 @@ func (n *Node) Events(ctx context.Context) iter.Seq[Event] {
 	return n.hub.readEvents(ctx, n.life.Done())
 }
 
-// WaitActive blocks until there is a quorate leader with at least count active members. The
-// members of a provisional leader do not count, since its view may be discarded when a
-// leader is elected.
+// WaitActive blocks until a quorate leader has at least the given number of active members. The
+// members of a provisional leader do not count, since its view may be discarded when a leader is
+// elected.
 func (n *Node) WaitActive(ctx context.Context, count int) error {
 	for {
 		s, changed := n.snapshots.watch()
@@ -124,8 +124,8 @@ func (n *Node) WaitActive(ctx context.Context, count int) error {
 	}
 }
 
-// waitChange blocks until changed is closed, the node stops, or ctx is done. It returns why the
-// node stopped, or else the cause of ctx, or nil if only changed was closed.
+// waitChange blocks until the channel is closed, the node stops, or ctx is done. It returns why the
+// node stopped, or else the cause of ctx, or nil if only the channel was closed.
 func (n *Node) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:

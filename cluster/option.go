@@ -43,17 +43,17 @@ func newOptions(opts []Option) options {
 // error as lines of JSON. Refusals of the protocol are logged at debug level.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithTransport replaces QUIC with the network that listen opens: tlsnet.Open for TLS on TCP, a
-// network of package memnet, one of package quicnet with a different configuration, or your own.
-// All nodes of a cluster must use the same kind. listen is responsible for encryption, with the
-// keys and certificates in transport.Config, and must fail with transport.ErrAddressInUse if
-// another process listens on the address.
+// WithTransport replaces QUIC with the network that the function listen opens: tlsnet.Open for TLS
+// on TCP, a network of package memnet, one of package quicnet with a different configuration, or
+// your own. All nodes of a cluster must use the same kind. listen is responsible for encryption,
+// with the keys and certificates in transport.Config, and must fail with transport.ErrAddressInUse
+// if another process listens on the address.
 func WithTransport(listen func(transport.Config) (transport.Network, error)) Option {
 	return func(o *options) { o.transport = listen }
 }
 
-// WithSocket replaces the UDP socket of QUIC, for example to simulate or disturb a network. open is
-// called with Config.Addr; the node closes the socket.
+// WithSocket replaces the UDP socket of QUIC, for example to simulate or disturb a network. The
+// function open is called with Config.Addr; the node closes the socket.
 func WithSocket(open func(addr string) (net.PacketConn, error)) Option {
 	return func(o *options) { o.socket = open }
 }

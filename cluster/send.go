@@ -71,16 +71,16 @@ func WithMetadata(entries map[string]string) SendOption {
 	return func(o *sendOptions) { o.Metadata = entries }
 }
 
-// WithOutcome makes the node call report once for each member that accepted the event, when the
-// outcome at that member is known. The outcome is nil if the member's handlers returned nil. It is
-// ErrUnknownOutcome if the connection was lost first. Otherwise it is a *HandlerError,
+// WithOutcome makes the node call the function report once for each member that accepted the event,
+// when the outcome at that member is known. The outcome is nil if the member's handlers returned
+// nil. It is ErrUnknownOutcome if the connection was lost first. Otherwise it is a *HandlerError,
 // ErrUnknownType, ErrBusy or ErrClosed. If a member's process dies, its outcomes are reported when
 // its host refuses packets to the port, or else when the member is removed. report is not called
 // for a member for which Send returned an error.
 //
-// report is called by goroutines of the node, possibly by several at the same time, and must
-// not block. The outcomes of one member are reported in the order in which they arrive. While
-// 65,536 outcomes of sends and requests are pending, Send blocks.
+// Goroutines of the node call report, possibly several at the same time, so it must not block. The
+// outcomes of one member are reported in the order in which they arrive. While 65,536 outcomes of
+// sends and requests are pending, Send blocks.
 func WithOutcome(report func(to member.Address, err error)) SendOption {
 	return func(o *sendOptions) { o.Outcome = report }
 }

@@ -51,7 +51,7 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// matchesError reports whether err is want, or contains its text if want is a textError.
+// matchesError reports whether err is the wanted error, or contains the text of a wanted textError.
 func matchesError(err, want error) bool {
 	if text, ok := errors.AsType[textError](want); ok {
 		return err != nil && strings.Contains(err.Error(), string(text))
@@ -59,8 +59,8 @@ func matchesError(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// withReceivers is like inWorld, but each node has a receiver; register adds the handlers of node
-// i.
+// withReceivers is like inWorld, but each node has a receiver; the function register adds the
+// handlers of node i.
 func withReceivers(
 	t *testing.T, size int, register func(t *testing.T, i int, mux *receiver.Mux),
 	test func(*testing.T, *world),

@@ -42,8 +42,8 @@ func (ts *terms) lease(view member.View, d time.Duration) *clusterTerm {
 	return ts.updateTerm(now, view, view.Version, now.Add(d))
 }
 
-// workUnder runs a function under a term of this node. The function returns when returned is
-// called.
+// workUnder runs a function under a term of this node. The second result makes that function
+// return.
 func workUnder(t *testing.T, term leader.Term) (ctx context.Context, returned func()) {
 	t.Helper()
 	began, over, done := make(chan context.Context), make(chan struct{}), make(chan struct{})

@@ -58,9 +58,9 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// defaultLease returns 0.7 x leader: the shortest lease that survives every pause of a process
-// below half of LeaderTimeout (docs/performance.md). If that time is too short for 3.5 heartbeats,
-// it returns more, but at most leader.
+// defaultLease returns 0.7 x LeaderTimeout: the shortest lease that survives every pause of a
+// process below half of LeaderTimeout (docs/performance.md). If that time is too short for 3.5
+// heartbeats, it returns more, but at most LeaderTimeout.
 func defaultLease(interval, leader time.Duration) time.Duration {
 	return min(max(leader/10*7, interval/2*7), leader)
 }

@@ -53,7 +53,7 @@ func newWorld(t *testing.T, size int) *world {
 	}
 }
 
-// inWorld runs a test with size nodes that have formed a cluster.
+// inWorld runs a test with a number of nodes that have formed a cluster.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func (w *world) leader() *Node {
 	return nil
 }
 
-// others returns all nodes except one.
+// The method others returns all nodes except one.
 func (w *world) others(but *Node) []*Node {
 	return slices.DeleteFunc(slices.Clone(w.nodes), func(n *Node) bool { return n == but })
 }
@@ -195,7 +195,7 @@ func (w *world) close() {
 	}
 }
 
-// within returns a context that times out after d.
+// The method within returns a context that times out after d.
 func (w *world) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	w.t.Cleanup(cancel)

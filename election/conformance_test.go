@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// inCluster starts nodes and opens a candidate on each with open.
+// inCluster starts nodes and opens a candidate on each with the function open.
 func inCluster(
 	open func(t *testing.T, w *world, i int, o leader.Options) *leader.Candidate,
 ) func(*testing.T, int) leadertest.Kit {

@@ -19,8 +19,8 @@ type fixedSource struct {
 	changed chan struct{}
 }
 
-// newFixedSource returns the source of Static for self. If self is zero, it returns the source of
-// Standby.
+// newFixedSource returns the source of Static for the given Holder, or the source of Standby if the
+// Holder is zero.
 func newFixedSource(self leader.Holder) *fixedSource {
 	s := &fixedSource{self: self, changed: make(chan struct{})}
 	if self != (leader.Holder{}) {

@@ -30,8 +30,8 @@ type Peers interface {
 }
 
 // Over opens a group with the strategy Lowest among peers that are not a cluster. The caller must
-// pass each incoming message to deliver, with the id of its sender. The error joins all faults of
-// the options.
+// pass each incoming message to the function deliver, with the id of its sender. The error joins
+// all faults of the options.
 func Over(p Peers, group string, o Options) (
 	c *leader.Candidate, deliver func(from string, m Message), err error,
 ) {

@@ -31,13 +31,13 @@ type world struct {
 	stores []*store.Memory
 }
 
-// inWorld runs a test in a bubble with a cluster of size nodes.
+// inWorld runs a test in a bubble with a cluster of the given size.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, size)) })
 }
 
-// newWorld starts size nodes within a bubble.
+// newWorld starts a number of nodes within a bubble.
 func newWorld(t *testing.T, size int) *world {
 	t.Helper()
 	w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, size)}
@@ -234,7 +234,7 @@ func leaderOf(t *testing.T, all []*leader.Candidate, among ...int) int {
 	return 0
 }
 
-// agreed returns the index of the leader that all agree on, or -1.
+// agreed returns the index of the leader that the given nodes agree on, or -1.
 func agreed(all []*leader.Candidate, among []int) int {
 	var leading []int
 	for _, i := range among {

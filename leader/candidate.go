@@ -184,7 +184,7 @@ func (c *Candidate) beginCall() error {
 }
 
 // giveUp resigns. It returns when the resignation is complete or ctx is done. This process does not
-// lead again before pause has passed. The caller must be registered in c.running.
+// lead again before the pause is over. The caller must be registered in c.running.
 func (c *Candidate) giveUp(
 	ctx context.Context, t Term, failed error, pause time.Duration,
 ) error {
@@ -215,8 +215,8 @@ func (c *Candidate) ctxErr(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// wait blocks until changed is closed or the term t (if not zero) ends. It returns an error if ctx
-// is done or the Candidate has ended.
+// wait blocks until the channel is closed or the term t (if not zero) ends. It returns an error if
+// ctx is done or the Candidate has ended.
 func (c *Candidate) wait(ctx context.Context, t Term, changed <-chan struct{}) error {
 	var over <-chan struct{}
 	if t.isLive() {

@@ -119,8 +119,8 @@ func (l *Lease) Extend(until time.Time) bool {
 	return true
 }
 
-// End ends the term with cause. When it returns, all contexts have ended. Later calls of End do not
-// change the cause.
+// End ends the term with the given cause. When it returns, all contexts have ended. Later calls of
+// End do not change the cause.
 func (l *Lease) End(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,8 +180,8 @@ func (l *Lease) err() error {
 	return l.cause
 }
 
-// beginUse returns a context that ends with parent or with the term. The caller must call end when
-// the function that uses the context has returned.
+// beginUse returns a context that ends with parent or with the term. The caller must call the
+// function end when the function that uses the context has returned.
 func (l *Lease) beginUse(parent context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	r := &run{cancel, make(chan struct{})}

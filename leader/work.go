@@ -87,7 +87,7 @@ func (c *Candidate) endWork() {
 	c.running.Done()
 }
 
-// awaitOwn blocks until this process leads in a term other than done.
+// awaitOwn blocks until this process leads in a term other than the given one.
 func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 	for {
 		if err := c.ctxErr(ctx); err != nil {

@@ -122,8 +122,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	}
 }
 
-// acquireRecord sets the record as soon as it does not exist. All waiting members try, and one
-// succeeds.
+// acquireRecord waits until the record does not exist, and then sets it. All waiting members try,
+// and one succeeds.
 func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	watched, stop := context.WithCancel(ctx)
 	defer stop()

@@ -242,7 +242,7 @@ func (r Records) Drop(key string) Records {
 	return r.t.replaceChunks(at, 1, c)
 }
 
-// with replaces the n chunks that begin at index at, and returns the new table.
+// replaceChunks returns a new table in which the n chunks from the given index are replaced.
 func (t *table) replaceChunks(at, n int, by ...*chunk) Records {
 	out := &table{chunks: make([]*chunk, 0, len(t.chunks)+len(by)-n)}
 	out.count, out.bytes, out.sum = t.count, t.bytes, t.sum
@@ -270,9 +270,9 @@ func (r Records) Equal(o Records) bool {
 	return true
 }
 
-// Changes returns the differences between older and r, sorted by key. Each difference is the record
-// in older and the record in r; one of them is zero if the record was added or deleted. Parts that
-// both tables share cost no time.
+// Changes returns the differences between an older table and r, sorted by key. Each is the record
+// in the older table and the record in r; one of them is zero if the record was added or deleted.
+// Parts that both tables share cost no time.
 func (r Records) Changes(older Records) iter.Seq2[Record, Record] {
 	return func(yield func(before, after Record) bool) {
 		a, b := cursor{chunks: older.chunks()}, cursor{chunks: r.chunks()}
@@ -338,8 +338,8 @@ func (c *cursor) skipShared(o *cursor) bool {
 	return true
 }
 
-// In returns the records that remain valid when roster takes effect (protocol.md section 10). In
-// deletes the records of an owner that is leaving or has restarted, because that run no longer
+// In returns the records that remain valid when the roster takes effect (protocol.md section 10).
+// In deletes the records of an owner that is leaving or has restarted, because that run no longer
 // relies on them. Any other owner without a seat may not know yet that it lost the seat, so its
 // records are revoked.
 func (r Records) In(roster Roster) Records {

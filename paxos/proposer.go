@@ -257,8 +257,8 @@ func (p Proposer) Drop() Proposer {
 	return p
 }
 
-// SeeRound makes the round of the next ballot greater than round. It ignores a round that no voter
-// accepts.
+// SeeRound makes the round of the next ballot greater than the given one. It ignores a round that
+// no voter accepts.
 func (p Proposer) SeeRound(round uint64) Proposer {
 	if round <= 2*maxRound {
 		p.round = max(p.round, round)
@@ -275,7 +275,7 @@ func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	return p.SeeRound(promised.Ballot.Round).SeeVersion(promised.Version)
 }
 
-// SeeVersion makes the version of the next election at least version.
+// SeeVersion makes the version of the next election at least the given one.
 func (p Proposer) SeeVersion(version uint64) Proposer {
 	p.version = max(p.version, version)
 	return p

@@ -106,9 +106,9 @@ func (t *tally) grantedBy(id member.Identity) bool {
 // be chosen for this version.
 func (t *tally) adoptValue() (Accepted, bool) { return t.best, !t.best.IsZero() }
 
-// initialState returns the state in which candidate would start to lead version. It is base with
-// the new version, revision 0, an active candidate, the incarnations of the voters that granted,
-// and the records whose owners remain.
+// initialState returns the state in which a candidate would start to lead a version. It is base
+// with the new version, revision 0, an active candidate, the incarnations of the voters that
+// granted, and the records whose owners remain.
 func (t *tally) initialState(
 	base member.State, candidate member.Address, version uint64,
 ) member.State {

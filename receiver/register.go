@@ -160,7 +160,7 @@ func Handle[T any](
 	addHandler(mux, nil, fn, opts)
 }
 
-// HandleMatch is like Handle, but only for the events for which match returns true. match
+// HandleMatch is like Handle, but only for the events for which the function match returns true. It
 // runs with the handlers and must not block. If T is Raw, match is called for every event, even if
 // the type of that event has handlers. So one handler can get all events of several names.
 func HandleMatch[T any](

@@ -60,8 +60,8 @@ var lan = message.Timings{
 	RetryInterval:     500 * time.Millisecond,
 }
 
-// newBus returns a bus of size nodes n1, n2, ...; the first nodes are seeds. It does not start the
-// nodes.
+// newBus returns a bus with a number of nodes n1, n2, ...; the first ones are seeds. It does not
+// start the nodes.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
 	b := &bus{t: t, now: epoch, latency: time.Millisecond, size: size, timings: lan}
@@ -138,7 +138,7 @@ func (b *bus) take(n *node, out statemachine.Output) {
 
 func (b *bus) since() time.Duration { return b.now.Sub(epoch) }
 
-// step advances to the next message or timer, but not past end.
+// step advances to the next message or timer, but not past the given end.
 func (b *bus) step(end time.Time) bool {
 	b.t.Helper()
 	next := end
@@ -195,8 +195,8 @@ func (b *bus) run(d time.Duration) {
 	}
 }
 
-// until advances the clock until cond holds and returns the elapsed time. It fails the test after
-// limit.
+// The method until advances the clock until cond holds and returns the elapsed time. It fails the
+// test after limit.
 func (b *bus) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()
 	from, end := b.now, b.now.Add(limit)

@@ -27,8 +27,7 @@ func (b *bus) byRank() []int {
 	return out
 }
 
-// ledByOne reports whether all running nodes follow one quorate leader. It ignores the nodes in
-// but.
+// ledByOne reports whether all running nodes follow one quorate leader. It ignores the given nodes.
 func (b *bus) ledByOne(but []int) bool {
 	b.t.Helper()
 	l := b.quorate()

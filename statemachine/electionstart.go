@@ -58,7 +58,7 @@ func (m *Machine) turnDelay() time.Duration {
 	return m.timing.inquiryTurn(before)
 }
 
-// asksWithout reports whether a member takes its turn to ask the voters after the loss of leader.
+// asksWithout reports whether a member takes its turn to ask the voters after the leader is lost.
 func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
 	return e.Status == member.Active && e.Address != leader
 }

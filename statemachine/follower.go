@@ -93,7 +93,7 @@ func (m *Machine) followsQuorate(now time.Time) bool {
 		now.Before(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 }
 
-// showsQuorate reports whether View shows Quorate at now.
+// showsQuorate reports whether View shows Quorate at the given time.
 func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
 }
@@ -108,7 +108,7 @@ func (m *Machine) overruleLeader(cause Cause) {
 }
 
 // suspectLeader considers the leader lost and leaves it. The view then shows no leader, and an
-// election starts after pause. t contains the cause, and the message if one caused the loss.
+// election starts after the pause. t contains the cause, and the message if one caused the loss.
 func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt

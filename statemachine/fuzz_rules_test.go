@@ -77,8 +77,8 @@ func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Out
 	}
 }
 
-// isBacked reports whether a message is consistent with what is saved. A vote must not be below an
-// earlier promise.
+// isBacked reports whether a message is consistent with the saved values. A vote must not be below
+// an earlier promise.
 func isBacked(before, saved paxos.Durable, msg message.Message) bool {
 	promised := func(id paxos.ID) bool {
 		return id.Compare(saved.Promised) <= 0 || id.Version <= saved.Held.Version

@@ -53,8 +53,8 @@ func (m *Machine) Leave(now time.Time) Output {
 	return m.endCall()
 }
 
-// Transfer hands leadership to the member at address to, or to any suitable member if to is zero.
-// If that member does not vote within HeartbeatInterval, another member is elected instead.
+// Transfer hands leadership to the member at the given address, or to any suitable member if it is
+// zero. If that member does not vote within HeartbeatInterval, another member is elected instead.
 // Transfer returns ErrNotLeader or ErrNotActive.
 func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	m.beginCall(now)
@@ -112,15 +112,15 @@ func (m *Machine) findSuccessors() []member.Address {
 	return out
 }
 
-// maySucceed reports whether a member of the held state may succeed this leader: it is active, has
-// shown a state of this leadership, and is not drained.
+// maySucceed reports whether this leader may hand over to a member of the held state: the member is
+// active and not drained, and has shown a state of this leadership.
 func (m *Machine) maySucceed(e member.Member) bool {
 	p := m.lead.peer(e.Address)
 	return e.Shown() == member.Active && p != nil && p.follows(e) && !p.drained
 }
 
 // handOver ends this leadership, which frees its followers, and then proposes one of the
-// successors. stays is set if this node remains a member.
+// successors. The argument stays is true if this node remains a member.
 func (m *Machine) handOver(successors []member.Address, stays bool) {
 	given := m.leader
 	var to member.Address

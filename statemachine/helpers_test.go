@@ -45,7 +45,7 @@ func number(version, revision uint64) member.Number {
 // ourCluster is the cluster id of all states and messages in tests, unless stated otherwise.
 var ourCluster = member.ClusterID{1}
 
-// state returns a state with the first size nodes as active members, each in its first run.
+// state returns a state of the given size: the first nodes are active members, in their first runs.
 func state(size int, version, revision uint64, leader int) member.State {
 	s := member.State{Number: number(version, revision), Cluster: ourCluster, Leader: addr(leader)}
 	for i := range size {
@@ -54,7 +54,7 @@ func state(size int, version, revision uint64, leader int) member.State {
 	return s
 }
 
-// event returns a message from the first run of node from to n1.
+// event returns a message to n1 from the first run of the given node.
 func event(from int, claim member.Claim, body message.Body) message.Message {
 	return message.Message{
 		From: run(from, 1), To: addr(0), Claim: claim, Cluster: ourCluster, Body: body,
@@ -129,8 +129,8 @@ func aLeader(t *testing.T, size int) *bus {
 	return b
 }
 
-// keepAlive returns the keep-alive of a member that has the state of n1, its leader. Unless echo is
-// zero, the keep-alive echoes a stamp made at that time.
+// keepAlive returns the keep-alive of a member that has the state of n1, its leader. Unless the
+// given time is zero, the keep-alive echoes a stamp made at that time.
 func (b *bus) keepAlive(from int, echo time.Time) message.Message {
 	held := b.nodes[0].Durable().Held
 	k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest()}
@@ -228,7 +228,7 @@ func bodies[T message.Body](sent []message.Message) []T {
 	return out
 }
 
-// last returns the newest body of one type that any node sent.
+// The function last returns the newest body of one type that any node sent.
 func last[T message.Body](b *bus) T {
 	b.t.Helper()
 	for _, f := range slices.Backward(b.sent) {
@@ -249,7 +249,7 @@ func (b *bus) untilSent(limit time.Duration, kind message.Kind) time.Duration {
 	return b.until(limit, kind.String(), func() bool { return len(b.mail(mark, kind)) > 0 })
 }
 
-// mail returns the messages of the given kind sent after the first mark messages.
+// mail returns the messages of the given kind that were sent after the given mark.
 func (b *bus) mail(mark int, kind message.Kind) []flight {
 	var out []flight
 	for _, f := range b.sent[mark:] {
@@ -262,7 +262,7 @@ func (b *bus) mail(mark int, kind message.Kind) []flight {
 
 func (b *bus) view(i int) member.View { return b.nodes[i].View(b.now) }
 
-// status returns the status that node i's view shows for node of.
+// status returns the status that node i's view shows for another node.
 func (b *bus) status(i, of int) member.Status {
 	e, _ := b.view(i).Member(addr(of))
 	return e.Status
@@ -288,7 +288,7 @@ func (b *bus) settle(active int) time.Duration {
 	return b.until(3*b.timings.TTLTimeout, "settled cluster", func() bool { return b.settled(active) })
 }
 
-// isolate cuts each of ids off from all other nodes.
+// isolate cuts each of the given nodes off from all other nodes.
 func (b *bus) isolate(ids ...int) {
 	b.cut = func(m message.Message) bool {
 		return slices.ContainsFunc(ids, func(i int) bool {
@@ -297,7 +297,7 @@ func (b *bus) isolate(ids ...int) {
 	}
 }
 
-// part splits the network into left and the rest.
+// part splits the network into the given nodes and the rest.
 func (b *bus) part(left ...int) {
 	in := func(a member.Address) bool {
 		return slices.ContainsFunc(left, func(i int) bool { return a == addr(i) })
@@ -307,7 +307,7 @@ func (b *bus) part(left ...int) {
 
 func (b *bus) heal() { b.cut = nil }
 
-// others returns all nodes of the bus except one.
+// The method others returns all nodes of the bus except one.
 func (b *bus) others(but int) []int {
 	var out []int
 	for i := range b.nodes {

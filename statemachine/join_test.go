@@ -46,7 +46,7 @@ func TestQueriesOfTheFirstRound(t *testing.T) {
 	}
 }
 
-// asked returns the nodes to which queries were sent after the first mark messages.
+// asked returns the nodes to which queries were sent after the given mark.
 func (b *bus) asked(mark int) []member.Address {
 	var out []member.Address
 	for _, f := range b.mail(mark, message.KindLeaderQuery) {

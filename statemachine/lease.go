@@ -41,7 +41,7 @@ func (m *Machine) supportsOther(v member.Voter) bool {
 
 // leaseEnd returns when the lease of this leader ends unless it is extended, or zero if the leader
 // never had a lease. (S) The lease ends leaseMargin after the M-th newest of the stamps that the
-// voters have echoed. The leader's own stamp is now (protocol.md 5).
+// voters have echoed. The leader's own stamp is the given time (protocol.md 5).
 func (m *Machine) leaseEnd(now time.Time) time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -84,10 +84,10 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 	return echoes[len(echoes)-(m.quorum-1)]
 }
 
-// isQuorate reports whether this node leads with authority at now: it is chosen, M voters hold its
-// version, and its lease has not expired. An unexpired lease implies that M voters hold the
-// version. Voters echo only stamps that they received, and a leader stamps only acks to members
-// that showed its version.
+// isQuorate reports whether this node leads with authority at the given time: it is chosen, M
+// voters hold its version, and its lease has not expired. An unexpired lease implies that M voters
+// hold the version. Voters echo only stamps that they received, and a leader stamps only acks to
+// members that showed its version.
 func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
 }
@@ -112,8 +112,8 @@ func (m *Machine) isHealthy() bool {
 		(m.isQuorate(m.now) || m.now.Before(m.lead.since.Add(m.timing.LeaderTimeout)))
 }
 
-// Authority returns the version that this node leads with authority at now, and when that authority
-// ends unless it is extended. Version 0 means that the node has no authority.
+// Authority returns the version that this node leads with authority at the given time, and when
+// that authority ends unless it is extended. Version 0 means that the node has no authority.
 func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	if m.stopped || !m.isQuorate(now) {
 		return 0, time.Time{}

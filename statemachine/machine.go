@@ -125,7 +125,7 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	return m.endCall()
 }
 
-// Advance does what is due at now. It may be called at any time.
+// Advance does what is due at the given time. It may be called at any time.
 func (m *Machine) Advance(now time.Time) Output {
 	m.beginCall(now)
 	return m.endCall()
@@ -244,8 +244,8 @@ func (m *Machine) heldNumber() member.Number { return m.durable.Held.Number }
 // isVoter reports whether this node has a vote in its held state.
 func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.Voter()) }
 
-// View returns the node's view of the cluster at now. The caller must not modify its members:
-// they may be shared with the state.
+// View returns the node's view of the cluster at the given time. The caller must not modify its
+// members: they may be shared with the state.
 func (m *Machine) View(now time.Time) member.View {
 	s := m.shownState()
 	role, leader := m.shownLeader()

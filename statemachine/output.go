@@ -147,7 +147,7 @@ type Cause uint8
 // The causes. The causes of a conflict are in the order of the rules in protocol.md 7.
 const (
 	CauseNone     Cause = iota
-	CauseCrash          // its host refused its port, or a message of a later run arrived
+	CauseCrash          // the host refused the leader's port, or a later run of it sent a message
 	CauseSilence        // no ack for LeaderTimeout
 	CauseHandOver       // an operator asked it to leave, hand over or drain
 	CauseLease          // no majority answered it, so its lease expired
@@ -171,7 +171,7 @@ func (c Cause) String() string {
 	return causeNames[c]
 }
 
-// conflictCause returns the rule by which better takes precedence over c (protocol.md 7).
+// conflictCause returns the rule by which the better claim takes precedence over c (protocol.md 7).
 func conflictCause(c, better member.Claim) Cause {
 	switch {
 	case c.Chosen != better.Chosen:

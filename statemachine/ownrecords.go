@@ -239,7 +239,7 @@ func (m *Machine) showRecords() {
 	m.shown.changed = true
 }
 
-// dropLostRecords removes from own the records that were dropped, changed or revoked. s is the held
+// dropLostRecords removes those own records that were dropped, changed or revoked. s is the held
 // state, and before is the state that it replaced. It checks only the records that changed and the
 // records that no state has shown yet.
 func (m *Machine) dropLostRecords(before, s member.State) {
@@ -264,7 +264,7 @@ func (m *Machine) dropLostRecords(before, s member.State) {
 	m.showRecords()
 }
 
-// onRecordUpdate applies changes of records to the revision before them.
+// onRecordUpdate applies the record changes by which the leader made the next revision.
 func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	if !m.isNextRevision(in, b.Number) {
 		return

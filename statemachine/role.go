@@ -29,7 +29,7 @@ import (
 // members learn of that leader by themselves. A chosen leader must end its leadership first, unless
 // it was elected again for a later version.
 
-// setRole enters a role under the given leader. It panics unless from contains the current role.
+// setRole enters a role under a leader. It panics unless the current role is one of those given.
 func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Role) {
 	if !slices.Contains(from, m.role) {
 		panic(fmt.Sprintf("statemachine: a node in role %v cannot enter role %v", m.role, to))

@@ -83,8 +83,8 @@ func (m *Machine) makeWaitingChanges() {
 	})
 }
 
-// finishJoining makes one joining member that showed this version active. From then on the member
-// has a vote.
+// finishJoining changes the status of one member that showed this version from joining to active.
+// From then on the member has a vote.
 func (m *Machine) finishJoining() {
 	r := m.durable.Held.Roster
 	for _, e := range r {
@@ -142,7 +142,7 @@ func (m *Machine) canSpareVote(a member.Address) bool {
 }
 
 // changeRoster makes the next revision, with roster r, and sends it to all members. It sends only
-// the entry at about, or the whole state if about is zero.
+// the entry of the given address, or the whole state if the address is zero.
 func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	before, _ := m.shownState().Roster.Find(about)
 	next := m.shownState().Next(r)

@@ -24,7 +24,7 @@ func TestDiagramLeaderElect(t *testing.T) {
 	})
 }
 
-// formUnder starts size processes, all of them seeds, with the last one as the leader.
+// formUnder starts a number of processes, all of them seeds, with the last one as the leader.
 func (s *stage) formUnder(size int) *sim.Cluster {
 	ids := make([]int, size)
 	for i := range ids {

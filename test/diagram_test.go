@@ -152,7 +152,7 @@ type story struct {
 }
 
 // checkStories plays the stories of a diagram. It compares the messages between drawn participants
-// from roll to cut and ignores all others.
+// from the call of roll to that of cut, and ignores all others.
 func checkStories(t *testing.T, name string, stories []story) {
 	t.Helper()
 	var scenes []scene
@@ -233,7 +233,7 @@ func (s *stage) await(label string) {
 // roll starts the recording, immediately or at the first message with the label.
 func (s *stage) roll(label string) { s.rolling, s.from = label == "", label }
 
-// cut stops the recording as soon as cond is true.
+// cut stops the recording as soon as the condition is true.
 func (s *stage) cut(what string, cond func() bool) {
 	s.t.Helper()
 	within(s.t, s.c, 4*lan().TTLTimeout, what, cond)

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// waitForLines waits until a process has written count lines with a text.
+// waitForLines waits until a process has written the given number of lines with a text.
 func (p *process) waitForLines(text string, count int) {
 	p.t.Helper()
 	got := 0

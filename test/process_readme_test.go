@@ -121,8 +121,8 @@ func onFreePorts(t *testing.T, commands string) string {
 	return at.ReplaceAllStringFunc(commands, func(a string) string { return free[a] })
 }
 
-// settled returns a command that waits until a node sees a leader with authority and active
-// members.
+// settled returns a command that waits until a node sees a leader with authority and the given
+// number of active members.
 func settled(admin string, active int) string {
 	return fmt.Sprintf("until bin/athena leader --admin %s && "+
 		"[ $(bin/athena members --admin %s | grep -c ' active ') = %d ]\n"+

@@ -43,8 +43,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// TestMain unsets the variables for nodes that the user's shell may contain, because commands that
-// tests paste into a shell would use them.
+// TestMain unsets the ATHENA_ variables of the user's shell. Otherwise the commands that tests run
+// in a shell would use them.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ATHENA_") {
@@ -155,8 +155,8 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// eventually waits until the function is returns true. It polls often, because some tests measure
-// times with it.
+// The function eventually waits until the given function returns true. It polls often, because some
+// tests measure times with it.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {

@@ -42,7 +42,7 @@ func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan st
 }
 
 // flood sends numbered events until one fails. It returns the error and the time when the failed
-// Send began, and counts the accepted events in taken.
+// Send began, and counts the accepted events in the given counter.
 func flood(
 	ctx context.Context, from *cluster.Node, to member.Address, taken *atomic.Int64,
 ) (last time.Time, err error) {

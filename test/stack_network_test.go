@@ -28,7 +28,7 @@ type arrivals struct {
 	got map[[2]string][]int // indexed by the names of sender and receiver
 }
 
-// receive makes every node handle events with handle, and records each one when handle returns.
+// receive makes every node call a function for each event, and records the event when it returns.
 func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 	a := &arrivals{got: make(map[[2]string][]int)}
 	s.change = func(i int, c *cluster.Config) {
@@ -50,7 +50,7 @@ func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 // atOnce is a handler that returns immediately.
 func atOnce(context.Context, payload) error { return nil }
 
-// of lists the numbers of the events that one node received from another one.
+// The method of lists the numbers of the events that one node received from another one.
 func (a *arrivals) of(from, to int) []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *stack) eachPath(path athenatest.Path) {
 	}
 }
 
-// exchange makes every member send events to every other one, numbered from 0. wait waits for all
-// sends and returns the number of failed ones.
+// exchange makes every member send events to every other one, numbered from 0. The function wait
+// waits for all sends and returns the number of failed ones.
 func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (failed int64)) {
 	var failed atomic.Int64
 	var left sync.WaitGroup

@@ -22,7 +22,7 @@ const oneWay = roundTrip / 2
 // stamp take two (section 6, 2 to 6).
 const election = 5 * roundTrip
 
-// turns is how long the voter with index first waits before its query. It waits a twentieth of an
+// turns returns how long the voter with a given index waits before its query: a twentieth of an
 // interval for each active member before it, except the lost leader (section 6, 2).
 func turns(first, lost int) time.Duration {
 	before := first
@@ -42,7 +42,7 @@ type moment struct {
 	want time.Duration
 }
 
-// exactly compares observed and expected times, relative to begin.
+// The method exactly compares observed and expected times, relative to begin.
 func (s *stack) exactly(begin time.Time, moments ...moment) {
 	s.t.Helper()
 	for _, m := range moments {
@@ -180,8 +180,8 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 	})
 }
 
-// An isolated follower is unreachable HeartbeatTimeout after it was last heard, and becomes leaving
-// after TTLTimeout. No other node is disturbed (section 3).
+// The status of an isolated follower becomes Unreachable when it has been silent for
+// HeartbeatTimeout, and Leaving after TTLTimeout. No other node is disturbed (section 3).
 func TestStackSilentFollower(t *testing.T) {
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		leader := s.leader()

@@ -17,7 +17,7 @@ import (
 // unprivileged is the id of a user that owns no files.
 const unprivileged = 65534
 
-// asUnprivileged calls do as an unprivileged user, since root is not subject to permissions.
+// asUnprivileged calls a function as an unprivileged user: root is not subject to permissions.
 func (s scene) asUnprivileged(do func()) {
 	s.t.Helper()
 	if os.Geteuid() != 0 {

@@ -306,7 +306,7 @@ func (s simulation) printReport(out io.Writer, report sim.Report) error {
 		failed.Violation.Invariant, cli.Self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
 }
 
-// historyPrinter returns a function that prints each event, or each step; end flushes the output.
+// historyPrinter returns functions that print each event, or each step, and that flush the output.
 func (s simulation) historyPrinter(out io.Writer) (record func(sim.Record), end func()) {
 	b := bufio.NewWriter(out)
 	steps := json.NewEncoder(b)

@@ -153,7 +153,7 @@ func (b backend) entryOf(kv *mvccpb.KeyValue) leasestore.Entry {
 }
 
 // convertErr converts an error of the client. If the request may have been sent, the result wraps
-// both err and otherwise.
+// both err and the error otherwise.
 func (b backend) convertErr(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:

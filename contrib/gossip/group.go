@@ -71,7 +71,7 @@ func (g *group) Send(to string, m lowest.Message) {
 	}
 }
 
-// receive processes a message from sender.
+// receive processes a message from its sender.
 func (g *group) receive(now time.Time, sender string, l groupMessage) {
 	g.node.mu.Lock()
 	from := g.acceptMessage(now, sender, l)
@@ -174,7 +174,7 @@ func (n *Node) sendQueued(ctx context.Context, peers, mult int) {
 	}
 }
 
-// pickMembers returns up to count other members, chosen at random.
+// pickMembers returns up to the given number of other members, chosen at random.
 func (n *Node) pickMembers(count int) (drawn []memberlist.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/internal/lowest"
 )
 
-// lone returns a group of node m, which knows others but has no network.
+// lone returns a group of node m, which knows the given members but has no network.
 func lone(others ...string) *group {
 	n := &Node{
 		name: "m", members: map[string]memberlist.Node{}, lost: map[string]lost{},

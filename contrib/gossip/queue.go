@@ -33,7 +33,7 @@ type broadcast struct {
 	sent    int
 }
 
-// add queues a message. said is the time when the member made the message.
+// add queues a message that its member made at the given time.
 func (q *queue) add(name string, message []byte, said time.Time) {
 	if q.waiting == nil {
 		q.waiting = map[string]*broadcast{}
@@ -45,9 +45,9 @@ func (q *queue) add(name string, message []byte, said time.Time) {
 	}
 }
 
-// take returns messages that fit into room bytes, with their ages. Messages that were sent least
-// often come first; among these, the latest comes first. It removes a message that has been taken
-// the given number of times.
+// take returns messages that fit into the given room, with their ages. Messages that were sent
+// least often come first; among these, the latest comes first. It removes a message that has been
+// taken the given number of times.
 func (q *queue) take(now time.Time, room, times int) (messages [][]byte) {
 	for _, name := range slices.SortedFunc(maps.Keys(q.waiting), q.compare) {
 		b := q.waiting[name]

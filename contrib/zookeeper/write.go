@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Write applies changes in one transaction.
+// Write applies the changes in one transaction.
 func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
 	var ops []any
 	for _, c := range changes {

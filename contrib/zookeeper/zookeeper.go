@@ -180,7 +180,7 @@ func (b *backend) storeNode(
 	return leasestore.Entry{Name: name, Value: value, Revision: n.revision}, nil
 }
 
-// isChild reports whether rand.Text could have returned name.
+// isChild reports whether rand.Text could have returned the name.
 func isChild(name string) bool {
 	return len(name) == 26 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
@@ -213,7 +213,7 @@ func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 }
 
 // convertErr converts an error of the client. If the request may have been sent, the result wraps
-// both err and otherwise.
+// both err and the error otherwise.
 func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

@@ -63,7 +63,7 @@ func (t *table) add(shard string, token member.Token) error {
 }
 
 // runBy reports whether every shard is running, on exactly the given number of members, and no
-// shard runs on gone.
+// shard runs on the lost member.
 func (t *table) runBy(members int, gone string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,9 +27,9 @@ const (
 	lookInterval = 200 * time.Millisecond
 )
 
-// worker is one member of the job. The plan assigns the shards, but members may see changes of the
-// plan late. So each shard also has a lock with at most one holder. Whatever happens to the plan,
-// no two members run a shard at the same time.
+// worker is one member of the job. The plan assigns each shard to a member, but a member may learn
+// late that the plan has changed. So each shard also has a lock with at most one holder. Whatever
+// happens to the plan, no two members run a shard at the same time.
 type worker struct {
 	node *cluster.Node
 	self string

@@ -54,7 +54,7 @@ type peer struct {
 	chain []Block
 }
 
-// join starts a member that takes part in the election. dial connects to the ordering service.
+// join starts a member of the election. The function dial connects to the ordering service.
 func join(
 	ctx context.Context, dial func(context.Context) (net.Conn, error),
 	cfg cluster.Config, opts ...cluster.Option,
@@ -142,7 +142,7 @@ func (p *peer) add(b Block) bool {
 	return b.Number < len(p.chain)
 }
 
-// after returns a copy of at most the given number of blocks, beginning with block from.
+// The method after returns a copy of at most the given number of blocks, from the given one.
 func (p *peer) after(from, most int) []Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// chat runs one member until ctx is done or in ends.
+// chat runs one member until ctx is done or its input ends.
 func chat(
 	ctx context.Context, cfg cluster.Config, in io.Reader, out io.Writer, opts ...cluster.Option,
 ) error {

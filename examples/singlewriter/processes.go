@@ -115,7 +115,7 @@ func (p *processes) end() {
 	}
 }
 
-// freeAddresses returns count unused addresses.
+// freeAddresses returns the given number of unused addresses.
 func freeAddresses(count int) (addrs []string, err error) {
 	for range count {
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -42,7 +42,7 @@ type Client struct {
 // Option configures a Client.
 type Option func(*Client)
 
-// WithToken makes a Client send the token that current returns.
+// WithToken makes a Client send the token that the function current returns.
 func WithToken(current func() string) Option {
 	return func(c *Client) { c.token = current }
 }
@@ -117,9 +117,9 @@ func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi
 	return postJSON[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
-// Transfer makes the node hand over leadership to the member with the address or name to, and waits
-// until that member leads. If to is empty, the node chooses the member. The node must be the
-// leader.
+// Transfer makes the node hand over leadership to the member with the given address or name, and
+// waits until that member leads. If that is empty, the node chooses the member. The node must be
+// the leader.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }

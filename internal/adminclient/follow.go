@@ -29,9 +29,9 @@ var (
 )
 
 // Events yields the current status as an EventSnapshot, then each change, until ctx or the node
-// ends. If after is the id of an event that the node still has, Events continues after that event
-// without a snapshot. If an error occurs, it is the last element. The end of ctx or of the node is
-// not an error.
+// ends. Given the id of an event that the node still has, Events continues after that event without
+// a snapshot. If an error occurs, it is the last element. The end of ctx or of the node is not an
+// error.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Event, error] {
 	query := url.Values{}
 	if after != "" {
@@ -73,8 +73,8 @@ type rawEvent struct {
 	data     []byte
 }
 
-// openStream requests a stream and calls take for each event, until the stream or ctx ends or take
-// returns an error.
+// openStream requests a stream and calls the function take for each event, until the stream or ctx
+// ends or take returns an error.
 func (c *Client) openStream(
 	ctx context.Context, method, path string, body []byte, take func(rawEvent) error,
 ) error {
@@ -89,7 +89,7 @@ func (c *Client) openStream(
 	return err
 }
 
-// readStream is like openStream, but without timeouts. It calls alive for each line.
+// readStream is like openStream, but without timeouts. It calls the function alive for each line.
 func (c *Client) readStream(
 	ctx context.Context, method, path string, body []byte, alive func(), take func(rawEvent) error,
 ) error {

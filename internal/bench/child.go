@@ -121,7 +121,7 @@ func (c *child) runNode(s setup) error {
 	return fmt.Errorf("node stopped: %w", node.Err())
 }
 
-// readView returns the current view and adds its active members to active.
+// readView returns the current view and adds its active members to the given set.
 func readView(node *cluster.Node, active map[member.Address]bool) nodeView {
 	s := nodeView{At: children.ReadMonotonic()}
 	view := node.View()

@@ -185,9 +185,9 @@ func (ps *processes) listAlive() []*process {
 	return all
 }
 
-// haveAgreed reports whether all live nodes see the same quorate leader, with a token greater than
-// above, and the given number of active members. If active is 0, any number is accepted. ps.group
-// must be held.
+// haveAgreed reports whether all live nodes see the same quorate leader, whose token is greater
+// than the given one, and the given number of active members. If that number is 0, any is accepted.
+// ps.group must be held.
 func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {

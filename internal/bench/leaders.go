@@ -161,7 +161,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	}, nil
 }
 
-// awaitHolder waits for a node that leads the job with a token greater than above.
+// awaitHolder waits for a node that leads the job with a token greater than the given one.
 func (ps *processes) awaitHolder(
 	ctx context.Context, above member.Token,
 ) (leader *process, err error) {
@@ -276,8 +276,8 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	return toMilliseconds(at - began), err
 }
 
-// waitLed waits until all live nodes in some follow the same leader, which differs from before. It
-// returns the leader and the time at which the last node followed it.
+// waitLed waits until all live ones of the given nodes follow the same leader, other than the
+// previous one. It returns the leader and the time at which the last node followed it.
 func (ps *processes) waitLed(
 	ctx context.Context, some []*process, before string,
 ) (leader string, at int64, err error) {

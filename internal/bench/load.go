@@ -241,7 +241,7 @@ func (a *answer) addUsage() error {
 	return nil
 }
 
-// waitForCount waits until count events were handled or no more events arrive.
+// waitForCount waits until the given number of events were handled or no more events arrive.
 func (l *load) waitForCount(count int64) (seen, last int64) {
 	for since := time.Now(); time.Since(since) < stallTimeout; time.Sleep(time.Millisecond) {
 		n := l.seen.Load()

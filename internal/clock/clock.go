@@ -24,12 +24,12 @@ type StepWatch struct {
 	Wall  func() time.Time // reads the wall clock; if nil, no step is detected
 	Limit time.Duration    // smaller steps are ignored
 
-	ahead time.Duration // at most how far the wall clock was ahead, at the time in field at
+	ahead time.Duration // upper bound of how far the wall clock was ahead at the last reading
 	at    time.Time     // time of the last reading; zero before the first
 }
 
-// Read returns the time of clock, and the forward step of the wall clock since the last call, or 0
-// if there was none.
+// Read returns the time of the clock, and the forward step of the wall clock since the last call,
+// or 0 if there was none.
 func (w *StepWatch) Read(clock func() time.Time) (now time.Time, step time.Duration) {
 	before := clock()
 	if w.Wall == nil {

@@ -27,7 +27,7 @@ type Gate struct {
 	hosts   map[netip.Prefix]int
 }
 
-// Limit returns the limit of a node in a cluster of size members.
+// Limit returns the limit of a node in a cluster of the given size.
 func Limit(size int) int { return perMember*size + extra }
 
 // NewGate returns a Gate with a limit.
@@ -42,8 +42,8 @@ func (g *Gate) Pending() int {
 	return g.pending
 }
 
-// Enter counts a handshake until leave is called. The caller must call leave once. Enter returns
-// false if a limit is reached.
+// Enter counts a handshake until the function leave is called. The caller must call it once. Enter
+// returns false if a limit is reached.
 func (g *Gate) Enter(from net.Addr) (leave func(), ok bool) {
 	hosts := hostsOf(from)
 	g.mu.Lock()

@@ -119,8 +119,8 @@ func IsTransient(err error) bool {
 		errors.Is(err, record.ErrBusy) || errors.Is(err, record.ErrNotActive)
 }
 
-// Pause blocks for d, but at most until changed is closed or receives a value, or ctx is done. If
-// ctx is done, it returns the cause.
+// Pause blocks for d, but at most until the channel is closed or receives a value, or ctx is done.
+// If ctx is done, it returns the cause.
 func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -132,8 +132,8 @@ func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return context.Cause(ctx)
 }
 
-// WithStop returns a context that is done when ctx or other is done, and a function that releases
-// it.
+// WithStop returns a context that is done when either of the two contexts is done, and a function
+// that releases it.
 func WithStop(ctx, other context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })

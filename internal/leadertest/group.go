@@ -44,7 +44,7 @@ func (g *group) open(o leader.Options) (i int) {
 	return g.leads(-1)
 }
 
-// leads waits until a process other than not leads and all others know that it leads.
+// leads waits until a process other than the given one leads and all others know that it leads.
 func (g *group) leads(not int) (i int) {
 	g.t.Helper()
 	g.until("single leader that all processes know", func() bool { i = g.agreed(not); return i >= 0 })
@@ -52,7 +52,7 @@ func (g *group) leads(not int) (i int) {
 }
 
 // agreed returns the process that leads if no other process leads and every open process knows it.
-// Otherwise, or if the leader is the process not, agreed returns -1.
+// Otherwise, or if the leader is the given process, agreed returns -1.
 func (g *group) agreed(not int) int {
 	leading := -1
 	for i, c := range g.all {

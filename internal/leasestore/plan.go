@@ -73,8 +73,8 @@ func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, 
 	return cells, err
 }
 
-// planWrite returns the write for ops, with the condition that the records are unchanged since
-// cells was read.
+// planWrite returns the write for the ops, with the condition that the records are unchanged since
+// the cells were read.
 func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]Change, error) {
 	changes := map[string]Change{
 		leases + l.id: {Kind: Check, Name: leases + l.id, Revision: l.revision},

@@ -191,8 +191,8 @@ func (s *Store) Session(lost record.LostFunc) record.Session {
 	return session{s, binary.BigEndian.Uint64(b[:]), lost}
 }
 
-// waitUntil blocks until shown returns true. It calls shown with mu held. It returns an
-// error if ctx is done or the Store has ended.
+// waitUntil blocks until the function shown returns true. It calls shown with mu held. It returns
+// an error if ctx is done or the Store has ended.
 func (s *Store) waitUntil(ctx context.Context, shown func() bool) error {
 	for {
 		s.mu.Lock()

@@ -48,8 +48,8 @@ func (t *table) recordsWithin(prefix string) (in []member.Record) {
 	return in
 }
 
-// applyEntries applies changed entries, or all entries, and returns the keys of the records that
-// changed.
+// applyEntries applies entries, either changed ones or all there are, and returns the keys of the
+// records that changed.
 func (t *table) applyEntries(now time.Time, all bool, entries []Entry) (changed []string) {
 	if all {
 		entries = append(entries, t.missingEntries(entries)...)
@@ -66,7 +66,7 @@ func (t *table) applyEntries(now time.Time, all bool, entries []Entry) (changed 
 	return changed
 }
 
-// missingEntries returns a deletion for each entry of the table that is not in entries.
+// missingEntries returns a deletion for each entry of the table that is not among the given ones.
 func (t *table) missingEntries(entries []Entry) (gone []Entry) {
 	names := map[string]bool{}
 	for _, e := range entries {

@@ -88,8 +88,8 @@ func (m *Machine) onRelayed(now time.Time, msg Message) {
 	}
 }
 
-// onDeclaration follows a declared leader, or informs it of a leader with a lower id. from is the
-// entry of the leader if it sent the declaration itself, or nil if another member relayed it.
+// onDeclaration follows a declared leader, or informs it of a leader with a lower id. The peer is
+// the leader's entry if it sent the declaration itself, or nil if another member relayed it.
 func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 	switch m.phase {
 	case leading:
@@ -141,7 +141,7 @@ func (m *Machine) relayLeader(now time.Time, to string, seq uint64) {
 	m.relay(now, to, m.leader)
 }
 
-// relay sends the declaration of l to one member, or to all if to is empty.
+// relay sends the declaration of l to one member, or to all if the given id is empty.
 func (m *Machine) relay(now time.Time, to string, l leader) {
 	m.send = append(m.send, Outgoing{To: to, Message: Message{
 		Kind: Declaration, Member: l.id, Run: l.mark.run, Seq: l.mark.seq, Term: l.term,

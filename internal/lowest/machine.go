@@ -100,7 +100,7 @@ func New(now time.Time, cfg Config) *Machine {
 	return m
 }
 
-// Raise makes every later term of this member greater than term. A term above maxTerm is ignored.
+// Raise makes later terms of this member greater than the given one, unless that is above maxTerm.
 func (m *Machine) Raise(term uint64) {
 	if term <= maxTerm {
 		m.term = max(m.term, term)
@@ -151,7 +151,7 @@ func (m *Machine) Observe(now time.Time, ids []string) {
 	}
 }
 
-// Advance does what is due at now.
+// Advance does what is due at the given time.
 func (m *Machine) Advance(now time.Time) {
 	if m.deadline.IsZero() || now.Before(m.deadline) {
 		return
@@ -178,12 +178,12 @@ func (m *Machine) Advance(now time.Time) {
 	}
 }
 
-// wasSuspended reports whether now is so late that the state of this member is outdated.
+// wasSuspended reports whether the given time is so late that the state of this member is outdated.
 func (m *Machine) wasSuspended(now time.Time) bool {
 	return !m.deadline.IsZero() && now.Sub(m.deadline) >= m.timing.Alive/2
 }
 
-// Yield gives up leadership if this member leads in term.
+// Yield gives up leadership if this member leads in the given term.
 func (m *Machine) Yield(now time.Time, term uint64) {
 	if m.phase != leading || m.leader.term != term {
 		return
@@ -253,7 +253,7 @@ func (m *Machine) declareLeader(now time.Time) {
 // stepDown ends a term. The caller sets the next phase.
 func (m *Machine) stepDown(why Reason) { m.reason, m.leader = why, leader{} }
 
-// announce sends a message of this member to one member, or to all if to is empty.
+// announce sends a message of this member to one member, or to all if the given id is empty.
 func (m *Machine) announce(k Kind, to string) {
 	term := m.term
 	if m.phase == leading { // other members may know a greater term

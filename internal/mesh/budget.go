@@ -26,7 +26,7 @@ type claim struct {
 	granted chan struct{} // closed when room is granted
 }
 
-// acquire waits for room. It returns false if done is closed first; otherwise the caller
+// acquire waits for room. It returns false if the channel is closed first; otherwise the caller
 // must release the room.
 func (b *budget) acquire(bytes int, done <-chan struct{}) bool {
 	c := &claim{bytes: bytes, granted: make(chan struct{})}

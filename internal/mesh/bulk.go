@@ -173,7 +173,7 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 	}
 }
 
-// nextLink waits for a connection other than failed. It returns nil if ctx ends first.
+// nextLink waits for a connection other than the failed one. It returns nil if ctx ends first.
 func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
 	p.addSenders(transport.System, 1)
 	defer p.addSenders(transport.System, -1)

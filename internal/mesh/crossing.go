@@ -40,8 +40,8 @@ func (v Verdict) String() string { return verdictNames[v] }
 // which greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's
 // greets. If two connections crossed, the connection whose dialer has the smaller address is kept
 // (protocol.md section 8). The order of the arguments matters only if both have the same dialer.
-// Then next replaces have, because a node dials again only after it has lost its earlier
-// connection.
+// Then the next connection replaces the current one, because a node dials again only after it has
+// lost its earlier connection.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

@@ -125,8 +125,8 @@ type silence struct {
 	since time.Time // time of the first write with this value of heard
 }
 
-// wrote records a write. It returns true if an earlier write is older than limit and nothing has
-// arrived since.
+// wrote records a write. It returns true if an earlier write is older than the limit and nothing
+// has arrived since.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	if heard != s.heard || s.since.IsZero() {
 		s.heard, s.since = heard, now

@@ -256,9 +256,9 @@ func (p *peer) setCur(l *link) {
 	p.mesh.prepared.signal()
 }
 
-// adoptLink is called once greets have been exchanged on a link. It makes the link the connection
-// of the peer, or keeps another link. It returns an error if it refuses a link. This node has then
-// written nothing on the link, which the peer dialed.
+// adoptLink is called once greets have been exchanged on a link. The link becomes the connection of
+// the peer, unless another link is kept. adoptLink returns an error if it refuses a link. This node
+// has then written nothing on the link, which the peer dialed.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace
@@ -308,9 +308,9 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	return refusal
 }
 
-// mapLink makes next the connection of the peer. The readers of next wait for the readers of the
-// links that next replaces. If frames to an earlier run of the peer are lost and the end of a link
-// does not report this, mapLink returns that run. p.mu must be held.
+// mapLink makes a link the connection of the peer. Its readers wait for the readers of the links
+// that it replaces. If frames to an earlier run of the peer are lost and the end of a link does not
+// report this, mapLink returns that run. p.mu must be held.
 func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	if earlier := p.run; earlier != next.who {
 		reported := p.cur != nil && p.cur.started // the end of cur, which follows, reports the loss

@@ -52,7 +52,7 @@ func (p *preparation) signal() {
 	}
 }
 
-// take returns the peers, and whether Prepare was called with soon since the last call.
+// take returns the peers, and whether Prepare was called with soon set since the last call.
 func (p *preparation) take() (peers []member.Identity, soon bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -67,7 +67,7 @@ func (q *systemQueue) clear() int {
 	return n
 }
 
-// take removes all frames and returns them as a batch that uses the memory of spare.
+// take removes all frames and returns them as a batch that uses the spare memory.
 func (q *systemQueue) take(spare []byte) batch {
 	b := batch{bytes: spare[:0], frames: len(q.frames), payload: q.bytes}
 	for _, f := range q.frames {
@@ -143,7 +143,7 @@ func (q *flow) push(frame []byte) bool {
 	return true
 }
 
-// take removes and returns all frames. The memory of spare is used for later frames.
+// take removes and returns all frames. The spare memory is used for later frames.
 func (q *flow) take(spare []byte) batch {
 	b := batch{bytes: q.pending, frames: q.frames, payload: len(q.pending) - q.frames*headerBytes}
 	q.pending, q.frames = spare[:0], 0

@@ -154,7 +154,7 @@ func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 	return true
 }
 
-// addSenders adds change to the number of callers that need a connection.
+// addSenders adds the given change to the number of callers that need a connection.
 func (p *peer) addSenders(k transport.Kind, change int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

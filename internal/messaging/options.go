@@ -41,7 +41,7 @@ var (
 	errStreamOption = errors.New("cluster: OpenStream accepts only the option WithMetadata")
 )
 
-// checkMetadata returns an error if entries exceed a limit.
+// checkMetadata returns an error if the entries exceed a limit.
 func checkMetadata(entries map[string]string) error {
 	if len(entries) > MaxMetadata {
 		return fmt.Errorf("%w: metadata of %d entries, want at most %d", ErrTooLarge,

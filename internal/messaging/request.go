@@ -54,8 +54,8 @@ func canRetry(err error) bool {
 	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)
 }
 
-// request sends a request to one member. If led is not nil, that member must be the leader,
-// and request stops sending when the leadership ends.
+// request sends a request to one member. If the term led is not nil, that member must be the
+// leader, and request stops sending when the leadership ends.
 func (m *Messenger) request(
 	ctx context.Context, to member.Address, req, resp any, led *Leadership, o Options,
 ) (err error) {

@@ -46,7 +46,7 @@ func (t *Table) HoldRemaining() time.Duration {
 }
 
 // find returns the lease of a record, and creates the lease if necessary. If the node may not act
-// on the record now, the lease is nil. The next update then closes updated.
+// on the record now, the lease is nil. The next update then closes the channel.
 func (ls *leases) find(
 	now time.Time, m *statemachine.Machine, s *session, key string, token member.Token,
 ) (l *leader.Lease, updated <-chan struct{}, err error) {
@@ -119,8 +119,8 @@ func (l lease) endCause(m *statemachine.Machine) error {
 	}
 }
 
-// CloseLeases ends all leases with cause and prevents new ones. It blocks until no function runs
-// under a lease, or ctx is done.
+// CloseLeases ends all leases with the given cause and prevents new ones. It blocks until no
+// function runs under a lease, or ctx is done.
 func (t *Table) CloseLeases(ctx context.Context, cause error) {
 	ls := &t.leases
 	ls.mu.Lock()

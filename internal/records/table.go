@@ -156,7 +156,7 @@ func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
 	t.records = m.Records()
 }
 
-// waitChange blocks until changed is closed, the node stops, or ctx is done. If the node has
+// waitChange blocks until the channel is closed, the node stops, or ctx is done. If the node has
 // stopped, it returns the reason. Otherwise it returns the cause of ctx, or nil if ctx is not done.
 func (t *Table) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	select {

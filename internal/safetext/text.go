@@ -31,7 +31,7 @@ func QuotePeerText(s string) string {
 // cutMark is appended to a text that was cut because it was too long.
 const cutMark = "..."
 
-// OneLine returns a text as one printable line of at most limit bytes. Line ends become
+// OneLine returns a text as one printable line no longer than the limit in bytes. Line ends become
 // semicolons and unprintable characters are escaped as in Go. Quotes are not escaped, so that a
 // text is not escaped twice.
 func OneLine(s string, limit int) string {

@@ -102,8 +102,8 @@ func (h *history) found(leader int) member.State {
 	return s
 }
 
-// wake suspends a leader and its clock until 100 while another leader is elected. At time now the
-// first leader claims authority for version 1, which ends at time until. Leases last 10.
+// wake suspends a leader and its clock until 100 while another leader is elected. At the given time
+// the first leader claims authority for version 1 until another given time. Leases last 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
@@ -120,7 +120,7 @@ func (h *history) wake(now, until int64) {
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, until)
 }
 
-// give makes a leader give away the seat of a member that has left. The output of the step is out.
+// give makes a leader give away the seat of a member that has left. The step has the given output.
 // The leader has no authority before or after the step.
 func (h *history) give(out statemachine.Output) {
 	s := h.found(0)
@@ -133,7 +133,7 @@ func (h *history) give(out statemachine.Output) {
 	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
-// letGo makes a leader remove a member in a step at time at, which is saved at time saved. The
+// letGo makes a leader remove a member in a step at one time, which is saved at another time. The
 // leader has had authority since time 0. On the fastest clock TTLTimeout is rateUnit.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)

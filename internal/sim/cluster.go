@@ -247,8 +247,8 @@ func (c *Cluster) RunFor(d time.Duration) {
 	c.RunUntil(d, func() bool { return false })
 }
 
-// RunUntil runs the cluster until done returns true, for no longer than limit, and returns
-// the last result of done. It returns false early if an invariant breaks.
+// RunUntil runs the cluster until the function done returns true, for at most the limit, and
+// returns the last result of done. It returns false early if an invariant breaks.
 func (c *Cluster) RunUntil(limit time.Duration, done func() bool) bool {
 	end := c.now + int64(limit)
 	for c.check.first == nil {

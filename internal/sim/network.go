@@ -154,7 +154,7 @@ func (n *network) resetLinks(l Link) {
 }
 
 // breakConnection breaks the connection of a link. Messages in flight are lost, and no message is
-// sent before time until.
+// sent before the given time.
 func (l *link) breakConnection(until int64) {
 	l.conn++
 	l.down = max(l.down, until)

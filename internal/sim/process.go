@@ -243,8 +243,8 @@ func (c *Cluster) Drain(i int) {
 	})
 }
 
-// Transfer makes a process hand leadership over to process to, or to any process if to is
-// negative. It returns the error of the machine.
+// Transfer makes a process hand leadership over to another process, or to any process if its number
+// is negative. It returns the error of the machine.
 func (c *Cluster) Transfer(i, to int) error {
 	var refused error
 	var addr member.Address

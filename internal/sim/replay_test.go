@@ -105,8 +105,8 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestReplayOfOddTimes checks that no times in a file make a run endless or very long. Such times
-// must be refused or have no effect.
+// TestReplayOfOddTimes checks that odd times in a file never make a run endless or very long. Such
+// times must be refused or have no effect.
 func TestReplayOfOddTimes(t *testing.T) {
 	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
 	for name, change := range map[string]func(*Replay){

@@ -73,7 +73,7 @@ func (s *shrinker) runWeight() int {
 }
 
 // dropParts removes parts of a list of n entries: first halves, then smaller parts, then single
-// entries. without returns the smallest run found so far, without the given part.
+// entries. The function without returns the smallest run found so far, without the given part.
 func (s *shrinker) dropParts(n func() int, without func(from, to int) Replay) {
 	for part := n(); part > 0 && !s.isOutOfTime(); part /= 2 {
 		for i := 0; i < n() && !s.isOutOfTime(); {

@@ -13,10 +13,10 @@ import (
 // stay selects the processes that are not restarted.
 type stay struct{ leader, owner bool }
 
-// regrouped forms a cluster and makes a process that does not lead acquire a record. who selects
-// the processes that keep running. All others, a majority, are restarted with other timings. If
-// again is positive, they are restarted repeatedly during their wait. Then the cluster has time to
-// elect a leader, and the restarted processes request the record.
+// regrouped forms a cluster and makes a process that does not lead acquire a record. The argument
+// who selects the processes that keep running. All others, a majority, are restarted with other
+// timings. If the argument again is positive, they are restarted repeatedly during their wait. Then
+// the cluster has time to elect a leader, and the restarted processes request the record.
 func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Duration) {
 	t.Helper()
 	s := steady(3)

@@ -33,8 +33,8 @@ func (p pair) inRange(n int) bool {
 	return p.from != p.to && min(p.from, p.to) >= 0 && max(p.from, p.to) < n
 }
 
-// unlinkedPairs lists the pairs that a topology does not link. order is a permutation of the
-// processes. The arguments of linked are positions in order.
+// unlinkedPairs lists the pairs that a topology does not link. The given order is a permutation of
+// the processes. The arguments of linked are positions in it.
 func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	var pairs []pair
 	for a := range order {
@@ -47,7 +47,7 @@ func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	return pairs
 }
 
-// cutSides separates the first at processes of order from the others.
+// cutSides separates the processes before a position in the given order from the others.
 func cutSides(order []int, at int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return (a < at) == (b < at) })
 }
@@ -60,7 +60,7 @@ func cutBridge(order []int, at int) []pair {
 	})
 }
 
-// cutRing connects each process to exactly a majority of the size processes. Each process has a
+// cutRing connects each process to exactly a majority of all processes. Each process has a
 // different majority.
 func cutRing(order []int, size int) []pair {
 	n, reach := len(order), (size/2+1)/2
@@ -75,8 +75,8 @@ func cutHub(order []int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return a == 0 || b == 0 })
 }
 
-// oneWay makes a cut one-way. It keeps only the pairs from the first at processes of order, or only
-// the pairs to these processes.
+// oneWay makes a cut one-way. It keeps only the pairs from the processes before a position in the
+// given order, or only the pairs to these processes.
 func oneWay(r *rand.Rand, pairs []pair, order []int, at int) []pair {
 	first := make(map[int]bool)
 	for _, i := range order[:at] {

@@ -79,7 +79,7 @@ func (d *directory) close() error {
 func (d *directory) pathOf(name string) string { return filepath.Join(d.path, name) }
 
 // openFile opens an existing file. It must be a regular file with a single name that belongs to the
-// owner of the directory. Its mode must not contain a permission in forbidden.
+// owner of the directory. Its mode must not contain any of the forbidden permissions.
 func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (Handle, error) {
 	f, err := d.folder.Open(name, flag)
 	if err != nil {

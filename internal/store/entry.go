@@ -66,7 +66,7 @@ func (s *savedRecords) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encodeEntry returns the payload of the entry for c. before is the content of the previous entry.
+// encodeEntry returns the payload of the entry for c, given the content of the previous entry.
 func encodeEntry(before, c Content) ([]byte, error) {
 	e := entry{
 		Content:         c,

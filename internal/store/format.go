@@ -86,23 +86,23 @@ func (i image) addContent(c Content) ([]byte, image, error) {
 	return entry, image{c, i.root, end, i.size}, nil
 }
 
-// sealEntry returns the entry at offset at with the given payload: digest, length, payload, and
-// spaces up to a newline. The digest of the first entry covers the header. The digest of a later
-// entry covers the digest of the first entry. So if a crash brings back blocks of an earlier file,
-// their entries are not valid in this file.
+// sealEntry returns the entry at the given offset with the given payload: digest, length, payload,
+// and spaces up to a newline. The digest of the first entry covers the header. The digest of a
+// later entry covers the digest of the first entry. So if a crash brings back blocks of an earlier
+// file, their entries are not valid in this file.
 func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
 	return fmt.Appendf(nil, "%s %s%*s%s", digestEntry(root, at, body), body, spaces, "", entryEnd)
 }
 
-// entryLast returns the end of an entry at offset at with a payload of the given length.
+// entryLast returns the end of an entry at the given offset with a payload of the given length.
 func entryLast(at, payload int) int {
 	end := at + entryHead + payload + len(entryEnd) + sectorBytes - 1
 	return end - end%sectorBytes
 }
 
-// emptySector returns a sector of room.
+// emptySector returns one sector of the room for later entries.
 func emptySector() string { return strings.Repeat(".", sectorBytes-1) + "\n" }
 
 func digestEntry(root string, at int, body []byte) string {
@@ -155,7 +155,7 @@ func isSoundAs(version, field string, rest []byte) bool {
 	return err == nil
 }
 
-// parseEntries reads the entries. The first one begins at offset at.
+// parseEntries reads the entries. The first one begins at the given offset.
 func parseEntries(content []byte, at int) (c Content, err error) {
 	root := string(content[:at])
 	for first := true; at < len(content); first = false {
@@ -178,7 +178,7 @@ func parseEntries(content []byte, at int) (c Content, err error) {
 	return c, nil
 }
 
-// entryAt returns the payload and the end of the entry at offset at, or nil if the entry is
+// entryAt returns the payload and the end of the entry at the given offset, or nil if the entry is
 // not valid.
 func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	if len(content)-at < entryHead {

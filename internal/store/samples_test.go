@@ -61,7 +61,7 @@ func threeRecords() []member.Record {
 	}
 }
 
-// many returns n records with values of 64 bytes.
+// The function many returns n records with values of 64 bytes.
 func many(n int) member.Records { return newTable(manyRecords(n)...) }
 
 func manyRecords(n int) []member.Record {
@@ -99,7 +99,7 @@ func typical() Content {
 
 func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: address(1)} }
 
-// fresh returns the content of a node that has never met another node.
+// The function fresh returns the content of a node that has never met another node.
 func fresh() Content {
 	return Content{
 		Origin: origin(), LeaseTimeout: time.Second,
@@ -131,8 +131,8 @@ func largest() Content {
 	return c
 }
 
-// full returns the table that is largest in JSON. Each byte of its keys takes six bytes, and three
-// bytes of its values take four.
+// The function full returns the table that is largest in JSON. Each byte of its keys takes six
+// bytes, and three bytes of its values take four.
 func full(of byte) member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
@@ -172,7 +172,7 @@ func stateFile(payloads ...string) (content []byte, ends []int) {
 	return content, ends
 }
 
-// payload returns the payload of the entry for c. before is the content of the previous entry.
+// payload returns the payload of the entry for c, given the content of the previous entry.
 func payload(t testing.TB, before, c Content) string {
 	t.Helper()
 	b, err := encodeEntry(before, c)

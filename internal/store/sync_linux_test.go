@@ -21,9 +21,9 @@ import (
 // whenSync selects the fsync calls that fail.
 type whenSync struct{ dir, others bool }
 
-// with calls do on a thread where fsync fails with EIO for the descriptor of the directory, or for
-// all other descriptors. The kernel rejects the calls (seccomp), so all code down to the system
-// call is real.
+// The method with calls the function do on a thread where fsync fails with EIO for the descriptor
+// of the directory, or for all other descriptors. The kernel rejects the calls (seccomp), so all
+// code down to the system call is real.
 func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	t.Helper()
 	verdict := func(fails bool) uint32 {

@@ -67,7 +67,7 @@ type entryChange map[string]*file
 // ErrDead is returned to a process that has ended.
 var ErrDead = errors.New("storedisk: the process has ended")
 
-// New returns an empty disk. What a crash or a failed sync loses is drawn from random.
+// New returns an empty disk. What a crash or a failed sync loses is drawn from the given source.
 func New(random *rand.Rand) *Disk {
 	return &Disk{
 		rand: random, locks: map[*file]bool{}, files: map[string]*file{}, stored: map[string]*file{},

@@ -43,7 +43,7 @@ func enable(t *testing.T, j *election.Job, id string, on bool) {
 	synctest.Wait()
 }
 
-// isLed fails the test if j does not see want as the leader.
+// isLed fails the test if j does not see the wanted leader.
 func isLed(t *testing.T, j *election.Job, want string) {
 	t.Helper()
 	synctest.Wait()

@@ -28,8 +28,8 @@ type Server struct {
 	output bytes.Buffer // output of all runs; read it only while the server is stopped
 }
 
-// StartServer starts the command, and waits until ready returns nil. The server is killed when
-// the test ends.
+// StartServer starts the command, and waits until the function ready returns nil. The server is
+// killed when the test ends.
 func StartServer(t testing.TB, command func() *exec.Cmd, ready func() error) *Server {
 	t.Helper()
 	s := &Server{t: t, command: command, ready: ready}

@@ -84,7 +84,7 @@ func newWorld(t *testing.T, size int) *world {
 	return w
 }
 
-// inWorld runs a test in a bubble with a cluster of size nodes.
+// inWorld runs a test in a bubble with a cluster of the given size.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	inWorldWith(t, size, nil, test)

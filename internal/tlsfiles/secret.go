@@ -59,7 +59,7 @@ func howToMake(path string) string {
 		"os.WriteFile(%[1]q, cluster.NewSecret(), 0o600)", path)
 }
 
-// readRegular reads a regular file of at most limit bytes. If private is true, only the
+// readRegular reads a regular file that is no longer than the limit. If private is true, only the
 // owner may have permission to read it.
 func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	// Check first: opening a pipe blocks until it has a writer.

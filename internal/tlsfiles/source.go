@@ -57,9 +57,9 @@ type Source struct {
 	warned   string            // the last warning; empty after a read without faults
 }
 
-// Open reads the files. The Source calls report when the files change, when the certificate
-// expires, and once for each new fault. The calls are sequential, and report must not use the
-// Source.
+// Open reads the files. The Source calls the function report when the files change, when the
+// certificate expires, and once for each new fault. The calls are sequential, and report must not
+// use the Source.
 func Open(files Files, id Identity, now func() time.Time, report func(Report)) (*Source, error) {
 	s := &Source{files: files, id: id, now: now, report: report, lastRead: now()}
 	texts, faults := files.readFiles()

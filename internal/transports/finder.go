@@ -43,7 +43,7 @@ type answer struct {
 	differs bool
 }
 
-// NewFinder returns the Finder of a node that dials with config.
+// NewFinder returns the Finder of a node that dials with the given config.
 func NewFinder(own Transport, config *tls.Config) *Finder {
 	f := &Finder{
 		own: own, greet: own.other().greet, config: config, answers: make(map[string]answer),

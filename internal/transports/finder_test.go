@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errSilent = errors.New("no answer")
 
-// inFinder runs a test with a Finder that makes its handshakes with greet.
+// inFinder runs a test with a Finder that makes its handshakes with the given function.
 func inFinder(t *testing.T, greet func(addr string) error, test func(*testing.T, *Finder)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

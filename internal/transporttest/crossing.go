@@ -56,9 +56,9 @@ func meet(w World, a, b *node, round int) {
 	}
 }
 
-// settle waits until each of two nodes has received count system frames. It checks that only one
-// connection is left, and the correct one if two connections crossed. It returns the number of
-// crossed connections.
+// settle waits until each of two nodes has received the given number of system frames. It checks
+// that only one connection is left, and the correct one if two connections crossed. It returns the
+// number of crossed connections.
 func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 	t.Helper()
 	eventually(t, 5*time.Second, "a has received its frames", a.hasReceived(transport.System, count))

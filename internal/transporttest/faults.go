@@ -178,7 +178,7 @@ func (r raw) write(k transport.Kind, b []byte) {
 	}
 }
 
-// greet sends the greet of the node at from and reads the answer.
+// greet sends the greet of the node at one address to another and reads the answer.
 func (r raw) greet(from, to member.Address, id uint64) error {
 	r.t.Helper()
 	greet := defaults(from).greet

@@ -95,7 +95,7 @@ func (c *tcpConn) send(s segment) {
 	_, _ = c.host.packets.WriteTo(s.encode(), c.to) // the segment may be lost
 }
 
-// sendFrom sends a segment of up to size bytes that begins with the given number.
+// sendFrom sends a segment of up to the given size that begins with the given number.
 func (c *tcpConn) sendFrom(seq uint64, size int) (next uint64) {
 	data := c.out[min(int(seq-c.una), len(c.out)):]
 	data = data[:min(len(data), size)]

@@ -54,8 +54,8 @@ type Answer struct {
 	Payload []byte // nil if empty
 }
 
-// AppendAnswer appends the frame of an answer, of at most limit bytes, to dst. It truncates
-// a long text and removes invalid UTF-8.
+// AppendAnswer appends the frame of an answer, no longer than the limit, to dst. It truncates a
+// long text and removes invalid UTF-8.
 func AppendAnswer(dst []byte, a Answer, limit int) ([]byte, error) {
 	a.Text = strings.ToValidUTF8(a.Text[:min(len(a.Text), MaxAnswerText)], "")
 	if len(a.Payload) > limit {
@@ -66,8 +66,8 @@ func AppendAnswer(dst []byte, a Answer, limit int) ([]byte, error) {
 	return c.finish(dst, limit)
 }
 
-// DecodeAnswer decodes the frame of an answer, of at most limit bytes. The payload is a
-// slice of frame.
+// DecodeAnswer decodes the frame of an answer, no longer than the limit. The payload is a slice of
+// frame.
 func DecodeAnswer(frame []byte, limit int) (a Answer, err error) {
 	c, err := readCustom(frame, limit, kindAnswer)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *codec) finish(dst []byte, limit int) ([]byte, error) {
 	return c.b, nil
 }
 
-// readCustom checks a frame of kind want and returns a codec for its body.
+// readCustom checks a frame of the given kind and returns a codec for its body.
 func readCustom(frame []byte, limit int, want message.Kind) (codec, error) {
 	kind, err := checkHeader(frame, limit)
 	if err != nil {

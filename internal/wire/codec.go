@@ -58,8 +58,8 @@ func (c *codec) leave(outer scope) {
 	c.array = outer
 }
 
-// next reads the head of the next field, which must be of class want, and returns its value
-// or length.
+// next reads the head of the next field, which must be of the given class, and returns its value or
+// length.
 func (c *codec) next(want class) uint64 {
 	if c.err != nil {
 		return 0
@@ -132,8 +132,8 @@ func (c *codec) count(v *uint64) {
 	}
 }
 
-// within encodes or decodes an unsigned integer of a narrower type. It checks that the integer is
-// from lo to hi.
+// The function within encodes or decodes an unsigned integer of a narrower type. It checks that the
+// integer is from lo to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)
 	c.uint64(&n)
@@ -229,9 +229,9 @@ func (c *codec) id(of string, v *[16]byte) {
 	copy(v[:], c.take(n))
 }
 
-// blob encodes or decodes a binary of at most limit bytes. When reading, it makes a copy of exactly
-// that size (bytes.Clone would allocate eight bytes for a single byte). If the binary is empty, it
-// leaves *v nil.
+// blob encodes or decodes a binary no longer than the limit. When reading, it makes a copy of
+// exactly that size (bytes.Clone would allocate eight bytes for a single byte). If the binary is
+// empty, it leaves *v nil.
 func (c *codec) blob(v *[]byte, limit int) {
 	c.view(v)
 	if len(*v) > limit {

@@ -34,8 +34,8 @@ type Event struct {
 	Call     Call              // zero if the sender does not wait for the outcome
 }
 
-// EncodeEvent returns the frame of an event, which DecodeEvent accepts. If the frame would
-// exceed limit bytes, it returns ErrTooLarge. Senders use a Draft instead.
+// EncodeEvent returns the frame of an event, which DecodeEvent accepts. If the frame would exceed
+// the limit, it returns ErrTooLarge. Senders use a Draft instead.
 func EncodeEvent(e Event, limit int) ([]byte, error) {
 	if len(e.Payload) > limit {
 		return nil, tooLarge(kindEvent, len(e.Payload), limit) // checked before copying
@@ -55,8 +55,8 @@ func EncodeEvent(e Event, limit int) ([]byte, error) {
 	}
 }
 
-// DecodeEvent decodes the frame of an event, of at most limit bytes. The payload is a slice
-// of frame and is not checked: call Scan before decoding it as MessagePack.
+// DecodeEvent decodes the frame of an event, no longer than the limit. The payload is a slice of
+// frame and is not checked: call Scan before decoding it as MessagePack.
 func DecodeEvent(frame []byte, limit int) (Event, error) {
 	return (*Names)(nil).DecodeEvent(frame, limit)
 }

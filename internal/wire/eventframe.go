@@ -53,8 +53,8 @@ func (d *Draft) writeName(name string) error {
 	return nil
 }
 
-// End completes the frame. b is the slice from Begin with the payload appended. If the
-// frame would exceed limit bytes, End returns ErrTooLarge.
+// End completes the frame. b is the slice from Begin with the payload appended. If the frame would
+// exceed the limit, End returns ErrTooLarge.
 func (d *Draft) End(b []byte, metadata map[string]string, limit int) error {
 	n := len(b) - d.payload
 	if n > limit {
@@ -96,7 +96,7 @@ func (d *Draft) Payload() []byte { return d.frame[d.payload:d.end:d.end] }
 // Cap returns the number of bytes of memory that the Draft holds.
 func (d *Draft) Cap() int { return cap(d.frame) }
 
-// AppendCall appends the event to dst as the frame of a call, of at most limit bytes.
+// AppendCall appends the event to dst as the frame of a call, no longer than the limit.
 func (d *Draft) AppendCall(dst []byte, v Call, limit int) ([]byte, error) {
 	c := codec{writing: true, kind: kindCall, b: append(dst, d.frame...)}
 	at := len(dst)

@@ -328,7 +328,7 @@ func TestEncodeRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-// checkRefused checks that err is ErrMalformed and contains want, or that it is nil if want
+// checkRefused checks that err is ErrMalformed and contains the wanted text, or is nil if that text
 // is empty.
 func checkRefused(t *testing.T, name string, got any, err error, want string) {
 	t.Helper()

@@ -271,7 +271,7 @@ func fewest() member.Records {
 	}
 }
 
-// most returns a full table with as many records as possible.
+// The function most returns a full table with as many records as possible.
 func most() member.Records {
 	r := make([]member.Record, member.MaxRecords)
 	for n := range r {

@@ -160,8 +160,8 @@ const (
 	minDroppedBytes   = 5
 )
 
-// list encodes or decodes up to most elements, each of which is one value of at least size bytes.
-// Reading an empty list yields nil.
+// list encodes or decodes a list with at most the given number of elements, each of which is one
+// value of at least the given size in bytes. Reading an empty list yields nil.
 func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)) {
 	outer := c.enter()
 	n := len(*v)

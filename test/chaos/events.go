@@ -91,7 +91,7 @@ func runEvents(ctx context.Context, o options, plan []step, out io.Writer) (err 
 	return err
 }
 
-// runDuring starts all nodes of a flood, calls live, and kills them.
+// runDuring starts all nodes of a flood, calls the function live, and kills them.
 func (r *runner) runDuring(ctx context.Context, live func(context.Context) error) error {
 	err := os.WriteFile(filepath.Join(r.o.out, killedFile), nil, 0o644)
 	if err != nil {

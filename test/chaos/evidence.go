@@ -94,7 +94,7 @@ type evidenceFile struct {
 }
 
 // openEvidence opens a file of evidence for appending. It first ends the truncated line of an
-// earlier process, if there is one. Then it appends start, whose Node names the process.
+// earlier process, if there is one. Then it appends the start record, whose Node names the process.
 func openEvidence(path string, start evidence) (*evidenceFile, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

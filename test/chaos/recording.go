@@ -83,7 +83,7 @@ func recordingPath(dir, node string, run int, other, end string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d-%s%s", node, run, other, end))
 }
 
-// createRecording creates a recording with room for some marks. The file is sparse.
+// createRecording creates a recording with room for a number of marks. The file is sparse.
 func createRecording[T uint32 | uint64](path string, room uint64) (*recording[T], error) {
 	var t T
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
@@ -128,7 +128,7 @@ func readHead(path string) (recordingHead, error) {
 	return *(*recordingHead)(unsafe.Pointer(&page[0])), nil
 }
 
-// openRecording maps the used part of a recording that is no longer written. done unmaps it.
+// openRecording maps the used part of a recording that is no longer written, until done is called.
 func openRecording[T uint32 | uint64](path string) (t *recording[T], done func(), err error) {
 	var mark T
 	file, err := os.Open(path)

@@ -123,8 +123,8 @@ func (s *rollingRun) judgeRun() error {
 	return errors.Join(faults...)
 }
 
-// termsOf merges the intervals of authority of each token. It returns the merged intervals that end
-// at or after from, ordered by token.
+// termsOf merges the intervals of authority of each token. It returns the merged intervals that do
+// not end before the given time, ordered by token.
 func termsOf(holds []hold, from int64) (terms []hold) {
 	byToken := map[uint64]hold{}
 	for _, h := range holds {

@@ -61,8 +61,8 @@ func newBound(payload int) bound {
 	}
 }
 
-// roomBeside returns how much memory a process may use. before is its memory use at first, and
-// lives is the growth of its live bytes since then.
+// roomBeside returns how much memory a process may use, given its memory use at first and the
+// growth of its live bytes since then.
 func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
 // memoryUse is the memory of one process, in bytes.

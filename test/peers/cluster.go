@@ -146,7 +146,7 @@ func (c *processes) waitUntil(
 
 // agree returns a condition for waitUntil: each node sees the given number of members; 0 means any
 // number. If the peer elects a leader, all nodes must name the same leader, which must differ from
-// before.
+// the given one.
 func (c *processes) agree(members int, before string) func([]*process) bool {
 	return func(alive []*process) bool {
 		for _, p := range alive {

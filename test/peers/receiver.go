@@ -165,7 +165,7 @@ func (r *receiverProcess) ask(line string) (u usage, err error) {
 // long because the machine may be busy.
 const stallTimeout = 2 * time.Second
 
-// waitForCount waits until the receiver has handled count messages.
+// waitForCount waits until the receiver has handled the given number of messages.
 func (r *receiverProcess) waitForCount(count int64) (u usage, err error) {
 	var seen int64
 	for since := time.Now(); time.Since(since) < stallTimeout; time.Sleep(2 * time.Millisecond) {

@@ -116,7 +116,7 @@ func runAsk(p *proc, r *rand.Rand, _ int) {
 	}
 }
 
-// askNode sends a question to a node, or to the leader if there is no such node. After limit it
+// askNode sends a question to a node, or to the leader if there is no such node. After the limit it
 // gives up, which the handler learns beforehand if timeout is set.
 func (p *proc) askNode(to int, q question, limit time.Duration, timeout bool) error {
 	a := p.newAsk(q)

@@ -60,7 +60,7 @@ func (w *world) probe() {
 	w.checkQuiet(procs)
 }
 
-// must calls fn, which must succeed.
+// The method must calls fn, which must succeed.
 func (p *proc) must(what string, fn func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), progress)
 	defer cancel()

@@ -211,8 +211,8 @@ func (a *arrivals) nextDatagram() ([]byte, error) {
 	return nextOf(a, &a.datagrams, func() bool { return false })
 }
 
-// nextOf waits for an element of a queue and removes it. It returns no element while held
-// returns true.
+// nextOf waits for an element of a queue and removes it. It returns no element while the function
+// held returns true.
 func nextOf[T any](a *arrivals, queue *[]T, held func() bool) (next T, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,7 +38,7 @@ func TestOrdersOfCrossing(t *testing.T) {
 	}
 }
 
-// permute calls do for each sequence in which value i occurs left[i] times.
+// permute calls the function do for each sequence in which value i occurs left[i] times.
 func permute(left []int, do func([]int), chosen ...int) {
 	done := true
 	for i := range left {

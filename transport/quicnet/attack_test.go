@@ -26,8 +26,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// beats makes two nodes send each other heartbeats until stop is called. stop checks that no
-// heartbeat was late or missing.
+// beats makes two nodes send each other heartbeats until the function stop is called, which checks
+// that no heartbeat was late or missing.
 func beats(t *testing.T, a, b *node) (stop func()) {
 	t.Helper()
 	const interval, late = 100 * time.Millisecond, 300 * time.Millisecond

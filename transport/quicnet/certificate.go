@@ -18,9 +18,9 @@ type Credentials struct {
 	Authorities *x509.CertPool
 }
 
-// CertificateTLS returns the TLS configuration of a node whose cluster has its own PKI. It calls
-// current at each handshake, and current may return different credentials each time. It accepts a
-// peer whose certificate was issued by one of Authorities and allows both sides of a handshake. The
+// CertificateTLS returns the TLS configuration of a node whose cluster has its own PKI. At each
+// handshake it calls current, which may return different credentials each time. It accepts a peer
+// whose certificate was issued by one of Authorities and allows both sides of a handshake. The
 // identity in the certificate is checked when the peer greets, so Config.Named must be set.
 func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Config {
 	config := newTLS(now, func() (*tls.Certificate, error) { return current().Certificate, nil })
@@ -56,8 +56,8 @@ var errUsage = errors.New("the certificate does not allow both sides of a handsh
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
 // Verify checks a chain, which starts with the certificate of the node. The chain must lead to one
-// of Authorities, be valid at the given time, and allow both sides of a handshake. until is when
-// the certificate or its chain expires.
+// of Authorities, be valid at the given time, and allow both sides of a handshake. The result until
+// is when the certificate or its chain expires.
 func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
 		return until, errors.New("the peer sent no certificate")

@@ -31,14 +31,14 @@ const (
 	idleTimeout     = 30 * time.Second
 	keepAlivePeriod = 10 * time.Second
 	// The window of a stream bounds the unread bytes that a peer may send. For a fast reader it grows
-	// to what 25 MB/s need at a round-trip time of 10 ms. It starts small, because an unread stream
-	// keeps its first window. These windows account for most of the memory that hostile peers can make
-	// a node hold (docs/security.md). A peer may fill the windows of the frame streams and of the bulk
-	// streams of both sides, streamsWindow in total. This is 9 MiB if all have grown, and 0.6 MiB
-	// before the peer is admitted. The window of the connection is larger, so that unread bulk streams
-	// and custom frames do not block system frames. The window of the connection must be larger by at
-	// least a third, because quic-go lets the peer send more only after a quarter of the window was
-	// read.
+	// until 25 MB/s are possible at a round-trip time of 10 ms. It starts small, because an unread
+	// stream keeps its first window. These windows account for most of the memory that hostile peers
+	// can make a node hold (docs/security.md). A peer may fill the windows of the frame streams and of
+	// the bulk streams of both sides, streamsWindow in total. This is 9 MiB if all have grown, and 0.6
+	// MiB before the peer is admitted. The window of the connection is larger, so that unread bulk
+	// streams and custom frames do not block system frames. The window of the connection must be
+	// larger by at least a third, because quic-go lets the peer send more only after a quarter of the
+	// window was read.
 	streamWindow     = 32 << 10
 	maxStreamWindow  = 256 << 10
 	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow

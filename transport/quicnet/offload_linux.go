@@ -95,7 +95,7 @@ func (c *joinedConn) read() error {
 }
 
 // segmentSize returns the size of each packet that the kernel has joined. If the kernel has joined
-// no packets, segmentSize returns all, which is the number of bytes read.
+// no packets, segmentSize returns the number of bytes read.
 func segmentSize(info []byte, all int) int {
 	for len(info) > 0 {
 		head, body, rest, err := unix.ParseOneSocketControlMessage(info)

@@ -60,7 +60,7 @@ func repeat(t *testing.T, f func()) {
 	}()
 }
 
-// awaitSize waits until the packets of n have a size, while events arrive at to.
+// awaitSize waits until the packets of n have a size, while events arrive at another node.
 func (n *node) awaitSize(t *testing.T, to *node, least, most int) {
 	t.Helper()
 	for begin := time.Now(); n.packetSize() < least || n.packetSize() > most; {

@@ -57,8 +57,8 @@ func Open(cfg transport.Config) (transport.Network, error) {
 	return n, nil
 }
 
-// New is like Open, but listens on l and connects by dial, for example to simulate or disturb a
-// network. The network closes l, and so does New if it fails.
+// New is like Open, but listens on l and connects by the function dial, for example to simulate or
+// disturb a network. The network closes l, and so does New if it fails.
 func New(
 	cfg transport.Config, l net.Listener,
 	dial func(ctx context.Context, addr string) (net.Conn, error),

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// deliverEvent returns the effect of an event on its receiver in state at. If late is set, the
-// receiver first loses its leader.
+// deliverEvent returns the effect of an event on its receiver in the given state. If late is set,
+// the receiver first loses its leader.
 func (w *world) deliverEvent(at, number int32, late bool) *effect {
 	l := w.events[number]
 	s := w.nodes[l.to].states[at]
@@ -43,8 +43,8 @@ func (w *world) mayBeLate(at, number int32) bool {
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
 }
 
-// isDead reports whether an event has no effect on its receiver in state at. Such an event can
-// never have an effect later. Promises, accepted values and held states only grow, an abandoned
+// isDead reports whether an event has no effect on its receiver in the given state. Such an event
+// can never have an effect later. Promises, accepted values and held states only grow, an abandoned
 // attempt is never resumed, and an ended run never returns.
 func (w *world) isDead(at, number int32) bool {
 	return w.deliverEvent(at, number, false).isIdle(at) &&
@@ -55,9 +55,9 @@ func (w *world) isDead(at, number int32) bool {
 // proposes.
 const maxTimers = 100
 
-// fireTimer returns the effect of a node's timer in state at: the node leaves its leader, abandons
-// its proposal, and makes a new proposal. The node first asks whether the other nodes have lost the
-// leader too. This query is assumed to succeed, because safety does not depend on it.
+// fireTimer returns the effect of a node's timer in the given state: the node leaves its leader,
+// abandons its proposal, and makes a new proposal. The node first asks whether the other nodes have
+// lost the leader too. This query is assumed to succeed, because safety does not depend on it.
 func (w *world) fireTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.fired != nil {
@@ -96,7 +96,7 @@ func (w *world) firstRun(a member.Address) member.Identity {
 	panic("explore: no node at " + a.String())
 }
 
-// crashNode returns the effect of a crash and restart of a node in state at.
+// crashNode returns the effect of a crash and restart of a node in the given state.
 func (w *world) crashNode(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.crashed == nil {
@@ -107,8 +107,8 @@ func (w *world) crashNode(n int, at int32) *effect {
 	return s.crashed
 }
 
-// noteEffect adds the output of a call to m to e. before is the durable state of m before
-// the call.
+// noteEffect adds the output of a call of machine m to effect e, given the durable state of m
+// before the call.
 func (w *world) noteEffect(
 	e *effect, before paxos.Durable, m machine, out statemachine.Output,
 ) {

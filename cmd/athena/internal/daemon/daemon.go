@@ -191,8 +191,8 @@ func (d *daemon) logStart() {
 	}
 }
 
-// serveAdmin serves the admin API. It begins when the node listens, and ends when stop is called. A
-// request to /v1/leave calls leave.
+// serveAdmin serves the admin API. It begins when the node listens, and ends when the function stop
+// is called. A request to /v1/leave calls the function leave.
 func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

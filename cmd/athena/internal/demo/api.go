@@ -94,7 +94,7 @@ func (a *demoAPI) serveNodes(w http.ResponseWriter, _ *http.Request) {
 	adminapi.WriteJSON(w, http.StatusOK, a.fleet.listEntries(a.fleet.nodes...))
 }
 
-// listEntries returns the current entries of nodes.
+// listEntries returns the current entries of the given nodes.
 func (f *fleet) listEntries(nodes ...*node) []nodeEntry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (a *demoAPI) serveByOne(w http.ResponseWriter, r *http.Request) {
 	a.passRequest(w, r, e.Admin, "/v1/"+r.PathValue("what"))
 }
 
-// allowMethod returns a handler that refuses requests whose method is not in allowed.
+// allowMethod returns a handler that refuses requests whose method is not one of those allowed.
 func allowMethod(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)

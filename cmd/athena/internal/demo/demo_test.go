@@ -35,8 +35,8 @@ func TestDemoChildren(t *testing.T) {
 	}
 }
 
-// statusOf returns the status of a node that follows leader, or no leader if it is "", with the
-// given token.
+// statusOf returns the status of a node that follows the named leader, or no leader if the name is
+// "", with the given token.
 func statusOf(
 	self, leader string, token uint64, members map[string]member.Status,
 ) *adminapi.Status {

@@ -24,10 +24,10 @@ import (
 // gone.
 const pipeCheckInterval = 500 * time.Millisecond
 
-// untilDemoEnds returns a context and a writer to use in place of out. The context ends at a
-// signal, with the cause cli.ErrStopped, or when out can no longer be written to. The signals do
-// not end the process, which must remove its secret and stop its nodes. Later signals are ignored
-// until stop is called. The first SIGQUIT writes the stacks to errOut; the second ends the process.
+// untilDemoEnds returns a context and a writer to use instead of the writer out. The context ends
+// at a signal (cause cli.ErrStopped), or when out can no longer be written to. The signals do not
+// end the process, which must remove its secret and stop its nodes. Later signals are ignored until
+// stop is called. The first SIGQUIT writes the stacks to errOut; the second ends the process.
 func untilDemoEnds(
 	out, errOut io.Writer,
 ) (ctx context.Context, watched io.Writer, stop func()) {

@@ -168,8 +168,8 @@ func (f *fleet) noteChange() {
 	f.changed = make(chan struct{})
 }
 
-// waitUntil blocks until condition returns true, and returns the time of the change that made the
-// condition true. It calls condition with f.mu held.
+// waitUntil blocks until the condition returns true, and returns the time of the change that made
+// it true. It calls the condition with f.mu held.
 func (f *fleet) waitUntil(ctx context.Context, condition func() bool) (time.Time, error) {
 	for {
 		f.mu.Lock()

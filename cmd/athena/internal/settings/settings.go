@@ -229,7 +229,7 @@ func (s *Settings) readFile(found *faults) {
 	}
 }
 
-// resolveConfig returns the configuration of the node and adds any faults to found.
+// resolveConfig returns the configuration of the node and adds any faults to the given ones.
 func (s *Settings) resolveConfig(found *faults) cluster.Config {
 	c := s.config
 	f := found.flags

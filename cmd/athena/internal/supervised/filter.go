@@ -27,7 +27,7 @@ func (f *packetFilter) isBlocked(peer net.Addr) bool {
 	return len(f.blocked) > 0 && slices.Contains(f.blocked, peer.String())
 }
 
-// wrap returns socket with the filter applied.
+// wrap returns the socket with the filter applied.
 func (f *packetFilter) wrap(socket *net.UDPConn) net.PacketConn {
 	return &filteredConn{socket, socket, f}
 }

@@ -53,8 +53,8 @@ type Parent struct {
 	asked int           // number of the last OrderReport
 }
 
-// NewParent starts reading orders from in. The end of in means that the parent has exited. This
-// process then exits too.
+// NewParent starts reading orders from a reader. The end of the orders means that the parent has
+// exited. This process then exits too.
 func NewParent(in io.Reader, out io.Writer) *Parent {
 	b := &Parent{out: json.NewEncoder(out), filter: &packetFilter{}}
 	go func() {

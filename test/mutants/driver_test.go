@@ -241,7 +241,7 @@ var driver = []Mutant{
 		}, {
 			File: "internal/records/lease.go",
 			Old:  "return !l.Extend(until)",
-			New:  "return !l.Extend(until.Add(3 * time.Second))",
+			New:  "return !until.IsZero() && !l.Extend(until.Add(3*time.Second))",
 		}, {
 			File: "internal/records/lease.go",
 			Old:  "if token != l.token {",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package swarm
 
 import (
 	"cmp"
-	"os"
 	"slices"
 	"time"
 
@@ -55,8 +56,8 @@ func (w *world) begin(f fault) {
 		}
 	case pause:
 		w.pauseNode(f.Node)
-	case crash, wipe:
-		w.kill(f.Node, f.Kind == wipe)
+	case crash, power, wipe:
+		w.kill(f.Node, f.Kind)
 	case leave, closeNode:
 		w.mu.Lock()
 		if p := w.machine[f.Node].now; p != nil && len(p.end) == 0 {
@@ -64,7 +65,7 @@ func (w *world) begin(f fault) {
 		}
 		w.mu.Unlock()
 	case fullDisk:
-		w.update(f.Node, func(m *machine) { m.full = true })
+		w.update(f.Node, func(m *machine) { m.full = f.Fails })
 	case slowDisk:
 		w.update(f.Node, func(m *machine) {
 			if m.slow == 0 {
@@ -90,10 +91,10 @@ func (w *world) finish(f fault) {
 		}
 	case pause:
 		w.resumeNode(f.Node)
-	case crash, wipe:
+	case crash, power, wipe:
 		w.revive(f.Node)
 	case fullDisk:
-		w.update(f.Node, func(m *machine) { m.full = false })
+		w.update(f.Node, func(m *machine) { m.full = 0 })
 	case slowDisk:
 		w.endSlow(f.Node)
 	}
@@ -135,8 +136,8 @@ func (w *world) endSlow(node int) {
 	})
 }
 
-// kill crashes a node. If wiped is set, its store is lost.
-func (w *world) kill(node int, wiped bool) {
+// kill crashes a node, its machine, or its machine with the disk.
+func (w *world) kill(node int, kind string) {
 	if !slices.Contains(w.Running(), node) {
 		return
 	}
@@ -148,14 +149,19 @@ func (w *world) kill(node int, wiped bool) {
 		if m.paused {
 			m.paused, m.disturbs = false, m.disturbs-1
 		}
-		m.wiped = m.wiped || wiped
 	})
 	w.Crash(node)
-	if wiped {
-		if err := os.RemoveAll(w.DataDir(node)); err != nil {
-			w.t.Fatal(err)
+	w.update(node, func(m *machine) {
+		switch kind {
+		case crash:
+			m.disk.Kill()
+		case power:
+			m.disk.Crash()
+		case wipe:
+			m.disk.Kill()
+			m.disk, m.wiped = w.newDisk(node), true
 		}
-	}
+	})
 }
 
 func (w *world) revive(node int) {
@@ -170,7 +176,7 @@ func (w *world) heal() {
 	for node := range w.plan.Size {
 		w.resumeNode(node)
 		w.endSlow(node)
-		w.update(node, func(m *machine) { m.full = false })
+		w.update(node, func(m *machine) { m.full = 0 })
 		w.revive(node)
 	}
 	w.WaitSettled()

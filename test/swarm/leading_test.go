@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package swarm
 
 import (
@@ -23,7 +25,7 @@ var appKinds = []struct {
 }{
 	{"lead", runLead}, {"operate", runOperate}, {"lock", runLock}, {"job", runJob},
 	{"count", runCount}, {"bulk", runBulk}, {watch, runWatch}, {events, runEvents},
-	{"send", runSend}, {"ask", runAsk}, {"stream", runStream},
+	{"send", runSend}, {"burst", runBurst}, {"ask", runAsk}, {"stream", runStream},
 }
 
 // The applications that run until their node ends.
@@ -201,9 +203,10 @@ func runLock(p *proc, r *rand.Rand, _ int) {
 			return
 		}
 		for range 1 + r.IntN(3) {
-			_ = p.timed("lock.Do", between(r, 0, 4*time.Second), func(ctx context.Context) error {
+			longest := pick(r, 300*time.Millisecond, 300*time.Millisecond, 5*time.Second)
+			_ = p.timed("lock.Do", between(r, 0, 7*time.Second), func(ctx context.Context) error {
 				return recovered(func() error {
-					return l.Do(ctx, p.work(r, "lock "+name, false, 300*time.Millisecond))
+					return l.Do(ctx, p.work(r, "lock "+name, false, longest))
 				})
 			})
 			p.rest(r, 200*time.Millisecond)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package swarm
 
 import (
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/athenatest"
+	"github.com/athena-go/athena/internal/storedisk"
 )
 
 // plan describes a run. It can be stored as JSON.
@@ -17,7 +20,7 @@ type plan struct {
 	Size  int           // number of nodes
 	TLS   bool          // TLS on TCP instead of QUIC
 	Delay time.Duration // of each packet
-	Save  time.Duration // duration of each save of a store
+	Save  time.Duration // duration of each sync of a file
 	// Drift is how much faster each clock runs than time passes. Without it, nodes are paused.
 	Drift  []float64 `json:",omitempty"`
 	Lasts  time.Duration
@@ -34,6 +37,7 @@ type fault struct {
 	Group     []int           `json:",omitempty"` // of partition
 	Path      athenatest.Path `json:",omitzero"`  // of path
 	Save      time.Duration   `json:",omitempty"` // of slowDisk
+	Fails     storedisk.Op    `json:",omitempty"` // of fullDisk
 }
 
 // The kinds of faults.
@@ -43,11 +47,12 @@ const (
 	path      = "path"      // packets from Node to Other are disturbed
 	pause     = "pause"     // SIGSTOP and SIGCONT
 	crash     = "crash"     // SIGKILL, and a restart with the same store
+	power     = "power"     // a power cut: what was not synced may be lost
 	wipe      = "wipe"      // SIGKILL, and a restart without the store
 	leave     = "leave"     // Node.Leave, and a restart
 	closeNode = "close"     // Node.Close, and a restart
-	fullDisk  = "full disk" // saves fail, some of them after the content was written
-	slowDisk  = "slow disk" // saves take longer
+	fullDisk  = "full disk" // operations of the disk fail
+	slowDisk  = "slow disk" // syncs take longer
 )
 
 // app is an application on one node. It runs in every process of that node.
@@ -101,7 +106,7 @@ func draw(seed uint64) plan {
 
 func drawFault(r *rand.Rand, p plan) fault {
 	f := fault{
-		Kind: pick(r, partition, partition, cut, path, path, pause, crash, crash, wipe, leave,
+		Kind: pick(r, partition, partition, cut, path, path, pause, crash, power, wipe, leave,
 			closeNode, fullDisk, slowDisk),
 		At:    between(r, 0, p.Lasts),
 		Lasts: pick(r, between(r, 0, time.Second), between(r, 0, 5*time.Second)),
@@ -122,6 +127,8 @@ func drawFault(r *rand.Rand, p plan) fault {
 			Loss:   pick(r, 0, 0.05, 0.3),
 			Twice:  pick(r, 0, 0.1),
 		}
+	case fullDisk:
+		f.Fails = pick(r, storedisk.Write, storedisk.Sync, storedisk.Create)
 	case slowDisk:
 		f.Save = pick(r, 200*time.Millisecond, time.Second, 3*time.Second)
 	case pause:

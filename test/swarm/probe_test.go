@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package swarm
 
 import (
@@ -102,23 +104,9 @@ func (w *world) probeTraffic(p *proc) {
 		p.must(fmt.Sprint("Request to node ", to), func(context.Context) error {
 			return p.askNode(to, question{Answer: 10}, progress, true)
 		})
-		for n := range 2 {
-			p.must(fmt.Sprint("large event to node ", to), func(ctx context.Context) error {
-				done := make(chan error, 1)
-				e := event{Run: p.run, Lane: 1000, N: n + 1, Pad: pad(n+1, 1_000_000)}
-				err := p.n.Send(ctx, p.Address(to), e, cluster.WithOutcome(
-					func(_ member.Address, err error) { done <- err }))
-				if err != nil {
-					return err
-				}
-				select {
-				case err = <-done:
-				case <-ctx.Done():
-					err = context.Cause(ctx)
-				}
-				return err
-			})
-		}
+		p.must(fmt.Sprint("large events to node ", to), func(ctx context.Context) error {
+			return p.sendLarge(ctx, to)
+		})
 		p.must(fmt.Sprint("stream to node ", to), func(ctx context.Context) error {
 			return p.echo(ctx, to, 100_000, 0)
 		})
@@ -126,6 +114,33 @@ func (w *world) probeTraffic(p *proc) {
 	p.must("RequestLeader", func(context.Context) error {
 		return p.askNode(w.plan.Size, question{Answer: 10}, progress, true)
 	})
+}
+
+// sendLarge sends large events concurrently and waits until they are handled.
+func (p *proc) sendLarge(ctx context.Context, to int) error {
+	const count = 3
+	done := make(chan error, 2*count)
+	for n := range count {
+		go func() {
+			e := event{Run: p.run, Lane: 1000 + n, N: 1, Pad: pad(1, 900_000)}
+			err := p.n.Send(ctx, p.Address(to), e, cluster.WithOutcome(
+				func(_ member.Address, err error) { done <- err }))
+			if err != nil {
+				done <- err
+			}
+		}()
+	}
+	for range count {
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // probeRecords checks that a node can change records, and get a lock and a job.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package swarm
 
 import (
@@ -119,6 +121,27 @@ func runSend(p *proc, r *rand.Rand, lane int) {
 		p.send(r, e)
 		if r.IntN(4) > 0 {
 			p.rest(r, 60*time.Millisecond)
+		}
+	}
+}
+
+// runBurst sends more large events than fit into the queue of their handler, which is slow, so that
+// connections are replaced while events wait.
+func runBurst(p *proc, r *rand.Rand, lane int) {
+	for n := 1; !p.ended(); {
+		p.rest(r, 4*time.Second)
+		to := r.IntN(p.plan.Size)
+		for range r.IntN(40) {
+			e := event{
+				Run: p.run, Lane: lane, N: n, Slow: between(r, 0, 60*time.Millisecond), Pad: pad(n, 64<<10),
+			}
+			err := p.timed("Send", 2*time.Second, func(ctx context.Context) error {
+				return p.n.Send(ctx, p.Address(to), e)
+			})
+			p.sent(e, to, err, false)
+			if n++; err != nil {
+				break
+			}
 		}
 	}
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package swarm
 
 import (
@@ -7,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/storedisk"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -50,8 +52,9 @@ type world struct {
 type machine struct {
 	now      *proc // the running process; nil if there is none
 	paused   bool
-	full     bool          // saves fail
-	slow     time.Duration // of each save; 0 means the usual duration
+	disk     *storedisk.Disk
+	full     storedisk.Op  // operations that fail; 0 means none
+	slow     time.Duration // duration of a sync; 0 means the usual one
 	wiped    bool          // the next process is JoinOnly
 	disturbs int           // faults that make calls of the API late
 	calm     time.Time     // when the last of them ended
@@ -78,16 +81,13 @@ const grace = time.Second
 
 // play runs a plan in a bubble of t.
 func play(t *testing.T, p plan) {
-	if dir := "/dev/shm"; isDir(dir) { // a file system in memory
-		t.Setenv("TMPDIR", dir)
-	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, plan: p, procs: map[int]*proc{}, exclusive: map[string]*exclusive{},
 			flows: map[flowKey]*flow{}, asks: map[int]*ask{}, keys: map[string]*keyState{},
 		}
-		for range p.Size {
-			w.machine = append(w.machine, &machine{})
+		for node := range p.Size {
+			w.machine = append(w.machine, &machine{disk: w.newDisk(node)})
 		}
 		w.Cluster = athenatest.New(t, athenatest.Options{
 			Size: p.Size, Delay: p.Delay, TLS: p.TLS, Config: w.config, Main: w.main,
@@ -99,11 +99,6 @@ func play(t *testing.T, p plan) {
 		w.probe()
 		w.shutDown()
 	})
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // fail reports a broken promise. Only the first one counts: the rest may be consequences.
@@ -149,9 +144,14 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 	p := &proc{world: w, node: i, run: int(w.lastRun.Add(1)), end: make(chan string, 1)}
 	p.life, p.stop = context.WithCancel(context.Background())
 	defer p.stop()
-	file, err := store.OpenFile(cfg.DataDir)
+	w.mu.Lock()
+	disk := w.machine[i].disk
+	w.mu.Unlock()
+	file, err := store.OpenFolder(cfg.DataDir, disk.Folder())
 	if err != nil {
-		w.fail("store", "node %d: %v", i, err)
+		if ctx.Err() == nil && !errors.Is(err, syscall.ENOSPC) {
+			w.fail("store", "node %d: %v", i, err)
+		}
 		return
 	}
 	w.mu.Lock()
@@ -162,7 +162,7 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 	cfg.Receiver = receiver.NewMux()
 	p.handle(cfg.Receiver)
 	opts = append(slices.Clone(opts), cluster.WithListening(func(n *cluster.Node) { p.n = n }))
-	n, err := cluster.Start(store.NewContext(ctx, &disk{Store: file, p: p}), cfg, opts...)
+	n, err := cluster.Start(store.NewContext(ctx, &checkedStore{Store: file, p: p}), cfg, opts...)
 	if err == nil {
 		for k, a := range w.plan.Apps {
 			if a.Node == i {
@@ -367,44 +367,59 @@ func (r *running) list() (names []string) {
 	return names
 }
 
-// disk is the store of a process on a disk that may be slow or full.
-type disk struct {
+// newDisk returns an empty disk of a node, which may be slow or full.
+func (w *world) newDisk(node int) *storedisk.Disk {
+	d := storedisk.New(rand.New(rand.NewPCG(w.plan.Seed, uint64(node))))
+	d.Before = func(op storedisk.Op) error {
+		w.mu.Lock()
+		m, takes := w.machine[node], w.plan.Save
+		if m.slow > 0 {
+			takes = m.slow
+		}
+		full := m.full == op
+		w.mu.Unlock()
+		if op == storedisk.Sync {
+			time.Sleep(takes)
+		}
+		if full {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	return d
+}
+
+// checkedStore checks that a process saves a state before it shows it.
+type checkedStore struct {
 	store.Store
 	p     *proc
 	saved member.State // the state held by the last content that was saved
 }
 
 // Load implements store.Store.
-func (d *disk) Load() (store.Content, bool, error) {
-	c, known, err := d.Store.Load()
-	d.saved = c.Held
+func (s *checkedStore) Load() (store.Content, bool, error) {
+	c, known, err := s.Store.Load()
+	s.saved = c.Held
 	return c, known, err
 }
 
 // Save implements store.Store.
-func (d *disk) Save(c store.Content) error {
-	d.p.mu.Lock()
-	m, takes := d.p.machine[d.p.node], d.p.plan.Save
-	full, dead := m.full, d.p.dead
-	if m.slow > 0 {
-		takes = m.slow
-	}
-	d.p.mu.Unlock()
-	time.Sleep(takes / 2)
-	if full && c.Incarnation%2 == 0 || dead {
-		return syscall.ENOSPC
-	}
-	if n := d.p.n; n != nil && d.saved.Number.Less(c.Held.Number) {
+func (s *checkedStore) Save(c store.Content) error {
+	if n := s.p.n; n != nil && s.saved.Number.Less(c.Held.Number) {
 		if v := n.View(); v.Version == c.Held.Version && v.Revision == c.Held.Revision && v.Quorate {
-			d.p.fail("unsaved", "run %d of node %d shows %v before it is saved", d.p.run, d.p.node,
-				c.Held.Number)
+			s.p.fail("unsaved", "run %d of node %d shows %v before it is saved",
+				s.p.run, s.p.node, c.Held.Number)
 		}
 	}
-	err := d.Store.Save(c)
-	d.saved = c.Held
-	time.Sleep(takes - takes/2)
-	if full && err == nil {
-		err = syscall.ENOSPC // the sync failed, but the content may be there
-	}
+	err := s.Store.Save(c)
+	s.saved = c.Held
 	return err
+}
+
+// Close implements store.Store. A killed process closes nothing.
+func (s *checkedStore) Close() error {
+	if err := s.Store.Close(); !errors.Is(err, storedisk.ErrDead) {
+		return err
+	}
+	return nil
 }

@@ -8,6 +8,9 @@
 // compiled with go build -overlay. The text must occur exactly once, so that a mutant cannot
 // become stale unnoticed when the core changes.
 //
+// The mutants of the driver disable promises of the API around the core instead. The swarm of whole
+// nodes (test/swarm) finds them.
+//
 // go test ./test/mutants checks that every mutant applies; go test ./test/mutants -mutants
 // builds each mutant and runs seeds until an invariant breaks.
 package mutants

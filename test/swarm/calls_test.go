@@ -18,12 +18,14 @@ import (
 
 // question is a request with a unique id.
 type question struct {
-	ID     int
-	Slow   time.Duration // how long the handler takes
-	Fails  bool          // the handler fails
-	Waits  bool          // the handler waits until its context ends
-	Answer int           // size of the answer
-	Pad    []byte
+	ID    int
+	Slow  time.Duration // how long the handler takes
+	Fails bool          // the handler fails
+	Waits bool          // the handler waits until its context ends
+	// Ignores makes the handler ignore its context.
+	Ignores bool
+	Answer  int // size of the answer
+	Pad     []byte
 }
 
 // answer is the answer to a question.
@@ -80,7 +82,9 @@ func (p *proc) onQuestion(
 		<-ctx.Done()
 		return answer{}, context.Cause(ctx)
 	}
-	if sleep(ctx, q.Slow); ctx.Err() != nil {
+	if q.Ignores {
+		sleep(context.Background(), q.Slow)
+	} else if sleep(ctx, q.Slow); ctx.Err() != nil {
 		return answer{}, context.Cause(ctx)
 	}
 	if q.Fails && q.ID%2 == 0 {
@@ -95,6 +99,11 @@ func (p *proc) onQuestion(
 func runAsk(p *proc, r *rand.Rand, _ int) {
 	var calls running // several at a time
 	defer calls.work.Wait()
+	for range 4 { // if the process is killed soon, their answers arrive at its next run
+		q := question{Slow: between(r, 0, 3*time.Second), Ignores: true}
+		to := r.IntN(p.plan.Size)
+		calls.start("ask", func() { p.askNode(to, q, 4*time.Second, true) })
+	}
 	for !p.ended() {
 		q := question{Pad: make([]byte, r.IntN(100)), Answer: r.IntN(100), Fails: r.IntN(20) == 0}
 		switch r.IntN(20) {

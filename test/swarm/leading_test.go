@@ -25,6 +25,7 @@ var appKinds = []struct {
 }{
 	{"lead", runLead}, {"operate", runOperate}, {"lock", runLock}, {"job", runJob},
 	{"count", runCount}, {"bulk", runBulk}, {watch, runWatch}, {events, runEvents},
+	{"history", runHistory},
 	{"send", runSend}, {"burst", runBurst}, {"ask", runAsk}, {"stream", runStream},
 }
 

@@ -87,7 +87,7 @@ func TestSwarm(t *testing.T) {
 		n := min(batch, *runs-done)
 		seed := *first + uint64(done)
 		out, took, failed := child(t, "-test.run=^TestDrawn$", fmt.Sprint("-seed=", seed),
-			fmt.Sprint("-inside=", n))
+			fmt.Sprint("-inside=", n), fmt.Sprint("-histories=", *histories))
 		busy += took
 		if failed {
 			lines := seedLine.FindAllStringSubmatch(out, -1)
@@ -137,7 +137,7 @@ func kindOf(out string) string {
 // child runs tests of this program in another process.
 func child(t *testing.T, args ...string) (out string, took time.Duration, failed bool) {
 	t.Helper()
-	run := exec.Command(os.Args[0], append(args, "-test.timeout=5m", "-test.failfast")...)
+	run := exec.Command(os.Args[0], append(args, "-test.timeout=1h", "-test.failfast")...)
 	b, err := run.CombinedOutput()
 	if run.ProcessState == nil {
 		t.Fatal(err)

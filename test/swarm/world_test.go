@@ -23,6 +23,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/storedisk"
+	"github.com/athena-go/athena/internal/workload"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -46,6 +47,7 @@ type world struct {
 	asks      map[int]*ask
 	keys      map[string]*keyState
 	lastID    int
+	history   []workload.Operation
 }
 
 // machine is what the processes of a node share. world.mu guards it.
@@ -98,6 +100,7 @@ func play(t *testing.T, p plan) {
 		w.heal()
 		w.probe()
 		w.shutDown()
+		w.writeHistory()
 	})
 }
 

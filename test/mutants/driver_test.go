@@ -51,9 +51,9 @@ var driver = []Mutant{
 		Rule: "state is saved before it is published or sent",
 		Edits: []Edit{{
 			File: "cluster/loop.go",
-			Old: "err := n.persist(out.Persist)\n\t\tunsaved := err\n" +
+			Old: "err := n.persist(now, in, out)\n\t\tunsaved := err\n" +
 				"\t\tif err == nil {\n\t\t\terr = n.apply(now, out)\n\t\t}\n",
-			New: "err := n.apply(now, out)\n\t\tunsaved := n.persist(out.Persist)\n" +
+			New: "err := n.apply(now, out)\n\t\tunsaved := n.persist(now, in, out)\n" +
 				"\t\tif err == nil {\n\t\t\terr = unsaved\n\t\t}\n",
 		}},
 	},
@@ -163,15 +163,6 @@ var driver = []Mutant{
 			File: "internal/mesh/send.go",
 			Old:  "\tf.waiting = slices.Delete(f.waiting, i, i+1)\n",
 			New:  "",
-		}},
-	},
-	{
-		Name: "order-broken-by-a-new-connection",
-		Rule: "the events of a new connection are delivered after those of the earlier one",
-		Edits: []Edit{{
-			File: "internal/mesh/linkread.go",
-			Old:  "\tif !l.waitTurn(k) {\n\t\treturn\n\t}\n\treader := newFrameReader",
-			New:  "\treader := newFrameReader",
 		}},
 	},
 	{

@@ -2,8 +2,8 @@
 
 // Package swarm runs whole nodes in a drawn world. A seed draws the size of a cluster, its
 // transport, faults, and applications that call the API from many goroutines. The nodes run the
-// production code in one testing/synctest bubble (package athenatest), with the stores in a file
-// system in memory if there is one, so a minute of cluster time takes about a second.
+// production code in one testing/synctest bubble (package athenatest), with their stores on disks
+// in memory (package storedisk), so a minute of cluster time takes about three seconds.
 //
 //	make swarm-nodes SEED=1 RUNS=1000
 //

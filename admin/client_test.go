@@ -126,7 +126,7 @@ func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	return err
 }
 
-// The function whole returns a valid HTTP response.
+// whole returns a valid HTTP response.
 func whole(status int, header, body string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d x\r\n%sContent-Length: %d\r\n\r\n%s",
 		status, header, len(body), body)

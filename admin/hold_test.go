@@ -242,7 +242,7 @@ func (a *attempt) waits() {
 	}
 }
 
-// The method lost waits for the end of the function's context, and checks its cause.
+// lost waits for the end of the function's context, and checks its cause.
 func (a *attempt) lost(want string) {
 	a.t.Helper()
 	err := <-a.ended

@@ -82,7 +82,7 @@ func (f *failure) Errorf(format string, args ...any) {
 	f.text += fmt.Sprintf(format, args...)
 }
 
-// The method of calls the function do with a cluster, and returns the failures reported to f.
+// of calls the function do with a cluster, and returns the failures reported to f.
 func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
 	done := make(chan struct{})
 	go func() {

@@ -41,7 +41,7 @@ func (j *journal) WriteLevel(level zerolog.Level, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The method about returns the lines that contain the text, and when they were written.
+// about returns the lines that contain the text, and when they were written.
 func (j *journal) about(text string) (lines []string, times []time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

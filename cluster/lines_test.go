@@ -102,7 +102,7 @@ func (b *book) wants(text string, count int) []map[string]any {
 	return b.lines[text]
 }
 
-// The method once checks that there are lines with this text, and that no two of them have the same
+// once checks that there are lines with this text, and that no two of them have the same
 // node and the same values in the given fields.
 func (b *book) once(text string, fields ...string) {
 	b.t.Helper()

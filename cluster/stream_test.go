@@ -53,7 +53,7 @@ func withStreams(t *testing.T, test func(*testing.T, *world, *mailbox)) {
 	}, func(t *testing.T, w *world) { test(t, w, &box) })
 }
 
-// The function what returns metadata for the handler of "do".
+// what returns metadata for the handler of "do".
 func what(do string) SendOption { return WithMetadata(map[string]string{"what": do}) }
 
 // mustOpen opens a stream from node 0.

@@ -30,7 +30,7 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// The method has reports whether a line contains all of the given parts.
+// has reports whether a line contains all of the given parts.
 func (b *logBuffer) has(parts ...string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

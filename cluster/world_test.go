@@ -167,7 +167,7 @@ func (w *world) leader() *Node {
 	return nil
 }
 
-// The method others returns all nodes except one.
+// others returns all nodes except one.
 func (w *world) others(but *Node) []*Node {
 	return slices.DeleteFunc(slices.Clone(w.nodes), func(n *Node) bool { return n == but })
 }
@@ -195,7 +195,7 @@ func (w *world) close() {
 	}
 }
 
-// The method within returns a context that times out after d.
+// within returns a context that times out after d.
 func (w *world) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	w.t.Cleanup(cancel)

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// The function each runs a scenario with every strategy in which members compete for leadership.
+// each runs a scenario with every strategy in which members compete for leadership.
 func each(t *testing.T, size int, test func(*testing.T, *world, Options)) {
 	t.Helper()
 	for _, o := range []Options{byQuorum(), byLowest()} {

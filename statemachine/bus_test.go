@@ -195,7 +195,7 @@ func (b *bus) run(d time.Duration) {
 	}
 }
 
-// The method until advances the clock until cond holds and returns the elapsed time. It fails the
+// until advances the clock until cond holds and returns the elapsed time. It fails the
 // test after limit.
 func (b *bus) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()

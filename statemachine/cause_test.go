@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// The function lost returns the first trace of a lost leader.
+// lost returns the first trace of a lost leader.
 func lost(t *testing.T, traces []statemachine.Trace) statemachine.Trace {
 	t.Helper()
 	i := slices.IndexFunc(traces, func(tr statemachine.Trace) bool {

@@ -48,7 +48,7 @@ func (s *script) near(v uint64) uint64 {
 	return v
 }
 
-// The method who returns another node, mostly in the run that the held state lists.
+// who returns another node, mostly in the run that the held state lists.
 func (p *pair) who() member.Identity {
 	i := p.in.pick(p.cfg.Size + nodesBeyond)
 	if i == p.self && !p.in.seldom() {
@@ -293,7 +293,7 @@ func (p *pair) accepted(from member.Identity) paxos.Accepted {
 	return p.at(a, a.ID.Version)
 }
 
-// The function at sets the version of a value. Nodes accept only values with a version.
+// at sets the version of a value. Nodes accept only values with a version.
 func (p *pair) at(a paxos.Accepted, version uint64) paxos.Accepted {
 	a.ID.Version, a.State.Number = version, member.Number{Version: version}
 	return a

@@ -118,7 +118,7 @@ func (p *pair) store() paxos.Durable {
 	return d
 }
 
-// The method led returns a state that a node may have taken: its leader is an active member.
+// led returns a state that a node may have taken: its leader is an active member.
 func (p *pair) led(base member.State) member.State {
 	s := p.state(base)
 	e, ok := s.Roster.Find(s.Leader)

@@ -228,7 +228,7 @@ func bodies[T message.Body](sent []message.Message) []T {
 	return out
 }
 
-// The function last returns the newest body of one type that any node sent.
+// last returns the newest body of one type that any node sent.
 func last[T message.Body](b *bus) T {
 	b.t.Helper()
 	for _, f := range slices.Backward(b.sent) {
@@ -307,7 +307,7 @@ func (b *bus) part(left ...int) {
 
 func (b *bus) heal() { b.cut = nil }
 
-// The method others returns all nodes of the bus except one.
+// others returns all nodes of the bus except one.
 func (b *bus) others(but int) []int {
 	var out []int
 	for i := range b.nodes {

@@ -14,7 +14,7 @@ import (
 
 // Tests for a process that died (protocol.md 6).
 
-// The function of returns the leadership that a supporter follows.
+// of returns the leadership that a supporter follows.
 func of() statemachine.Probe { return statemachine.Probe{Leader: run(1, 1), Version: 3} }
 
 // supporterOf returns a supporter that has restarted with TrustRefusal set to trusts.

@@ -60,11 +60,11 @@ func (r archRule) violations(tree *sourceTree) []string {
 	return found
 }
 
-// The method at formats a position of the syntax tree for a reporter.
+// at formats a position of the syntax tree for a reporter.
 func (t *sourceTree) at(pos token.Pos) string {
 	p := t.fset.Position(pos)
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// The method at formats a line of a file, counted from 0, for a reporter.
+// at formats a line of a file, counted from 0, for a reporter.
 func (f *sourceFile) at(line int) string { return fmt.Sprintf("%s:%d", f.path, line+1) }

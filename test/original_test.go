@@ -57,7 +57,7 @@ func formed(t *testing.T, s sim.Setup) *sim.Cluster {
 	return c
 }
 
-// The function within lets time pass until cond is true, and returns how long that took.
+// within lets time pass until cond is true, and returns how long that took.
 func within(
 	t *testing.T, c *sim.Cluster, limit time.Duration, what string, cond func() bool,
 ) time.Duration {
@@ -77,7 +77,7 @@ func sound(t *testing.T, c *sim.Cluster) {
 	}
 }
 
-// The function another reports whether a node other than the given one has authority.
+// another reports whether a node other than the given one has authority.
 func another(c *sim.Cluster, old int) func() bool {
 	return func() bool { return c.Leader() >= 0 && c.Leader() != old }
 }

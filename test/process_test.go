@@ -155,7 +155,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// The function eventually waits until the given function returns true. It polls often, because some
+// eventually waits until the given function returns true. It polls often, because some
 // tests measure times with it.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

@@ -201,7 +201,7 @@ func setUpVerbs() []verb {
 	}
 }
 
-// The method last checks that the processes that a line adds have the next free numbers.
+// last checks that the processes that a line adds have the next free numbers.
 func (s step) last(want int) error {
 	if nodes := s.nodes(0); slices.Max(nodes)+1 != want {
 		return fmt.Errorf("the last one must be n%d", want)
@@ -209,7 +209,7 @@ func (s step) last(want int) error {
 	return nil
 }
 
-// The function each calls the function do for every process of the line.
+// each calls the function do for every process of the line.
 func each(do func(p *player, i int) error) func(*player, step) error {
 	return func(p *player, s step) error {
 		p.cluster()

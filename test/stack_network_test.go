@@ -50,7 +50,7 @@ func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 // atOnce is a handler that returns immediately.
 func atOnce(context.Context, payload) error { return nil }
 
-// The method of lists the numbers of the events that one node received from another one.
+// of lists the numbers of the events that one node received from another one.
 func (a *arrivals) of(from, to int) []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

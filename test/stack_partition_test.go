@@ -42,7 +42,7 @@ type moment struct {
 	want time.Duration
 }
 
-// The method exactly compares observed and expected times, relative to begin.
+// exactly compares observed and expected times, relative to begin.
 func (s *stack) exactly(begin time.Time, moments ...moment) {
 	s.t.Helper()
 	for _, m := range moments {

@@ -133,7 +133,7 @@ func (s *stack) resume(i int) {
 	s.watch.freeze(s.Node(i), false)
 }
 
-// The function others lists the first five hosts except those named.
+// others lists the first five hosts except those named.
 func others(but ...int) (hosts []int) {
 	for i := range 5 {
 		if !slices.Contains(but, i) {
@@ -194,7 +194,7 @@ func (s *stack) settled() bool {
 	return s.Settled() && len(s.Running()) == s.size
 }
 
-// The method another reports whether a node other than the given one has authority.
+// another reports whether a node other than the given one has authority.
 func (s *stack) another(old int) func() bool {
 	return func() bool {
 		l := s.leader()
@@ -214,7 +214,7 @@ type calm struct {
 	terms map[int]leader.Term
 }
 
-// The method calm starts watching nodes. They must keep their leader and must not lose each other.
+// calm starts watching nodes. They must keep their leader and must not lose each other.
 func (s *stack) calm(nodes ...int) calm {
 	c := calm{s, make(map[int]leader.Term)}
 	for _, i := range nodes {
@@ -243,7 +243,7 @@ func (c calm) holds() {
 	}
 }
 
-// The method rest lets time pass while nothing is disturbed.
+// rest lets time pass while nothing is disturbed.
 func (c calm) rest(d time.Duration) {
 	c.s.t.Helper()
 	for begin := time.Now(); time.Since(begin) < d; c.holds() {

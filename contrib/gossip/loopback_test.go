@@ -107,7 +107,7 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// The method until waits for a condition and returns how long that took.
+// until waits for a condition and returns how long that took.
 func (l *loopback) until(t *testing.T, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -122,7 +122,7 @@ func (l *loopback) until(t *testing.T, holds func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// The method most returns the largest number of members that any node knows.
+// most returns the largest number of members that any node knows.
 func (l *loopback) most() (count int) {
 	for _, n := range l.nodes {
 		count = max(count, len(n.Members()))
@@ -130,7 +130,7 @@ func (l *loopback) most() (count int) {
 	return count
 }
 
-// The method one waits until these nodes follow the same leader.
+// one waits until these nodes follow the same leader.
 func (l *loopback) one(t *testing.T, some []int) (leader int, after time.Duration) {
 	t.Helper()
 	after = l.until(t, func() bool { leader = l.leads(some); return leader >= 0 })

@@ -133,7 +133,7 @@ func (w *world) crash(i int) {
 	w.nodes[i], w.all[i] = nil, nil
 }
 
-// The method until lets time pass until a condition holds, and returns how long that took.
+// until lets time pass until a condition holds, and returns how long that took.
 func (w *world) until(holds func() bool, most time.Duration) time.Duration {
 	w.t.Helper()
 	began := time.Now()
@@ -206,7 +206,7 @@ func (f *fleet) leads(some []int) int {
 	return leader
 }
 
-// The method one waits until these nodes follow the same leader.
+// one waits until these nodes follow the same leader.
 func (w *world) one(some []int, most time.Duration) (leader int, after time.Duration) {
 	w.t.Helper()
 	after = w.until(func() bool { leader = w.leads(some); return leader >= 0 }, most)
@@ -231,12 +231,12 @@ func (f *fleet) String() string {
 	return fmt.Sprintf("led by %v; following %v; members seen %v", leaders, follow, see)
 }
 
-// The function without returns the nodes except one.
+// without returns the nodes except one.
 func without(some []int, i int) []int {
 	return slices.DeleteFunc(slices.Clone(some), func(j int) bool { return i == j })
 }
 
-// The function between returns the numbers n with from <= n < to.
+// between returns the numbers n with from <= n < to.
 func between(from, to int) (is []int) {
 	for i := from; i < to; i++ {
 		is = append(is, i)

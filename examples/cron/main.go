@@ -147,7 +147,7 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 	return nil
 }
 
-// The method shown waits until exactly the given number of members run all shards. It then lets the
+// shown waits until exactly the given number of members run all shards. It then lets the
 // shards run, and prints which member runs each shard.
 func (s *stage) shown(ctx context.Context, members int, gone string) error {
 	for !s.table.runBy(members, gone) {

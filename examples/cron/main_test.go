@@ -177,7 +177,7 @@ func planned(w *worker) []member.Record {
 	return records
 }
 
-// The function others applies the change to all links of one member.
+// others applies the change to all links of one member.
 func others(t *testing.T, alone string, change func(from, to member.Address)) {
 	for _, other := range addresses {
 		if other != alone {

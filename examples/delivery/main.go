@@ -140,7 +140,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7301 + i)}
 }
 
-// The method between changes all links between the two pairs of members.
+// between changes all links between the two pairs of members.
 func (s *stage) between(change func(from, to member.Address)) {
 	for _, i := range []int{1, 2} {
 		for _, j := range []int{3, 4} {
@@ -150,7 +150,7 @@ func (s *stage) between(change func(from, to member.Address)) {
 	}
 }
 
-// The method shown waits until exactly these members are connected and all running members have the
+// shown waits until exactly these members are connected and all running members have the
 // blocks. It then lets the members run, and prints the progress of each.
 func (s *stage) shown(ctx context.Context, connected ...string) error {
 	for !slices.Equal(s.orderer.connected(), connected) || s.behind() {

@@ -111,7 +111,7 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 	return again.WaitActive(ctx, len(addresses))
 }
 
-// The function without waits for a term of a leader other than the given one.
+// without waits for a term of a leader other than the given one.
 func without(
 	ctx context.Context, node *cluster.Node, gone string,
 ) (leader.Term, error) {

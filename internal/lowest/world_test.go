@@ -76,7 +76,7 @@ func (q *inFlight) Pop() any {
 	return last
 }
 
-// The function in plays a scenario for many seeds, first without loss and then with a tenth of all
+// in plays a scenario for many seeds, first without loss and then with a tenth of all
 // messages lost. If messages are lost, each step may exceed its bound by some slack, because
 // messages are repeated twice per Alive.
 func in(t *testing.T, size int, play func(w *world, slack time.Duration)) {
@@ -194,7 +194,7 @@ func (w *world) post(from, to int, msg Message) {
 // run advances the clock.
 func (w *world) run(d time.Duration) { w.until(w.now.Add(d), nil) }
 
-// The method until advances the clock until the given time or until the condition holds, and
+// until advances the clock until the given time or until the condition holds, and
 // reports whether it holds.
 func (w *world) until(end time.Time, holds func() bool) bool {
 	for {

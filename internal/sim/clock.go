@@ -44,7 +44,7 @@ func drawClock(r *rand.Rand) clock {
 	return c
 }
 
-// The method at returns the reading of the clock at a global time.
+// at returns the reading of the clock at a global time.
 func (c clock) at(global int64) time.Time {
 	return time.Unix(0, c.offset+c.timePassed(global)).UTC()
 }

@@ -171,7 +171,7 @@ func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	}
 }
 
-// The method is reports whether a leader shows a member with the given status.
+// is reports whether a leader shows a member with the given status.
 func (c *Cluster) is(leader, i int, s member.Status) bool {
 	m, ok := c.View(leader).Member(c.Address(i))
 	return ok && m.Status == s

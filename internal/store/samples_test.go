@@ -61,7 +61,7 @@ func threeRecords() []member.Record {
 	}
 }
 
-// The function many returns n records with values of 64 bytes.
+// many returns n records with values of 64 bytes.
 func many(n int) member.Records { return newTable(manyRecords(n)...) }
 
 func manyRecords(n int) []member.Record {
@@ -99,7 +99,7 @@ func typical() Content {
 
 func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: address(1)} }
 
-// The function fresh returns the content of a node that has never met another node.
+// fresh returns the content of a node that has never met another node.
 func fresh() Content {
 	return Content{
 		Origin: origin(), LeaseTimeout: time.Second,
@@ -131,7 +131,7 @@ func largest() Content {
 	return c
 }
 
-// The function full returns the table that is largest in JSON. Each byte of its keys takes six
+// full returns the table that is largest in JSON. Each byte of its keys takes six
 // bytes, and three bytes of its values take four.
 func full(of byte) member.Records {
 	var r member.Records

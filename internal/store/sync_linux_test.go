@@ -21,7 +21,7 @@ import (
 // whenSync selects the fsync calls that fail.
 type whenSync struct{ dir, others bool }
 
-// The method with calls the function do on a thread where fsync fails with EIO for the descriptor
+// with calls the function do on a thread where fsync fails with EIO for the descriptor
 // of the directory, or for all other descriptors. The kernel rejects the calls (seccomp), so all
 // code down to the system call is real.
 func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {

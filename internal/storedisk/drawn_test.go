@@ -99,7 +99,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// The method before crashes the machine or fails an operation.
+// before crashes the machine or fails an operation.
 func (w *world) before(op Op) error {
 	if w.crashIn--; w.crashIn == 0 {
 		w.crash()

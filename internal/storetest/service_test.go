@@ -200,7 +200,7 @@ func inService(t *testing.T, size int, test func(*testing.T, []*client, []*lease
 	})
 }
 
-// The method named returns the revisions of the entries whose names begin with the prefix.
+// named returns the revisions of the entries whose names begin with the prefix.
 func (s *service) named(prefix string) (names []string, revisions []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *service) named(prefix string) (names []string, revisions []uint64) {
 	return names, revisions
 }
 
-// The method left returns the number of entries left in the service.
+// left returns the number of entries left in the service.
 func (s *service) left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,7 +102,7 @@ func lockOf(t *testing.T, s record.Store) *lock.Lock {
 	return l
 }
 
-// The function eventually waits up to a minute for a condition.
+// eventually waits up to a minute for a condition.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); {

@@ -132,7 +132,7 @@ func (c *codec) count(v *uint64) {
 	}
 }
 
-// The function within encodes or decodes an unsigned integer of a narrower type. It checks that the
+// within encodes or decodes an unsigned integer of a narrower type. It checks that the
 // integer is from lo to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)

@@ -271,7 +271,7 @@ func fewest() member.Records {
 	}
 }
 
-// The function most returns a full table with as many records as possible.
+// most returns a full table with as many records as possible.
 func most() member.Records {
 	r := make([]member.Record, member.MaxRecords)
 	for n := range r {

@@ -213,7 +213,7 @@ func (t *translator) arrive(key string) int64 {
 	return toInt(t.arrivals[key] == 0)
 }
 
-// The method lost returns 1 if nothing more arrives under a key.
+// lost returns 1 if nothing more arrives under a key.
 func (t *translator) lost(key string) int64 { return toInt(t.arrivals[key] == 0) }
 
 // emit adds an entry.

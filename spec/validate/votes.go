@@ -79,7 +79,7 @@ func (u *turn) addAcceptance(v paxos.Accepted) {
 	u.once("formal "+u.ballot(v.ID), func() { u.emit(formal, u.n, u.values.add(u.value(v))) })
 }
 
-// The method once calls f unless the key was used before.
+// once calls f unless the key was used before.
 func (u *turn) once(key string, f func()) {
 	if !u.done[key] {
 		u.done[key], u.changed = true, true

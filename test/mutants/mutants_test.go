@@ -268,7 +268,7 @@ const (
 	byHand   = "by hand"
 )
 
-// The function again repeats the stored run of a mutant, if there is one.
+// again repeats the stored run of a mutant, if there is one.
 func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration) {
 	t.Helper()
 	content, err := os.ReadFile(m.file())

@@ -62,7 +62,7 @@ func (w *world) probe() {
 	w.checkQuiet(procs)
 }
 
-// The method must calls fn, which must succeed.
+// must calls fn, which must succeed.
 func (p *proc) must(what string, fn func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), progress)
 	defer cancel()

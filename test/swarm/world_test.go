@@ -303,7 +303,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// The method rest waits for a drawn time with the given mean.
+// rest waits for a drawn time with the given mean.
 func (p *proc) rest(r *rand.Rand, mean time.Duration) {
 	timer := time.NewTimer(between(r, 0, 2*mean))
 	defer timer.Stop()

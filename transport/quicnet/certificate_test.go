@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// The function named gives a node a certificate and an authority that it trusts.
+// named gives a node a certificate and an authority that it trusts.
 func named(a *transporttest.Authority, certificate *tls.Certificate) func(*Config) {
 	return func(c *Config) {
 		have := Credentials{Certificate: certificate, Authorities: a.Pool()}

@@ -35,7 +35,7 @@ func newSets() sets {
 	}
 }
 
-// The method with adds an event to a set and returns the new set.
+// with adds an event to a set and returns the new set.
 func (s *sets) with(set, event int32) int32 {
 	step := [2]int32{set, event}
 	if next, ok := s.grown[step]; ok {
@@ -49,7 +49,7 @@ func (s *sets) with(set, event int32) int32 {
 	return next
 }
 
-// The method without removes the events that can no longer affect a node after a step, and returns
+// without removes the events that can no longer affect a node after a step, and returns
 // the new set.
 func (s *sets) without(set int32, by step, dead func(event int32) bool) int32 {
 	key := shrinking{set, by}

@@ -29,7 +29,7 @@ func parsed(t *testing.T, args ...string) (*Settings, *pflag.FlagSet) {
 	return &s, f
 }
 
-// The function in returns a getenv function for the given environment.
+// in returns a getenv function for the given environment.
 func in(environ map[string]string) func(string) string {
 	return func(name string) string { return environ[name] }
 }

@@ -71,7 +71,7 @@ function replay(trace, off) {
   const { builder, ctx } = evaluator
   const rules = ['history', ...off].map(r => `"${r}"`)
   const boot = call('boot',
-    [String(trace.size), `Set(${trace.seeds})`, `Set(${rules})`].map(expression))
+    [String(trace.size), `Set(${rules})`].map(expression))
   const tables = named('TABLES', { kind: 'def', qualifier: 'pureval', name: 'TABLES',
     expr: expression(trace.tables), id: ids.nextId(), depth: 0 })
   const entry = { value: right(rv.mkList([])) }, param = ids.nextId()

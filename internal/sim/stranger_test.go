@@ -20,9 +20,14 @@ var stranger = member.Identity{
 
 // hear delivers one message of the stranger to a process.
 func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
+	c.hearFrom(stranger, i, claim, body)
+}
+
+// hearFrom delivers one message, of any sender, to a process.
+func (c *Cluster) hearFrom(from member.Identity, i int, claim member.Claim, body message.Body) {
 	p := c.procs[i]
 	m := message.Message{
-		From: stranger, To: p.cfg.Address, Claim: claim, Cluster: p.store.Held.Cluster, Body: body,
+		From: from, To: p.cfg.Address, Claim: claim, Cluster: p.store.Held.Cluster, Body: body,
 	}
 	c.noteInput(p, steplog.Step{Event: steplog.Deliver, Message: (*steplog.Message)(&m)})
 	c.settleStep(p, p.machine.Step(p.clock.at(c.now), m))
@@ -117,9 +122,7 @@ func TestAForgedValueIsNotAdopted(t *testing.T) {
 	p := frames(held, leader)["a proposal"].Body.(message.Proposal)
 	p.ID.Ballot.Proposer, p.ID.Ballot.StoreID = from.Address, from.StoreID
 	p.ID.Ballot.Incarnation = from.Incarnation
-	c.settleStep(c.procs[l], c.procs[l].machine.Step(c.procs[l].clock.at(c.now), message.Message{
-		From: from, To: c.procs[l].cfg.Address, Cluster: held.Cluster, Body: p,
-	}))
+	c.hearFrom(from, l, member.Claim{}, p)
 	c.Start(down)
 	if !c.RunUntil(4*c.setup.Timings.TTLTimeout, c.Settled) {
 		t.Fatalf("L2 at %v: no cluster of three%s", c.Now(), c.Describe())

@@ -66,7 +66,7 @@ type Trust struct {
 
 // Config is the configuration of a cluster or of a run.
 type Config struct {
-	// Size, Seeds and TrustRefusal are set in Setup, and by real processes in Start.
+	// Size and TrustRefusal are set in Setup, and by real processes in Start.
 	Size         int              `json:",omitempty"`
 	Seeds        []member.Address `json:",omitempty"`
 	TrustRefusal bool             `json:",omitempty"`

@@ -66,7 +66,8 @@ func (o options) validateFiles(dir string, files []string) error {
 		if err != nil {
 			return err
 		}
-		trace, err := o.addTrace(dir, strings.TrimSuffix(filepath.Base(file), ".json"), steps)
+		name := strings.ReplaceAll(strings.TrimSuffix(filepath.Clean(file), ".json"), "/", "-")
+		trace, err := o.addTrace(dir, name, steps)
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 		ids = append(ids, taken{by: q.by, id: q.r.ID})
 	}
 	open := func(q received) []member.Number {
-		return u.outcomes[taken{leader: u.id, by: member.Identity{Address: q.by.Address}, id: q.r.ID}]
+		return u.outcomes[taken{leader: u.id, by: q.by, id: q.r.ID}]
 	}
 	for i := range u.received {
 		if slices.Contains(open(u.received[i]), to.Number) {
@@ -93,6 +93,12 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 func explains(q received, from, to member.State) bool {
 	if len(q.r.Changes) == 0 {
 		return false
+	}
+	for _, c := range q.r.Conditions {
+		if old, had := from.Records.Find(c.Key); !c.Token.IsZero() &&
+			(!had || old.Token != c.Token || old.Revoked) {
+			return false
+		}
 	}
 	for _, c := range q.r.Changes {
 		old, had := from.Records.Find(c.Key)

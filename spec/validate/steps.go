@@ -60,6 +60,9 @@ func (u *turn) addInput() {
 		u.emit(laterRun, u.n, u.runs.add(u.run(m.From)))
 	}
 	ignored := isIgnored(u.s, m.Body.Kind())
+	if !ignored {
+		u.addCluster(*m)
+	}
 	switch b := m.Body.(type) {
 	case message.LeaderKeepAliveAck:
 		if ignored {
@@ -89,6 +92,18 @@ func (u *turn) addInput() {
 		}
 	case message.Vote:
 		u.addArrivedVote(m.From, b)
+	}
+}
+
+// addCluster adds that the node handled a message of another cluster than its own. Requests are
+// answered with a refusal.
+func (u *turn) addCluster(m steplog.Message) {
+	switch m.Body.(type) {
+	case message.LeaderQuery, message.LeaderStatusQuery, message.JoinClusterRequest:
+		return
+	}
+	if !m.Cluster.IsZero() && m.Cluster != u.disk.Held.Cluster {
+		u.emit(seenCluster, u.n, int64(number(u.clusters, m.Cluster)))
 	}
 }
 

@@ -52,6 +52,7 @@ const (
 	seenRefusal
 	seenTrust
 	forget
+	seenCluster
 )
 
 // names are the names of these kinds, for reports.
@@ -60,14 +61,13 @@ var names = [...]string{
 	"laterRun", "refused", "renumber", "ask", "pre", "refuse", "choose", "formal", "win", "take",
 	"revise", "request", "leave", "answer", "answered", "extend", "extended", "woke", "follow",
 	"saves", "has authority", "sends a pre vote", "sends a formal vote", "sends a refusal", "trusts",
-	"forget",
+	"forget", "handles a message of another cluster",
 }
 
 // trace is a history as replay.js reads it.
 type trace struct {
 	Name   string     `json:"name"`
 	Size   int        `json:"size"`
-	Seeds  []int64    `json:"seeds"`
 	Tables string     `json:"tables"`
 	Events [][]string `json:"events"` // numbers may exceed what JavaScript reads exactly
 	Lines  []int      `json:"lines"`  // line in the history of each entry
@@ -95,7 +95,7 @@ type translator struct {
 	passed   func() // adds the clock of the step before its first entry
 }
 
-// taken identifies a request. In the keys of outcomes, by contains only the address.
+// taken identifies a request to a leader.
 type taken struct {
 	by     member.Identity
 	leader member.Identity
@@ -143,9 +143,6 @@ func translate(name string, steps []steplog.Step) (trace, error) {
 		nodes: map[member.StoreID]*node{}, started: map[member.StoreID]bool{}, arrivals: map[string]int{},
 		outcomes: map[taken][]member.Number{}, passed: func() {},
 	}
-	for _, a := range cfg.Seeds {
-		t.trace.Seeds = append(t.trace.Seeds, t.address(a))
-	}
 	t.lookAhead()
 	for i, s := range steps[1:] {
 		t.line = i + 2
@@ -158,29 +155,33 @@ func translate(name string, steps []steplog.Step) (trace, error) {
 
 // lookAhead finds the keep-alives that arrive, and the revision that applied each request.
 func (t *translator) lookAhead() {
+	// An answer names an address. It is for the run that made the last request with that id.
+	last := map[taken]member.Identity{}
 	for _, s := range t.steps {
 		if s.Event == steplog.Deliver && !isIgnored(s, s.Message.Body.Kind()) {
 			for _, k := range arrivalKeys(*s.Message) {
 				t.arrivals[k]++
 			}
+			if r, ok := s.Message.Body.(message.RecordRequest); ok {
+				from := s.Message.From
+				last[taken{leader: s.Node, by: member.Identity{Address: from.Address}, id: r.ID}] = from
+			}
 		}
 		for _, m := range s.Sent {
 			if r, ok := m.Body.(message.RecordResponse); ok {
-				t.noteOutcome(s.Node, m.To, r)
+				by := last[taken{leader: s.Node, by: member.Identity{Address: m.To}, id: r.ID}]
+				t.noteOutcome(taken{leader: s.Node, by: by, id: r.ID}, r)
 			}
 		}
 		for _, r := range s.Answers {
-			t.noteOutcome(s.Node, s.Node.Address, r)
+			t.noteOutcome(taken{leader: s.Node, by: s.Node, id: r.ID}, r)
 		}
 	}
 }
 
-func (t *translator) noteOutcome(
-	leader member.Identity, to member.Address, r message.RecordResponse,
-) {
+func (t *translator) noteOutcome(request taken, r message.RecordResponse) {
 	if r.Reason != message.ReasonUnknown {
-		k := taken{leader: leader, by: member.Identity{Address: to}, id: r.ID}
-		t.outcomes[k] = append(t.outcomes[k], r.Number)
+		t.outcomes[request] = append(t.outcomes[request], r.Number)
 	}
 }
 
@@ -282,7 +283,8 @@ func (t *translator) addNewStore(q *node, s steplog.Step) {
 	delete(t.nodes, q.id.StoreID)
 	s.Event = steplog.Start
 	s.Node.StoreID, s.Node.Incarnation = s.Saved.StoreID, s.Saved.Incarnation
-	s.Config = &steplog.Config{Timings: t.steps[0].Config.Timings, Volatile: true}
+	setup := t.steps[0].Config
+	s.Config = &steplog.Config{Timings: setup.Timings, Seeds: setup.Seeds, Volatile: true}
 	t.addStart(s)
 }
 
@@ -296,7 +298,12 @@ func (t *translator) addStart(s steplog.Step) {
 		heard: map[member.Address]member.Identity{}, trusted: map[string]steplog.Trust{},
 	}
 	t.nodes[s.Node.StoreID], t.started[s.Node.StoreID] = q, true
+	var seeds []member.Identity // only their addresses count
+	for _, a := range c.Seeds {
+		seeds = append(seeds, member.Identity{Address: a})
+	}
 	t.emit(start, q.n, t.runs.add(t.run(s.Node)), s.Clock, t.cfgs.add(t.cfg(c.Timings)),
+		t.sets.add(t.set(seeds)),
 		toInt(c.JoinOnly), toInt(c.Volatile), int64(c.Waited))
 	t.emitDisk(q, q.disk)
 }

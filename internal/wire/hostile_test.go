@@ -90,12 +90,11 @@ func TestDecodeRefusesCheaply(t *testing.T) {
 	}
 }
 
-// Decoding a frame may allocate cheapFactor times its length, plus cheapBytes for an error
-// and its text.
-const (
-	cheapFactor = 4
-	cheapBytes  = 4096
-)
+// cheapFactor is how many times its length the decoding of a frame may allocate, plus cheapBytes for
+// an error and its text.
+var cheapFactor = 4
+
+const cheapBytes = 4096
 
 // allocated returns the number of bytes that f allocates. It takes the minimum of several runs,
 // because the runtime's own allocations are counted too.

@@ -51,7 +51,7 @@ func showing(i int, a Accepted) Vote {
 	return v
 }
 
-// counted counts votes, all of which must count, and returns the next step.
+// counted counts votes and returns the next step. It requires that each vote counts.
 func counted(t *testing.T, p Proposer, votes ...Vote) (Proposer, Step) {
 	t.Helper()
 	step := Wait

@@ -122,8 +122,8 @@ func TestStackDeafLeader(t *testing.T) {
 		}
 		s.Advance(3 * time.Second)
 		lease := message.LeaseMargin(lan().LeaseTimeout)
-		// The leader last heard its followers a round trip after that heartbeat. So it sends its last
-		// acks HeartbeatTimeout after that heartbeat (section 5).
+		// The last answers of the followers arrive one round trip after that heartbeat. So the leader
+		// sends its last acks HeartbeatTimeout after that heartbeat (section 5).
 		lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 		s.exactly(beat,
 			moment{"its work ends", s.watch.shift(old).end, lease - leaseGuard()},

@@ -152,8 +152,8 @@ func (b backend) entryOf(kv *mvccpb.KeyValue) leasestore.Entry {
 	}
 }
 
-// convertErr converts an error of the client. If the request may have been sent, the result wraps
-// both err and the error otherwise.
+// convertErr converts an error of the client. Unless the server refused the request, the
+// result also wraps a more general error.
 func (b backend) convertErr(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:

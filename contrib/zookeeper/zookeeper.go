@@ -212,8 +212,8 @@ func callClient[T any](ctx context.Context, what func() (T, error)) (T, error) {
 	}
 }
 
-// convertErr converts an error of the client. If the request may have been sent, the result wraps
-// both err and the error otherwise.
+// convertErr converts an error of the client. Unless the server refused the request, the
+// result also wraps a more general error.
 func convertErr(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
 		{zk.ErrNoNode, record.ErrConflict},

@@ -142,7 +142,7 @@ func (p *peer) add(b Block) bool {
 	return b.Number < len(p.chain)
 }
 
-// after returns a copy of at most the given number of blocks, from the given one.
+// after returns copies of blocks that begin with the given number, up to a limit.
 func (p *peer) after(from, most int) []Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -115,8 +115,9 @@ func (g *Group) Read(do func()) {
 	do()
 }
 
-// WaitUntil blocks until is, which is called with the mutex held, returns true. It fails if a
-// process ends by itself, after the timeout, and with the cause of ctx.
+// WaitUntil blocks until a condition is met, which it checks with the mutex held. It returns
+// ErrEnded if a process ends by itself, ErrSlow after the timeout, and the cause of ctx if ctx is
+// done.
 func (g *Group) WaitUntil(ctx context.Context, timeout time.Duration, is func() bool) error {
 	late := time.After(timeout)
 	for {

@@ -10,7 +10,7 @@ import (
 )
 
 // saving forms a cluster of three and delays a save of a follower by a second. It returns the
-// follower, during the save.
+// cluster, while that save lasts, and the follower.
 func saving(t *testing.T, s SlowSave, record func(Record)) (c *Cluster, who int) {
 	t.Helper()
 	setup := steady(3)

@@ -107,7 +107,7 @@ func (u *turn) addCluster(m steplog.Message) {
 	}
 }
 
-// addFreed adds that the leader that sent a message has given up its leadership.
+// addFreed adds an action if the sender of a message has given up its leadership.
 func (u *turn) addFreed(m steplog.Message, c member.Claim) {
 	if c.Chosen && c.Leader == m.From.Address {
 		u.emit(freed, u.n, u.runs.add(u.run(m.From)), int64(c.Version))

@@ -198,8 +198,8 @@ func (w *testNode) startWork(ctx context.Context) {
 	}
 }
 
-// useKeys uses records and locks and records each operation. All nodes use the same record and the
-// same lock for keyTime, and then others, so that histories stay short.
+// useKeys changes records, takes locks, and writes down each operation. After each keyTime all
+// nodes turn to another record and another lock, so that histories stay short.
 func (w *testNode) useKeys(ctx context.Context) {
 	go w.eachKey(ctx, 0, func(ctx context.Context, c *workload.Client, number int64) {
 		c.UseRecord(ctx, fmt.Sprint("chaos/record", number))

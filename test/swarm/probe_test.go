@@ -97,8 +97,8 @@ func (w *world) probeWork(procs []*proc) {
 	work.work.Wait()
 }
 
-// probeTraffic checks that a node reaches all others, with everything that is large too: bounded
-// resources were given back.
+// probeTraffic checks that a node reaches all others, also with large events and streams. This
+// shows that all bounded resources were given back.
 func (w *world) probeTraffic(p *proc) {
 	for to := range w.plan.Size {
 		p.must(fmt.Sprint("Request to node ", to), func(context.Context) error {

@@ -66,7 +66,7 @@ func alsoGiven(flags *pflag.FlagSet, flag string) string {
 func elementOf(flags *pflag.FlagSet, flag string, index int) string {
 	name := Given(flags, flag)
 	if f := flags.Lookup(flag); originOf(flags, flag).from == "file" {
-		// The first place is that of the whole list.
+		// places[0] is the place of the whole list, and elements follow.
 		if places := f.Annotations[byFile]; index+1 < len(places) {
 			name = places[index+1] + ": " + flag
 		}

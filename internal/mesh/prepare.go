@@ -17,6 +17,9 @@ const (
 	// preparePace for each member. A handshake takes about 2 ms of CPU time at each node, so the peer
 	// has most of its CPU time left for everything else.
 	preparePace = 8 * time.Millisecond
+	// Above fastPrepared members the spread grows with their square. Otherwise 101 members that share
+	// two cores would lack the CPU time for their heartbeats.
+	fastPrepared = 25
 	// A peer that could not be reached is dialed again after a pause, which doubles from maxQueuedTime
 	// to maxPreparePause. The pause may be long because only an election needs the connection.
 	maxPreparePause = time.Minute
@@ -108,7 +111,8 @@ func (m *Mesh) keepPrepared() {
 // random, so that the members dial the peer at different times. It is long enough to let joining
 // members dial first.
 func (m *Mesh) prepareDelay() time.Duration {
-	spread := preparePace * time.Duration(m.cfg.Size)
+	size := m.cfg.Size
+	spread := preparePace * time.Duration(size*max(size, fastPrepared)/fastPrepared)
 	return spread/2 + rand.N(spread)
 }
 

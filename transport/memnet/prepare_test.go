@@ -51,6 +51,9 @@ func (p *prepareTest) connected() (ports []uint16) {
 	return ports
 }
 
+// longestPause exceeds the pause before the first dial in a cluster of 200, and a few dials.
+const longestPause = 30 * time.Second
+
 // A node connects to the peers that it prepares even if nothing is sent, and replaces connections
 // that end. It pauses first, to leave the CPU to members that are joining.
 func TestPreparedPeersAreConnected(t *testing.T) {
@@ -59,7 +62,7 @@ func TestPreparedPeersAreConnected(t *testing.T) {
 		if got := p.connected(); len(got) > 0 {
 			p.Errorf("connected to %v without a pause", got)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(longestPause)
 		if got := p.connected(); len(got) != len(p.peers) {
 			p.Errorf("connected to %v, want all three", got)
 		}
@@ -68,7 +71,7 @@ func TestPreparedPeersAreConnected(t *testing.T) {
 		later := slices.Clone(p.peers)
 		later[1].Incarnation++
 		p.alone.Prepare(later, false)
-		time.Sleep(3 * time.Second)
+		time.Sleep(longestPause)
 		if got := p.alone.Stats().Dials; got == before {
 			p.Error("the connection to the earlier run of a peer stayed")
 		}
@@ -94,8 +97,10 @@ func TestPreparedPeersAreDialedInTurn(t *testing.T) {
 	inPrepareTest(t, func(p *prepareTest) {
 		p.Cut(p.alone.at, p.peers[0].Address)
 		p.alone.Prepare(p.peers, false)
-		// The pause is at most 2.4 s in a cluster of 200, and the first dial lasts at least 1.5 s.
-		time.Sleep(2300 * time.Millisecond)
+		for p.alone.Stats().Dials == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second) // the dial lasts at least 1.5 s
 		if got := p.connected(); len(got) > 0 {
 			p.Errorf("connected to %v while the first peer was dialed", got)
 		}

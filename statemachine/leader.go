@@ -30,6 +30,8 @@ type leaderState struct {
 	// there is no change.
 	softSyncedAt, softSyncAt time.Time
 	softSynced               int
+	// statusAt is when the statuses of members may change again because of silence.
+	statusAt time.Time
 	// leaseFrom is the stamp at which the lease begins. It is valid while leaseKnown is set.
 	leaseFrom  int64
 	leaseKnown bool
@@ -45,7 +47,9 @@ type peer struct {
 	echo    int64         // greatest stamp that the member echoed; 0 for none
 	stamp   message.Stamp // the member's own stamp, from its newest keep-alive
 	drained bool
-	sent    member.Number // newest state sent to the member
+	// returned is set if the member was heard again and waits for statusAt to become active.
+	returned bool
+	sent     member.Number // newest state sent to the member
 	// sentAt is the latest of three times: the leader sent the member a whole state, it sent a change
 	// while the member was up to date, or the member showed a newer state. Since then the member has
 	// been silent or behind.
@@ -148,7 +152,7 @@ func (m *Machine) leadDeadline(d *deadline) {
 	}
 	for _, e := range m.shownState().Roster {
 		if e.Address != m.self.Address {
-			d.add(m.silenceDeadline(e))
+			m.addStatusDeadline(d, e)
 		}
 	}
 }

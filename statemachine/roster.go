@@ -13,17 +13,53 @@ import (
 // The functions below change the statuses of members as in the table of protocol.md 3. Only a
 // leader calls them, and each change makes a revision.
 
-// reactivateMember makes a silent member active again, because it has sent a keep-alive.
+// reactivateMember makes a silent member active again, because it has sent a keep-alive. In a large
+// cluster this may wait for statusAt.
 func (m *Machine) reactivateMember(id member.Identity) {
-	r := m.shownState().Roster
-	e, ok := r.Find(id.Address)
-	if !ok || e.Identity != id || !m.mayChange() {
+	e, ok := m.shownState().Roster.Find(id.Address)
+	switch {
+	case !ok || e.Identity != id || !isSilent(e) || !m.mayChange():
+	case m.now.Before(m.lead.statusAt):
+		m.lead.ensurePeer(id).returned = true
+	default:
+		m.changeStatuses([]member.Member{activated(e)})
+	}
+}
+
+// isSilent reports whether e has a status that silence caused.
+func isSilent(e member.Member) bool {
+	return e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned
+}
+
+func activated(e member.Member) member.Member {
+	e.Status = member.Active
+	return e
+}
+
+// changeStatuses makes one revision of the given entries, which have new statuses. An entry with
+// status None gives up its place.
+func (m *Machine) changeStatuses(entries []member.Member) {
+	if len(entries) == 0 {
 		return
 	}
-	if e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned {
-		e.Status = member.Active
-		m.changeRoster(r.With(e), e.Address)
+	r, about := m.shownState().Roster, member.Address{}
+	for _, e := range entries {
+		if e.Status == member.None {
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
+			r = r.Without(e.Address)
+			continue
+		}
+		r = r.With(e)
+		if len(entries) == 1 {
+			about = e.Address // changeRoster traces it
+		} else {
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: e.Shown()})
+		}
 	}
+	if len(r) > unpacedMembers {
+		m.lead.statusAt = m.now.Add(m.timing.stateInterval(len(r)))
+	}
+	m.changeRoster(r, about)
 }
 
 // silenceDeadline returns when a silent member will next change status; zero for never.
@@ -48,26 +84,50 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	return time.Time{}
 }
 
-// checkSilence changes the status of members that have been silent for too long.
+// hasReturned reports whether the member e was heard again and waits to become active.
+func (m *Machine) hasReturned(e member.Member) bool {
+	p := m.lead.peer(e.Address)
+	return p != nil && p.returned && p.id == e.Identity && isSilent(e) && m.mayChange()
+}
+
+// addStatusDeadline adds the time at which the status of e will change because of silence.
+func (m *Machine) addStatusDeadline(d *deadline, e member.Member) {
+	at := m.silenceDeadline(e)
+	if m.hasReturned(e) {
+		at = m.lead.statusAt
+	}
+	if !at.IsZero() && at.Before(m.lead.statusAt) {
+		at = m.lead.statusAt
+	}
+	d.add(at)
+}
+
+// checkSilence changes the statuses of members that have been silent for too long or are heard
+// again.
 func (m *Machine) checkSilence() {
+	if m.now.Before(m.lead.statusAt) || !m.mayChange() {
+		return
+	}
+	var changed []member.Member
 	for _, e := range m.shownState().Roster {
-		if e.Address == m.self.Address || !m.due(m.silenceDeadline(e)) {
-			continue
-		}
-		r := m.shownState().Roster
 		switch {
+		case e.Address == m.self.Address:
+			continue
+		case m.hasReturned(e):
+			m.lead.peer(e.Address).returned = false
+			e = activated(e)
+		case !m.due(m.silenceDeadline(e)):
+			continue
 		case e.Status == member.Active:
 			e.Status = member.Unreachable
-			m.changeRoster(r.With(e), e.Address)
 		case e.Status == member.Unreachable && m.role == member.Leading:
 			e.Status = member.Leaving
-			m.changeRoster(r.With(e), e.Address)
 		default:
-			// The member never had a vote here, so its place becomes free.
-			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
-			m.changeRoster(r.Without(e.Address), member.Address{})
+			e.Status = member.None // the member never had a vote here, so its place becomes free
 		}
+		changed = append(changed, e)
 	}
+	m.changeStatuses(changed)
 }
 
 // makeWaitingChanges makes the changes that waited for the current state to be committed. (S) It

@@ -83,9 +83,16 @@ func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 // sends it again while the answer is on its way. That work grows with the square of the members,
 // and heartbeats wait behind states. With a longer time members learn of each other later, and a
 // member that lost an update stays behind for longer.
+//
+// With more than unpacedMembers members it is also the minimum time between two revisions that
+// change statuses because of silence (3). Otherwise, if a machine is so busy that heartbeats are
+// late, the revisions make it busier.
 func (t timing) stateInterval(members int) time.Duration {
-	return t.HeartbeatInterval / 20 * time.Duration(max(10, members))
+	return t.HeartbeatInterval / unpacedMembers / 2 * time.Duration(max(unpacedMembers, members))
 }
+
+// unpacedMembers is the number of members up to which stateInterval does not grow.
+const unpacedMembers = 10
 
 // waitingTimeout is 2 x RetryInterval: a leader forgets a waiting joiner that has not repeated its
 // request within this time (3). It must exceed longestRound, within which a joiner repeats its

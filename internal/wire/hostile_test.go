@@ -90,8 +90,8 @@ func TestDecodeRefusesCheaply(t *testing.T) {
 	}
 }
 
-// cheapFactor is how many times its length the decoding of a frame may allocate, plus cheapBytes for
-// an error and its text.
+// Decoding a frame may allocate cheapFactor times its length, plus cheapBytes for an error and its
+// text.
 var cheapFactor = 4
 
 const cheapBytes = 4096

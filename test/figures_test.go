@@ -28,7 +28,7 @@ func figures() []figure {
 		{"packages that a program can import", countPackages, 15},
 		{"exported names in them", countExported, 650},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted.
-		{"lines that cluster.Start links", countLinked, 28_890},
+		{"lines that cluster.Start links", countLinked, 28_900},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

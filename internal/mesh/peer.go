@@ -335,8 +335,11 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 		next.readAfter(l)
 	}
 	for _, l := range earlier {
+		// The readers of a later run wait in any case, because calls of the handler are sequential for
+		// each peer.
 		run := next.who.Incarnation
-		if v := Resolve(l.ends, next.ends, run, run); v == Replace || v == Switch {
+		v := Resolve(l.ends, next.ends, run, run)
+		if v == Replace || v == Switch || l != p.greeting && l.who != next.who {
 			next.readAfter(l)
 			l.limitDrain()
 		}

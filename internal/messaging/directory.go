@@ -13,7 +13,7 @@ import (
 type contact struct {
 	*member.Member // the entry of the view
 	to             *mesh.Destination
-	names          wire.Names // of the events that the member has sent; for Custom alone
+	names          wire.Names // of the events that the member has sent
 }
 
 // directory holds the contacts of all members of a view.

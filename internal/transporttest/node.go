@@ -66,6 +66,8 @@ type node struct {
 	reports  []mesh.Report
 	lost     []member.Identity
 	stopped  [transport.Kinds]bool // kinds whose handler blocks
+	inside   [transport.Kinds]int  // calls of the handler that have not returned
+	most     [transport.Kinds]int
 
 	streams   []*incoming
 	datagrams []string
@@ -150,6 +152,9 @@ func (n *node) Lost(peer member.Identity) {
 func (n *node) take(k transport.Kind, from member.Identity, frame []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.inside[k]++
+	n.most[k] = max(n.most[k], n.inside[k])
+	defer func() { n.inside[k]-- }()
 	for n.stopped[k] {
 		n.changed.Wait()
 	}

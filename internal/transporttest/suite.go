@@ -76,6 +76,7 @@ func suite() []suiteTest {
 		{"OtherSeedsAreAWarning", testSeedsDiffer},
 		{"CloseFreesTheAddress", testCloseFreesAddress},
 		{"FramesArriveInOrder", testOrder},
+		{"RestartWhileBlocked", testRestartWhileBlocked},
 		{"CustomNeverDelaysSystem", testKindsApart},
 		{"BackpressureBlocksSend", testBackpressure},
 		{"TooLargeIsRefusedAtTheSender", testTooLarge},

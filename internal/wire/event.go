@@ -5,6 +5,7 @@ package wire
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/safetext"
@@ -63,7 +64,10 @@ func DecodeEvent(frame []byte, limit int) (Event, error) {
 
 // Names keeps the names of decoded events: a name that it has is neither allocated nor checked
 // again.
-type Names struct{ known map[string]string }
+type Names struct {
+	mu    sync.Mutex
+	known map[string]string
+}
 
 // maxNames bounds Names, because peers choose the names.
 const maxNames = 64
@@ -73,6 +77,8 @@ func (n *Names) nameOf(b []byte) (string, bool) {
 	if n == nil {
 		return string(b), member.IsPrintable(string(b))
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if name, ok := n.known[string(b)]; ok {
 		return name, true
 	}

@@ -18,7 +18,7 @@ type socket struct {
 
 	mu       sync.Mutex
 	raw      syscall.RawConn // nil if Write may block
-	more     bool            // another Write follows immediately
+	more     int             // so many Writes are each followed immediately by another
 	rest     []byte          // at most maxRest
 	spare    []byte
 	draining bool
@@ -65,25 +65,18 @@ func (s *socket) Read(b []byte) (int, error) {
 	return s.Conn.Read(b)
 }
 
-// setMore declares whether another Write follows immediately.
-func (s *socket) setMore(more bool) {
+// setMore declares that each of the next n Writes is followed immediately by another.
+func (s *socket) setMore(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.more = more
+	s.more = n
 }
 
 // writeRecords writes b. The kernel sends several records in one packet where it can, which wakes
-// the peer less often.
+// the peer less often. It is one Write of TLS, because sayGoodbye may call another.
 func (t tlsConn) writeRecords(b []byte) error {
-	if last := (len(b) - 1) / recordBytes * recordBytes; last > 0 {
-		t.socket.setMore(true)
-		_, err := t.Write(b[:last])
-		t.socket.setMore(false)
-		if err != nil {
-			return err
-		}
-		b = b[last:]
-	}
+	t.socket.setMore((len(b) - 1) / recordBytes)
+	defer t.socket.setMore(0)
 	_, err := t.Write(b)
 	return err
 }
@@ -96,10 +89,14 @@ func (s *socket) Write(b []byte) (int, error) {
 		return s.Conn.Write(b)
 	}
 	defer s.mu.Unlock()
+	more := s.more > 0
+	if more {
+		s.more--
+	}
 	n := 0
 	if !s.draining && len(s.rest) == 0 {
 		var err error
-		if n, err = tryWrite(s.raw, b, s.more); err != nil {
+		if n, err = tryWrite(s.raw, b, more); err != nil {
 			return n, err
 		}
 	}

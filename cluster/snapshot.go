@@ -30,7 +30,8 @@ func (s snapshot) withView(view member.View, held member.State) snapshot {
 	return s
 }
 
-// liveTerm returns the current term, of this node or another leader, or nil if there is none.
+// liveTerm returns the term of the current leader, which may be another node. Without a leader it
+// returns nil.
 func (s *snapshot) liveTerm() *clusterTerm {
 	if s.term == nil || s.term.Ended() {
 		return nil

@@ -90,8 +90,8 @@ func (c *Client) Lock(
 
 // Elect campaigns for a job through the node, and runs fn whenever the node leads the job for this
 // client. It returns when ctx ends, when fn returns although the job was not lost, or when the node
-// stops. It calls onHolder with the current leader, nil if there is none, and again after each
-// change. See Lock for the context of fn.
+// stops. It calls onHolder with the current leader or nil, and again after each change. See Lock
+// for the context of fn.
 //
 // If no EventAlive arrives in time, the leadership is lost. Elect returns if the node does not
 // respond for another ClientTimeout, and campaigns again otherwise.

@@ -284,8 +284,8 @@ func (m *Mesh) acceptConns() {
 	}
 }
 
-// holdPeer returns the peer at an address. If there is none, it makes one, provided that there is
-// room. The peer is kept until the caller releases it.
+// holdPeer returns the peer at an address. It adds an unknown address, provided that there is room.
+// The peer is kept until the caller releases it.
 func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

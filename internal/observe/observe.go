@@ -63,7 +63,7 @@ type State struct {
 	Held member.State
 	// Provisional reports whether the leader of the view declared itself without being elected.
 	Provisional bool
-	// Leader is the leader with authority in the view of this node; zero if there is none.
+	// Leader is the leader with authority in the view of this node, or zero.
 	Leader Leader
 	// Drained reports whether the operator has drained this node. HandingOver reports whether the
 	// node gives up leadership because it is drained, leaves, or transfers leadership.

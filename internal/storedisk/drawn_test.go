@@ -208,7 +208,7 @@ func (w *world) load(s *store.File) error {
 		w.next = c
 		return nil
 	}
-	return fmt.Errorf("it holds run %d, known: %v, which is none of the %d contents it may hold; "+
+	return fmt.Errorf("it holds run %d, known: %v, but may hold only one of %d other contents; "+
 		"the last saved was %v", c.Incarnation, known, len(w.may), w.may[0])
 }
 

@@ -44,7 +44,7 @@ type inbound struct {
 	n *Node
 }
 
-// Greet returns the current greet of this node.
+// Greet returns the current greeting of this node.
 func (in inbound) Greet() message.Message {
 	n := in.n
 	s := n.currentSnapshot()

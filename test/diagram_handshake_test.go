@@ -19,7 +19,7 @@ import (
 )
 
 // TestDiagramHandshake plays docs/plantuml/HANDSHAKE_CONFLICT.puml: protocol.md section 8. Two
-// nodes dial each other simultaneously; the test decides the order in which their greets
+// nodes dial each other simultaneously; the test decides the order in which their greetings
 // arrive.
 func TestDiagramHandshake(t *testing.T) {
 	const member1, member2 = 0, 1
@@ -33,14 +33,14 @@ func TestDiagramHandshake(t *testing.T) {
 	})
 }
 
-// A greet is identified by its receiver and by whether it is active.
+// A greeting is identified by its receiver and by whether it is active.
 type greet struct {
 	to     int
 	active bool
 }
 
-// arrow returns the greet as the diagram draws it, in the colour of its connection: red if member1
-// dialed it, green if member2 did.
+// arrow returns the greeting as the diagram draws it, in the colour of its connection: red if
+// member1 dialed it, green if member2 did.
 func (g greet) arrow() string {
 	from := 1 - g.to
 	if g.active {
@@ -51,7 +51,7 @@ func (g greet) arrow() string {
 
 var colours = [2]string{"red", "green"}
 
-// greets returns a scene in which exactly these greets arrive, in this order.
+// greets returns a scene in which exactly these greetings arrive, in this order.
 func greets(part string, order ...greet) scene {
 	return scene{part, []string{"member1", "member2"}, func(t *testing.T) (arrows []string) {
 		synctest.Test(t, func(t *testing.T) { arrows = shake(t, order) })
@@ -59,7 +59,7 @@ func greets(part string, order ...greet) scene {
 	}}
 }
 
-// shake makes two nodes dial each other and delivers the greets in order. It returns an arrow
+// shake makes two nodes dial each other and delivers the greetings in order. It returns an arrow
 // for each arrival and each change of the connection that a node uses.
 func shake(t *testing.T, order []greet) (arrows []string) {
 	h, err := newHandshake()
@@ -96,7 +96,7 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 	return arrows
 }
 
-// A handshake is a pair of nodes in a bubble that have dialed each other. Each greet waits until
+// A handshake is a pair of nodes in a bubble that have dialed each other. Each greeting waits until
 // open delivers it.
 type handshake struct {
 	*door
@@ -126,7 +126,7 @@ func newHandshake() (h *handshake, err error) {
 	return h, nil
 }
 
-// open delivers a greet, and reports whether it was waiting.
+// open delivers a greeting, and reports whether it was waiting.
 func (h *handshake) open(g greet) bool {
 	synctest.Wait()
 	defer synctest.Wait()
@@ -177,7 +177,7 @@ func (shaker) Lost(member.Identity)                   {}
 func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                {}
 
-// A door holds back each greet until the door is opened for it.
+// A door holds back each greeting until the door is opened for it.
 type door struct {
 	mu    sync.Mutex
 	come  map[greet]bool
@@ -201,8 +201,8 @@ func newDoor() *door {
 	return d
 }
 
-// decode returns the decoder of node i. It blocks on a greet until the door is opened for that
-// greet.
+// decode returns the decoder of node i. It blocks on a greeting until the door is opened for that
+// greeting.
 func (d *door) decode(i int) func([]byte) (message.Message, error) {
 	return func(b []byte) (message.Message, error) {
 		m, err := wire.Decode(b)
@@ -217,7 +217,7 @@ func (d *door) decode(i int) func([]byte) (message.Message, error) {
 	}
 }
 
-// open delivers a greet, and reports whether it was waiting.
+// open delivers a greeting, and reports whether it was waiting.
 func (d *door) open(g greet) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +227,7 @@ func (d *door) open(g greet) bool {
 	return come
 }
 
-// waiting lists the greets that have arrived but were not delivered.
+// waiting lists the greetings that have arrived but were not delivered.
 func (d *door) waiting() []greet {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -38,11 +38,11 @@ type Code uint64
 // The codes.
 const (
 	CodeClosed     Code = iota // the node is shutting down or no longer needs the connection
-	CodeRefused                // the greet was refused, for the given reason
+	CodeRefused                // the greeting was refused, for the given reason
 	CodeDuplicate              // the other connection of these two nodes is kept
 	CodeReplaced               // a later connection of the peer replaced it
 	CodeEarlierRun             // a later run of the node is connected
-	CodeBusy                   // too many peers or pending greets
+	CodeBusy                   // too many peers or pending greetings
 	CodeGarbage                // the peer sent bytes that are not a frame
 	CodeTimeout                // the peer did not greet, read or leave in time
 	CodeLeft                   // each end has received everything that the other one wrote

@@ -44,7 +44,7 @@ type Config struct {
 	Warn func(err error)
 }
 
-// Network makes the connections of one node. It carries bytes and knows nothing about greets,
+// Network makes the connections of one node. It carries bytes and knows nothing about greetings,
 // frames or peers. Its methods may be called concurrently.
 type Network interface {
 	// Dial connects to the node at an address. It gives up when ctx is done.

@@ -37,11 +37,11 @@ var verdictNames = [...]string{"refuse", "replace", "switch", "keep"}
 func (v Verdict) String() string { return verdictNames[v] }
 
 // Resolve decides between the current connection of a node to a peer and the next connection, on
-// which greets have just been exchanged. haveRun and nextRun are the incarnations in the peer's
-// greets. If two connections crossed, the connection whose dialer has the smaller address is kept
-// (protocol.md section 8). The order of the arguments matters only if both have the same dialer.
-// Then the next connection replaces the current one, because a node dials again only after it has
-// lost its earlier connection.
+// which greetings have just been exchanged. haveRun and nextRun are the incarnations in the peer's
+// greetings. If two connections crossed, the connection whose dialer has the smaller address is
+// kept (protocol.md section 8). The order of the arguments matters only if both have the same
+// dialer. Then the next connection replaces the current one, because a node dials again only after
+// it has lost its earlier connection.
 func Resolve(have, next Ends, haveRun, nextRun uint64) Verdict {
 	switch {
 	case nextRun < haveRun:

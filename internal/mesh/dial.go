@@ -98,7 +98,7 @@ func (p *peer) firstWait() time.Duration {
 	}
 }
 
-// nextAttempt decides whether to make another attempt now. It makes no attempt while a greet is
+// nextAttempt decides whether to make another attempt now. It makes no attempt while a greeting is
 // pending. more is false if no connection is needed or ctx is done.
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mesh keeps the connections of a node on a transport.Network: it dials, exchanges greets,
-// decides which of two crossing connections to keep, and carries frames, bulk streams and
-// datagrams. The rules for greets and for crossing connections are the pure functions CheckGreet
-// and Resolve.
+// Package mesh keeps the connections of a node on a transport.Network: it dials, exchanges
+// greetings, decides which of two crossing connections to keep, and carries frames, bulk streams
+// and datagrams. The rules for greetings and for crossing connections are the pure functions
+// CheckGreet and Resolve.
 //
 // # Connections
 //
@@ -18,8 +18,9 @@
 //
 // A frame is its length, four bytes in network order, and as many bytes. No frame is empty: length
 // zero is the end mark, the last thing on a stream. The first frame on a system stream is the
-// greet. The dialer's greet starts with two numbers of eight bytes, Ends.ID and Ends.Lost. The rest
-// of the greet is an encoded message.Greet. The answer is only an encoded message.Greet.
+// greeting. The dialer's greeting starts with two numbers of eight bytes, Ends.ID and Ends.Lost.
+// The rest of the greeting is an encoded message.Greet. The answer is only an encoded
+// message.Greet.
 //
 // # Bulk streams and datagrams
 //
@@ -27,7 +28,7 @@
 // perhaps zero. The rest belongs to the application, in both directions. A packet of the network
 // contains as many of the waiting datagrams as fit. Each is preceded by its length, two bytes in
 // network order. After a length of zero, or if only a single byte is left, the rest is padding.
-// Streams and datagrams are read only after the greets.
+// Streams and datagrams are read only after the greetings.
 //
 // # Leaving a connection
 //

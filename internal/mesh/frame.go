@@ -62,7 +62,7 @@ type frameReader struct {
 	lends bool
 	lent  int
 	kept  []byte
-	// link is nil while a greet is read: a greet is short and has its own timeout. Later frames
+	// link is nil while a greeting is read: a greeting is short and has its own timeout. Later frames
 	// reserve room before they are read, and have a time limit.
 	link *link
 	room *budget     // the budget in which the last frame has room; nil if the frame needs no room

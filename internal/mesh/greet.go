@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// ErrSelf means that a greet claims the node's own address.
+	// ErrSelf means that a greeting claims the node's own address.
 	ErrSelf = errors.New("transport: greeted from this node's own address: " +
 		"it dialed itself, or another process advertises the same address; if one address is " +
 		"spelled in two ways, such as localhost and 127.0.0.1, use only one everywhere")
@@ -19,15 +19,15 @@ var (
 	// cannot found a cluster together with this node.
 	ErrSeedsDiffer = errors.New("transport: the peer has a different list of seeds: " +
 		"configure the same seeds on every node, without nodes of other clusters")
-	// ErrNotGreet means that one side of a connection did not start with the greet that the protocol
-	// requires.
+	// ErrNotGreet means that one side of a connection did not start with the greeting that the
+	// protocol requires.
 	ErrNotGreet = errors.New("transport: the first message on the connection is not a valid greet")
 )
 
-// CheckGreet compares the greets of two nodes (protocol.md section 8). The field To of a greet is
-// the address under which the sender knows the other node. The error is ErrNotGreet, ErrSelf, or a
-// joined error with a *ConfigMismatchError for each field that differs. Both ends of a connection
-// get the same result.
+// CheckGreet compares the greetings of two nodes (protocol.md section 8). The field To of a
+// greeting is the address under which the sender knows the other node. The error is ErrNotGreet,
+// ErrSelf, or a joined error with a *ConfigMismatchError for each field that differs. Both ends of
+// a connection get the same result.
 func CheckGreet(ours, theirs message.Message) error {
 	our, ok := ours.Body.(message.Greet)
 	their, theirOK := theirs.Body.(message.Greet)

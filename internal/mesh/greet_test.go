@@ -17,7 +17,7 @@ var (
 	addrB = member.Address{Host: "b", Port: 1}
 )
 
-// greets returns the greets of two compatible nodes.
+// greets returns the greetings of two compatible nodes.
 func greets() (ours, theirs message.Message) {
 	greet := func(from, to member.Address, active bool) message.Message {
 		return message.Message{

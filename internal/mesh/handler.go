@@ -13,10 +13,10 @@ import (
 // returns. For each peer, calls of System are sequential, calls of Custom are sequential, and calls
 // of Answered are sequential. All other calls may be concurrent.
 type Handler interface {
-	// Greet returns the node's current greet, whose Body is a message.Greet. The Mesh sets
+	// Greet returns the node's current greeting, whose Body is a message.Greet. The Mesh sets
 	// To and Active. The address and the timings never change.
 	Greet() message.Message
-	// Admit checks a peer's greet after CheckGreet has accepted it. An error closes the connection,
+	// Admit checks a peer's greeting after CheckGreet has accepted it. An error closes the connection,
 	// and the peer receives the text of the error.
 	Admit(peer message.Message) error
 	// Needs reports whether a peer is a member or a seed. There is always room for such

@@ -16,13 +16,13 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// endsBytes is the length of Ends.ID and Ends.Lost, which precede the greet of a dialer.
+// endsBytes is the length of Ends.ID and Ends.Lost, which precede the greeting of a dialer.
 const endsBytes = 16
 
 // shutdownReason is the reason that a node sends when it shuts down.
 const shutdownReason = "the node is shutting down"
 
-// limitGreet closes a connection if the exchange of greets takes too long or the Mesh is closed.
+// limitGreet closes a connection if the exchange of greetings takes too long or the Mesh is closed.
 func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
 	timeout := time.AfterFunc(greetTimeout, func() {
 		conn.Close(transport.CodeTimeout, "no greet arrived in time")
@@ -43,7 +43,7 @@ func (m *Mesh) ownGreet(to member.Address, active bool) message.Message {
 	return greet
 }
 
-// answerGreet exchanges greets on a connection that a peer dialed.
+// answerGreet exchanges greetings on a connection that a peer dialed.
 func (m *Mesh) answerGreet(conn transport.Conn) {
 	defer m.limitGreet(conn)()
 	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
@@ -69,7 +69,7 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 	}
 	ours := m.ownGreet(from, false)
 	if err := CheckGreet(ours, theirs); err != nil {
-		// Send this node's greet, so that the dialer gets the same result and reports it.
+		// Send this node's greeting, so that the dialer gets the same result and reports it.
 		if m.writeGreet(conn, nil, ours) == nil {
 			_, _ = reader.next() // returns when the peer, or limitGreet, closes the connection
 		}
@@ -99,7 +99,7 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 	m.establishLink(l, ours, theirs, reader)
 }
 
-// greet exchanges greets on a connection that this node dialed.
+// greet exchanges greetings on a connection that this node dialed.
 func (p *peer) greet(conn transport.Conn) {
 	m := p.mesh
 	defer m.limitGreet(conn)()
@@ -139,8 +139,8 @@ func (p *peer) greet(conn transport.Conn) {
 	m.establishLink(l, ours, theirs, reader)
 }
 
-// claimGreeting makes conn the only connection on which this node, as the dialer, exchanges greets
-// with the peer. It returns nil if conn is not needed.
+// claimGreeting makes conn the only connection on which this node, as the dialer, exchanges
+// greetings with the peer. It returns nil if conn is not needed.
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *peer) claimGreeting(conn transport.Conn) *link {
 	return p.greeting
 }
 
-// exchangeGreets sends the active greet and reads the passive one.
+// exchangeGreets sends the active greeting and reads the passive one.
 func (m *Mesh) exchangeGreets(
 	conn transport.Conn, r *frameReader, prefix []byte, ours message.Message,
 ) (theirs message.Message, err error) {
@@ -174,7 +174,7 @@ func (m *Mesh) decodeGreet(raw []byte) (message.Message, error) {
 	return greet, err
 }
 
-// writeGreet sends a greet, the first frame of the system stream.
+// writeGreet sends a greeting, the first frame of the system stream.
 func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Message) error {
 	encoded, err := m.cfg.Encode(greet)
 	if err != nil {
@@ -187,7 +187,7 @@ func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Mess
 }
 
 // establishLink makes a link the connection of its peer and starts it. If the peer dialed,
-// establishLink first writes this node's greet.
+// establishLink first writes this node's greeting.
 func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameReader) {
 	r.limit, r.link = MaxSystemBytes, l
 	l.who, l.reader = theirs.From, r
@@ -213,7 +213,7 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 	}
 }
 
-// failGreet closes a connection on which no greet of the peer arrived, and counts and
+// failGreet closes a connection on which no greeting of the peer arrived, and counts and
 // reports the error. p is nil if the peer dialed, because the peer is then unknown.
 func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 	refused := false
@@ -235,7 +235,7 @@ func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 			p = nil // another connection is kept, so nothing has failed
 		}
 	case isClosed && isRefusal(closed) && p == nil:
-		// Before the greets, a peer can only refuse the certificate.
+		// Before the greetings, a peer can only refuse the certificate.
 		m.countCertificate(member.Address{}, err)
 	case isClosed && isRefusal(closed):
 		m.stats.handshakes[ResultRefusedByPeer].Add(1)

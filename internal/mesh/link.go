@@ -12,14 +12,14 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// link is a connection to a peer, from the beginning of the exchange of greets. For each kind of
+// link is a connection to a peer, from the beginning of the exchange of greetings. For each kind of
 // frames one goroutine reads and one goroutine writes. Other goroutines serve bulk streams and
 // datagrams.
 type link struct {
 	peer *peer
 	conn transport.Conn
 	ends Ends
-	// who and reader are set after the peer's greet has arrived.
+	// who and reader are set after the peer's greeting has arrived.
 	who    member.Identity
 	reader *frameReader
 	since  time.Time
@@ -75,7 +75,7 @@ func newLink(p *peer, conn transport.Conn, ends Ends) *link {
 	for k := range transport.Kinds {
 		l.ready[k] = make(chan struct{}, 1)
 		l.writing[k] = make(chan struct{}, 1)
-		l.writing[k] <- struct{}{} // locked until start, because the greet is written first
+		l.writing[k] <- struct{}{} // locked until start, because the greeting is written first
 		l.read[k].ch = make(chan struct{})
 	}
 	return l

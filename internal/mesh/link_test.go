@@ -35,7 +35,7 @@ func (h *losses) Lost(who member.Identity) {
 }
 
 // TestConnectionThatEndsBeforeItStarts checks that Lost is called if a connection ends while this
-// node writes its greet. At that time, the connection already accepts frames.
+// node writes its greeting. At that time, the connection already accepts frames.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}

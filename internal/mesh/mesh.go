@@ -21,7 +21,7 @@ const (
 	// CloseTimeout bounds the flush in Close.
 	CloseTimeout = time.Second
 
-	// greetTimeout bounds the exchange of greets on a new connection.
+	// greetTimeout bounds the exchange of greetings on a new connection.
 	greetTimeout = 3 * time.Second
 	// writeTimeout is how long a write of system frames may block before the connection is closed.
 	writeTimeout = 5 * time.Second
@@ -46,11 +46,11 @@ const (
 
 // Config configures a Mesh.
 type Config struct {
-	// Encode and Decode convert greets to bytes and back. Decode receives bytes from peers that are
+	// Encode and Decode convert greetings to bytes and back. Decode receives bytes from peers that are
 	// not yet authenticated as members.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
-	// Size is the size of the cluster, N. It bounds the number of peers and of pending greets.
+	// Size is the size of the cluster, N. It bounds the number of peers and of pending greetings.
 	Size int
 	// CustomBytes bounds a custom frame; 0 means DefaultCustomBytes. A sender refuses a
 	// longer frame, and a receiver closes the connection.
@@ -100,7 +100,7 @@ type Mesh struct {
 
 	prepared preparation
 
-	greets chan struct{} // one entry for each pending greet on a connection that a peer dialed
+	greets chan struct{} // one entry for each pending greeting on a connection that a peer dialed
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup

@@ -228,7 +228,7 @@ func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
 	}
 }
 
-// mute is a handler whose greet is invalid.
+// mute is a handler whose greeting is invalid.
 type mute struct{ Handler }
 
 func (mute) Greet() message.Message { return message.Message{} }

@@ -43,8 +43,8 @@ type peer struct {
 	// ended holds the closed links whose readers are still delivering frames. The frames of later
 	// links are delivered after theirs.
 	ended    []*link
-	greeting *link // dialed by this node, which waits for the answer to its greet
-	// run is the identity in the peer's latest greet. The frames in flows are for this run.
+	greeting *link // dialed by this node, which waits for the answer to its greeting
+	// run is the identity in the peer's latest greeting. The frames in flows are for this run.
 	run member.Identity
 	// unsettled is a link that was left gracefully when there was no other link. If no other link to
 	// the same run follows soon, Lost is called.
@@ -256,9 +256,9 @@ func (p *peer) setCur(l *link) {
 	p.mesh.prepared.signal()
 }
 
-// adoptLink is called once greets have been exchanged on a link. The link becomes the connection of
-// the peer, unless another link is kept. adoptLink returns an error if it refuses a link. This node
-// has then written nothing on the link, which the peer dialed.
+// adoptLink is called once greetings have been exchanged on a link. The link becomes the connection
+// of the peer, unless another link is kept. adoptLink returns an error if it refuses a link. This
+// node has then written nothing on the link, which the peer dialed.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace

@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Result is the outcome of a handshake, including the exchange of greets.
+// Result is the outcome of a handshake, including the exchange of greetings.
 type Result uint8
 
 // The results.
@@ -80,7 +80,7 @@ type counters struct {
 	datagramsSent, datagramsReceived trafficCounter
 }
 
-// countFailed counts a handshake that failed before the exchange of greets.
+// countFailed counts a handshake that failed before the exchange of greetings.
 func (c *counters) countFailed(err error) {
 	result := ResultFailed
 	if errors.Is(err, transport.ErrCertificate) {

@@ -64,7 +64,7 @@ func entryOf(from member.Identity, c *contact) *member.Member {
 	if c != nil {
 		return c.Member
 	}
-	// The peer was admitted by its greet, but this node's view does not contain it yet.
+	// The peer was admitted by its greeting, but this node's view does not contain it yet.
 	return &member.Member{Identity: from, Name: from.Address.String()}
 }
 

@@ -79,7 +79,7 @@ func (o *Observer) logReport(r mesh.Report) {
 	o.log.LogAttrs(context.Background(), l.level, l.text, append(attrs, ErrAttr(r.Err))...)
 }
 
-// ObserveGreet handles a greet that was admitted. name is the name of the member at the peer's
+// ObserveGreet handles a greeting that was admitted. name is the name of the member at the peer's
 // address, and sameSeeds reports whether the peer has the same list of seeds as this node.
 func (o *Observer) ObserveGreet(peer member.Identity, name string, sameSeeds bool) {
 	o.peers.noteSeeds(peer.Address, sameSeeds)

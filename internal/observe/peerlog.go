@@ -52,7 +52,7 @@ type peer struct {
 	refusal   message.Reason
 	refused   message.Kind
 	refusedAt time.Time
-	run       uint64    // the latest run that greeted; 0 before the first greet
+	run       uint64    // the latest run that greeted; 0 before the first greeting
 	warned    time.Time // when the last address conflict was logged
 }
 
@@ -129,7 +129,7 @@ func (p *peerLog) noteRefusal(from member.Address, err error) {
 	}
 }
 
-// noteConnected records that a greet was admitted, which cancels an earlier refusal.
+// noteConnected records that a greeting was admitted, which cancels an earlier refusal.
 func (p *peerLog) noteConnected(from member.Address) {
 	p.noteFault(from, errConnected)
 	p.mu.Lock()

@@ -84,7 +84,7 @@ type Cluster struct {
 	steps     int
 	stopped   []Stopped
 	dialed    []int   // number + 1 of the process that receives a sender's messages to an address
-	greets    []uint8 // results of greets, indexed by from*processes+to
+	greets    []uint8 // results of greetings, indexed by from*processes+to
 	routes    *rand.Rand
 	happened  Faults // classes of faults that have occurred so far
 	cover     Cover

@@ -59,7 +59,7 @@ func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	return g
 }
 
-// The results of the greets between two processes, which are cached until one of the two
+// The results of the greetings between two processes, which are cached until one of the two
 // restarts.
 const (
 	unknown uint8 = iota
@@ -76,7 +76,7 @@ func (c *Cluster) forgetGreets(i int) {
 }
 
 // keepsConnection reports whether two processes stay connected. It applies the transport's rule to
-// the greets of their current runs.
+// the greetings of their current runs.
 func (c *Cluster) keepsConnection(from, to int) bool {
 	verdict := &c.greets[from*len(c.procs)+to]
 	if *verdict == unknown {

@@ -38,7 +38,7 @@ type process struct {
 	clockSetBack, clockSetForward bool
 
 	misfit       misfit
-	greet        message.Greet         // the greet of its current or last run
+	greet        message.Greet         // the greeting of its current or last run
 	machine      *statemachine.Machine // nil while the process is down
 	runs         int
 	lastRun      member.Identity // the identity of its current or last run

@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// faulty is a network that loses or delays messages between nodes, except the greets of new
+// faulty is a network that loses or delays messages between nodes, except the greetings of new
 // connections.
 type faulty struct {
 	transport.Network

@@ -82,7 +82,7 @@ func (n *benchNode) waitFrame(b *testing.B, k transport.Kind) {
 }
 
 // BenchmarkConnect measures the time from the first Notify to the arrival of the frame: the TLS
-// handshake, both greets, and the frame.
+// handshake, both greetings, and the frame.
 func BenchmarkConnect(b *testing.B, open Open) {
 	for b.Loop() {
 		b.StopTimer()

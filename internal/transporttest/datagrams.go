@@ -147,8 +147,8 @@ func testDatagramsSlow(t *testing.T, w World) {
 	})
 }
 
-// testBeforeAdmission dials twice and sends everything a dialer can send before its greet.
-// The first greet is refused, the second one is accepted.
+// testBeforeAdmission dials twice and sends everything a dialer can send before its greeting.
+// The first greeting is refused, the second one is accepted.
 func testBeforeAdmission(t *testing.T, w World) {
 	s := defaults(addr(1))
 	s.refuses = errors.New("not today")
@@ -198,7 +198,7 @@ func testBeforeAdmission(t *testing.T, w World) {
 	if err := admitted.greet(addr(9), addr(1), 2); err != nil {
 		t.Fatalf("greet: %v", err)
 	}
-	// After its greet the peer is known. Its streams and datagrams that waited are then delivered.
+	// After its greeting the peer is known. Its streams and datagrams that waited are then delivered.
 	in := a.accepted(transport.MaxStreams - 1)
 	if in.head != "head" || in.from.Address != addr(9) {
 		t.Errorf("got stream %q from %v, want \"head\" from %v", in.head, in.from, addr(9))

@@ -178,7 +178,7 @@ func (r raw) write(k transport.Kind, b []byte) {
 	}
 }
 
-// greet sends the greet of the node at one address to another and reads the answer.
+// greet sends the greeting of the node at one address to another and reads the answer.
 func (r raw) greet(from, to member.Address, id uint64) error {
 	r.t.Helper()
 	greet := defaults(from).greet
@@ -237,7 +237,7 @@ func testGarbage(t *testing.T, w World) {
 	}
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
-	known := uint64(0) // a dialer is unknown before its greet
+	known := uint64(0) // a dialer is unknown before its greeting
 	for i, test := range tests {
 		r := dialRaw(t, stranger, addr(1))
 		if test.greeted {

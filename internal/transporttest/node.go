@@ -293,7 +293,7 @@ func connect(t *testing.T, from, to *node) {
 	eventually(t, 5*time.Second, "the nodes are connected", to.hasReceived(transport.System, got+1))
 }
 
-// encoded encodes a greet for this package. The suite does not depend on the real encoding.
+// encoded encodes a greeting for this package. The suite does not depend on the real encoding.
 type encoded struct {
 	From  member.Identity
 	To    member.Address
@@ -315,7 +315,7 @@ func decode(b []byte) (message.Message, error) {
 	return message.Message{From: e.From, To: e.To, Body: e.Greet}, nil
 }
 
-// activeGreet returns a greet as the Mesh of a dialer sends it.
+// activeGreet returns a greeting as the Mesh of a dialer sends it.
 func activeGreet(m message.Message) message.Message {
 	body := m.Body.(message.Greet)
 	body.Active = true

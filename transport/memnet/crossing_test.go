@@ -104,9 +104,9 @@ func crossInOrder(t *testing.T, order []int) {
 	}
 }
 
-// TestDeadConnectionHoldsUpForAWhile never answers the greet of the node with the greater address.
-// Earlier frames to that node might still arrive on the connection of that greet. So the node holds
-// up the frames on the kept connection, but only for a limited time.
+// TestDeadConnectionHoldsUpForAWhile never answers the greeting of the node with the greater
+// address. Earlier frames to that node might still arrive on the connection of that greeting. So
+// the node holds up the frames on the kept connection, but only for a limited time.
 func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := cross(t)
@@ -237,7 +237,7 @@ func (n *node) received(k transport.Kind) []string {
 	return slices.Clone(n.got[k])
 }
 
-// greet encodes a greet for these tests.
+// greet encodes a greeting for these tests.
 type greet struct {
 	From member.Identity
 	To   member.Address

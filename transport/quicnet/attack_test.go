@@ -406,7 +406,7 @@ func testReplayedPackets(t *testing.T, from member.Address, restart bool) {
 	}
 }
 
-// TestReplayedGreet sends the recorded greet of a connected member from another host, whose
+// TestReplayedGreet sends the recorded greeting of a connected member from another host, whose
 // certificate does not match.
 func TestReplayedGreet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -422,7 +422,7 @@ func TestReplayedGreet(t *testing.T) {
 			t.Cleanup(func() { _ = n.Close() })
 			return n
 		}
-		// This network takes over the address of b and records the greet that a sends.
+		// This network takes over the address of b and records the greeting that a sends.
 		first := open(addrB)
 		a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 		a.Notify(addrB, []byte("hello"))

@@ -86,7 +86,7 @@ func newHostile(t *testing.T, w *world, victim *node) *hostile {
 	return h
 }
 
-// greet sends a greet as the member at an address. id numbers the member's connections.
+// greet sends a greeting as the member at an address. id numbers the member's connections.
 func (h *hostile) greet(c transport.Conn, at member.Address, id uint64) error {
 	greet := h.victim.Greet()
 	greet.To = h.victim.self.Address
@@ -158,8 +158,8 @@ func (h *hostile) fill(prefix string, members int, id uint64) {
 // TestHostilePeersTakeBoundedMemory lets a process that knows the secret open and fill all
 // connections that a node of a cluster of three allows. These are the connections of members, seeds
 // and other peers, two more connections of each of these peers, which the node is leaving, and
-// connections without a greet. The limit is the figure in docs/security.md. It includes the memory
-// of both ends of the connections.
+// connections without a greeting. The limit is the figure in docs/security.md. It includes the
+// memory of both ends of the connections.
 func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	limit := documentedBytes(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		start = time.Now()
 		a.Notify(addrB, []byte("again"))
 		next(t, b.frames[transport.System], "frame")
-		// The handshake and the greets take one round trip each; the frame then takes one more delay.
+		// The handshake and the greetings take one round trip each; the frame then takes one more delay.
 		if took := time.Since(start); took != 5*delay {
 			t.Errorf("the next frame arrived after %v, want %v", took, 5*delay)
 		}

@@ -30,7 +30,7 @@ const (
 	minDifferentBytes = MinSecretBytes / 2
 
 	// serverName is the name in every certificate: a holder of the secret may be any node,
-	// and its greet declares which one.
+	// and its greeting declares which one.
 	serverName = "node.athena.internal"
 	// These are the contexts of the derivations. A different context gives a different authority or
 	// key.

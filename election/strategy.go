@@ -16,7 +16,7 @@ const (
 	// no work of the group runs.
 	Quorum Strategy = iota + 1
 	// Lowest makes the member with the lowest id lead in each part of a partitioned network, as in the
-	// gossip of Fabric. Soon after the network heals, one member leads in all of it. The token of a
+	// gossip of Fabric. Soon after the network heals, one member leads everywhere. The token of a
 	// new term is greater than the tokens of all terms that the new leader knows. In a cluster it is
 	// also greater than the token of the new leader's cluster state. But two parts may use the same
 	// token at the same time. A context ends only when its member learns of another leader, which may

@@ -22,7 +22,7 @@ func (m *Machine) reactivateMember(id member.Identity) {
 	case m.now.Before(m.lead.statusAt):
 		m.lead.ensurePeer(id).returned = true
 	default:
-		m.changeStatuses([]member.Member{activated(e)})
+		m.changeStatuses([]member.Member{activatedMember(e)})
 	}
 }
 
@@ -31,7 +31,7 @@ func isSilent(e member.Member) bool {
 	return e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned
 }
 
-func activated(e member.Member) member.Member {
+func activatedMember(e member.Member) member.Member {
 	e.Status = member.Active
 	return e
 }
@@ -115,7 +115,7 @@ func (m *Machine) checkSilence() {
 			continue
 		case m.hasReturned(e):
 			m.lead.peer(e.Address).returned = false
-			e = activated(e)
+			e = activatedMember(e)
 		case !m.due(m.silenceDeadline(e)):
 			continue
 		case e.Status == member.Active:

@@ -76,7 +76,7 @@ func TestExampleEmbed(t *testing.T) {
 			return led.MatchString(said) && strings.Count(said, " says hi") > 1
 		})
 	}
-	leaves(t, all[0])
+	stopProcess(t, all[0])
 	eventually(t, "another one sees it leave", func() bool {
 		return strings.Contains(all[1].stdout.String(), c.addrs[0]+" is removed, was leaving")
 	})
@@ -92,7 +92,7 @@ func TestExampleGuide(t *testing.T) {
 			return strings.Contains(p.stdout.String(), "the leader has counted to ")
 		})
 	}
-	leaves(t, all[0])
+	stopProcess(t, all[0])
 }
 
 // TestExampleShards checks that each shard has one worker.
@@ -108,11 +108,11 @@ func TestExampleShards(t *testing.T) {
 			return workers == 1
 		})
 	}
-	leaves(t, all[0])
+	stopProcess(t, all[0])
 }
 
-// leaves checks that an example ends without an error after SIGTERM.
-func leaves(t *testing.T, p *process) {
+// stopProcess checks that an example ends without an error after SIGTERM.
+func stopProcess(t *testing.T, p *process) {
 	t.Helper()
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages. It is
-// reported if pattern matches it, unless the regular expression unless matches the text around it.
+// A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages. A
+// match of pattern is reported, except in text that the regular expression unless matches.
 type plainWord struct {
 	pattern *regexp.Regexp
 	unless  *regexp.Regexp // nil: always wrong
@@ -128,7 +128,7 @@ func isExcepted(file, text string, used []bool) bool {
 }
 
 // readableTexts returns the texts of a file for human readers, by line: the comments and messages
-// of Go, and Markdown. It omits Go code in Markdown, because that is part of a Go file. Each text
+// of Go, and Markdown. It omits Go code in Markdown, which is a copy of a Go file. Each text
 // ends with the first word of the next line, so that a phrase is found across the end of a line.
 func (t *sourceTree) readableTexts(f *sourceFile) map[int]string {
 	texts := map[int]string{}

@@ -42,7 +42,7 @@ type Config struct {
 	// reach a lost member or a seed. The default is DefaultRejoinInterval.
 	RejoinInterval time.Duration
 	// Tune may change the configuration of memberlist, such as its timing, keyring and
-	// transport. It gets DefaultLANConfig with the values of this Config. Changes of its fields Name,
+	// transport. It gets DefaultLANConfig with the values of this Config. Changes to the fields Name,
 	// Delegate, Events and Alive have no effect.
 	Tune func(*memberlist.Config)
 	// Logger gets the log of memberlist and of this package. The default is slog.Default().

@@ -57,8 +57,8 @@ func appendHeader(dst []byte, length int) []byte {
 type frameReader struct {
 	buffered *bufio.Reader
 	limit    int // limit of a frame, in bytes
-	// If lends is true, a frame is valid only until the next one is read. The frame is in the slice
-	// kept, or in the first bytes of the buffer (lent is their number), which the next read discards.
+	// If lends is true, a frame is valid only until the next one is read. Such a
+	// frame is either in kept, or in the first lent bytes of buffered, which the next read discards.
 	lends bool
 	lent  int
 	kept  []byte

@@ -3,6 +3,8 @@
 package messaging
 
 import (
+	"slices"
+
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -26,10 +28,17 @@ type directory struct {
 // currentDirectory returns the directory of the current view.
 func (m *Messenger) currentDirectory() *directory {
 	members := m.node.Members()
-	if d := m.latest.Load(); d != nil && isSame(d.members, members) {
+	d := m.latest.Load()
+	if d != nil && isSame(d.members, members) {
 		return d
 	}
-	d := &directory{members: members, contacts: make(map[member.Address]*contact, len(members))}
+	if d != nil && slices.Equal(d.members, members) {
+		// Only the records have changed. To look up all members again costs more than to send.
+		d = &directory{members: members, self: d.self, contacts: d.contacts}
+		m.latest.Store(d)
+		return d
+	}
+	d = &directory{members: members, contacts: make(map[member.Address]*contact, len(members))}
 	for i := range members {
 		entry := &members[i]
 		d.contacts[entry.Address] = &contact{Member: entry, to: m.net.Destination(entry.Address)}

@@ -135,6 +135,24 @@ func TestSendsFollowTheView(t *testing.T) {
 	})
 }
 
+// TestContactsAreKept checks that members are not looked up again in an equal roster, which each
+// change of a record brings.
+func TestContactsAreKept(t *testing.T) {
+	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
+		n := nodes[0]
+		before := n.contactOf(address(1))
+		n.members = slices.Clone(n.members)
+		if got := n.contactOf(address(1)); got != before {
+			t.Error("an equal roster replaced the contact")
+		}
+		n.members = slices.Clone(n.members)
+		n.members[1].Incarnation++
+		if got := n.contactOf(address(1)); got == before || got.Incarnation != before.Incarnation+1 {
+			t.Errorf("a later run has the contact of run %d", got.Incarnation)
+		}
+	})
+}
+
 // TestPendingCallsAreBounded checks that a call beyond MaxPending waits for room.
 func TestPendingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

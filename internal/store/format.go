@@ -198,8 +198,8 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 }
 
 // isUnfinished reports whether the bytes after the last valid entry are room, or an unfinished
-// entry. A crash or a full disk leaves some sectors of such an entry as room. The node has not
-// acted on an unfinished entry, because Save did not return nil. Any other bytes are damage.
+// entry, some of whose sectors a crash or a full disk has left empty. The node has not acted on an
+// unfinished entry, because Save did not return nil. Any other bytes are damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {

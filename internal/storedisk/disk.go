@@ -134,8 +134,8 @@ func (d *Disk) storePart(f *file, w write) {
 	}
 }
 
-// put changes the content of a file. The change is lost in a crash unless the file is synced.
-func (f *file) put(w write) {
+// addWrite changes the content of a file. The change is lost in a crash unless the file is synced.
+func (f *file) addWrite(w write) {
 	f.content = w.applyTo(f.content)
 	f.writes = append(f.writes, w)
 }
@@ -195,14 +195,14 @@ func (d *Disk) syncEntries(fault error) error {
 	return fault
 }
 
-// change changes the directory. The change is lost in a crash unless the directory is synced.
-func (d *Disk) change(e entryChange) {
+// changeEntries changes the directory. A crash loses the change unless the directory is synced.
+func (d *Disk) changeEntries(e entryChange) {
 	e.applyTo(d.files)
 	d.entries = append(d.entries, e)
 }
 
-// begin begins an operation of a process, and returns its fault. The operation ends with end.
-func (d *Disk) begin(run int, op Op) error {
+// beginOperation begins an operation of a process, and returns its fault. endOperation must follow.
+func (d *Disk) beginOperation(run int, op Op) error {
 	var fault error
 	if op != 0 && d.Before != nil {
 		fault = d.Before(op)
@@ -214,4 +214,4 @@ func (d *Disk) begin(run int, op Op) error {
 	return fault
 }
 
-func (d *Disk) end() { d.mu.Unlock() }
+func (d *Disk) endOperation() { d.mu.Unlock() }

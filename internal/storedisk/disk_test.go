@@ -23,7 +23,7 @@ func TestStalledSync(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.load(s); err != nil {
+		if err := w.checkLoad(s); err != nil {
 			t.Fatal(err)
 		}
 		syncs := 0
@@ -36,7 +36,7 @@ func TestStalledSync(t *testing.T) {
 		}
 		for _, want := range []int{2, 1} { // of a new file and its directory, then of an entry
 			began := time.Now()
-			if err := w.save(s); err != nil {
+			if err := w.checkSave(s); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); syncs != want || took != time.Duration(want)*stall {
@@ -44,8 +44,8 @@ func TestStalledSync(t *testing.T) {
 			}
 			syncs = 0
 		}
-		time.AfterFunc(stall/2, w.crash)
-		if err := w.save(s); !errors.Is(err, ErrDead) {
+		time.AfterFunc(stall/2, w.crashMachine)
+		if err := w.checkSave(s); !errors.Is(err, ErrDead) {
 			t.Errorf("Save after a crash during its sync: got %v, want ErrDead", err)
 		}
 		w.disk.Before = nil

@@ -44,7 +44,7 @@ func TestDrawn(t *testing.T) {
 				t.Fatalf("seed %d: %v", n, err)
 			}
 		}
-		total.add(w)
+		total.addCounts(w)
 	}
 	t.Logf("%d saves, %d failed; %d loads, %d of an unfinished save, %d of a torn sector; %d crashes",
 		total.saves, total.failed, total.loads, total.newer, total.torn, total.crashes)
@@ -95,14 +95,14 @@ func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &world{rand: r, disk: New(r), may: []*store.Content{nil}}
 	w.disk.Torn = r.IntN(2) == 0
-	w.disk.Before = w.before
+	w.disk.Before = w.injectFault
 	return w
 }
 
-// before crashes the machine or fails an operation.
-func (w *world) before(op Op) error {
+// injectFault crashes the machine or fails an operation.
+func (w *world) injectFault(op Op) error {
 	if w.crashIn--; w.crashIn == 0 {
-		w.crash()
+		w.crashMachine()
 		return nil
 	}
 	switch {
@@ -114,7 +114,7 @@ func (w *world) before(op Op) error {
 	return syscall.EIO
 }
 
-func (w *world) crash() {
+func (w *world) crashMachine() {
 	w.disk.Crash()
 	w.crashed = true
 	w.crashes++
@@ -137,46 +137,46 @@ func isExpected(err error) bool {
 func (w *world) runProcess() error {
 	s, err := store.OpenFolder("disk", w.disk.Folder())
 	if err != nil {
-		return unexpected("OpenFolder", err)
+		return unexpectedError("OpenFolder", err)
 	}
 	defer s.Close()
-	if err := w.load(s); err != nil {
-		return unexpected("Load", err)
+	if err := w.checkLoad(s); err != nil {
+		return unexpectedError("Load", err)
 	}
 	for i := range 1 + w.rand.IntN(12) {
-		err := w.save(s)
+		err := w.checkSave(s)
 		switch {
 		case err == nil:
 		case !isExpected(err), errors.Is(err, ErrDead), w.rand.IntN(2) == 0: // a node stops
-			return unexpected("Save", err)
+			return unexpectedError("Save", err)
 		}
 		if i > 0 { // a node saves before it reads its key
 			continue
 		}
 		if err := w.resetKey(s); err != nil {
-			return unexpected("ResetKey", err)
+			return unexpectedError("ResetKey", err)
 		}
 	}
 	switch w.rand.IntN(3) {
 	case 0:
-		w.crash()
+		w.crashMachine()
 	case 1:
 		w.disk.Kill()
 	default:
-		return unexpected("Close", s.Close())
+		return unexpectedError("Close", s.Close())
 	}
 	return nil
 }
 
-func unexpected(call string, err error) error {
+func unexpectedError(call string, err error) error {
 	if err == nil || isExpected(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", call, err)
 }
 
-// load checks that the store holds one of the contents that it may hold.
-func (w *world) load(s *store.File) error {
+// checkLoad checks that the store holds one of the contents that it may hold.
+func (w *world) checkLoad(s *store.File) error {
 	c, known, err := s.Load()
 	if errors.Is(err, store.ErrCorrupt) && w.disk.Torn && len(w.may) > 1 {
 		// A sector written in part is not told from damage. The node does not start, and the
@@ -212,9 +212,9 @@ func (w *world) load(s *store.File) error {
 		"the last saved was %v", c.Incarnation, known, len(w.may), w.may[0])
 }
 
-// save saves another content.
-func (w *world) save(s *store.File) error {
-	w.change()
+// checkSave saves another content.
+func (w *world) checkSave(s *store.File) error {
+	w.drawContent()
 	c := w.next
 	err := s.Save(c)
 	if w.saves++; err == nil {
@@ -242,9 +242,9 @@ func (w *world) resetKey(s *store.File) error {
 	return err
 }
 
-// change makes another content of next. Its size is drawn: some entries fit in two sectors, and
-// some leave no room in the file for another one.
-func (w *world) change() {
+// drawContent makes another content of next. Its size is random: some entries fit in two sectors,
+// and some leave no room in the file for another one.
+func (w *world) drawContent() {
 	address := func(n uint16) member.Address { return member.Address{Host: "10.0.0.1", Port: n} }
 	w.next.Origin = store.Origin{Cluster: "c", Size: 3, Address: address(1)}
 	w.next.LeaseTimeout = time.Second
@@ -272,7 +272,7 @@ func (w *world) change() {
 	w.next.Held.Records = records
 }
 
-func (w *world) add(o *world) {
+func (w *world) addCounts(o *world) {
 	w.saves, w.failed, w.loads = w.saves+o.saves, w.failed+o.failed, w.loads+o.loads
 	w.newer, w.torn, w.crashes = w.newer+o.newer, w.torn+o.torn, w.crashes+o.crashes
 }

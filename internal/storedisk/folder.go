@@ -30,8 +30,8 @@ func (o *folder) Open(name string, flag int) (store.Handle, error) {
 	if flag&os.O_CREATE != 0 {
 		op = Create
 	}
-	fault := o.disk.begin(o.run, op)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, op)
+	defer o.disk.endOperation()
 	f, known := o.disk.files[name]
 	switch {
 	case fault != nil:
@@ -40,7 +40,7 @@ func (o *folder) Open(name string, flag int) (store.Handle, error) {
 		return nil, syscall.EEXIST
 	case op == Create:
 		f = &file{}
-		o.disk.change(entryChange{name: f})
+		o.disk.changeEntries(entryChange{name: f})
 	case name == ".":
 		f = &file{}
 	case !known:
@@ -50,23 +50,23 @@ func (o *folder) Open(name string, flag int) (store.Handle, error) {
 }
 
 func (o *folder) Rename(from, to string) error {
-	fault := o.disk.begin(o.run, Rename)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, Rename)
+	defer o.disk.endOperation()
 	f := o.disk.files[from]
 	if fault == nil && f == nil {
 		fault = syscall.ENOENT
 	}
 	if fault == nil {
-		o.disk.change(entryChange{from: nil, to: f})
+		o.disk.changeEntries(entryChange{from: nil, to: f})
 	}
 	return fault
 }
 
 func (o *folder) Remove(name string) error {
-	fault := o.disk.begin(o.run, Remove)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, Remove)
+	defer o.disk.endOperation()
 	if fault == nil {
-		o.disk.change(entryChange{name: nil})
+		o.disk.changeEntries(entryChange{name: nil})
 	}
 	return fault
 }
@@ -74,20 +74,20 @@ func (o *folder) Remove(name string) error {
 func (o *folder) IsSpecial(string) bool { return false }
 
 func (o *folder) IsAt(name string, f store.Handle) bool {
-	fault := o.disk.begin(o.run, 0)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, 0)
+	defer o.disk.endOperation()
 	return fault == nil && o.disk.files[name] == f.(*handle).file
 }
 
 func (o *folder) Stat() (fs.FileInfo, error) {
-	fault := o.disk.begin(o.run, 0)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, 0)
+	defer o.disk.endOperation()
 	return info{name: ".", mode: fs.ModeDir | 0o700}, fault
 }
 
 func (o *folder) Sync() error {
-	fault := o.disk.begin(o.run, SyncDir)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, SyncDir)
+	defer o.disk.endOperation()
 	if errors.Is(fault, ErrDead) {
 		return fault
 	}
@@ -97,8 +97,8 @@ func (o *folder) Sync() error {
 func (o *folder) Chmod(fs.FileMode) error { return nil }
 
 func (o *folder) ReadDir(int) ([]fs.DirEntry, error) {
-	fault := o.disk.begin(o.run, 0)
-	defer o.disk.end()
+	fault := o.disk.beginOperation(o.run, 0)
+	defer o.disk.endOperation()
 	var list []fs.DirEntry
 	for _, name := range slices.Sorted(maps.Keys(o.disk.files)) {
 		list = append(list, fs.FileInfoToDirEntry(info{name: name, mode: 0o600}))
@@ -106,14 +106,14 @@ func (o *folder) ReadDir(int) ([]fs.DirEntry, error) {
 	return list, fault
 }
 
-func (o *folder) Lock() error { return o.disk.lock(o.run, nil, &o.locked) }
+func (o *folder) Lock() error { return o.disk.lockFile(o.run, nil, &o.locked) }
 
-func (o *folder) Close() error { return o.disk.unlock(o.run, nil, &o.locked) }
+func (o *folder) Close() error { return o.disk.unlockFile(o.run, nil, &o.locked) }
 
-// lock locks a file, or the directory.
-func (d *Disk) lock(run int, f *file, locked *bool) error {
-	fault := d.begin(run, 0)
-	defer d.end()
+// lockFile locks a file, or the directory.
+func (d *Disk) lockFile(run int, f *file, locked *bool) error {
+	fault := d.beginOperation(run, 0)
+	defer d.endOperation()
 	if fault == nil && d.locks[f] {
 		fault = syscall.EWOULDBLOCK
 	}
@@ -123,9 +123,9 @@ func (d *Disk) lock(run int, f *file, locked *bool) error {
 	return fault
 }
 
-func (d *Disk) unlock(run int, f *file, locked *bool) error {
-	fault := d.begin(run, 0)
-	defer d.end()
+func (d *Disk) unlockFile(run int, f *file, locked *bool) error {
+	fault := d.beginOperation(run, 0)
+	defer d.endOperation()
 	if fault == nil && *locked {
 		delete(d.locks, f)
 	}
@@ -144,8 +144,8 @@ type handle struct {
 }
 
 func (h *handle) Read(b []byte) (int, error) {
-	fault := h.disk.begin(h.run, 0)
-	defer h.disk.end()
+	fault := h.disk.beginOperation(h.run, 0)
+	defer h.disk.endOperation()
 	if fault == nil && h.at >= len(h.file.content) {
 		fault = io.EOF
 	}
@@ -164,30 +164,30 @@ func (h *handle) Write(b []byte) (int, error) {
 }
 
 func (h *handle) WriteAt(b []byte, at int64) (int, error) {
-	fault := h.disk.begin(h.run, Write)
-	defer h.disk.end()
+	fault := h.disk.beginOperation(h.run, Write)
+	defer h.disk.endOperation()
 	if errors.Is(fault, ErrDead) {
 		return 0, fault
 	}
 	if fault != nil {
 		b = b[:h.disk.rand.IntN(len(b)+1)]
 	}
-	h.file.put(write{at: int(at), bytes: slices.Clone(b)})
+	h.file.addWrite(write{at: int(at), bytes: slices.Clone(b)})
 	return len(b), fault
 }
 
 func (h *handle) Truncate(size int64) error {
-	fault := h.disk.begin(h.run, Write)
-	defer h.disk.end()
+	fault := h.disk.beginOperation(h.run, Write)
+	defer h.disk.endOperation()
 	if fault == nil {
-		h.file.put(write{at: int(size), truncates: true})
+		h.file.addWrite(write{at: int(size), truncates: true})
 	}
 	return fault
 }
 
 func (h *handle) Sync() error {
-	fault := h.disk.begin(h.run, Sync)
-	defer h.disk.end()
+	fault := h.disk.beginOperation(h.run, Sync)
+	defer h.disk.endOperation()
 	if errors.Is(fault, ErrDead) {
 		return fault
 	}
@@ -195,16 +195,16 @@ func (h *handle) Sync() error {
 }
 
 func (h *handle) Stat() (fs.FileInfo, error) {
-	fault := h.disk.begin(h.run, 0)
-	defer h.disk.end()
+	fault := h.disk.beginOperation(h.run, 0)
+	defer h.disk.endOperation()
 	return info{name: h.name, size: len(h.file.content), mode: 0o600}, fault
 }
 
 func (h *handle) Chown(int, int) error { return nil }
 
-func (h *handle) Lock() error { return h.disk.lock(h.run, h.file, &h.locked) }
+func (h *handle) Lock() error { return h.disk.lockFile(h.run, h.file, &h.locked) }
 
-func (h *handle) Close() error { return h.disk.unlock(h.run, h.file, &h.locked) }
+func (h *handle) Close() error { return h.disk.unlockFile(h.run, h.file, &h.locked) }
 
 // info describes a file, or the directory. All belong to the user of this process.
 type info struct {

@@ -35,16 +35,16 @@ type Client struct {
 // between two operations.
 const longest = 3 * time.Second
 
-// begin records the begin of an operation.
-func (c *Client) begin(o Operation) *Operation {
+// beginOperation records that an operation begins.
+func (c *Client) beginOperation(o Operation) *Operation {
 	c.seq++
 	o.Client, o.Seq, o.Key, o.Call = c.ID, c.seq, c.key, c.Now()
 	c.Record(o)
 	return &o
 }
 
-// end records the end of an operation.
-func (c *Client) end(o *Operation, result Result) {
+// endOperation records that an operation has ended.
+func (c *Client) endOperation(o *Operation, result Result) {
 	o.Result, o.Ended = result, c.Now()
 	if result == Unknown {
 		o.Ended = Forever
@@ -66,27 +66,27 @@ func (c *Client) UseRecord(ctx context.Context, key string) {
 	s := c.Store.Session(nil)
 	for ctx.Err() == nil {
 		if c.Rand.IntN(3) == 0 {
-			c.list(ctx)
+			c.listRecords(ctx)
 		} else {
-			c.commit(ctx, s)
+			c.commitRecord(ctx, s)
 		}
 		c.pause(ctx, longest/5)
 	}
 }
 
-func (c *Client) list(ctx context.Context) {
-	o := c.begin(Operation{Kind: List})
+func (c *Client) listRecords(ctx context.Context) {
+	o := c.beginOperation(Operation{Kind: List})
 	r, err := record.Get(ctx, c.Store, c.key)
 	if err != nil && !errors.Is(err, record.ErrAbsent) {
-		c.end(o, Nothing)
+		c.endOperation(o, Nothing)
 		return
 	}
 	c.seen, o.Token, o.Value = r.Token, r.Token, string(r.Value)
-	c.end(o, Done)
+	c.endOperation(o, Done)
 }
 
-// commit commits a drawn operation.
-func (c *Client) commit(ctx context.Context, s record.Session) {
+// commitRecord commits a drawn operation.
+func (c *Client) commitRecord(ctx context.Context, s record.Session) {
 	d := Operation{Kind: Create}
 	condition := []record.Op{{Kind: record.Absent, Key: c.key}}
 	if !c.seen.IsZero() {
@@ -109,22 +109,22 @@ func (c *Client) commit(ctx context.Context, s record.Session) {
 	}
 	ctx, stop := context.WithTimeout(ctx, longest)
 	defer stop()
-	o := c.begin(d)
+	o := c.beginOperation(d)
 	token, err := s.Commit(ctx, append(condition, change...)...)
 	switch {
 	case errors.Is(err, record.ErrConflict):
-		c.end(o, Conflict)
+		c.endOperation(o, Conflict)
 		return
 	case errors.Is(err, record.ErrUnknownOutcome):
-		c.end(o, Unknown)
+		c.endOperation(o, Unknown)
 		return
 	case err != nil:
-		c.end(o, Nothing)
+		c.endOperation(o, Nothing)
 		return
 	case d.Value != "":
 		c.seen, o.Token = token, token
 	}
-	c.end(o, Done)
+	c.endOperation(o, Done)
 }
 
 // UseLock acquires and releases the lock until ctx is done.
@@ -135,20 +135,20 @@ func (c *Client) UseLock(ctx context.Context, name string) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		acquire := c.begin(Operation{Kind: Acquire})
+		acquire := c.beginOperation(Operation{Kind: Acquire})
 		var release *Operation
 		_ = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
-			release = c.hold(ctx, term, acquire)
+			release = c.holdLock(ctx, term, acquire)
 			return nil
 		})
 		switch {
 		case release == nil:
-			c.end(acquire, Nothing)
+			c.endOperation(acquire, Nothing)
 		case ctx.Err() != nil: // Do did not wait until the lock was released
 			release.Ended, release.Result = Forever, Done
 			c.Record(*release)
 		default:
-			c.end(release, Done)
+			c.endOperation(release, Done)
 		}
 		c.pause(ctx, longest/5)
 	}
@@ -158,9 +158,9 @@ func (c *Client) UseLock(ctx context.Context, name string) error {
 	return nil
 }
 
-// hold uses the lock until its term ends, and returns the release of the lock. The term may have
-// ended at any time after the last check that found it valid.
-func (c *Client) hold(ctx context.Context, term leader.Term, acquire *Operation) *Operation {
+// holdLock uses the lock until its term ends, and returns the release of the lock. The term may
+// have ended at any time after the last check that found it valid.
+func (c *Client) holdLock(ctx context.Context, term leader.Term, acquire *Operation) *Operation {
 	until := c.Now() + c.Rand.Int64N(int64(longest))
 	var release *Operation
 	for {
@@ -170,8 +170,8 @@ func (c *Client) hold(ctx context.Context, term leader.Term, acquire *Operation)
 		}
 		if release == nil {
 			acquire.Token = term.Token()
-			c.end(acquire, Done)
-			release = c.begin(Operation{Kind: Release})
+			c.endOperation(acquire, Done)
+			release = c.beginOperation(Operation{Kind: Release})
 		}
 		release.Call = now
 		c.Record(*release)

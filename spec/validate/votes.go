@@ -167,7 +167,7 @@ func (u *turn) addAuthority() {
 		u.emit(seenAuthority, u.n, int64(s.Version), s.Until)
 	}
 	u.version, u.until = s.Version, s.Until
-	// The trust in a record can end by what the step did, although it would have lasted.
+	// A step can end the trust in a record before its deadline.
 	again := u.changed || s.Woke || s.Event == steplog.Order
 	before := u.trusted
 	u.trusted = map[string]steplog.Trust{}

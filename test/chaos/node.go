@@ -182,7 +182,7 @@ func (w *testNode) startWork(ctx context.Context) {
 		return
 	}
 	if w.task.History != "" {
-		go w.contend(ctx)
+		go w.contendForRecords(ctx)
 	} else {
 		w.useKeys(ctx)
 	}
@@ -380,9 +380,9 @@ func (w *testNode) onNumbered(_ context.Context, from member.Member, e numbered)
 	return nil
 }
 
-// contend acquires and releases a lock, forever, so that the history of a run has records. Now and
-// then it takes the lock from another node.
-func (w *testNode) contend(ctx context.Context) {
+// contendForRecords acquires and releases a lock, forever, so that the history of a run has
+// records. Sometimes it takes the lock from another node.
+func (w *testNode) contendForRecords(ctx context.Context) {
 	store := w.node.Records()
 	l, err := lock.New(store, contended)
 	if err != nil {

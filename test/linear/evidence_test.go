@@ -32,7 +32,7 @@ func TestEvidence(t *testing.T) {
 		}
 		total.judgeAll(t, filepath.Join(*evidence, cluster), lines)
 	}
-	total.log(t)
+	total.logCounts(t)
 	if total.histories == 0 {
 		t.Errorf("%s has no operations", *evidence)
 	}

@@ -65,12 +65,12 @@ const limit = time.Minute
 // errRefused means that no order of the operations explains their results.
 var errRefused = errors.New("not linearizable")
 
-// judge returns why the history of one key is refused, or nil.
-func judge(ops []workload.Operation) error {
+// judgeHistory returns why the history of one key is refused, or nil.
+func judgeHistory(ops []workload.Operation) error {
 	ops = slices.Clone(ops)
 	err := settleTokens(ops)
 	if err == nil {
-		err = order(ops)
+		err = findOrder(ops)
 	}
 	if err == nil {
 		return nil
@@ -82,8 +82,8 @@ func judge(ops []workload.Operation) error {
 	return fmt.Errorf("%w%s", err, &lines)
 }
 
-// order looks for an order of all operations except List.
-func order(ops []workload.Operation) error {
+// findOrder looks for a legal order of all operations except List.
+func findOrder(ops []workload.Operation) error {
 	var all []porcupine.Operation
 	for i, o := range ops {
 		if o.Kind != workload.List {

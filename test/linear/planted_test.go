@@ -62,7 +62,7 @@ func TestPlanted(t *testing.T) {
 	}
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {
-			run := exec.Command("go", "test", "-overlay", overlay(t, b), "-count=1",
+			run := exec.Command("go", "test", "-overlay", writeOverlay(t, b), "-count=1",
 				"-run", "^TestHistories$", ".", "-worlds", "20")
 			out, err := run.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), errRefused.Error()) {
@@ -78,8 +78,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// overlay writes the changed files of a bug and returns the path of the file for -overlay.
-func overlay(t *testing.T, b bug) string {
+// writeOverlay writes the changed files of a bug and returns the path of the file for -overlay.
+func writeOverlay(t *testing.T, b bug) string {
 	t.Helper()
 	dir, replace, changed := t.TempDir(), map[string]string{}, map[string]string{}
 	for _, e := range b.edits {
@@ -117,6 +117,6 @@ func overlay(t *testing.T, b bug) string {
 // TestPlantedApply checks that the texts of all bugs are in the source.
 func TestPlantedApply(t *testing.T) {
 	for _, b := range bugs {
-		overlay(t, b)
+		writeOverlay(t, b)
 	}
 }

@@ -48,5 +48,5 @@ func TestSwarmHistories(t *testing.T) {
 		}
 		total.judgeAll(t, filepath.Base(name), lines)
 	}
-	total.log(t)
+	total.logCounts(t)
 }

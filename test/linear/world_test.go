@@ -33,11 +33,11 @@ func TestHistories(t *testing.T) {
 	for n := *seed; n < *seed+*worlds && !t.Failed(); n++ {
 		w := &world{rand: rand.New(rand.NewPCG(n, 0)), seed: n, running: map[int]*bool{}}
 		t.Run(fmt.Sprint("seed ", n), func(t *testing.T) {
-			athenatest.Run(t, athenatest.Options{Size: 3, Main: w.serve}, w.inflict)
+			athenatest.Run(t, athenatest.Options{Size: 3, Main: w.serveNode}, w.injectFaults)
 		})
 		total.judgeAll(t, fmt.Sprint("seed ", n), w.lines)
 	}
-	total.log(t)
+	total.logCounts(t)
 	if total.histories != int(*worlds)*2*keysOfKind {
 		t.Errorf("%d histories, want %d", total.histories, *worlds*2*keysOfKind)
 	}
@@ -61,13 +61,13 @@ func (c *counts) judgeAll(t *testing.T, name string, lines []workload.Operation)
 				c.unknown++
 			}
 		}
-		if err := judge(ops); err != nil {
+		if err := judgeHistory(ops); err != nil {
 			t.Errorf("%s, %s: %v", name, key, err)
 		}
 	}
 }
 
-func (c *counts) log(t *testing.T) {
+func (c *counts) logCounts(t *testing.T) {
 	t.Helper()
 	t.Logf("%d histories of up to %d operations, %d in all; %d conflicts, %d of unknown result",
 		c.histories, c.longest, c.operations, c.conflicts, c.unknown)
@@ -87,8 +87,8 @@ type world struct {
 	running map[int]*bool // by node: whether its process is alive
 }
 
-// serve runs a node with its clients.
-func (w *world) serve(
+// serveNode runs a node with its clients.
+func (w *world) serveNode(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
 	n, err := cluster.Start(ctx, cfg, opts...)
@@ -145,8 +145,8 @@ func (w *world) startClients(ctx context.Context, i int, n *cluster.Node) func()
 	return group.Wait
 }
 
-// kill ends the process of a node: its clients record nothing more.
-func (w *world) kill(i int) {
+// killMember ends the process of a node: its clients record nothing more.
+func (w *world) killMember(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if alive := w.running[i]; alive != nil {
@@ -154,8 +154,8 @@ func (w *world) kill(i int) {
 	}
 }
 
-// inflict draws faults while the clients run.
-func (w *world) inflict(t *testing.T, c *athenatest.Cluster) {
+// injectFaults draws faults while the clients run.
+func (w *world) injectFaults(t *testing.T, c *athenatest.Cluster) {
 	pause := func(d time.Duration) { c.Advance(time.Duration(w.rand.Int64N(int64(d)))) }
 	for range 6 {
 		pause(3 * time.Second)
@@ -165,7 +165,7 @@ func (w *world) inflict(t *testing.T, c *athenatest.Cluster) {
 		}
 		switch w.rand.IntN(5) {
 		case 0:
-			w.kill(i)
+			w.killMember(i)
 			c.Crash(i)
 			pause(4 * time.Second)
 			c.Restart(i)
@@ -192,6 +192,6 @@ func (w *world) inflict(t *testing.T, c *athenatest.Cluster) {
 	c.WaitSettled()
 	c.Advance(2 * time.Second)
 	for i := range c.Size() {
-		w.kill(i)
+		w.killMember(i)
 	}
 }

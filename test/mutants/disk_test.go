@@ -130,6 +130,6 @@ func TestDiskMutantsAreCaught(t *testing.T) {
 
 func TestDiskMutantsApply(t *testing.T) {
 	for _, m := range disk {
-		apply(t, m)
+		applyPatch(t, m)
 	}
 }

@@ -28,7 +28,7 @@ func TestMutantsAreExplored(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			for _, alone := range []bool{false, true} {
-				found, took := explored(t, m, alone)
+				found, took := exploreMutant(t, m, alone)
 				if found.invariant == "" {
 					t.Errorf("%s survives, package paxos alone: %v (%s)", m.Name, alone, m.Rule)
 					continue
@@ -39,9 +39,9 @@ func TestMutantsAreExplored(t *testing.T) {
 	}
 }
 
-// explored runs the explorer with a mutant, either on whole machines or on package paxos
+// exploreMutant runs the explorer with a mutant, either on whole machines or on package paxos
 // alone.
-func explored(t *testing.T, m Mutant, alone bool) (found catch, took time.Duration) {
+func exploreMutant(t *testing.T, m Mutant, alone bool) (found catch, took time.Duration) {
 	t.Helper()
 	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"), fmt.Sprintf("-paxos=%v", alone))
 	out, caught := runs(t, m, run)

@@ -34,8 +34,8 @@ var (
 // root is the folder of the module.
 const root = "../.."
 
-// apply returns the changed files of a mutant, by path in the module.
-func apply(t *testing.T, m Mutant) map[string]string {
+// applyPatch returns the changed files of a mutant, by path in the module.
+func applyPatch(t *testing.T, m Mutant) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for _, e := range m.Edits {
@@ -58,7 +58,7 @@ func TestMutantsApply(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range Table() {
 		t.Run(m.Name, func(t *testing.T) {
-			if apply(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
+			if applyPatch(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
 				t.Errorf("%+v: want a unique name, a rule and a change", m)
 			}
 			names[m.Name] = true
@@ -101,8 +101,8 @@ const (
 	tableEnd   = "<!-- end of mutants -->\n"
 )
 
-// split returns the text before the table, its rows, and the text after it.
-func split(t *testing.T) (before, rows, behind string) {
+// splitPage returns the text before the table, its rows, and the text after it.
+func splitPage(t *testing.T) (before, rows, behind string) {
 	t.Helper()
 	b, err := os.ReadFile(page)
 	if err != nil {
@@ -118,7 +118,7 @@ func split(t *testing.T) (before, rows, behind string) {
 
 func writeTable(t *testing.T, rows []string) {
 	t.Helper()
-	before, _, behind := split(t)
+	before, _, behind := splitPage(t)
 	text := before + tableBegin + "| mutant | rule of protocol.md | run | broke | seconds |\n" +
 		"|:--|:--|--:|:--|--:|\n" + strings.Join(rows, "\n") + "\n" + tableEnd + behind
 	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
@@ -129,7 +129,7 @@ func writeTable(t *testing.T, rows []string) {
 // TestTableNamesEveryMutant checks that the table lists exactly the mutants of Table, with
 // their rules.
 func TestTableNamesEveryMutant(t *testing.T) {
-	_, rows, _ := split(t)
+	_, rows, _ := splitPage(t)
 	for _, m := range Table() {
 		if !strings.Contains(rows, "| "+m.Name+" | "+m.Rule+" |") {
 			t.Errorf("%s has no row for %s: go test ./test/mutants -mutants -table -timeout 3h",
@@ -145,7 +145,7 @@ func TestTableNamesEveryMutant(t *testing.T) {
 // -overlay.
 func overlay(t *testing.T, m Mutant) string {
 	t.Helper()
-	return overlayOf(t, apply(t, m))
+	return overlayOf(t, applyPatch(t, m))
 }
 
 // overlayOf writes changed files and returns the path of the file for -overlay.
@@ -177,7 +177,7 @@ func overlayOf(t *testing.T, files map[string]string) string {
 // build builds a command with a mutant and returns its path.
 func build(t *testing.T, m Mutant, command string) string {
 	t.Helper()
-	return buildWith(t, apply(t, m), command)
+	return buildWith(t, applyPatch(t, m), command)
 }
 
 // buildWith builds a command with changed files and returns its path.
@@ -235,7 +235,7 @@ func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 		return kept, last
 	}
 	if kept.invariant == "" && slices.Contains(byEveryOrder, m.Name) {
-		return explored(t, m, false)
+		return exploreMutant(t, m, false)
 	}
 	next := *seed
 	for took < *budget {

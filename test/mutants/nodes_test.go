@@ -16,7 +16,7 @@ func TestDriverMutantsApply(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range driver {
 		t.Run(m.Name, func(t *testing.T) {
-			if apply(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
+			if applyPatch(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
 				t.Errorf("%+v: want a unique name, a rule and a change", m)
 			}
 			names[m.Name] = true

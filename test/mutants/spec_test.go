@@ -90,7 +90,7 @@ var shownBy = map[string][]string{
 // rejects returns the first verdict that rejects a history of a mutant.
 func (j *judge) rejects(t *testing.T, m Mutant) (verdict string, ok bool) {
 	t.Helper()
-	bin := buildWith(t, apply(t, m), "./spec/validate")
+	bin := buildWith(t, applyPatch(t, m), "./spec/validate")
 	if m.Test != "" {
 		return j.rejectsTest(t, m, bin)
 	}
@@ -125,7 +125,7 @@ func (j *judge) rejects(t *testing.T, m Mutant) (verdict string, ok bool) {
 // seedOf returns the seed of the table that shows a mutant, or "".
 func seedOf(t *testing.T, m Mutant) string {
 	t.Helper()
-	_, rows, _ := split(t)
+	_, rows, _ := splitPage(t)
 	_, row, _ := strings.Cut(rows, "| "+m.Name+" | "+m.Rule+" | ")
 	run, _, _ := strings.Cut(row, " |")
 	seed, _ := strings.CutPrefix(run, "seed ")
@@ -144,7 +144,7 @@ func (j *judge) rejectsTest(t *testing.T, m Mutant, bin string) (verdict string,
 			t.Errorf("the test without the mutant: %s", out)
 		}
 	}
-	if out, bad := validate(t, j.control, recordTest(t, m.Test, apply(t, m))); bad {
+	if out, bad := validate(t, j.control, recordTest(t, m.Test, applyPatch(t, m))); bad {
 		return "a run of its test is " + out, true
 	}
 	if verdict, ok = j.compare(t, bin, drawnRuns); ok {

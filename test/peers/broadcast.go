@@ -57,7 +57,7 @@ func (g *group) measure(s senderSetup) (row, error) {
 	}
 	cpu := processorTime()
 	n, began, err := sendForDuration(1, s.For, mediumBytes, func(_ int, p []byte) error {
-		stamp(p, oneWay, 0)
+		stampEvent(p, oneWay, 0)
 		return g.send(p)
 	})
 	if err == nil {

@@ -160,8 +160,8 @@ func (c *processes) agree(members int, before string) func([]*process) bool {
 	}
 }
 
-// leader returns the leader that the live nodes name, or nil.
-func (c *processes) leader() (leader *process) {
+// findLeader returns the leader that the live nodes name, or nil.
+func (c *processes) findLeader() (leader *process) {
 	c.group.Read(func() {
 		alive := c.listAlive()
 		for _, p := range alive {

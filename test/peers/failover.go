@@ -78,7 +78,7 @@ func settleCluster(ctx context.Context, o options, cc clusterCase, n int) (*proc
 	if err != nil {
 		return nil, err
 	}
-	if err = rest(ctx, settle+rand.N(settleSpread)); err == nil {
+	if err = waitFor(ctx, settle+rand.N(settleSpread)); err == nil {
 		_, err = c.waitUntil(ctx, c.agree(n, ""))
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func settleCluster(ctx context.Context, o options, cc clusterCase, n int) (*proc
 	return c, nil
 }
 
-func rest(ctx context.Context, d time.Duration) error {
+func waitFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
@@ -111,7 +111,7 @@ func measureFailover(ctx context.Context, o options, rec *recorder) error {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, c.close()) }()
-		old := c.leader()
+		old := c.findLeader()
 		if old == nil {
 			return nil, errors.New("the cluster lost its leader while at rest")
 		}
@@ -167,7 +167,7 @@ func measureDetection(ctx context.Context, o options, rec *recorder) error {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, c.close()) }()
-		leader, victim := c.leader(), c.all[rand.N(n)]
+		leader, victim := c.findLeader(), c.all[rand.N(n)]
 		for victim == leader {
 			victim = c.all[rand.N(n)]
 		}
@@ -195,7 +195,7 @@ func measureIdle(ctx context.Context, o options, rec *recorder) error {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, c.close()) }()
-		if err := rest(ctx, o.duration*3/10); err != nil {
+		if err := waitFor(ctx, o.duration*3/10); err != nil {
 			return nil, err
 		}
 		return c.measureRest(ctx, o.duration)
@@ -212,7 +212,7 @@ func (c *processes) measureRest(ctx context.Context, d time.Duration) (row, erro
 		return nil, err
 	}
 	began := time.Now()
-	if err := rest(ctx, d); err != nil {
+	if err := waitFor(ctx, d); err != nil {
 		return nil, err
 	}
 	seconds := time.Since(began).Seconds()

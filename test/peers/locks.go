@@ -76,7 +76,7 @@ func locksOf(
 // warm-up, in which the clients connect.
 func (c *processes) lockRate(ctx context.Context, clients int, d time.Duration) (row, error) {
 	nodes := make([]*process, 0, len(c.all))
-	leader := c.leader()
+	leader := c.findLeader()
 	for _, p := range c.all {
 		if p != leader {
 			nodes = append(nodes, p)

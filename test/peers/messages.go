@@ -208,7 +208,7 @@ func runSender(s senderSetup) error {
 // measureOneWay measures messages in one direction.
 func (s senderSetup) measureOneWay(c client, r *receiverProcess, bytes int) error {
 	send := func(worker int, p []byte) error {
-		stamp(p, oneWay, worker)
+		stampEvent(p, oneWay, worker)
 		return c.send(worker, p)
 	}
 	var printed row
@@ -221,7 +221,7 @@ func (s senderSetup) measureOneWay(c client, r *receiverProcess, bytes int) erro
 		if err != nil {
 			return err
 		}
-		cpu, allocs := processorTime(), allocations()
+		cpu, allocs := processorTime(), readAllocations()
 		n, began, err := sendForDuration(1, d, bytes, send)
 		if err == nil {
 			err = c.flush()
@@ -239,7 +239,7 @@ func (s senderSetup) measureOneWay(c client, r *receiverProcess, bytes int) erro
 		printed = row{
 			"bytes": bytes, "workers": 1, "msgs_s": rate, "mb_s": rate * float64(bytes) / 1e6,
 			"cpu_s_per_million": float64(cpu) / 1e3 / count,
-			"allocs_per_msg":    float64(allocations()-allocs+after.Allocs-before.Allocs) / count,
+			"allocs_per_msg":    float64(readAllocations()-allocs+after.Allocs-before.Allocs) / count,
 		}
 	}
 	return printRow(printed)
@@ -249,7 +249,7 @@ func (s senderSetup) measureOneWay(c client, r *receiverProcess, bytes int) erro
 func (s senderSetup) measureCalls(c client, r *receiverProcess, bytes, workers int) error {
 	times := make([][]float64, workers)
 	call := func(worker int, p []byte) error {
-		stamp(p, request, worker)
+		stampEvent(p, request, worker)
 		began := time.Now()
 		err := c.call(worker, p)
 		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
@@ -295,8 +295,8 @@ func printRow(r row) error {
 	return err
 }
 
-// allocations returns the number of allocations of this process.
-func allocations() uint64 {
+// readAllocations returns the number of allocations of this process.
+func readAllocations() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.Mallocs

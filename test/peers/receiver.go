@@ -28,7 +28,7 @@ const (
 	stampBytes = 5
 )
 
-func stamp(p []byte, what byte, worker int) {
+func stampEvent(p []byte, what byte, worker int) {
 	p[0] = what
 	binary.LittleEndian.PutUint32(p[1:stampBytes], uint32(worker))
 }
@@ -92,7 +92,7 @@ func runReceiver(s receiverSetup, in io.Reader) error {
 		}
 		u := usage{
 			Count: seen.count.Load(), Last: seen.last.Load(), CPU: processorTime(),
-			Allocs: allocations(),
+			Allocs: readAllocations(),
 		}
 		if err := out.Encode(u); err != nil {
 			return err

@@ -18,7 +18,7 @@ func main() {
 	flag.Uint64Var(&s.Options.Seed, "seed", 1, "first seed")
 	flag.IntVar(&s.Runs, "runs", 1000, "number of seeds")
 	flag.IntVar(&s.Options.Size, "size", 0, "cluster size; 0 to draw it")
-	flag.DurationVar(&s.Options.For, "for", 0, "time with faults; 0 to draw it")
+	flag.DurationVar(&s.Options.For, "for", 0, "duration of the faults; 0 means a random one")
 	flag.DurationVar(&s.Budget, "budget", 0,
 		"stop after this much CPU time on all cores; 0 for no limit")
 	flag.IntVar(&s.Failures, "failures", 0,

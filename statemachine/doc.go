@@ -8,6 +8,5 @@
 // operator's methods (Leave, Transfer, Drain). Each call returns an [Output], whose fields the
 // owner applies in order. The owner makes all calls from one goroutine, with a now that never
 // decreases.
-//
-// Programs use package cluster. This API may change until version 1 of the module.
+// Programs use package cluster.
 package statemachine

@@ -79,14 +79,12 @@ func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 // stateInterval is HeartbeatInterval / 2, for more than ten members HeartbeatInterval / 20 for
 // each. It is the minimum time between two whole states that a provisional leader sends because
 // of changes (4), or that a leader sends because a member has not shown the latest changes (5).
-// With a shorter time a leader sends its state to all members for each of many joining nodes, or
-// sends it again while the answer is on its way. That work grows with the square of the members,
-// and heartbeats wait behind states. With a longer time members learn of each other later, and a
-// member that lost an update stays behind for longer.
+// If it is shorter, a leader sends its state to all members for each joining node. That work grows
+// with the square of their number, and heartbeats wait behind states. If it is longer, members
+// learn of each other later, and a member that lost an update stays behind for longer.
 //
 // With more than unpacedMembers members it is also the minimum time between two revisions that
-// change statuses because of silence (3). Otherwise, if a machine is so busy that heartbeats are
-// late, the revisions make it busier.
+// change statuses because of silence (3), which would make a busy machine busier.
 func (t timing) stateInterval(members int) time.Duration {
 	return t.HeartbeatInterval / unpacedMembers / 2 * time.Duration(max(unpacedMembers, members))
 }

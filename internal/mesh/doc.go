@@ -19,8 +19,7 @@
 // A frame is its length, four bytes in network order, and as many bytes. No frame is empty: length
 // zero is the end mark, the last thing on a stream. The first frame on a system stream is the
 // greeting. The dialer's greeting starts with two numbers of eight bytes, Ends.ID and Ends.Lost.
-// The rest of the greeting is an encoded message.Greet. The answer is only an encoded
-// message.Greet.
+// The rest of it, and all of the answer, is an encoded message.Greet.
 //
 // # Bulk streams and datagrams
 //

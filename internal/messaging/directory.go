@@ -32,18 +32,16 @@ func (m *Messenger) currentDirectory() *directory {
 	if d != nil && isSame(d.members, members) {
 		return d
 	}
-	if d != nil && slices.Equal(d.members, members) {
-		// Only the records have changed. To look up all members again costs more than to send.
-		d = &directory{members: members, self: d.self, contacts: d.contacts}
-		m.latest.Store(d)
-		return d
+	if d != nil && slices.Equal(d.members, members) { // only the records have changed
+		d = &directory{members, d.self, d.contacts}
+	} else {
+		d = &directory{members: members, contacts: make(map[member.Address]*contact, len(members))}
+		for i := range members {
+			entry := &members[i]
+			d.contacts[entry.Address] = &contact{Member: entry, to: m.net.Destination(entry.Address)}
+		}
+		d.self = d.contacts[m.self]
 	}
-	d = &directory{members: members, contacts: make(map[member.Address]*contact, len(members))}
-	for i := range members {
-		entry := &members[i]
-		d.contacts[entry.Address] = &contact{Member: entry, to: m.net.Destination(entry.Address)}
-	}
-	d.self = d.contacts[m.self]
 	m.latest.Store(d)
 	return d
 }

@@ -41,8 +41,6 @@
 //
 // Decoding first checks the length, the header and the structure of a frame (Scan), and only then
 // types and ranges. One function describes a struct for both directions, so that encoding and
-// decoding agree. The package has its own MessagePack readers. The readers of common libraries fill
-// in missing elements, truncate 300 to 44 for a uint8, and trust lengths.
-//
-// The package may change until version 1 of the module.
+// decoding agree. The readers of common MessagePack libraries are not used: they fill in missing
+// elements, truncate 300 to 44 for a uint8, and trust lengths.
 package wire

@@ -6,9 +6,8 @@
 // members.
 //
 // The heartbeats of the protocol decide whether a node is alive; QUIC does not, because its idle
-// timeout is long. A process that restarts on the same address answers packets of more than 42
-// bytes with a stateless reset. So its peers detect the restart. The process needs the same
-// ResetKey as before.
+// timeout is long. A process that restarts on the same address with the same ResetKey answers
+// packets of more than 42 bytes with a stateless reset. So its peers detect the restart.
 //
 // If the kernel provides only small buffers, New warns once, with advice. quic-go prints the same
 // warning on standard error. To suppress it, a program sets QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING

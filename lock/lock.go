@@ -104,7 +104,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	defer func() { l.releaseLock(ctx, token) }()
 	for {
 		var err error
-		if token, err = l.acquireRecord(ctx); err != nil {
+		if token, err = l.slot.Acquire(ctx); err != nil {
 			return fmt.Errorf("lock: %q: %w", l.name, err)
 		}
 		lease, err := l.slot.Session.Hold(ctx, l.slot.Key, token)
@@ -119,53 +119,6 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 		if ran {
 			return err
 		}
-	}
-}
-
-// acquireRecord waits until the record does not exist, and then sets it. All waiting members try,
-// and one succeeds.
-func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
-	watched, stop := context.WithCancel(ctx)
-	defer stop()
-	changed := l.slot.Store.Watch(watched, l.slot.Key)
-	for {
-		select {
-		case _, open := <-changed: // drained before the attempt, so that no later change is missed
-			if !open {
-				changed = nil // do not read it again before the next attempt
-			}
-		default:
-		}
-		token, refused := l.trySet(ctx)
-		if refused == nil && !token.IsZero() ||
-			refused != nil && !jobrecord.IsTransient(refused) {
-			return token, refused
-		}
-		if err := jobrecord.Pause(ctx, changed, jobrecord.LookInterval); err != nil {
-			if errors.Is(refused, record.ErrUnknownOutcome) {
-				err = fmt.Errorf("%w: %w", refused, err)
-			}
-			return member.Token{}, err
-		}
-		if changed == nil {
-			changed = l.slot.Store.Watch(watched, l.slot.Key)
-		}
-	}
-}
-
-// trySet sets the record, and returns the zero token if another session owns it. After a commit
-// with an unknown outcome, this session may already own the record.
-func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
-	r, err := record.Get(ctx, l.slot.Store, l.slot.Key)
-	switch {
-	case errors.Is(err, record.ErrAbsent):
-		return l.slot.Set(ctx, record.Op{Kind: record.Absent, Key: l.slot.Key})
-	case err != nil:
-		return member.Token{}, err
-	case l.slot.Session.Owns(r) && !r.Revoked:
-		return l.slot.Set(ctx, record.Op{Kind: record.Held, Key: l.slot.Key, Token: r.Token})
-	default:
-		return member.Token{}, nil
 	}
 }
 

@@ -5,6 +5,7 @@ package jobrecord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -38,6 +39,52 @@ func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, 
 		s.setUnsure(true)
 	}
 	return token, err
+}
+
+// Acquire waits until no session owns the record, and then sets it. All waiting members try, and
+// one succeeds.
+func (s *Slot) Acquire(ctx context.Context) (member.Token, error) {
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	changed := s.Store.Watch(watched, s.Key)
+	for {
+		select {
+		case _, open := <-changed: // drained before the attempt, so that no later change is missed
+			if !open {
+				changed = nil // do not read it again before the next attempt
+			}
+		default:
+		}
+		token, refused := s.TrySet(ctx)
+		if refused == nil && !token.IsZero() || refused != nil && !IsTransient(refused) {
+			return token, refused
+		}
+		if err := Pause(ctx, changed, LookInterval); err != nil {
+			if errors.Is(refused, record.ErrUnknownOutcome) {
+				err = fmt.Errorf("%w: %w", refused, err)
+			}
+			return member.Token{}, err
+		}
+		if changed == nil {
+			changed = s.Store.Watch(watched, s.Key)
+		}
+	}
+}
+
+// TrySet sets the record, and returns the zero token if another session owns it. After a commit
+// with an unknown outcome, this session may already own the record.
+func (s *Slot) TrySet(ctx context.Context) (member.Token, error) {
+	r, err := record.Get(ctx, s.Store, s.Key)
+	switch {
+	case errors.Is(err, record.ErrAbsent):
+		return s.Set(ctx, record.Op{Kind: record.Absent, Key: s.Key})
+	case err != nil:
+		return member.Token{}, err
+	case s.Session.Owns(r) && !r.Revoked:
+		return s.Set(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: r.Token})
+	default:
+		return member.Token{}, nil
+	}
 }
 
 // Close drops any record that the session may own. It retries after transient errors until ctx is

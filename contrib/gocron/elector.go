@@ -26,8 +26,8 @@ type Elector struct {
 // NewElector returns an Elector for a Candidate, which no other function may use.
 func NewElector(c Candidate) *Elector { return &Elector{candidate: c} }
 
-// Run takes part in the election until ctx is done, and returns the cause. Until Run is called, this
-// process runs no jobs.
+// Run takes part in the election until ctx is done, and returns the cause. Until Run is called,
+// this process runs no jobs.
 func (e *Elector) Run(ctx context.Context) error {
 	return e.candidate.WhileLeader(ctx, func(ctx context.Context, t leader.Term) error {
 		e.setTerm(t)
@@ -45,8 +45,8 @@ func (e *Elector) IsLeader(context.Context) error {
 	return nil
 }
 
-// Do runs fn if this process leads; otherwise the error is leader.ErrNotLeader or the reason why the
-// term ended. The context of fn ends with ctx, or before another process can lead.
+// Do runs fn if this process leads; otherwise the error is leader.ErrNotLeader or the reason why
+// the term ended. The context of fn ends with ctx, or before another process can lead.
 func (e *Elector) Do(
 	ctx context.Context, fn func(ctx context.Context, term leader.Term) error,
 ) error {

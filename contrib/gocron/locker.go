@@ -18,8 +18,8 @@ import (
 // lockTimeout limits how long the start of a job waits for a store without a majority.
 const lockTimeout = 5 * time.Second
 
-// Locker implements gocron.Locker: of the schedulers that start a job at the same time, one runs it.
-// Its methods may be called concurrently.
+// Locker implements gocron.Locker: of the schedulers that start a job at the same time, one runs
+// it. Its methods may be called concurrently.
 type Locker struct {
 	store   record.Store
 	minHold time.Duration

@@ -2,7 +2,7 @@
 
 // Package jobrecord contains the code that the jobs of package election and the mutexes of package
 // lock share. It defines the keys of their records, and handles an owned record even if the outcome
-// of a commit is unknown.
+// of a commit is unknown. Held serves libraries that lock and unlock in separate calls.
 package jobrecord
 
 import (

@@ -38,7 +38,7 @@ BENCH     ?=
 PEERS     ?= all
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server zookeeper
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server postgresql zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 # Nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for

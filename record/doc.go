@@ -17,6 +17,6 @@
 // built on records.
 //
 // A Store is the table as one member sees it. Each node of a cluster has a Store. Memory provides
-// stores for tests, and the modules contrib/etcd and contrib/zookeeper provide stores backed by
-// those services.
+// stores for tests, and the modules contrib/etcd, contrib/postgres and contrib/zookeeper provide
+// stores backed by those services.
 package record

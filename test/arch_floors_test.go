@@ -84,6 +84,8 @@ var dependencies = []dependency{
 	{"go.etcd.io/etcd", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
 	{"google.golang.org/grpc", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
 	{"go.uber.org/zap", []string{"test/peers"}, "015-etcd.md"},
+	{"github.com/jackc/pgx/v5", []string{"contrib/postgres"}, "013-example-databases.md"},
+	{"github.com/jackc/puddle/v2", []string{"contrib/postgres"}, "013-example-databases.md"},
 	{"github.com/go-co-op/gocron/v2", []string{"contrib/gocron"}, "018-adapters.md"},
 	{"github.com/caddyserver/certmagic", []string{"contrib/certmagic"}, "018-adapters.md"},
 	{"github.com/hashicorp/raft", []string{"test/peers"}, "017-peers.md"},

@@ -8,15 +8,14 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/athena-go/athena/internal/storetest"
 )
 
 // TestMain lets a test start this program as a process.
@@ -137,41 +136,14 @@ func testSchema(t *testing.T, url string) {
 // databases. It returns the URL of a database without its name.
 func startPostgreSQL(t *testing.T) string {
 	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the path on Debian
-	if path, err := exec.LookPath("initdb"); err == nil {
-		found = append(found, path)
-	}
-	if len(found) == 0 {
-		t.Skip("PostgreSQL is not tested: initdb is not installed")
-	}
-	dir, err := os.MkdirTemp("", "pg") // short, since the path of a socket has a maximum length
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	as := &syscall.SysProcAttr{}
-	if os.Getuid() == 0 { // the server refuses to run as root
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			t.Skip("PostgreSQL is not tested: it does not run as root, and there is no user postgres")
-		}
-		uid, _ := strconv.Atoi(u.Uid) // on Unix, ids are numbers
-		gid, _ := strconv.Atoi(u.Gid)
-		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(dir, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bin, data := filepath.Dir(found[len(found)-1]), filepath.Join(dir, "data")
+	dir, command := storetest.NewPostgreSQL(t)
+	data := filepath.Join(dir, "data")
 	run := func(name string, args ...string) {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(bin, name), args...)
-		cmd.Dir, cmd.SysProcAttr = dir, as
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := command(name, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
 		}
 	}
-	run("initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync")
 	run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(dir, "log"),
 		"-o", "-c listen_addresses= -c fsync=off -k "+dir, "start")
 	t.Cleanup(func() { run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop") })

@@ -83,7 +83,7 @@ func newLeadingProcess(t *testing.T, cmd *exec.Cmd) *leadingProcess {
 		t.Fatal(err)
 	}
 	l := &leadingProcess{cmd, make(chan member.Token, 100), make(chan member.Token, 100)}
-	cmd.SysProcAttr = attributes()
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

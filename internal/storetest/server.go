@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func StartServer(t testing.TB, command func() *exec.Cmd, ready func() error) *Se
 func (s *Server) Start() {
 	s.t.Helper()
 	s.cmd = s.command()
-	s.cmd.SysProcAttr = attributes()
+	endWithParent(s.cmd)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -64,18 +65,40 @@ func (s *Server) Start() {
 
 // Kill kills the server and waits until it has ended.
 func (s *Server) Kill() {
-	s.signal(syscall.SIGKILL)
+	tree := s.signal(syscall.SIGKILL)
 	_ = s.cmd.Wait() // the error reports that it was killed
+	for end := time.Now().Add(patience); slices.ContainsFunc(tree, isRunning); {
+		if time.Now().After(end) {
+			s.t.Fatalf("a process of the server is running %v after it was killed", patience)
+		}
+		pause(s.t, time.Millisecond)
+	}
 }
 
-// Pause stops the process until Resume.
+// Pause stops the server until Resume.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume continues the process.
+// Resume continues the server.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal sends a signal. It does nothing if the process has ended.
-func (s *Server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
+// signal sends a signal to the processes of the server, and returns them. It does nothing if the
+// server has ended.
+func (s *Server) signal(sig syscall.Signal) (tree []int) {
+	if s.cmd.ProcessState != nil {
+		return nil
+	}
+	tree = []int{s.cmd.Process.Pid}
+	for i := 0; i < len(tree); i++ {
+		if sig != syscall.SIGCONT {
+			_ = syscall.Kill(tree[i], syscall.SIGSTOP) // it starts no further processes
+		}
+		tree = append(tree, childrenOf(tree[i])...)
+	}
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, sig)
+	}
+	return tree
+}
 
 // FreeAddress returns an unused loopback address. Its port is below the range that systems
 // use for outgoing connections, so that it stays free while the server is stopped.

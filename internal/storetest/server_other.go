@@ -4,6 +4,11 @@
 
 package storetest
 
-import "syscall"
+import "os/exec"
 
-func attributes() *syscall.SysProcAttr { return nil }
+func endWithParent(*exec.Cmd) {}
+
+// childrenOf finds the processes of a server on Linux only.
+func childrenOf(int) []int { return nil }
+
+func isRunning(int) bool { return false }

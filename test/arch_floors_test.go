@@ -82,7 +82,7 @@ var dependencies = []dependency{
 	{"github.com/VictoriaMetrics/metrics", []string{"admin"}, "012-prometheus.md"},
 	{"github.com/hashicorp/memberlist", []string{"contrib/gossip", "test/peers"}, "014-memberlist.md"},
 	{"go.etcd.io/etcd", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
-	{"google.golang.org/grpc", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
+	{"google.golang.org/grpc", []string{"contrib/etcd", "contrib/grpc", "test/peers"}, "015-etcd.md"},
 	{"go.uber.org/zap", []string{"test/peers"}, "015-etcd.md"},
 	{"github.com/jackc/pgx/v5", []string{"contrib/postgres"}, "013-example-databases.md"},
 	{"github.com/jackc/puddle/v2", []string{"contrib/postgres"}, "013-example-databases.md"},

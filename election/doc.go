@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election elects a leader for each of many jobs (OpenJob), or for a group of members by
-// one of several strategies (Groups). All of them implement the contract of package leader.
+// Package election elects a leader for each of many jobs (OpenJob), spreads shards over members
+// (NewShards), or elects a leader for a group of members by one of several strategies (Groups). All
+// of them implement the contract of package leader.
 //
 //	rx := receiver.NewMux()
 //	groups := election.NewGroups(rx)

@@ -3,9 +3,7 @@
 package election
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"time"
@@ -110,10 +108,7 @@ func (j *jobSource) candidateOrder(records []member.Record) []string {
 	may := slices.DeleteFunc(slices.Clone(j.store.Members()), func(id string) bool {
 		return !j.isEnabled(records, id)
 	})
-	slices.SortFunc(may, func(a, b string) int {
-		x, y := sha256.Sum256([]byte(j.prefix+a)), sha256.Sum256([]byte(j.prefix+b))
-		return bytes.Compare(x[:], y[:])
-	})
+	slices.SortFunc(may, func(a, b string) int { return compareHashes(j.prefix, a, b) })
 	return may
 }
 

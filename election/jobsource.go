@@ -54,11 +54,21 @@ func newJobSource(s record.Store, job string) (*jobSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("election: %w", err)
 	}
-	j := &jobSource{store: s, name: job, prefix: prefix, changed: make(chan struct{})}
+	j := newSource(s, nil, prefix, prefix+"leader")
+	j.name = job
 	j.session = s.Session(j.whyLost)
-	j.slot = &jobrecord.Slot{Store: s, Session: j.session, Key: prefix + "leader"}
-	j.life, j.end = context.WithCancelCause(context.Background())
+	j.slot.Session = j.session
 	return j, nil
+}
+
+// newSource returns a source that leads while its session owns the record under key.
+func newSource(s record.Store, session record.Session, prefix, key string) *jobSource {
+	j := &jobSource{
+		store: s, session: session, prefix: prefix, changed: make(chan struct{}),
+		slot: &jobrecord.Slot{Store: s, Session: session, Key: key},
+	}
+	j.life, j.end = context.WithCancelCause(context.Background())
+	return j
 }
 
 // whyLost returns ErrDisabled if this member lost leadership because it was disabled, and nil
@@ -144,26 +154,10 @@ func (j *jobSource) beginCall() error {
 
 // watchRecords reads the records after each change, and also every LookInterval.
 func (j *jobSource) watchRecords() {
-	for j.life.Err() == nil {
-		ctx, stop := context.WithCancel(j.life)
-		changed := j.store.Watch(ctx, j.prefix)
-		for lost := false; !lost && ctx.Err() == nil; {
-			var open bool
-			wait := time.NewTimer(jobrecord.LookInterval)
-			select {
-			case _, open = <-changed:
-				lost = !open
-			case <-wait.C:
-			case <-ctx.Done():
-			}
-			wait.Stop()
-			_ = j.readRecords(ctx) // after an error, the next attempt follows soon
-		}
-		stop()
-		for range changed { // wait until the watch has stopped
-		}
-		_ = jobrecord.Pause(j.life, nil, jobrecord.LookInterval)
-	}
+	jobrecord.Watch(j.life, j.store, j.prefix, nil, func(ctx context.Context) time.Duration {
+		_ = j.readRecords(ctx) // after an error, the next attempt follows soon
+		return jobrecord.LookInterval
+	})
 }
 
 // readRecords reads the records. If the store is closed, the job ends.

@@ -26,7 +26,7 @@ type figure struct {
 func figures() []figure {
 	return []figure{
 		{"packages that a program can import", countPackages, 15},
-		{"exported names in them", countExported, 650},
+		{"exported names in them", countExported, 654}, // 650, and 4 for shards
 		// The goal was 20,000, but splitting the code into packages added more than was deleted.
 		{"lines that cluster.Start links", countLinked, 28_900},
 		{"contracts for leading", countContracts, 1},

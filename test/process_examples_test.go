@@ -95,22 +95,6 @@ func TestExampleGuide(t *testing.T) {
 	stopProcess(t, all[0])
 }
 
-// TestExampleShards checks that each shard has one worker.
-func TestExampleShards(t *testing.T) {
-	c := newNodes(t, 3)
-	all := c.startExample(buildExample(t, "shards"))
-	for _, shard := range []string{"shard-1 ", "shard-2 ", "shard-3 "} {
-		eventually(t, shard+"has one worker", func() bool {
-			workers := 0
-			for _, p := range all {
-				workers += strings.Count(p.stdout.String(), "working on "+shard)
-			}
-			return workers == 1
-		})
-	}
-	stopProcess(t, all[0])
-}
-
 // stopProcess checks that an example ends without an error after SIGTERM.
 func stopProcess(t *testing.T, p *process) {
 	t.Helper()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cron runs a job in six shards, as ElasticJob does: a leader assigns the shards to the
-// active members, and each member runs the shards assigned to it. Run it with
+// Command cron runs a job in six shards, as ElasticJob does: the shards spread over the active
+// members, and each member runs its shards. Run it with
 //
 //	go run -C examples/cron .
 //
 // Three members run in this process, on the UDP ports 7201 to 7203 of 127.0.0.1. One member
 // crashes, and its shards move to the others. The member restarts and takes over some shards. It
-// runs each of them only after the other member has stopped. Then the leader of the job crashes,
-// and the next leader takes over the plan. The code to copy is in worker.go.
+// runs each of them only after the other member has stopped. Then another member crashes. The code
+// to copy is the function work.
 package main
 
 import (
@@ -20,22 +20,37 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/leader"
 )
 
 // addresses lists the addresses of the members. All of them are seeds.
 var addresses = []string{"127.0.0.1:7201", "127.0.0.1:7202", "127.0.0.1:7203"}
 
-// every is the interval between two runs of a shard.
-const every = 250 * time.Millisecond
+const (
+	jobName = "cleanup"
+	shards  = 6
+	// every is the interval between two runs of a shard.
+	every = 250 * time.Millisecond
+)
+
+// work runs the shards of this member until ctx is done or the node stops. Each shard runs on one
+// member at a time, under a token of its own.
+func work(
+	ctx context.Context, node *cluster.Node,
+	run func(ctx context.Context, shard int, term leader.Term) error,
+) error {
+	set, err := election.NewShards(node.Records(), jobName, shards)
+	if err != nil {
+		return err
+	}
+	return set.Run(ctx, run)
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -88,25 +103,21 @@ func (s *stage) play(ctx context.Context) error {
 	if err := s.shown(ctx, 3, ""); err != nil {
 		return err
 	}
-	leader, err := s.leader()
-	if err != nil {
-		return err
+	for _, addr := range addresses[:2] {
+		s.say("%s crashes", addr)
+		_ = s.nodes[addr].Close() // without any message, like a kill
+		if err := s.shown(ctx, 2, addr); err != nil {
+			return err
+		}
+		s.say("%s restarts", addr)
+		if err := s.begin(ctx, addr); err != nil {
+			return err
+		}
+		if err := s.shown(ctx, 3, ""); err != nil {
+			return err
+		}
 	}
-	first := slices.Index(addresses, leader)
-	other := addresses[(first+1)%len(addresses)]
-	s.crash(other, "which does not lead the job")
-	if err := s.shown(ctx, 2, other); err != nil {
-		return err
-	}
-	s.say("%s restarts", other)
-	if err := s.begin(ctx, other); err != nil {
-		return err
-	}
-	if err := s.shown(ctx, 3, ""); err != nil {
-		return err
-	}
-	s.crash(leader, "which leads the job")
-	return s.shown(ctx, 2, leader)
+	return nil
 }
 
 // begin starts a member, which works until its node stops.
@@ -123,24 +134,24 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 			s.say(addr+" "+format, args...)
 		}
 	}
-	run := func(ctx context.Context, shard string, token member.Token) error {
+	run := func(ctx context.Context, shard int, term leader.Term) error {
 		s.table.begin(shard, addr)
 		defer s.table.end(shard)
-		say("runs %s with token %v", shard, token)
+		say("runs shard %d with token %v", shard, term.Token())
 		for tick := time.NewTicker(every); ; {
 			select {
 			case <-tick.C:
-				if err := s.table.add(shard, token); err != nil {
+				if err := s.table.add(shard, term.Token()); err != nil {
 					return err
 				}
 			case <-ctx.Done():
-				say("stops %s: %v", shard, context.Cause(ctx))
+				say("stops shard %d: %v", shard, context.Cause(ctx))
 				return context.Cause(ctx)
 			}
 		}
 	}
 	s.running.Go(func() {
-		if err := work(ctx, node, run, say); err != nil {
+		if err := work(ctx, node, run); err != nil {
 			say("stops working: %v", err)
 		}
 	})
@@ -151,29 +162,14 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 // shards run, and prints which member runs each shard.
 func (s *stage) shown(ctx context.Context, members int, gone string) error {
 	for !s.table.runBy(members, gone) {
-		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+		pause(ctx, 10*time.Millisecond)
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 	pause(ctx, 2*time.Second)
 	s.say("now\n%v", &s.table)
 	return nil
-}
-
-// leader returns the leader of the job.
-func (s *stage) leader() (string, error) {
-	key, err := election.JobKey(jobName)
-	if err != nil {
-		return "", err
-	}
-	r, err := record.Get(context.Background(), s.nodes[addresses[0]].Records(), key)
-	return string(r.Value), err
-}
-
-// crash ends a member without any message, like a kill.
-func (s *stage) crash(addr, which string) {
-	s.say("%s, %s, crashes", addr, which)
-	_ = s.nodes[addr].Close()
 }
 
 func (s *stage) end(ctx context.Context) {
@@ -187,4 +183,11 @@ func (s *stage) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.out, "%6.2f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }

@@ -25,37 +25,29 @@ type row struct {
 	count  int
 }
 
-func (t *table) row(shard string) *row {
-	var i int
-	if _, err := fmt.Sscanf(shard, "shard-%d", &i); err != nil {
-		panic(err) // impossible: every shard has a name of this form
-	}
-	return &t.rows[i]
-}
-
-func (t *table) begin(shard, runner string) {
+func (t *table) begin(shard int, runner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := t.row(shard)
+	r := &t.rows[shard]
 	if r.runner != "" {
 		t.overlaps++
 	}
 	r.runner = runner
 }
 
-func (t *table) end(shard string) {
+func (t *table) end(shard int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.row(shard).runner = ""
+	t.rows[shard].runner = ""
 }
 
 // add counts one run of a shard.
-func (t *table) add(shard string, token member.Token) error {
+func (t *table) add(shard int, token member.Token) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := t.row(shard)
+	r := &t.rows[shard]
 	if token.Less(r.token) {
-		return fmt.Errorf("%s: token %v is stale: token %v has already been used", shard, token, r.token)
+		return fmt.Errorf("shard %d: token %v is stale: %v has already been used", shard, token, r.token)
 	}
 	r.token = token
 	r.count++
@@ -80,7 +72,7 @@ func (t *table) String() string {
 	defer t.mu.Unlock()
 	var b strings.Builder
 	for i, r := range t.rows {
-		fmt.Fprintf(&b, "          shard-%d at %s, ran %d times\n", i, r.runner, r.count)
+		fmt.Fprintf(&b, "          shard %d at %s, ran %d times\n", i, r.runner, r.count)
 	}
 	fmt.Fprintf(&b, "          overlaps: %d", t.overlaps)
 	return b.String()

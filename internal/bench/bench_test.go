@@ -206,6 +206,40 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// TestShards kills and restarts a worker of shards, once each.
+func TestShards(t *testing.T) {
+	rows, _ := measured(t, "shards", 3, func(o *Options) { o.Jobs = 12 })
+	for i, what := range []string{"start", "kill", "restart"} {
+		positive(t, rows[i], "ms")
+		if rows[i]["what"] != what || i > 0 && rows[i]["needed"] != 4.0 {
+			t.Errorf("row %d: %v, want %s, and 4 needed moves of 12 shards", i, rows[i], what)
+		}
+	}
+}
+
+// TestTwoOwners checks that work on a shard that began too early, or with a smaller token, is an
+// error.
+func TestTwoOwners(t *testing.T) {
+	killed, alive := &process{died: 20}, &process{}
+	token := func(n uint64) member.Token { return member.Token{Version: 1, Revision: n} }
+	for _, c := range []struct {
+		first, second ownedRun
+		good          bool
+	}{
+		{ownedRun{alive, token(1), 10, 15}, ownedRun{alive, token(2), 16, 0}, true},
+		{ownedRun{killed, token(1), 10, 0}, ownedRun{alive, token(2), 21, 0}, true},
+		{ownedRun{killed, token(1), 10, 0}, ownedRun{alive, token(2), 19, 0}, false},
+		{ownedRun{alive, token(1), 10, 15}, ownedRun{alive, token(2), 14, 0}, false},
+		{ownedRun{alive, token(1), 10, 0}, ownedRun{alive, token(2), 30, 0}, false},
+		{ownedRun{alive, token(2), 10, 15}, ownedRun{alive, token(1), 16, 0}, false},
+	} {
+		ps := &processes{group: children.NewGroup(), runs: [][]ownedRun{{c.first, c.second}}}
+		if err := ps.checkShards(); (err == nil) != c.good {
+			t.Errorf("%+v, then %+v: %v", c.first, c.second, err)
+		}
+	}
+}
+
 // TestLoss checks that a lost event is an error and does not only lower the rate.
 func TestLoss(t *testing.T) {
 	ps, _, err := formCluster(t.Context(), smallest(t, "oneway"), 3)

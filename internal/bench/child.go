@@ -49,6 +49,7 @@ type line struct {
 	Answer    *answer    `json:",omitempty"`
 	Holding   *holding   `json:",omitempty"`
 	Following *following `json:",omitempty"`
+	Shard     *shardRun  `json:",omitempty"`
 }
 
 // child is the node that this process runs.
@@ -170,6 +171,8 @@ func (c *child) runOrder(o order) (a answer) {
 		err = c.holdJob()
 	case doLocks:
 		a, err = c.takeLocks(o)
+	case doShards:
+		err = c.runShards(int(o.Count))
 	case doGroup:
 		err = c.openGroup()
 	case doCut:

@@ -24,6 +24,7 @@ import (
 type process struct {
 	*children.Process
 	address string
+	setup   setup
 	answers chan answer // answer to the current order
 
 	// The following fields are guarded by processes.group.
@@ -31,6 +32,7 @@ type process struct {
 	holding   holding   // the latest one
 	following following // the latest one
 	view      nodeView
+	died      int64 // set by killWorker
 }
 
 // processes are the nodes of one cluster.
@@ -38,7 +40,8 @@ type processes struct {
 	dir   string
 	group *children.Group
 	all   []*process
-	began float64 // CPU time used before the start
+	began float64      // CPU time used before the start
+	runs  [][]ownedRun // of each shard, sorted by their beginnings; guarded by group
 }
 
 // newProcesses starts n processes with fresh stores that wait for beginAll.
@@ -68,17 +71,19 @@ func (ps *processes) startNode(ctx context.Context, o Options, n int) error {
 	cfg.Secret = cluster.NewSecret()
 	for i, a := range addresses {
 		cfg.Addr, cfg.DataDir = a, filepath.Join(ps.dir, strconv.Itoa(i+1))
-		if err := ps.addNode(setup{cfg, o.cuts}); err != nil {
+		p, err := ps.startProcess(setup{cfg, o.cuts})
+		if err != nil {
 			return err
 		}
+		ps.all = append(ps.all, p)
 	}
-	_, err = ps.waitUntil(ctx, func() bool {
-		for _, p := range ps.all {
-			if !p.ready {
-				return false
-			}
-		}
-		return true
+	return ps.waitReady(ctx)
+}
+
+// waitReady waits until all processes wait for their start.
+func (ps *processes) waitReady(ctx context.Context) error {
+	_, err := ps.waitUntil(ctx, func() bool {
+		return !slices.ContainsFunc(ps.all, func(p *process) bool { return !p.ready })
 	})
 	return err
 }
@@ -97,18 +102,14 @@ func freeAddresses(n int) ([]string, error) {
 	return all, nil
 }
 
-func (ps *processes) addNode(s setup) error {
+func (ps *processes) startProcess(s setup) (*process, error) {
 	cmd, err := children.Command(childVariable, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p := &process{address: s.Config.Addr, answers: make(chan answer, 1)}
+	p := &process{address: s.Config.Addr, setup: s, answers: make(chan answer, 1)}
 	p.Process, err = ps.group.Start(cmd, func(text []byte) { ps.takeLine(p, text) })
-	if err != nil {
-		return err
-	}
-	ps.all = append(ps.all, p)
-	return nil
+	return p, err
 }
 
 // takeLine stores what a node has printed.
@@ -122,6 +123,8 @@ func (ps *processes) takeLine(p *process, text []byte) {
 		ps.group.Change(func() { p.holding = *l.Holding })
 	case l.Following != nil:
 		ps.group.Change(func() { p.following = *l.Following })
+	case l.Shard != nil:
+		ps.group.Change(func() { ps.takeShard(p, *l.Shard) })
 	case l.Answer != nil:
 		p.answers <- *l.Answer
 	}

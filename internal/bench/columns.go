@@ -94,6 +94,14 @@ var columns = map[string][]Column{
 		{"p50_us", "microseconds to acquire and drop a record on one node, median"},
 		{"p99_us", "microseconds to acquire and drop a record on one node, 99th percentile"},
 	},
+	"shards": {
+		{"n", hasNodes},
+		{"shards", "number of shards"},
+		{"what", "start: all nodes begin; kill: one is killed; restart: it is started again"},
+		{"ms", "from then until each node owns its share, at most one shard more than any other"},
+		{"moves", "shards that changed their owner"},
+		{"needed", "the least number of moves to such shares"},
+	},
 	"group": {
 		{"n", hasNodes},
 		{"what", "take-over: the leader is killed; heal: two partitions, each with a leader, merge"},

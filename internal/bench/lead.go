@@ -22,11 +22,12 @@ import (
 
 // The orders for jobs and groups.
 const (
-	doJobs  = "jobs"  // open a number of jobs and wait until each has a leader
-	doHold  = "hold"  // open one job and print when this node leads it
-	doLocks = "locks" // each goroutine acquires and drops its own records
-	doGroup = "group" // open a group with Lowest and print its leader
-	doCut   = "cut"   // cut off the listed nodes, and reconnect all others
+	doJobs   = "jobs"   // open a number of jobs and wait until each has a leader
+	doHold   = "hold"   // open one job and print when this node leads it
+	doLocks  = "locks"  // each goroutine acquires and drops its own records
+	doShards = "shards" // run a number of shards and print when this node owns each of them
+	doGroup  = "group"  // open a group with Lowest and print its leader
+	doCut    = "cut"    // cut off the listed nodes, and reconnect all others
 )
 
 // groupTiming returns the defaults of Fabric divided by five.

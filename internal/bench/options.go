@@ -24,7 +24,7 @@ type Options struct {
 	Seeds        int           // number of seeds in each cluster; 0 means all nodes
 	Reps         int           // repetitions of each case
 	Signals      []string      // how a process dies: Kill, Stop or Cut
-	Jobs         int           // number of jobs that all nodes open
+	Jobs         int           // number of jobs or shards of all nodes
 	PayloadBytes []int         // payload sizes of events
 	Workers      []int         // numbers of concurrent senders
 	OwnEncoding  bool          // events encode themselves without reflection
@@ -80,6 +80,8 @@ func Measurements() []Measurement {
 		{"locks", "records acquired and dropped by all nodes, one record per client", 3,
 			Options{Sizes: []int{5}, Reps: 3, Workers: []int{10, 200}, For: 4 * time.Second,
 				Config: lan}},
+		{"shards", "shards of five nodes, one of which is killed and restarted", 3,
+			Options{Sizes: []int{5}, Reps: 20, Jobs: 256, Config: lan}},
 		{"group", "election by Lowest: the leader dies, or two partitions merge", 4,
 			Options{Sizes: []int{5}, Reps: 20, Config: lan}},
 		{"idle", "CPU time and memory of idle nodes", 1,

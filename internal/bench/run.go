@@ -25,6 +25,7 @@ var measures = map[string]func(context.Context, Options, *recorder) error{
 	"jobs":      measureJobs,
 	"holder":    measureHolder,
 	"locks":     measureLocks,
+	"shards":    measureShards,
 	"group":     measureGroup,
 	"idle":      measureIdle,
 }

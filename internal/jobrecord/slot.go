@@ -29,11 +29,16 @@ type Slot struct {
 	unsure bool // the session may own the record
 }
 
-// Set sets the record if the conditions hold.
+// Set sets the record, with this member as its value, if the conditions hold.
 func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, error) {
-	ops := append(conditions, record.Op{
-		Kind: record.SetOwned, Key: s.Key, Value: []byte(s.Session.Member()),
-	})
+	return s.SetValue(ctx, []byte(s.Session.Member()), conditions...)
+}
+
+// SetValue sets the record if the conditions hold.
+func (s *Slot) SetValue(
+	ctx context.Context, value []byte, conditions ...record.Op,
+) (member.Token, error) {
+	ops := append(conditions, record.Op{Kind: record.SetOwned, Key: s.Key, Value: value})
 	token, err := s.Session.Commit(ctx, ops...)
 	if err == nil || errors.Is(err, record.ErrUnknownOutcome) {
 		s.setUnsure(true)
@@ -177,6 +182,38 @@ func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
+}
+
+// Watch calls look initially, after a change of a record whose key begins with prefix, after a
+// value from wake, and when the duration that look returned has passed. It returns when ctx is
+// done.
+func Watch(
+	ctx context.Context, s record.Store, prefix string, wake <-chan struct{},
+	look func(context.Context) time.Duration,
+) {
+	for ctx.Err() == nil {
+		watched, stop := context.WithCancel(ctx)
+		changed := s.Watch(watched, prefix)
+		again := LookInterval
+		for lost := false; !lost && ctx.Err() == nil; {
+			var open bool
+			timer := time.NewTimer(again)
+			select {
+			case _, open = <-changed:
+				lost = !open
+			case <-wake:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			if timer.Stop(); ctx.Err() == nil {
+				again = look(watched)
+			}
+		}
+		stop()
+		for range changed { // wait until the watch has stopped
+		}
+		_ = Pause(ctx, nil, LookInterval)
+	}
 }
 
 // WithStop returns a context that is done when either of the two contexts is done, and a function

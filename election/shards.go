@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/record"
+)
+
+const (
+	// maxShards is half of the records that a cluster holds.
+	maxShards = 1024
+	// shardCloseTimeout bounds how long Run waits for the commits that drop its records.
+	shardCloseTimeout = 5 * time.Second
+)
+
+// Shards is a set of shards that its workers share: the members that call Run. Each shard has at
+// most one owner, and the numbers of shards of any two workers differ by at most one.
+//
+// Its methods may be called concurrently. Members that do not run shards can still call Owner.
+type Shards struct {
+	store  record.Store
+	name   string
+	prefix string // of the keys of all records of the set
+	keys   []string
+}
+
+// NewShards returns a set of count shards, at most 1,024, which are numbered from 0. The name is
+// that of a job, so that Jobs and EnableJob apply to it: shard 7 is the lock "7" of that job. All
+// members must use the same count. NewShards returns an error if name or count is invalid. It does
+// not block.
+func NewShards(s record.Store, name string, count int) (*Shards, error) {
+	prefix, err := jobrecord.JobPrefix(name)
+	if err != nil {
+		return nil, fmt.Errorf("election: shards: %w", err)
+	}
+	if count < 1 || count > maxShards {
+		return nil, fmt.Errorf("election: shards %q: the count is %d, want 1 to %d", name, count,
+			maxShards)
+	}
+	set := &Shards{store: s, name: name, prefix: prefix}
+	for i := range count {
+		key, err := jobrecord.LockKey(name, fmt.Sprint(i))
+		if err != nil {
+			return nil, fmt.Errorf("election: shards: %w", err)
+		}
+		set.keys = append(set.keys, key)
+	}
+	return set, nil
+}
+
+// Owner returns the shard of a key and the owner of that shard as this member sees it. It returns
+// false if the shard has no known owner. It does not block. The owner may have changed since, so
+// storage must compare tokens.
+//
+// The shard is the first 8 bytes of the SHA-256 of the key, as a big-endian number, modulo the
+// number of shards. It never changes.
+func (s *Shards) Owner(key string) (shard int, owner leader.Holder, ok bool) {
+	sum := sha256.Sum256([]byte(key))
+	shard = int(binary.BigEndian.Uint64(sum[:8]) % uint64(len(s.keys)))
+	r, err := record.Get(context.Background(), s.store, s.keys[shard])
+	if err != nil || r.Revoked {
+		return shard, leader.Holder{}, false
+	}
+	return shard, leader.Holder{ID: string(r.Value), Token: r.Token}, true
+}
+
+// Run makes this member a worker, and calls work for each shard that it owns, in a goroutine of its
+// own, until ctx is done. It returns the cause of ctx, an error that wraps leader.ErrClosed if the
+// store is closed, or an error if another worker uses another count.
+//
+// The contract of work is that of leader.Candidate.WhileLeader: its context ends before another
+// worker can own the shard, and the token of its term is greater than those of all earlier owners.
+// Tokens of different shards cannot be compared.
+//
+// If workers come or go, each worker computes the same shares from the records. Free shards are
+// taken immediately. A worker with more than its share gives up a few shards at a time, those that
+// it took last: it ends the context, waits until work has returned, and only then lets another
+// worker take the shard. Other shards do not move. After a cold start, a worker waits for a second
+// before it takes shards, so that the first worker does not take all of them.
+//
+// If work returns an error, the worker gives up the shard. It takes the shard again after a pause,
+// unless another worker has taken it. A worker that is disabled in the job gives up all shards.
+//
+// When ctx is done, Run waits until work has returned, drops the records, and returns. If there is
+// no majority to drop them within 5 s, it returns an error, and continues in the background. While
+// Run is active, a second Run of the set on the same member owns no shards.
+func (s *Shards) Run(
+	ctx context.Context, work func(ctx context.Context, shard int, term leader.Term) error,
+) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	r, err := s.newRun(end)
+	if err != nil {
+		return err
+	}
+	var working sync.WaitGroup
+	for i, one := range r.shards {
+		working.Go(func() {
+			_ = one.candidate.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+				return work(ctx, i, term)
+			})
+		})
+	}
+	jobrecord.Watch(ctx, s.store, s.prefix, r.wake, r.balance)
+	return errors.Join(context.Cause(ctx), r.close(context.WithoutCancel(ctx), &working))
+}
+
+// close waits until the work has returned, and drops the records of this worker.
+func (r *shardRun) close(ctx context.Context, working *sync.WaitGroup) error {
+	closers := []func(context.Context) error{r.slot.Close} // first, so that it takes no shards
+	for _, one := range r.shards {
+		closers = append(closers, one.candidate.Close)
+	}
+	closed := make(chan error, len(closers))
+	for _, closeOne := range closers {
+		go func() { closed <- closeOne(ctx) }()
+	}
+	working.Wait()
+	timeout := time.After(shardCloseTimeout)
+	var failed error
+	for range closers {
+		select {
+		case err := <-closed:
+			failed = errors.Join(failed, err)
+		case <-timeout:
+			return fmt.Errorf("election: shards %q: the records are not dropped yet: %w", r.name,
+				record.ErrNoQuorum)
+		}
+	}
+	return failed
+}

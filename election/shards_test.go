@@ -289,6 +289,22 @@ func TestShardsAndLocks(t *testing.T) {
 	})
 }
 
+// TestShardsTwice checks that a second Run on a member owns shards only after the first has ended.
+func TestShardsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, first, second := record.NewMemory(), newTape(t, 8), newTape(t, 8)
+		stop := runShards(t, table.Store("a"), 8, first.work("a"))
+		first.await("a")
+		defer runShards(t, table.Store("a"), 8, second.work("a"))()
+		time.Sleep(time.Minute)
+		if counts, _ := second.counts(); counts["a"] != 0 {
+			t.Errorf("the second Run owns %d shards, want 0", counts["a"])
+		}
+		stop()
+		second.await("a")
+	})
+}
+
 // TestShardsRefused checks the errors of wrong arguments.
 func TestShardsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

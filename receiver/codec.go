@@ -44,17 +44,17 @@ func (m *Mux) Name(event any) (string, error) {
 	case JSON:
 		return e.Name, nil
 	}
-	t := reflect.TypeOf(event)
-	name, known := run.sent.Load(t)
+	t, table := reflect.TypeOf(event), run.table.Load()
+	name, known := table.sent.Load(t)
 	if !known {
 		var err error
-		if name, err = run.nameOfType(t); err == nil {
+		if name, err = table.nameOfType(t, run.setup.Local); err == nil {
 			err = m.checkType(sentType(t))
 		}
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", ErrUnsendable, err)
 		}
-		run.sent.Store(t, name)
+		table.sent.Store(t, name)
 	}
 	if isNilPointer(t, event) {
 		return "", fmt.Errorf("%w: it is a nil %v", ErrUnsendable, t)
@@ -158,20 +158,20 @@ func isNilPointer(t reflect.Type, value any) bool {
 	return t.Kind() == reflect.Pointer && reflect.ValueOf(value).IsNil()
 }
 
-// nameOfType returns the name under which values of a type are sent.
-func (run *muxRun) nameOfType(t reflect.Type) (string, error) {
+// nameOfType returns the name under which values of a type are sent. local is Setup.Local.
+func (table *routeTable) nameOfType(t reflect.Type, local []reflect.Type) (string, error) {
 	if t == nil {
 		return "", errors.New("it is nil")
 	}
 	t = sentType(t)
 	name := t.Name()
-	r := run.types[t]
+	r := table.types[t]
 	if r != nil {
 		name = r.name
 	}
-	other := run.names[name]
+	other := table.names[name]
 	switch {
-	case slices.Contains(run.setup.Local, t):
+	case slices.Contains(local, t):
 		return "", fmt.Errorf("%v is reserved for events of the local node", t)
 	case !validName(name):
 		return "", fmt.Errorf("%v has no name: declare a named type", t)

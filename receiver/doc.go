@@ -13,6 +13,11 @@
 // the handlers run one after the other. A handler of Raw gets the events that have no other
 // handler. A panic in a handler is recovered and reported.
 //
+// # Changes
+//
+// Handlers can be registered at any time; Registration.Remove and Replacing remove and replace them
+// while a node runs. Dispatch takes no lock for that.
+//
 // # Order and backpressure
 //
 // Each type has one queue per sender, called a lane. Events of one sender and type are handled in

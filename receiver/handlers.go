@@ -62,7 +62,7 @@ func (w *worker) takeBatch() bool {
 		return false
 	}
 	w.next = 0
-	if r.policy == Block && !r.answers {
+	if r.policy == Block && r.kind != ofRequests {
 		// Take all events: with this policy no other goroutine reads the lane.
 		w.batch, l.items, l.spare = l.items, l.spare[:0], l.items
 		return true
@@ -93,8 +93,7 @@ func (w *worker) acquireSlot() bool {
 // releaseRoom removes an event from the counts of waiting events.
 func (w *worker) releaseRoom(bytes int64) {
 	l := w.lane
-	l.waiting.Add(-1)
-	l.bytes.Add(-bytes)
+	l.addWaiting(-1, -bytes)
 	if !l.blocked.Load() {
 		return
 	}
@@ -135,48 +134,49 @@ func (w *worker) handleItem(it *item) {
 		ctx = context.WithValue(ctx, metadataKey{}, it.metadata)
 	}
 	if w.route.count.handled.Add(1)%sampleEvery != 1 {
-		value, ran, err = w.runHandlers(ctx, it)
+		value, ran, err = w.runItem(ctx, it)
 		return
 	}
 	began := time.Now()
-	value, ran, err = w.runHandlers(ctx, it)
+	value, ran, err = w.runItem(ctx, it)
 	w.route.count.took.Observe(time.Since(began))
 }
 
-// runHandlers runs the handlers of an event: first those of its type, then those of Raw that match.
-// If no handler matched, it runs the default handlers of Raw.
+func (w *worker) runItem(ctx context.Context, it *item) (value any, ran bool, err error) {
+	if w.mux.interceptors != nil {
+		return w.interceptItem(ctx, *it)
+	}
+	return w.runHandlers(ctx, it)
+}
+
+// runHandlers runs the handlers of an event: those of its type; if none of them took it, those of
+// the interfaces that the type implements; then those of Raw that match every event; and if none
+// took it, the default handlers of Raw.
 func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took bool, err error) {
-	raw := it.raw
-	try := func(h handler, event any) {
-		answer, done, fault := runHandler(ctx, h, *it.from, event)
-		if took = took || done; answer != nil {
-			value = answer
-		}
-		if fault != nil {
-			w.reportFailure(it, fault)
-			err = errors.Join(err, fault)
-		}
-	}
-	if w.route == w.run.raw {
-		raw, _ = it.event.(*Raw)
-	} else {
-		for _, h := range w.route.handlers {
-			try(h, it.event)
-		}
-	}
-	if raw != nil {
-		for _, h := range w.run.watches {
-			try(h, raw)
-		}
-		for _, h := range w.run.fallbacks {
-			if !took {
-				try(h, raw)
+	try := func(places []*place, event any) {
+		for _, p := range places {
+			answer, done, fault := runHandler(ctx, p, *it.from, event)
+			if took = took || done; answer != nil {
+				value = answer
+			}
+			if fault != nil {
+				w.reportFailure(it, fault)
+				err = errors.Join(err, fault)
 			}
 		}
 	}
+	tryInOrder := func(d *dispatch, event any) {
+		if try(d.first, event); !took {
+			try(d.otherwise, event)
+		}
+	}
+	tryInOrder(w.route.dispatch.Load(), it.event)
+	if it.raw != nil {
+		tryInOrder(w.run.table.Load().raw.dispatch.Load(), it.raw)
+	}
 	if !took {
 		w.mux.unknown.Add(1)
-		err = unknownErr(eventName(w.route, raw))
+		err = unknownErr(it.name(w.route))
 		w.reportError(it, err)
 	}
 	return value, took, err
@@ -191,22 +191,27 @@ func checkErrorText(err error) error {
 	return err
 }
 
-// eventName returns the name under which an event was sent.
-func eventName(r *route, raw *Raw) string {
-	if raw != nil {
+// name returns the name under which the event was sent to the route.
+func (it *item) name(r *route) string {
+	if raw, ok := it.event.(*Raw); ok {
 		return raw.Name
 	}
 	return r.name
 }
 
-// runHandler runs one handler if it matches, and turns a panic into an error.
+// runHandler runs the handler of a place if it matches, and turns a panic into an error.
 func runHandler(
-	ctx context.Context, h handler, from member.Member, event any,
+	ctx context.Context, p *place, from member.Member, event any,
 ) (answer any, took bool, err error) {
+	h := p.beginCall()
+	if h == nil {
+		return nil, false, nil
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			took, err = true, &PanicError{Value: v, Stack: debug.Stack()}
 		}
+		h.endCall()
 	}()
 	if h.match != nil && !h.match(from, event) {
 		return nil, false, nil
@@ -223,6 +228,6 @@ func (w *worker) reportFailure(it *item, err error) {
 
 func (w *worker) reportError(it *item, err error) {
 	if report := w.run.setup.Report; report != nil {
-		report(Failure{Event: eventName(w.route, it.raw), From: *it.from, Err: err, Told: it.call != nil})
+		report(Failure{Event: it.name(w.route), From: *it.from, Err: err, Told: it.call != nil})
 	}
 }

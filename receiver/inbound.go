@@ -57,7 +57,8 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	if run == nil || run.isEnded() {
 		return ErrClosed
 	}
-	r, err := m.findRoute(run, d.Name, d.Call)
+	table := run.table.Load()
+	r, err := m.findRoute(table, d.Name, d.Call)
 	if err != nil {
 		return err
 	}
@@ -65,10 +66,10 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	if it.event, err = m.decodeEvent(run, r, d.Raw); err != nil {
 		return err
 	}
-	if run.raw != nil && r != run.raw {
+	if !r.isRaw && table.raw.hasHandlers() {
 		it.raw = &Raw{d.Name, slices.Clone(d.Payload)}
 	}
-	if d.Call != nil && r.answers {
+	if d.Call != nil && r.kind == ofRequests {
 		if it.ctx, err = run.calls.openCall(run.ctx, d); err != nil {
 			return err
 		}
@@ -80,16 +81,16 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 }
 
 // findRoute returns the route of an event: the route of its name, or else the route of Raw.
-func (m *Mux) findRoute(run *muxRun, name string, call *Call) (*route, error) {
-	r := run.names[name]
-	if r == nil || len(r.handlers) == 0 {
-		r = run.raw
+func (m *Mux) findRoute(table *routeTable, name string, call *Call) (*route, error) {
+	r := table.names[name]
+	if !r.hasHandlers() {
+		r = table.raw
 	}
 	switch {
-	case r == nil:
+	case !r.hasHandlers():
 		m.unknown.Add(1)
 		return nil, unknownErr(name)
-	case call != nil && call.Request && !r.answers:
+	case call != nil && call.Request && r.kind != ofRequests:
 		m.unknown.Add(1)
 		return nil, fmt.Errorf("%w that answers requests named %s", ErrUnknown,
 			safetext.QuotePeerText(name))
@@ -119,7 +120,7 @@ func (m *Mux) decodeEvent(run *muxRun, r *route, raw Raw) (event any, err error)
 			return nil, err
 		}
 	}
-	if r == run.raw {
+	if r.isRaw {
 		raw.Payload = slices.Clone(raw.Payload)
 	}
 	return r.decode(m.codec, raw)
@@ -132,8 +133,8 @@ func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 	if run == nil || run.isEnded() {
 		return ErrClosed
 	}
-	r := run.types[reflect.TypeOf(event)]
-	if r == nil || len(r.handlers) == 0 {
+	r := run.table.Load().types[reflect.TypeOf(event)]
+	if !r.hasHandlers() {
 		return nil
 	}
 	return m.enqueueItem(ctx, run, r, &item{from: &from, event: r.point(event)})

@@ -18,17 +18,18 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Mux routes events to handlers. Register handlers before a node starts with the Mux. A Mux
-// serves one node at a time. Its methods may be called concurrently.
+// Mux routes events to handlers, which can change at any time. A Mux serves one node at a time. Its
+// methods may be called concurrently.
 type Mux struct {
-	codec    Codec
-	ownCodec bool // set by WithCodec
+	codec        Codec
+	ownCodec     bool // set by WithCodec
+	interceptors []Interceptor
 
-	mu     sync.Mutex
-	types  map[reflect.Type]*route
-	faults []error // errors of registration, which Start returns
-	// streams holds the handlers of streams by name.
-	streams map[string]*streamRoute
+	mu         sync.Mutex
+	types      map[reflect.Type]*route
+	streams    map[string]*streamRoute // by name
+	interfaces route                   // holds the handlers of interface types
+	faults     []error                 // errors of registration, which Start returns
 
 	live    atomic.Pointer[muxRun] // nil while no node uses the Mux
 	work    sync.WaitGroup         // goroutines of handlers
@@ -37,20 +38,21 @@ type Mux struct {
 
 // muxRun is the state of a Mux while a node uses it.
 type muxRun struct {
-	setup Setup
-	types map[reflect.Type]*route
-	names map[string]*route // routes of events that other members may send
-	sent  sync.Map          // names of the types that were sent
-	// streams holds the handlers of streams by name.
-	streams map[string]*streamRoute
-	// raw is the route of names without handlers, or nil if Raw has no handler. All events are matched
-	// against watches; fallbacks get the events that no other handler matched.
-	raw                *route
-	watches, fallbacks []handler
-
+	setup  Setup
+	table  atomic.Pointer[routeTable]
 	ctx    context.Context // of the handlers
 	cancel context.CancelCauseFunc
 	calls  callTable
+}
+
+// routeTable holds all routes. It never changes, so that events are routed without a lock: a
+// registration of a new type or stream replaces the table.
+type routeTable struct {
+	types   map[reflect.Type]*route
+	names   map[string]*route // routes of events that other members may send
+	streams map[string]*streamRoute
+	raw     *route   // the route of Raw, or nil
+	sent    sync.Map // names of the types that were sent
 }
 
 // MuxOption configures a Mux.
@@ -104,11 +106,11 @@ func (e *PanicError) Error() string {
 }
 
 // HandlerError means that the handler of the addressed member, which may be the local one,
-// returned an error or panicked. It is returned by requests, and by sends with
-// cluster.WithOutcome.
+// returned an error or panicked, or that an Interceptor there refused the call. It is returned by
+// requests, by sends with cluster.WithOutcome, and by streams that were refused.
 type HandlerError struct {
 	Member member.Address // the member whose handler failed
-	Text   string         // text of the handler's error; may contain anything
+	Text   string         // text of the error; may contain anything
 }
 
 // Error returns one short line. The field Text contains the whole text.
@@ -123,19 +125,28 @@ var ErrClosed = errors.New("receiver: closed")
 func (m *Mux) Validate(local []reflect.Type) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.compileRoutes(local)
+	_, err := m.compileUnused(local)
 	return err
 }
 
-// compileRoutes returns the routes, by the names that other members may send.
-func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
-	faults := slices.Clone(m.faults)
+// compileUnused is like compileTable, but fails if a node uses the Mux.
+func (m *Mux) compileUnused(local []reflect.Type) (*routeTable, error) {
+	table, err := m.compileTable(local)
 	if m.live.Load() != nil {
-		faults = append(faults,
-			errors.New("receiver: another node already uses this Mux: create a Mux for each node"))
+		err = errors.Join(
+			errors.New("receiver: another node already uses this Mux: create a Mux for each node"), err)
 	}
+	return table, err
+}
+
+// compileTable returns the table of all routes, or the mistakes. m.mu must be held.
+func (m *Mux) compileTable(local []reflect.Type) (*routeTable, error) {
+	faults := slices.Clone(m.faults)
 	if m.codec == nil {
 		faults = append(faults, errors.New("receiver: WithCodec: the codec is nil"))
+	}
+	if slices.ContainsFunc(m.interceptors, func(i Interceptor) bool { return i == nil }) {
+		faults = append(faults, errors.New("receiver: WithInterceptor: the interceptor is nil"))
 	}
 	names := map[string]*route{}
 	for t, r := range m.types {
@@ -151,38 +162,28 @@ func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
 			faults = append(faults, fmt.Errorf("receiver: %w", err))
 		}
 	}
-	return names, errors.Join(faults...)
+	return &routeTable{
+		types: maps.Clone(m.types), names: names, streams: maps.Clone(m.streams),
+		raw: m.types[reflect.TypeFor[Raw]()],
+	}, errors.Join(faults...)
 }
 
 // Start lets the Mux accept events. It returns the errors of Validate.
 func (m *Mux) Start(setup Setup) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names, err := m.compileRoutes(setup.Local)
+	table, err := m.compileUnused(setup.Local)
 	if err != nil {
 		return err
 	}
-	run := &muxRun{setup: setup, types: maps.Clone(m.types), names: names}
-	run.streams = maps.Clone(m.streams)
+	run := &muxRun{setup: setup}
+	run.table.Store(table)
 	run.ctx, run.cancel = context.WithCancelCause(cmp.Or(setup.Context, context.Background()))
 	for _, r := range m.types {
-		limit := r.concurrency
-		if limit == 0 && r.answers {
-			limit = RequestConcurrency
+		if r.kind == ofNothing && r.hasHandlers() {
+			r.kind = ofEvents // of handlers of interfaces
 		}
-		if limit > 0 {
-			r.slots = make(chan struct{}, limit)
-		}
-	}
-	if raw := m.types[reflect.TypeFor[Raw]()]; raw != nil {
-		run.raw = raw
-		for _, h := range raw.handlers {
-			if h.match != nil {
-				run.watches = append(run.watches, h)
-			} else {
-				run.fallbacks = append(run.fallbacks, h)
-			}
-		}
+		r.makeSlots()
 	}
 	m.live.Store(run)
 	return nil
@@ -196,7 +197,7 @@ func (m *Mux) Close(ctx context.Context) error {
 	if run == nil {
 		return nil
 	}
-	run.endRun(ErrClosed)
+	m.endRun(run)
 	idle := make(chan struct{})
 	go func() { m.work.Wait(); close(idle) }()
 	select {
@@ -210,16 +211,18 @@ func (m *Mux) Close(ctx context.Context) error {
 }
 
 // endRun stops the queues.
-func (run *muxRun) endRun(cause error) {
-	for _, r := range run.types {
+func (m *Mux) endRun(run *muxRun) {
+	m.mu.Lock() // wait until concurrent registrations have added their routes
+	defer m.mu.Unlock()
+	for _, r := range m.types {
 		r.mu.Lock() // wait until concurrent enqueues have finished and started their workers
 		defer r.mu.Unlock()
 	}
-	for _, r := range run.streams {
+	for _, r := range m.streams {
 		r.mu.Lock() // wait until no handler can start
 		defer r.mu.Unlock()
 	}
-	run.cancel(cause)
+	run.cancel(ErrClosed)
 }
 
 func (run *muxRun) isEnded() bool { return run.ctx.Err() != nil }

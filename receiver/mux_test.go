@@ -48,7 +48,8 @@ func TestRegistrationMistakesAreJoined(t *testing.T) {
 	Register[int64](mux, Named(strings.Repeat("x", maxNameBytes+1)))
 	Register[int32](mux, Named("a\nb"))
 	Register[int16](mux, Named("\xff"))
-	Handle(mux, ignore[fmt.Stringer])
+	Register[fmt.Stringer](mux)
+	Handle(mux, ignore[error], Named("fault"))
 	Register[int8](mux, Named("first"))
 	Register[int8](mux, Named("second"))
 	Register[hidden](mux)
@@ -64,7 +65,8 @@ func TestRegistrationMistakesAreJoined(t *testing.T) {
 		"handler of order is nil", "*receiver.order: register the type itself",
 		"struct { N int } has no name", "two types are named \"order\"",
 		"int64: name \"xxx", `int32: name "a\nb"`, `int16: name "\xff"`,
-		"fmt.Stringer is an interface", `one type is named "first" and "second"`,
+		"fmt.Stringer is an interface: register", "error is an interface: its only option",
+		`one type is named "first" and "second"`,
 		"receiver.hidden has no exported field", "receiver.misplaced: declare AppendBinary on the value",
 		"receiver.misplaced2: declare AppendBinary", "receiver.writer: declare AppendBinary",
 	} {
@@ -109,19 +111,6 @@ func TestMuxServesOneNodeAtATime(t *testing.T) {
 			t.Fatalf("Close: got %v, want nil", err)
 		}
 	}
-}
-
-func TestHandleWhileANodeHasTheMux(t *testing.T) {
-	mux := NewMux()
-	if err := mux.Start(Setup{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("Handle: got no panic, want one")
-		}
-	}()
-	Handle(mux, ignore[order])
 }
 
 func TestEncodeNamesWhatTravels(t *testing.T) {

@@ -365,7 +365,7 @@ func TestDropKeepsWithinQueueBytes(t *testing.T) {
 			send(t, mux, sender(1), strings.Repeat("x", QueueBytes/2))
 		}
 		l := mux.types[reflect.TypeFor[order]()].lanes[sender(1).Address]
-		if got := l.bytes.Load(); got > QueueBytes {
+		if _, got := l.readWaiting(); got > QueueBytes {
 			t.Errorf("%d bytes wait, want at most %d", got, QueueBytes)
 		}
 		for i := range replies {

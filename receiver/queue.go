@@ -36,11 +36,19 @@ type lane struct {
 	items   []item // oldest first
 	spare   []item // memory for the next items
 	workers int
-	// waiting and bytes count the waiting events, including those that a worker has already
-	// taken out of items.
-	waiting, bytes atomic.Int64
-	blocked        atomic.Bool   // a sender is waiting for room
-	space          chan struct{} // closed when there may be room; nil if no sender is waiting
+	// waiting is the number of waiting events, including those that a worker has already taken out of
+	// items, times 1<<32, plus their bytes. Each event changes both numbers twice, in one step.
+	waiting atomic.Int64
+	blocked atomic.Bool   // a sender is waiting for room
+	space   chan struct{} // closed when there may be room; nil if no sender is waiting
+}
+
+// addWaiting changes the counts of waiting events and of their bytes.
+func (l *lane) addWaiting(events, bytes int64) { l.waiting.Add(events<<32 + bytes) }
+
+func (l *lane) readWaiting() (events, bytes int64) {
+	n := l.waiting.Load()
+	return n >> 32, n & (1<<32 - 1)
 }
 
 // enqueueItem adds an event to the lane of its sender, and blocks until there is room.
@@ -92,8 +100,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 		}
 	}
 	l.items = append(l.items, *it)
-	l.waiting.Add(1)
-	l.bytes.Add(it.bytes)
+	l.addWaiting(1, it.bytes)
 	if l.workers < r.maxWorkers() {
 		l.workers++
 		m.work.Go((&worker{mux: m, run: run, route: r, lane: l}).drainLane)
@@ -135,16 +142,15 @@ func (r *route) retireLane(l *lane) {
 
 // hasRoom reports whether an event of the given size may be queued. r.mu must be held.
 func (r *route) hasRoom(l *lane, bytes int64) bool {
-	n := l.waiting.Load()
-	return n == 0 || n < int64(r.queue) && l.bytes.Load()+bytes <= QueueBytes
+	n, waiting := l.readWaiting()
+	return n == 0 || n < int64(r.queue) && waiting+bytes <= QueueBytes
 }
 
 // dropOldest removes the oldest events until there is room for a new event. r.mu must be held.
 func (r *route) dropOldest(l *lane, bytes int64) []item {
 	n := 0
 	for n < len(l.items) && !r.hasRoom(l, bytes) {
-		l.waiting.Add(-1)
-		l.bytes.Add(-l.items[n].bytes)
+		l.addWaiting(-1, -l.items[n].bytes)
 		n++
 	}
 	r.count.dropped.Add(uint64(n))
@@ -156,7 +162,7 @@ func (r *route) dropOldest(l *lane, bytes int64) []item {
 // maxWorkers returns the number of workers of a lane. A lane of events has one worker. Requests of
 // one sender are handled concurrently.
 func (r *route) maxWorkers() int {
-	if r.answers {
+	if r.kind == ofRequests {
 		return cap(r.slots)
 	}
 	return 1

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,17 +35,16 @@ type Raw struct {
 
 // route is an event type with its handlers and lanes.
 type route struct {
-	name     string
-	named    bool                                    // by Named
-	decode   func(codec Codec, raw Raw) (any, error) // returns a pointer to the event
-	point    func(event any) any                     // returns a pointer to a copy of the event
-	handlers []handler
-	answers  bool // the only handler was added by HandleRequest
-
-	policy      Policy
-	queue       int // limit of waiting events per sender
-	concurrency int // limit of running handlers; 0 means one for each sender
-	slots       chan struct{}
+	settings
+	decode func(codec Codec, raw Raw) (any, error) // returns a pointer to the event
+	point  func(event any) any                     // returns a pointer to a copy of the event
+	typ    reflect.Type
+	isRaw  bool // typ is Raw
+	kind   kind
+	slots  chan struct{}
+	places []*place // of the handlers, in order; guarded by the lock of the Mux
+	// dispatch has the places that an event is passed to. It is replaced, never changed.
+	dispatch atomic.Pointer[dispatch]
 
 	mu    sync.Mutex
 	lanes map[member.Address]*lane
@@ -53,11 +53,25 @@ type route struct {
 	count counters
 }
 
-// handler is a function of the application. Its argument is a pointer to the event.
-type handler struct {
-	match func(from member.Member, event any) bool // nil matches every event
-	run   func(ctx context.Context, from member.Member, event any) (answer any, err error)
+// settings are what options set for an event type or for the streams of a name.
+type settings struct {
+	name        string
+	named       bool // by Named
+	policy      Policy
+	queue       int           // limit of waiting events per sender
+	concurrency int           // limit of running handlers; 0 means one for each sender
+	replaced    *Registration // by Replacing, for one registration only
 }
+
+// kind is what the handlers of a type handle. It never changes after the first handler.
+type kind uint8
+
+const (
+	ofNothing kind = iota // no handler was added yet
+	ofEvents
+	ofRequests
+	ofStreams
+)
 
 // counters holds the counters of Stats.
 type counters struct {
@@ -65,17 +79,19 @@ type counters struct {
 	took                                                    histogram.Histogram
 }
 
-// Option configures an event type. It applies to all handlers of the type.
-type Option func(*Mux, *route)
+// Option configures an event type. It applies to all handlers of the type. While a node uses the
+// Mux, an option has effect only if it is given when the type is first registered; giving the same
+// options again is allowed.
+type Option func(*Mux, *settings)
 
 // Named sets the name under which the type is sent, instead of the name of the Go type.
 // With it, a type can be renamed while members with the old name are running.
 func Named(name string) Option {
-	return func(m *Mux, r *route) {
-		if r.named && r.name != name {
-			m.addFault("one type is named %q and %q", r.name, name)
+	return func(m *Mux, s *settings) {
+		if s.named && s.name != name {
+			m.addFault("one type is named %q and %q", s.name, name)
 		}
-		r.name, r.named = name, true
+		s.name, s.named = name, true
 	}
 }
 
@@ -100,14 +116,14 @@ const (
 // happens when more arrive. The default is QueueLength and Block. The limit QueueBytes always
 // applies. If the option is given repeatedly, the last option counts.
 func Queue(length int, policy Policy) Option {
-	return func(m *Mux, r *route) {
+	return func(m *Mux, s *settings) {
 		if length < 1 || policy > Reject {
 			m.addFault("queue of %s: length %d and policy %d, "+
 				"want a length of at least 1 and Block, Drop or Reject",
-				r.name, length, policy)
+				s.name, length, policy)
 			return
 		}
-		r.queue, r.policy = length, policy
+		s.queue, s.policy = length, policy
 	}
 }
 
@@ -115,18 +131,24 @@ func Queue(length int, policy Policy) Option {
 // limit is at least 1. Events of one sender still run one after the other; requests run
 // concurrently. The default is one per sender for events, and RequestConcurrency for requests.
 func Concurrency(handlers int) Option {
-	return func(m *Mux, r *route) {
+	return func(m *Mux, s *settings) {
 		if handlers < 1 {
-			m.addFault("concurrency of %s: %d handlers, want at least 1", r.name, handlers)
+			m.addFault("concurrency of %s: %d handlers, want at least 1", s.name, handlers)
 			return
 		}
-		r.concurrency = handlers
+		s.concurrency = handlers
 	}
 }
 
 // Handle adds fn as a handler of events of type T, which must be a named type. All handlers
 // of a type run for each of its events, in the order in which they were added. A handler of
 // Raw gets only events that no other handler takes.
+//
+// If T is an interface, fn gets the events of all registered types that implement T, if no handler
+// of the type itself takes them (see Register). All such handlers run, in the order in which they
+// were added, before those of Raw. The event is a value of the registered type, or a pointer to it
+// if only the pointer implements T. Requests are not events in this sense, and the only option is
+// Replacing.
 //
 // The exported fields of T are sent under their names, or under the tag `msgpack:"name"`. The
 // encoding is msgpack, unless WithCodec replaces it. Unknown fields are ignored and missing fields
@@ -150,14 +172,12 @@ func Concurrency(handlers int) Option {
 // bytes, and proportionally more for larger elements. If T decodes itself, its methods must set
 // their own limits.
 //
-// The Start of the node reports mistakes, such as two types with the same name. Handle panics while
-// a node uses the Mux.
+// The Start of the node reports mistakes, such as two types with the same name. While a node uses
+// the Mux, Handle takes effect with the next event, and panics on a mistake, without effect.
 func Handle[T any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
-) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	addHandler(mux, nil, fn, opts)
+) *Registration {
+	return addHandler(mux, nil, fn, opts)
 }
 
 // HandleMatch is like Handle, but only for the events for which the function match returns true. It
@@ -166,34 +186,43 @@ func Handle[T any](
 func HandleMatch[T any](
 	mux *Mux, match func(from member.Member, event T) bool,
 	fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
-) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
+) *Registration {
 	if match == nil {
-		mux.addFault("the match function of a handler of %v is nil", reflect.TypeFor[T]())
-		return
+		match = func(member.Member, T) bool { return false }
+		opts = append(slices.Clone(opts), func(m *Mux, _ *settings) {
+			m.addFault("the match function of a handler of %v is nil", reflect.TypeFor[T]())
+		})
 	}
-	matches := func(from member.Member, event any) bool { return match(from, *event.(*T)) }
-	addHandler(mux, matches, fn, opts)
+	return addHandler(mux, match, fn, opts)
 }
 
-// addHandler adds a handler. mux.mu must be held.
+// addHandler adds a handler of events. match may be nil.
 func addHandler[T any](
-	mux *Mux, match func(member.Member, any) bool,
+	mux *Mux, match func(from member.Member, event T) bool,
 	fn func(ctx context.Context, from member.Member, event T) error, opts []Option,
-) {
-	r := registerType[T](mux, opts)
-	switch {
-	case fn == nil:
-		mux.addFault("the handler of %s is nil", r.name)
-	case r.answers:
-		mux.addFault("%s has a handler of requests, so it can have no other handler", r.name)
-	default:
-		r.handlers = append(r.handlers, handler{match,
-			func(ctx context.Context, from member.Member, event any) (any, error) {
-				return nil, fn(ctx, from, *event.(*T))
-			}})
+) *Registration {
+	h := &Registration{}
+	if match != nil {
+		h.match = func(from member.Member, event any) bool { return match(from, valueAs[T](event)) }
 	}
+	if fn != nil {
+		h.run = func(ctx context.Context, from member.Member, event any) (any, error) {
+			return nil, fn(ctx, from, valueAs[T](event))
+		}
+	}
+	return mux.register(newRoute[T](), ofEvents, h, opts)
+}
+
+// valueAs returns the event behind a pointer as a T, which is its type or an interface that it
+// implements.
+func valueAs[T any](pointer any) T {
+	if event, ok := pointer.(*T); ok {
+		return *event
+	}
+	if event, ok := reflect.ValueOf(pointer).Elem().Interface().(T); ok {
+		return event
+	}
+	return pointer.(T)
 }
 
 // HandleRequest makes fn the handler of requests of type Req, which must have no other handler.
@@ -207,62 +236,45 @@ func addHandler[T any](
 // request, fn runs and its answer is dropped.
 func HandleRequest[Req, Resp any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, req Req) (Resp, error), opts ...Option,
-) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	r := registerType[Req](mux, opts)
-	switch {
-	case fn == nil:
-		mux.addFault("the handler of %s is nil", r.name)
-	case len(r.handlers) > 0 || reflect.TypeFor[Req]() == reflect.TypeFor[Raw]():
-		mux.addFault("%s cannot have a handler of requests beside other handlers", r.name)
-	default:
-		r.answers = true
-		r.handlers = []handler{{nil, func(
-			ctx context.Context, from member.Member, event any,
-		) (any, error) {
+) *Registration {
+	h := &Registration{}
+	if fn != nil {
+		h.run = func(ctx context.Context, from member.Member, event any) (any, error) {
 			return fn(ctx, from, *event.(*Req))
-		}}}
-	}
-}
-
-// Register sets the options of a type that this node sends but does not handle.
-func Register[T any](mux *Mux, opts ...Option) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	registerType[T](mux, opts)
-}
-
-func registerType[T any](mux *Mux, opts []Option) *route {
-	t := reflect.TypeFor[T]()
-	if mux.live.Load() != nil {
-		panic(fmt.Sprintf("receiver: cannot register %v while a node uses the Mux", t))
-	}
-	r := mux.types[t]
-	if r == nil {
-		r = &route{
-			name:   t.Name(),
-			decode: decodeAs[T],
-			point:  func(event any) any { e := event.(T); return &e },
-			queue:  QueueLength,
-			lanes:  map[member.Address]*lane{},
 		}
-		mux.types[t] = r
 	}
-	for _, opt := range opts {
-		opt(mux, r)
+	return mux.register(newRoute[Req](), ofRequests, h, opts)
+}
+
+// Register sets the options of a type that this node sends, or that only handlers of interfaces
+// handle.
+func Register[T any](mux *Mux, opts ...Option) {
+	mux.register(newRoute[T](), ofNothing, nil, opts)
+}
+
+func newRoute[T any]() *route {
+	t := reflect.TypeFor[T]()
+	r := &route{
+		settings: settings{name: t.Name(), queue: QueueLength},
+		decode:   decodeAs[T],
+		point:    func(event any) any { e := event.(T); return &e },
+		typ:      t,
+		isRaw:    t == reflect.TypeFor[Raw](),
+		lanes:    map[member.Address]*lane{},
 	}
-	switch {
-	case t.Kind() == reflect.Pointer:
-		mux.addFault("%v: register the type itself, not a pointer to it", t)
-	case t.Kind() == reflect.Interface:
-		mux.addFault("%v is an interface: register the types of its values", t)
-	case r.name == "":
-		mux.addFault("%v has no name: declare a named type", t)
-	case !validName(r.name):
-		mux.addFault("%v: name %q must have 1 to %d printable characters", t, r.name, maxNameBytes)
-	}
+	r.dispatch.Store(&dispatch{})
 	return r
+}
+
+// makeSlots prepares the limit of running handlers. No event of the route may be queued.
+func (r *route) makeSlots() {
+	limit := r.concurrency
+	if limit == 0 && r.kind == ofRequests {
+		limit = RequestConcurrency
+	}
+	if limit > 0 {
+		r.slots = make(chan struct{}, limit)
+	}
 }
 
 // decodeAs decodes a payload that has already been checked.

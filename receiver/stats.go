@@ -50,7 +50,8 @@ func (m *Mux) Stats() []Stats {
 		s := r.readStats()
 		r.mu.Lock()
 		for _, l := range r.lanes {
-			s.Queued += int(l.waiting.Load())
+			queued, _ := l.readWaiting()
+			s.Queued += int(queued)
 		}
 		r.mu.Unlock()
 		all = append(all, s)

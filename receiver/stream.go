@@ -37,7 +37,6 @@ type Stream interface {
 // counters of the route.
 type streamRoute struct {
 	route
-	serve   func(ctx context.Context, from member.Member, s Stream) error
 	running int // guarded by the lock
 }
 
@@ -58,63 +57,103 @@ type streamRoute struct {
 func HandleStream(
 	mux *Mux, name string, fn func(ctx context.Context, from member.Member, s Stream) error,
 	opts ...Option,
-) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	if mux.live.Load() != nil {
-		panic(fmt.Sprintf("receiver: cannot register stream %q while a node uses the Mux", name))
+) *Registration {
+	h := &Registration{}
+	if fn != nil {
+		h.run = func(ctx context.Context, from member.Member, s any) (any, error) {
+			return nil, fn(ctx, from, s.(Stream))
+		}
 	}
-	r := &streamRoute{route: route{name: name, concurrency: streamConcurrency}, serve: fn}
-	for _, opt := range opts {
-		opt(mux, &r.route)
+	fresh := &streamRoute{}
+	fresh.settings = settings{name: name, concurrency: streamConcurrency}
+	return mux.registerStream(fresh, h, opts)
+}
+
+func (m *Mux) registerStream(fresh *streamRoute, h *Registration, opts []Option) *Registration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, name := len(m.faults), fresh.name
+	r := m.streams[name]
+	if r == nil {
+		r = fresh
+		r.dispatch.Store(&dispatch{})
 	}
+	s, old := m.applyOptions(&r.route, &fresh.route, opts)
+	m.checkHandler(&r.route, nil, ofStreams, h, old)
 	switch {
 	case !validName(name):
-		mux.addFault("streams named %.*q: the name must have 1 to %d printable characters",
+		m.addFault("streams named %.*q: the name must have 1 to %d printable characters",
 			maxNameBytes, name, maxNameBytes)
-	case fn == nil:
-		mux.addFault("the handler of streams named %q is nil", name)
-	case mux.streams[name] != nil:
-		mux.addFault("streams named %q have two handlers: register only one", name)
-	case r.name != name || r.queue != 0:
-		mux.addFault("streams named %q: only the option Concurrency applies", name)
-	default:
-		mux.streams[name] = r
+	case len(r.places) > 0 && !old.isCurrent():
+		m.addFault("streams named %q have two handlers: register only one", name)
+	case s.name != name || s.queue != 0:
+		m.addFault("streams named %q: only the options Concurrency and Replacing apply", name)
 	}
+	m.panicIfRunning(before)
+	if len(m.faults) > before {
+		h.retire() // Start will fail
+		return h
+	}
+	if r == fresh || m.live.Load() == nil {
+		r.settings = s
+	}
+	m.addPlace(&r.route, nil, ofStreams, h, old)
+	if r == fresh {
+		m.streams[name] = r
+		m.replaceTable(func() { delete(m.streams, name) })
+	}
+	return h
 }
 
 // AcceptStream returns a function that handles a stream opened by a member. The caller must
 // call it once: it runs the handler, closes the stream, and returns when the handler has
-// returned; Close waits for it. Errors wrap ErrUnknown, ErrBusy or ErrClosed.
+// returned; Close waits for it. It calls begin before the handler runs, or with the error of the
+// Interceptor that refused the stream. Errors wrap ErrUnknown, ErrBusy or ErrClosed.
 func (m *Mux) AcceptStream(name string) (
-	serve func(from member.Member, metadata map[string]string, s Stream), err error,
+	serve func(from member.Member, metadata map[string]string, s Stream, begin func(refused error)),
+	err error,
 ) {
 	run := m.live.Load()
 	if run == nil {
 		return nil, ErrClosed
 	}
-	r := run.streams[name]
+	r := run.table.Load().streams[name]
 	if r == nil {
-		m.unknown.Add(1)
-		return nil, fmt.Errorf("%w for streams named %s", ErrUnknown, safetext.QuotePeerText(name))
+		return nil, m.unknownStreamErr(name)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case run.isEnded():
 		return nil, ErrClosed
+	case !r.hasHandlers():
+		return nil, m.unknownStreamErr(name)
 	case r.running == r.concurrency:
 		r.count.rejected.Add(1)
 		return nil, fmt.Errorf("%w: %d streams named %q", ErrBusy, r.running, name)
 	}
+	h := r.dispatch.Load().first[0].beginCall()
+	if h == nil {
+		return nil, m.unknownStreamErr(name)
+	}
 	r.running++
 	r.count.handled.Add(1)
 	m.work.Add(1)
-	return func(from member.Member, metadata map[string]string, s Stream) {
+	return func(from member.Member, metadata map[string]string, s Stream, begin func(error)) {
 		defer m.work.Done()
 		defer r.releaseStream()
-		m.serveStream(run, r, from, metadata, s)
+		defer h.endCall()
+		ctx := run.ctx
+		if metadata != nil {
+			ctx = context.WithValue(ctx, metadataKey{}, metadata)
+		}
+		m.serveStream(ctx, h, Info{Name: name, From: from, Stream: true}, s, begin)
 	}, nil
+}
+
+func (m *Mux) unknownStreamErr(name string) error {
+	m.unknown.Add(1)
+	return fmt.Errorf("%w for streams named %s", ErrUnknown, safetext.QuotePeerText(name))
 }
 
 func (r *streamRoute) releaseStream() {
@@ -125,35 +164,57 @@ func (r *streamRoute) releaseStream() {
 
 // serveStream runs the handler of a stream. It returns even if the handler panics.
 func (m *Mux) serveStream(
-	run *muxRun, r *streamRoute, from member.Member, metadata map[string]string, s Stream,
+	ctx context.Context, h *Registration, info Info, s Stream, begin func(refused error),
 ) {
-	ctx := run.ctx
 	// A blocked Read or Write does not notice that the context is done.
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	err := errExited
+	err, begun := errExited, false
 	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+		if err == nil && !begun {
+			err = errNoAnswer
+		}
+		if !begun {
+			begin(err)
 		}
 		if err == nil {
 			_ = s.CloseWrite() // if CloseWrite fails, the peer notices too
 		} else {
-			r.reportFailure(run, from, err)
+			h.reportFailure(ctx, info.From, err)
 		}
 		s.Close()
 		stop()
 	}()
-	if metadata != nil {
-		ctx = context.WithValue(ctx, metadataKey{}, metadata)
+	handle := func(ctx context.Context) error {
+		begun = true
+		begin(nil)
+		return h.runStream(ctx, info.From, s)
 	}
-	err = checkErrorText(r.serve(ctx, from, s))
+	if m.interceptors == nil {
+		err = handle(ctx)
+		return
+	}
+	_, err = m.intercept(ctx, info, handle)
+}
+
+// runStream runs a handler of streams, and turns a panic into an error.
+func (h *Registration) runStream(
+	ctx context.Context, from member.Member, s Stream,
+) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	_, err = h.run(ctx, from, s)
+	return checkErrorText(err)
 }
 
 // reportFailure counts and reports the error of a handler. An error after the node has
 // closed is expected, and not reported.
-func (r *streamRoute) reportFailure(run *muxRun, from member.Member, err error) {
+func (h *Registration) reportFailure(ctx context.Context, from member.Member, err error) {
+	r, run := h.place.route, h.mux.live.Load()
 	panicked := r.countFailure(err)
-	if run.setup.Report != nil && (panicked || !run.isEnded()) {
+	if run.setup.Report != nil && (panicked || ctx.Err() == nil) {
 		run.setup.Report(Failure{Event: r.name, Stream: true, From: from, Err: err})
 	}
 }

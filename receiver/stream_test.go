@@ -62,7 +62,7 @@ func opened(
 		return nil, err
 	}
 	s := newFakeStream()
-	go serve(from, metadata, s)
+	go serve(from, metadata, s, func(error) {})
 	return s, nil
 }
 
@@ -253,12 +253,4 @@ func TestStreamMistakesAreReported(t *testing.T) {
 			t.Errorf("Validate: got %v, want it to contain %q", err, want)
 		}
 	}
-	late := NewMux()
-	started(t, late, Setup{})
-	defer func() {
-		if recover() == nil {
-			t.Error("HandleStream while a node has the Mux: got no panic")
-		}
-	}()
-	HandleStream(late, "late", fine)
 }

@@ -26,9 +26,11 @@ type figure struct {
 func figures() []figure {
 	return []figure{
 		{"packages that a program can import", countPackages, 15},
-		{"exported names in them", countExported, 654}, // 650, and 4 for shards
+		// 650, 4 for shards, and 6 for handlers that change at run time and for interceptors.
+		{"exported names in them", countExported, 660},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted.
-		{"lines that cluster.Start links", countLinked, 28_900},
+		// The last 514 are for handlers that change at run time, and interceptors.
+		{"lines that cluster.Start links", countLinked, 29_414},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

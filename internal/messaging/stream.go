@@ -39,7 +39,7 @@ func (m *Messenger) OpenStream(
 		return nil, err
 	}
 	if to == m.self {
-		return m.openLoopback(*c.Member, name, o.Metadata)
+		return m.openLoopback(ctx, *c.Member, name, o.Metadata)
 	}
 	raw, err := m.net.OpenStream(ctx, to, head)
 	switch {
@@ -66,9 +66,9 @@ func encodeHead(name string, metadata map[string]string) ([]byte, error) {
 	return head, nil
 }
 
-// openLoopback opens a stream to a handler of this node.
+// openLoopback opens a stream to a handler of this node. It waits for interceptors.
 func (m *Messenger) openLoopback(
-	self member.Member, name string, metadata map[string]string,
+	ctx context.Context, self member.Member, name string, metadata map[string]string,
 ) (receiver.Stream, error) {
 	serve, err := m.mux.AcceptStream(name)
 	switch {
@@ -80,8 +80,22 @@ func (m *Messenger) openLoopback(
 		return nil, fmt.Errorf("%w: %w", ErrUnknownType, err)
 	}
 	ours, theirs := newLoopback()
-	go serve(self, maps.Clone(metadata), m.newStream(self.Address, theirs, nil))
-	return m.newStream(self.Address, ours, nil), nil
+	begun := make(chan error, 1)
+	go serve(self, maps.Clone(metadata), m.newStream(self.Address, theirs, nil),
+		func(refused error) { begun <- refused })
+	select {
+	case refused := <-begun:
+		if refused != nil {
+			return nil, m.answerError(self.Address, answerTo(wire.Call{}, true, refused))
+		}
+		return m.newStream(self.Address, ours, nil), nil
+	case <-ctx.Done():
+		_ = ours.Close()
+		return nil, fmt.Errorf("%w: %w", ErrUnknownOutcome, context.Cause(ctx))
+	case <-m.streaming.Done():
+		_ = ours.Close()
+		return nil, m.cfg.Cause()
+	}
 }
 
 // Stream passes a stream to its handler, or refuses it with a reason (mesh.Handler).
@@ -105,12 +119,19 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 		_ = m.dropFrame(from, reason, err)
 		return
 	}
-	// If this Write fails, so does the first Write of the handler.
-	_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
+	begin := func(refused error) {
+		if refused != nil {
+			refuseStream(raw, outcomeOf(true, refused), refused)
+			return
+		}
+		// If this Write fails, so does the first Write of the handler.
+		_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		serve(*entryOf(from, m.contactOf(from.Address)), e.Metadata, m.newStream(from.Address, raw, nil))
+		s := m.newStream(from.Address, raw, nil)
+		serve(*entryOf(from, m.contactOf(from.Address)), e.Metadata, s, begin)
 	}()
 	select {
 	case <-served:

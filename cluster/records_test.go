@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/records"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -383,5 +384,27 @@ func TestWatchRecords(t *testing.T) {
 		if want := []string{"a/1", "a/1 a/2", "a/2"}; !slices.Equal(seen, want) {
 			t.Errorf("got %q, want %q", seen, want)
 		}
+	})
+}
+
+// TestCommitWhoseSaveFails checks that the outcome is unknown, because the disk may have the state
+// although its sync failed.
+func TestCommitWhoseSaveFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		disk := &brokenStore{Memory: store.NewMemory([32]byte{}), saves: 1 << 20}
+		n, err := w.startOn(disk, 0, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		disk.saves = 0
+		_, err = session(n).Commit(t.Context(), set("k", nil))
+		if !errors.Is(err, record.ErrUnknownOutcome) || !errors.Is(err, errBoom) {
+			t.Errorf("got %v, want ErrUnknownOutcome because of the store", err)
+		}
+		<-n.Done()
 	})
 }

@@ -46,6 +46,9 @@ func (j *jobSource) runElection() {
 			if led == nil { // the outcome of the commit was unknown, or the record is not trusted
 				led = j.acquireRecord(record.Op{Kind: record.Held, Key: r.Key, Token: r.Token})
 			}
+			if led == nil {
+				changed = nil // by the commit itself: if the node is leaving, the next one fails too
+			}
 			resigned, q = j.afterTerm(led, resigned, q)
 		case taken, !j.isEnabled(records, j.session.Member()):
 			q = jobQueue{}

@@ -108,8 +108,10 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 			return fmt.Errorf("lock: %q: %w", l.name, err)
 		}
 		lease, err := l.slot.Session.Hold(ctx, l.slot.Key, token)
-		if err != nil {
+		if errors.Is(err, record.ErrNotHeld) {
 			continue // the record was lost before it could be used
+		} else if err != nil { // the node is leaving, for example
+			return fmt.Errorf("lock: %q: %w", l.name, err)
 		}
 		ran, term := false, lease.Term()
 		err = term.Do(ctx, func(ctx context.Context) error {

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/leader"
@@ -25,8 +25,7 @@ type Slot struct {
 	Session record.Session
 	Key     string
 
-	mu     sync.Mutex
-	unsure bool // the session may own the record
+	unsure atomic.Bool // the session may own the record
 }
 
 // Set sets the record, with this member as its value, if the conditions hold.
@@ -41,7 +40,7 @@ func (s *Slot) SetValue(
 	ops := append(conditions, record.Op{Kind: record.SetOwned, Key: s.Key, Value: value})
 	token, err := s.Session.Commit(ctx, ops...)
 	if err == nil || errors.Is(err, record.ErrUnknownOutcome) {
-		s.setUnsure(true)
+		s.unsure.Store(true)
 	}
 	return token, err
 }
@@ -115,7 +114,7 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	switch {
 	case token.IsZero():
 		return s.settleRecord(ctx)
-	case !s.mayExist():
+	case !s.unsure.Load():
 		return nil
 	}
 	_, err := s.Session.Commit(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: token},
@@ -123,26 +122,14 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	if err != nil && !errors.Is(err, record.ErrConflict) {
 		return err
 	}
-	s.setUnsure(false)
+	s.unsure.Store(false)
 	return nil
-}
-
-func (s *Slot) mayExist() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unsure
-}
-
-func (s *Slot) setUnsure(unsure bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unsure = unsure
 }
 
 // settleRecord drops the record if the session owns it. Otherwise it still commits a condition. The
 // commits of a session are ordered, so no earlier commit can take effect afterwards.
 func (s *Slot) settleRecord(ctx context.Context) error {
-	if !s.mayExist() {
+	if !s.unsure.Load() {
 		return nil
 	}
 	r, err := record.Get(ctx, s.Store, s.Key)
@@ -158,7 +145,7 @@ func (s *Slot) settleRecord(ctx context.Context) error {
 		}
 	}
 	if _, err = s.Session.Commit(ctx, ops...); err == nil {
-		s.setUnsure(false)
+		s.unsure.Store(false)
 	}
 	return err
 }

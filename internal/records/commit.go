@@ -22,8 +22,7 @@ const MaxCommits = 128
 // Commit implements record.Session.
 func (s *session) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	token, err := s.table.commit(ctx, s.newRequest(ops))
-	ended := context.Cause(s.table.cfg.Life) != nil
-	if err != nil && ended && !errors.Is(err, record.ErrUnknownOutcome) {
+	if err != nil && s.table.cfg.Life.Err() != nil && !errors.Is(err, record.ErrUnknownOutcome) {
 		err = closedError(err)
 	}
 	return token, err
@@ -89,16 +88,17 @@ func (t *Table) sendRequest(
 		t.pending[r.ID] = response
 		return m.Commit(now, r), nil
 	})
-	if err != nil {
+	if err == nil {
+		select {
+		case a = <-response:
+			return a, nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-t.cfg.Life.Done():
+			err = context.Cause(t.cfg.Life)
+		}
+	} else if r.ID == 0 { // otherwise a state whose save failed may still be on the disk
 		return a, err
-	}
-	select {
-	case a = <-response:
-		return a, nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-t.cfg.Life.Done():
-		err = context.Cause(t.cfg.Life)
 	}
 	return a, fmt.Errorf("%w: %w", record.ErrUnknownOutcome, err)
 }

@@ -54,7 +54,7 @@ func (ls *leases) find(
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.closed != nil {
-		return nil, nil, ls.closed
+		return nil, nil, closedError(ls.closed)
 	}
 	for _, h := range ls.all {
 		if h.session == s && h.key == key && h.token == token && !h.Ended() &&

@@ -272,8 +272,8 @@ var driver = []Mutant{
 		Rule: "a lock is released when its function has returned",
 		Edits: []Edit{{
 			File: "internal/jobrecord/slot.go",
-			Old:  "\tif err == nil || errors.Is(err, record.ErrUnknownOutcome) {\n\t\ts.setUnsure(true)",
-			New:  "\tif err == nil {\n\t\ts.setUnsure(true)",
+			Old:  "\tif err == nil || errors.Is(err, record.ErrUnknownOutcome) {\n\t\ts.unsure.Store(true)",
+			New:  "\tif err == nil {\n\t\ts.unsure.Store(true)",
 		}},
 	},
 	{

@@ -48,7 +48,7 @@ func (w *world) newAsk(q question) *ask {
 	defer w.mu.Unlock()
 	w.lastID++
 	q.ID = w.lastID
-	q.Pad = pad(q.ID, len(q.Pad))
+	q.Pad = makePad(q.ID, len(q.Pad))
 	a := &ask{question: q}
 	w.asks[q.ID] = a
 	return a
@@ -58,8 +58,8 @@ func (w *world) newAsk(q question) *ask {
 func (p *proc) onQuestion(
 	ctx context.Context, from member.Member, q question,
 ) (answer, error) {
-	p.handlers.begin("question")
-	defer p.handlers.done("question")
+	p.handlers.addName("question")
+	defer p.handlers.removeName("question")
 	p.mu.Lock()
 	a := p.asks[q.ID]
 	if a == nil || !isPad(q.Pad, q.ID) {
@@ -83,8 +83,8 @@ func (p *proc) onQuestion(
 		return answer{}, context.Cause(ctx)
 	}
 	if q.Ignores {
-		sleep(context.Background(), q.Slow)
-	} else if sleep(ctx, q.Slow); ctx.Err() != nil {
+		sleepUntil(context.Background(), q.Slow)
+	} else if sleepUntil(ctx, q.Slow); ctx.Err() != nil {
 		return answer{}, context.Cause(ctx)
 	}
 	if q.Fails && q.ID%2 == 0 {
@@ -92,7 +92,7 @@ func (p *proc) onQuestion(
 	} else if q.Fails {
 		return answer{}, errDrawn
 	}
-	return answer{q.ID, p.node, pad(q.ID+1, q.Answer)}, nil
+	return answer{q.ID, p.node, makePad(q.ID+1, q.Answer)}, nil
 }
 
 // runAsk sends questions to members and to the leader.
@@ -100,30 +100,30 @@ func runAsk(p *proc, r *rand.Rand, _ int) {
 	var calls running // several at a time
 	defer calls.work.Wait()
 	for range 4 { // if the process is killed soon, their answers arrive at its next run
-		q := question{Slow: between(r, 0, 3*time.Second), Ignores: true}
+		q := question{Slow: drawTime(r, 0, 3*time.Second), Ignores: true}
 		to := r.IntN(p.plan.Size)
-		calls.start("ask", func() { p.askNode(to, q, 4*time.Second, true) })
+		calls.startNamed("ask", func() { p.askNode(to, q, 4*time.Second, true) })
 	}
-	for !p.ended() {
+	for !p.hasEnded() {
 		q := question{Pad: make([]byte, r.IntN(100)), Answer: r.IntN(100), Fails: r.IntN(20) == 0}
 		switch r.IntN(20) {
 		case 0:
-			q.Pad = make([]byte, r.IntN(cluster.MaxEventBytes))
+			q.Pad = make([]byte, r.IntN(p.plan.payloadSize(cluster.MaxEventBytes)))
 		case 1:
-			q.Answer = r.IntN(cluster.MaxEventBytes + 1000)
+			q.Answer = r.IntN(p.plan.payloadSize(cluster.MaxEventBytes + 1000))
 		case 2, 3:
-			q.Slow = between(r, 0, 3*time.Second)
+			q.Slow = drawTime(r, 0, 3*time.Second)
 		case 4:
 			q.Waits = true
 		}
-		to, limit := r.IntN(p.plan.Size+1), between(r, 0, 3*time.Second)
+		to, limit := r.IntN(p.plan.Size+1), drawTime(r, 0, 3*time.Second)
 		timeout := r.IntN(2) == 0
-		if len(calls.list()) == 0 || r.IntN(3) > 0 {
-			calls.start("ask", func() { p.askNode(to, q, limit, timeout) })
+		if len(calls.listNames()) == 0 || r.IntN(3) > 0 {
+			calls.startNamed("ask", func() { p.askNode(to, q, limit, timeout) })
 		} else {
 			p.askNode(to, q, limit, timeout)
 		}
-		p.rest(r, 100*time.Millisecond)
+		p.takeRest(r, 100*time.Millisecond)
 	}
 }
 
@@ -132,7 +132,7 @@ func runAsk(p *proc, r *rand.Rand, _ int) {
 func (p *proc) askNode(to int, q question, limit time.Duration, timeout bool) error {
 	a := p.newAsk(q)
 	var got answer
-	err := p.timed("Request", limit, func(ctx context.Context) (err error) {
+	err := p.timeCall("Request", limit, func(ctx context.Context) (err error) {
 		if !timeout {
 			canceled, cancel := context.WithCancel(context.WithoutCancel(ctx))
 			defer cancel()
@@ -172,8 +172,8 @@ func (p *proc) askNode(to int, q question, limit time.Duration, timeout bool) er
 
 // onStream echoes a stream.
 func (p *proc) onStream(_ context.Context, _ member.Member, s receiver.Stream) error {
-	p.handlers.begin("stream")
-	defer p.handlers.done("stream")
+	p.handlers.addName("stream")
+	defer p.handlers.removeName("stream")
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := s.Read(buf)
@@ -205,19 +205,19 @@ const (
 
 // runStream opens streams.
 func runStream(p *proc, r *rand.Rand, _ int) {
-	for !p.ended() {
-		size := pick(r, r.IntN(100), r.IntN(20<<10), r.IntN(300<<10))
-		last := pick[byte](r, 0, 0, 0, 0, streamFails, streamPanics)
-		limit := between(r, 0, 4*time.Second)
-		_ = p.timed("OpenStream", limit, func(ctx context.Context) error {
-			return p.echo(ctx, r.IntN(p.plan.Size), size, last)
+	for !p.hasEnded() {
+		size := pickOne(r, r.IntN(100), r.IntN(20<<10), r.IntN(p.plan.payloadSize(300<<10)))
+		last := pickOne[byte](r, 0, 0, 0, 0, streamFails, streamPanics)
+		limit := drawTime(r, 0, 4*time.Second)
+		_ = p.timeCall("OpenStream", limit, func(ctx context.Context) error {
+			return p.echoStream(ctx, r.IntN(p.plan.Size), size, last)
 		})
-		p.rest(r, 200*time.Millisecond)
+		p.takeRest(r, 200*time.Millisecond)
 	}
 }
 
-// echo writes to a stream and reads it back. last is the last byte if it is not 0.
-func (p *proc) echo(ctx context.Context, to, size int, last byte) error {
+// echoStream writes to a stream and reads it back. last is the last byte if it is not 0.
+func (p *proc) echoStream(ctx context.Context, to, size int, last byte) error {
 	s, err := p.n.OpenStream(ctx, p.Address(to), "echo")
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (p *proc) echo(ctx context.Context, to, size int, last byte) error {
 	var writes running
 	defer writes.work.Wait()
 	defer s.Close() // before the writer is awaited
-	writes.start("write", func() {
+	writes.startNamed("write", func() {
 		if _, err := s.Write(sent); err == nil {
 			_ = s.CloseWrite() // the reader gets the same error
 		}
@@ -242,13 +242,13 @@ func (p *proc) echo(ctx context.Context, to, size int, last byte) error {
 	got, err := io.ReadAll(s)
 	for i := range got {
 		if i >= size || got[i] != sent[i] {
-			p.fail("stream", "run %d of node %d to node %d: byte %d of %d is wrong",
+			p.failRun("stream", "run %d of node %d to node %d: byte %d of %d is wrong",
 				p.run, p.node, to, i, size)
 			return err
 		}
 	}
 	if err == nil && (len(got) != size || size > 0 && last != 0) {
-		p.fail("stream", "run %d of node %d to node %d: got %d of %d bytes without an error",
+		p.failRun("stream", "run %d of node %d to node %d: got %d of %d bytes without an error",
 			p.run, p.node, to, len(got), size)
 	}
 	return err

@@ -18,12 +18,12 @@ type moment struct {
 	change func()
 }
 
-// disturb lets the applications run while the faults of the plan occur.
-func (w *world) disturb() {
+// playFaults lets the applications run while the faults of the plan occur.
+func (w *world) playFaults() {
 	var all []moment
 	for _, f := range w.plan.Faults {
-		all = append(all, moment{f.At, func() { w.begin(f) }},
-			moment{min(f.At+f.Lasts, w.plan.Lasts), func() { w.finish(f) }})
+		all = append(all, moment{f.At, func() { w.beginFault(f) }},
+			moment{min(f.At+f.Lasts, w.plan.Lasts), func() { w.endFault(f) }})
 	}
 	all = append(all, moment{w.plan.Lasts, func() {}})
 	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
@@ -34,15 +34,15 @@ func (w *world) disturb() {
 	}
 }
 
-// update changes the state of a node's machine.
-func (w *world) update(node int, change func(m *machine)) {
+// updateMachine changes the state of a node's machine.
+func (w *world) updateMachine(node int, change func(m *machine)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w.machine[node])
 }
 
-// begin begins a fault.
-func (w *world) begin(f fault) {
+// beginFault begins a fault.
+func (w *world) beginFault(f fault) {
 	switch f.Kind {
 	case partition:
 		w.Partition(f.Group)
@@ -57,7 +57,7 @@ func (w *world) begin(f fault) {
 	case pause:
 		w.pauseNode(f.Node)
 	case crash, power, wipe:
-		w.kill(f.Node, f.Kind)
+		w.killNode(f.Node, f.Kind)
 	case leave, closeNode:
 		w.mu.Lock()
 		if p := w.machine[f.Node].now; p != nil && len(p.end) == 0 {
@@ -65,9 +65,9 @@ func (w *world) begin(f fault) {
 		}
 		w.mu.Unlock()
 	case fullDisk:
-		w.update(f.Node, func(m *machine) { m.full = f.Fails })
+		w.updateMachine(f.Node, func(m *machine) { m.full = f.Fails })
 	case slowDisk:
-		w.update(f.Node, func(m *machine) {
+		w.updateMachine(f.Node, func(m *machine) {
 			if m.slow == 0 {
 				m.disturbs++
 			}
@@ -76,8 +76,8 @@ func (w *world) begin(f fault) {
 	}
 }
 
-// finish ends a fault. A later fault of the same kind may end with it.
-func (w *world) finish(f fault) {
+// endFault ends a fault. A later fault of the same kind may end with it.
+func (w *world) endFault(f fault) {
 	switch f.Kind {
 	case partition:
 		w.Partition()
@@ -92,9 +92,9 @@ func (w *world) finish(f fault) {
 	case pause:
 		w.resumeNode(f.Node)
 	case crash, power, wipe:
-		w.revive(f.Node)
+		w.reviveNode(f.Node)
 	case fullDisk:
-		w.update(f.Node, func(m *machine) { m.full = 0 })
+		w.updateMachine(f.Node, func(m *machine) { m.full = 0 })
 	case slowDisk:
 		w.endSlow(f.Node)
 	}
@@ -128,7 +128,7 @@ func (w *world) resumeNode(node int) {
 }
 
 func (w *world) endSlow(node int) {
-	w.update(node, func(m *machine) {
+	w.updateMachine(node, func(m *machine) {
 		if m.slow > 0 {
 			// A save that has begun is still slow.
 			m.disturbs, m.calm, m.slow = m.disturbs-1, time.Now().Add(m.slow), 0
@@ -136,12 +136,12 @@ func (w *world) endSlow(node int) {
 	})
 }
 
-// kill crashes a node, its machine, or its machine with the disk.
-func (w *world) kill(node int, kind string) {
+// killNode crashes a node, its machine, or its machine with the disk.
+func (w *world) killNode(node int, kind string) {
 	if !slices.Contains(w.Running(), node) {
 		return
 	}
-	w.update(node, func(m *machine) {
+	w.updateMachine(node, func(m *machine) {
 		if m.now != nil {
 			m.now.dead = true
 			m.now = nil
@@ -151,7 +151,7 @@ func (w *world) kill(node int, kind string) {
 		}
 	})
 	w.Crash(node)
-	w.update(node, func(m *machine) {
+	w.updateMachine(node, func(m *machine) {
 		switch kind {
 		case crash:
 			m.disk.Kill()
@@ -164,20 +164,20 @@ func (w *world) kill(node int, kind string) {
 	})
 }
 
-func (w *world) revive(node int) {
+func (w *world) reviveNode(node int) {
 	if !slices.Contains(w.Running(), node) {
 		w.Cluster.Start(node)
 	}
 }
 
-// heal ends all faults and waits until the nodes form one cluster.
-func (w *world) heal() {
+// healWorld ends all faults and waits until the nodes form one cluster.
+func (w *world) healWorld() {
 	w.Heal()
 	for node := range w.plan.Size {
 		w.resumeNode(node)
 		w.endSlow(node)
-		w.update(node, func(m *machine) { m.full = 0 })
-		w.revive(node)
+		w.updateMachine(node, func(m *machine) { m.full = 0 })
+		w.reviveNode(node)
 	}
 	w.WaitSettled()
 }

@@ -46,9 +46,9 @@ func runHistory(p *proc, r *rand.Rand, number int) {
 	records, locks := client(2*p.run), client(2*p.run+1)
 	var work running
 	defer work.work.Wait()
-	work.start("records", func() { records.UseRecord(ctx, fmt.Sprint("history/", number%2)) })
+	work.startNamed("records", func() { records.UseRecord(ctx, fmt.Sprint("history/", number%2)) })
 	if err := locks.UseLock(ctx, fmt.Sprint("history", number%2)); err != nil {
-		p.fail("history", "%v", err)
+		p.failRun("history", "%v", err)
 	}
 }
 

@@ -49,16 +49,16 @@ type span struct {
 	term leader.Term
 }
 
-// enter begins a function under a term. The contexts and terms of all functions under earlier terms
-// must have ended, and the token must be greater. If shared is set, functions of one process may
-// run at the same time, and a process may give up its term before its functions have returned.
-func (p *proc) enter(
+// enterWork begins a function under a term. The contexts and terms of all functions under earlier
+// terms must have ended, and the token must be greater. If shared is set, functions of one process
+// may run at the same time, and a process may give up its term before its functions have returned.
+func (p *proc) enterWork(
 	name string, ctx context.Context, term leader.Term, shared bool,
 ) (exit func()) {
 	s, token := &span{p, ctx, term}, term.Token()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ctx.Err() != nil || p.excused() {
+	if ctx.Err() != nil || p.isExcused() {
 		return func() {}
 	}
 	x := p.exclusive[name]
@@ -67,7 +67,7 @@ func (p *proc) enter(
 		p.exclusive[name] = x
 	}
 	for _, o := range x.spans {
-		if o.p.excused() || shared && o.p == p {
+		if o.p.isExcused() || shared && o.p == p {
 			continue
 		}
 		resigned := !shared && errors.Is(context.Cause(o.ctx), leader.ErrResigned)
@@ -97,20 +97,20 @@ func (p *proc) enter(
 
 var errDrawn = errors.New("drawn failure")
 
-// work is the function of a leader: it works for a drawn time and then returns, with or without an
-// error, or panics. Sometimes it ignores the end of its context for a while.
-func (p *proc) work(
+// drawWork returns the function of a leader: it works for a drawn time and then returns, with or
+// without an error, or panics. Sometimes it ignores the end of its context for a while.
+func (p *proc) drawWork(
 	r *rand.Rand, name string, shared bool, longest time.Duration,
 ) func(context.Context, leader.Term) error {
 	return func(ctx context.Context, term leader.Term) error {
-		defer p.enter(name, ctx, term, shared)()
-		end := time.Now().Add(between(r, 0, longest))
+		defer p.enterWork(name, ctx, term, shared)()
+		end := time.Now().Add(drawTime(r, 0, longest))
 		for ctx.Err() == nil && time.Now().Before(end) {
 			p.checkTerm(name, ctx, term)
-			sleep(ctx, between(r, 0, 60*time.Millisecond))
+			sleepUntil(ctx, drawTime(r, 0, 60*time.Millisecond))
 		}
 		if r.IntN(4) == 0 {
-			wait(between(r, 0, 700*time.Millisecond))
+			passTime(drawTime(r, 0, 700*time.Millisecond))
 		}
 		switch r.IntN(8) {
 		case 0:
@@ -127,17 +127,17 @@ func (p *proc) checkTerm(name string, ctx context.Context, term leader.Term) {
 	if term.Valid() {
 		return
 	}
-	wait(time.Nanosecond) // until the goroutine that ends the term has done so
+	passTime(time.Nanosecond) // until the goroutine that ends the term has done so
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ctx.Err() == nil && !p.excused() {
+	if ctx.Err() == nil && !p.isExcused() {
 		p.failLocked("outlives", "%s: run %d of node %d: the context outlives its term of %v",
 			name, p.run, p.node, term.Token())
 	}
 }
 
-// recovered runs fn and recovers the panics of drawn work.
-func recovered(fn func() error) (err error) {
+// recoverDrawn runs fn and recovers the panics of drawn work.
+func recoverDrawn(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v == errDrawn {
 			err = errDrawn
@@ -151,26 +151,27 @@ func recovered(fn func() error) (err error) {
 const leading = "leader"
 
 func runLead(p *proc, r *rand.Rand, _ int) {
-	for !p.ended() {
-		_ = p.timed("WhileLeader", between(r, 0, 9*time.Second), func(ctx context.Context) error {
-			return recovered(func() error {
-				return p.n.WhileLeader(ctx, p.work(r, leading, true, 5*time.Second))
+	for !p.hasEnded() {
+		_ = p.timeCall("WhileLeader", drawTime(r, 0, 9*time.Second), func(ctx context.Context) error {
+			return recoverDrawn(func() error {
+				return p.n.WhileLeader(ctx, p.drawWork(r, leading, true, 5*time.Second))
 			})
 		})
-		p.rest(r, 100*time.Millisecond)
+		p.takeRest(r, 100*time.Millisecond)
 	}
 }
 
 // runOperate moves leadership around.
 func runOperate(p *proc, r *rand.Rand, _ int) {
-	c := p.n.Candidate(leader.Options{RetryFor: between(r, 0, time.Second)})
-	for !p.ended() {
-		p.rest(r, 3*time.Second)
-		what := pick(r, "Transfer", "Transfer to", "Resign", "Do", "Do", "WaitLeader", "Close", "Drain")
+	c := p.n.Candidate(leader.Options{RetryFor: drawTime(r, 0, time.Second)})
+	for !p.hasEnded() {
+		p.takeRest(r, 3*time.Second)
+		what := pickOne(r,
+			"Transfer", "Transfer to", "Resign", "Do", "Do", "WaitLeader", "Close", "Drain")
 		if what == "Drain" && r.IntN(4) > 0 {
 			continue
 		}
-		_ = p.timed(what, between(r, 0, 6*time.Second), func(ctx context.Context) error {
+		_ = p.timeCall(what, drawTime(r, 0, 6*time.Second), func(ctx context.Context) error {
 			switch what {
 			case "Transfer":
 				return p.n.Transfer(ctx, member.Address{})
@@ -179,8 +180,8 @@ func runOperate(p *proc, r *rand.Rand, _ int) {
 			case "Resign":
 				return c.Resign(ctx)
 			case "Do":
-				return recovered(func() error {
-					return c.Do(ctx, p.work(r, leading, true, 500*time.Millisecond))
+				return recoverDrawn(func() error {
+					return c.Do(ctx, p.drawWork(r, leading, true, 500*time.Millisecond))
 				})
 			case "WaitLeader":
 				_, err := p.n.WaitLeader(ctx)
@@ -196,50 +197,50 @@ func runOperate(p *proc, r *rand.Rand, _ int) {
 }
 
 func runLock(p *proc, r *rand.Rand, _ int) {
-	for !p.ended() {
-		name := pick(r, "a", "a", "b")
+	for !p.hasEnded() {
+		name := pickOne(r, "a", "a", "b")
 		l, err := lock.New(p.n.Records(), name)
 		if err != nil {
-			p.fail("lock", "%v", err)
+			p.failRun("lock", "%v", err)
 			return
 		}
 		for range 1 + r.IntN(3) {
-			longest := pick(r, 300*time.Millisecond, 300*time.Millisecond, 5*time.Second)
-			_ = p.timed("lock.Do", between(r, 0, 7*time.Second), func(ctx context.Context) error {
-				return recovered(func() error {
-					return l.Do(ctx, p.work(r, "lock "+name, false, longest))
+			longest := pickOne(r, 300*time.Millisecond, 300*time.Millisecond, 5*time.Second)
+			_ = p.timeCall("lock.Do", drawTime(r, 0, 7*time.Second), func(ctx context.Context) error {
+				return recoverDrawn(func() error {
+					return l.Do(ctx, p.drawWork(r, "lock "+name, false, longest))
 				})
 			})
-			p.rest(r, 200*time.Millisecond)
+			p.takeRest(r, 200*time.Millisecond)
 		}
-		p.release(l.Close)
+		p.closeHandle(l.Close)
 	}
 }
 
 func runJob(p *proc, r *rand.Rand, _ int) {
-	for !p.ended() {
+	for !p.hasEnded() {
 		var job *election.Job
-		err := p.timed("OpenJob", 2*time.Second, func(ctx context.Context) (err error) {
+		err := p.timeCall("OpenJob", 2*time.Second, func(ctx context.Context) (err error) {
 			job, err = election.OpenJob(ctx, p.n.Records(), "job", election.JobOptions{
-				RetryFor: between(r, 0, time.Second),
+				RetryFor: drawTime(r, 0, time.Second),
 			})
 			return err
 		})
 		if err != nil {
-			p.rest(r, 500*time.Millisecond)
+			p.takeRest(r, 500*time.Millisecond)
 			continue
 		}
 		for range 1 + r.IntN(3) {
-			what := pick(r, "WhileLeader", "WhileLeader", "Do", "Resign", "Enable")
-			_ = p.timed("Job."+what, between(r, 0, 5*time.Second), func(ctx context.Context) error {
+			what := pickOne(r, "WhileLeader", "WhileLeader", "Do", "Resign", "Enable")
+			_ = p.timeCall("Job."+what, drawTime(r, 0, 5*time.Second), func(ctx context.Context) error {
 				switch what {
 				case "WhileLeader":
-					return recovered(func() error {
-						return job.WhileLeader(ctx, p.work(r, "job", false, 2*time.Second))
+					return recoverDrawn(func() error {
+						return job.WhileLeader(ctx, p.drawWork(r, "job", false, 2*time.Second))
 					})
 				case "Do":
-					return recovered(func() error {
-						return job.Do(ctx, p.work(r, "job", false, 500*time.Millisecond))
+					return recoverDrawn(func() error {
+						return job.Do(ctx, p.drawWork(r, "job", false, 500*time.Millisecond))
 					})
 				case "Resign":
 					return job.Resign(ctx)
@@ -247,14 +248,14 @@ func runJob(p *proc, r *rand.Rand, _ int) {
 					return job.Enable(ctx, p.Address(r.IntN(p.plan.Size)).String(), r.IntN(2) == 0)
 				}
 			})
-			p.rest(r, 200*time.Millisecond)
+			p.takeRest(r, 200*time.Millisecond)
 		}
-		p.release(job.Close)
+		p.closeHandle(job.Close)
 	}
 }
 
-// release closes a lock or a job. Otherwise its record would stay as long as the process.
-func (p *proc) release(closing func(ctx context.Context) error) {
+// closeHandle closes a lock or a job. Otherwise its record would stay as long as the process.
+func (p *proc) closeHandle(closing func(ctx context.Context) error) {
 	for p.n.Err() == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		err := closing(ctx)
@@ -301,7 +302,7 @@ func runEvents(p *proc, r *rand.Rand, _ int) {
 		}
 		p.mu.Unlock()
 		if r.IntN(20) == 0 {
-			wait(between(r, 0, 300*time.Millisecond))
+			passTime(drawTime(r, 0, 300*time.Millisecond))
 		}
 	}
 }

@@ -19,6 +19,7 @@ type plan struct {
 	Seed  uint64        // for what the plan does not contain, such as the choices of applications
 	Size  int           // number of nodes
 	TLS   bool          // TLS on TCP instead of QUIC
+	Small bool          `json:",omitempty"` // payloads are small, so the run costs less
 	Delay time.Duration // of each packet
 	Save  time.Duration // duration of each sync of a file
 	// Drift is how much faster each clock runs than time passes. Without it, nodes are paused.
@@ -65,16 +66,17 @@ type app struct {
 // maxDrift bounds the drift of clocks. Their rates differ by less than 10/9.
 const maxDrift = 0.045
 
-// draw returns the plan of a seed.
-func draw(seed uint64) plan {
+// drawPlan returns the plan of a seed.
+func drawPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := plan{
 		Seed:  seed,
-		Size:  pick(r, 3, 3, 3, 3, 3, 5, 5, 2, 1),
+		Size:  pickOne(r, 3, 3, 3, 3, 3, 3, 3, 5, 2, 1),
 		TLS:   r.IntN(3) == 0,
-		Delay: pick(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
-		Save:  pick(r, 0, 0, time.Millisecond, 10*time.Millisecond),
-		Lasts: between(r, 4*time.Second, 20*time.Second),
+		Small: r.IntN(8) > 0,
+		Delay: pickOne(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
+		Save:  pickOne(r, 0, 0, time.Millisecond, 10*time.Millisecond),
+		Lasts: drawTime(r, 3*time.Second, pickOne[time.Duration](r, 5, 5, 10, 20)*time.Second),
 	}
 	if r.IntN(4) == 0 {
 		for range p.Size {
@@ -104,12 +106,20 @@ func draw(seed uint64) plan {
 	return p
 }
 
+// payloadSize returns how many of the given bytes a payload of this plan has.
+func (p plan) payloadSize(bytes int) int {
+	if p.Small {
+		return bytes / 32
+	}
+	return bytes
+}
+
 func drawFault(r *rand.Rand, p plan) fault {
 	f := fault{
-		Kind: pick(r, partition, partition, cut, path, path, pause, crash, power, wipe, leave,
+		Kind: pickOne(r, partition, partition, cut, path, path, pause, crash, power, wipe, leave,
 			closeNode, fullDisk, slowDisk),
-		At:    between(r, 0, p.Lasts),
-		Lasts: pick(r, between(r, 0, time.Second), between(r, 0, 5*time.Second)),
+		At:    drawTime(r, 0, p.Lasts),
+		Lasts: pickOne(r, drawTime(r, 0, time.Second), drawTime(r, 0, 5*time.Second)),
 		Node:  r.IntN(p.Size),
 		Other: r.IntN(p.Size),
 	}
@@ -122,15 +132,15 @@ func drawFault(r *rand.Rand, p plan) fault {
 		}
 	case path:
 		f.Path = athenatest.Path{
-			Delay:  between(r, 0, 200*time.Millisecond),
-			Jitter: between(r, 0, 50*time.Millisecond),
-			Loss:   pick(r, 0, 0.05, 0.3),
-			Twice:  pick(r, 0, 0.1),
+			Delay:  drawTime(r, 0, 200*time.Millisecond),
+			Jitter: drawTime(r, 0, 50*time.Millisecond),
+			Loss:   pickOne(r, 0, 0.05, 0.3),
+			Twice:  pickOne(r, 0, 0.1),
 		}
 	case fullDisk:
-		f.Fails = pick(r, storedisk.Write, storedisk.Sync, storedisk.Create)
+		f.Fails = pickOne(r, storedisk.Write, storedisk.Sync, storedisk.Create)
 	case slowDisk:
-		f.Save = pick(r, 200*time.Millisecond, time.Second, 3*time.Second)
+		f.Save = pickOne(r, 200*time.Millisecond, time.Second, 3*time.Second)
 	case pause:
 		if p.Drift != nil {
 			f.Kind = crash
@@ -139,8 +149,8 @@ func drawFault(r *rand.Rand, p plan) fault {
 	return f
 }
 
-func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+func pickOne[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-func between(r *rand.Rand, from, to time.Duration) time.Duration {
+func drawTime(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)+1))
 }

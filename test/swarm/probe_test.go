@@ -7,6 +7,7 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -22,8 +23,8 @@ import (
 // The time within which each part of a healed cluster must make progress.
 const progress = 10 * time.Second
 
-// alive returns the processes of all nodes, which must be running.
-func (w *world) alive() (procs []*proc) {
+// aliveProcs returns the processes of all nodes, which must be running.
+func (w *world) aliveProcs() (procs []*proc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for node, m := range w.machine {
@@ -36,21 +37,35 @@ func (w *world) alive() (procs []*proc) {
 	return procs
 }
 
-// probe stops the applications and checks that a healed cluster makes progress in every respect.
-func (w *world) probe() {
+// probeWorld stops the applications and checks that a healed cluster makes progress in every
+// respect.
+func (w *world) probeWorld() {
 	w.mu.Lock()
 	w.stopping = true
 	for _, p := range w.procs {
 		p.stop()
 	}
 	w.mu.Unlock()
-	w.Advance(3 * time.Second)
+	w.mu.Lock()
+	calm := time.Now()
+	for _, m := range w.machine { // a save that began during a fault may still be slow
+		if m.calm.After(calm) {
+			calm = m.calm
+		}
+	}
+	w.mu.Unlock()
+	w.Advance(time.Until(calm) + time.Second)
+	for range 20 {
+		if w.areAppsRunning() {
+			w.Advance(100 * time.Millisecond)
+		}
+	}
 	w.WaitSettled()
-	procs := w.alive()
+	procs := w.aliveProcs()
 	for _, p := range procs {
-		if names := p.apps.list(); len(names) > 0 {
-			w.fail("hang", "run %d of node %d: %v have not returned 3 s after their contexts ended:\n%s",
-				p.run, p.node, names, stacks())
+		if names := p.apps.listNames(); len(names) > 0 {
+			w.failRun("hang", "run %d of node %d: %v have not returned 3 s after their contexts ended:\n%s",
+				p.run, p.node, names, stacksWith("swarm.run"))
 		}
 	}
 	w.probing.Store(true)
@@ -62,12 +77,22 @@ func (w *world) probe() {
 	w.checkQuiet(procs)
 }
 
-// must calls fn, which must succeed.
-func (p *proc) must(what string, fn func(ctx context.Context) error) {
+// areAppsRunning reports whether an application of a running process has not returned.
+func (w *world) areAppsRunning() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.machine, func(m *machine) bool {
+		return m.now != nil && len(m.now.apps.listNames()) > 0
+	})
+}
+
+// mustSucceed calls fn, which must succeed.
+func (p *proc) mustSucceed(what string, fn func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), progress)
 	defer cancel()
+	p.calls.Add(1)
 	if err := fn(ctx); err != nil {
-		p.fail("progress", "run %d of node %d, after everything was healed: %s: %v",
+		p.failRun("progress", "run %d of node %d, after everything was healed: %s: %v",
 			p.run, p.node, what, err)
 	}
 }
@@ -79,10 +104,10 @@ func (w *world) probeWork(procs []*proc) {
 	var work running
 	ran := make(chan bool, len(procs))
 	for _, p := range procs {
-		work.start("WhileLeader", func() {
+		work.startNamed("WhileLeader", func() {
 			c := p.n.Candidate(leader.Options{})
 			_ = c.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
-				defer p.enter(leading, ctx, term, true)()
+				defer p.enterWork(leading, ctx, term, true)()
 				ran <- true
 				return nil
 			})
@@ -91,7 +116,7 @@ func (w *world) probeWork(procs []*proc) {
 	select {
 	case <-ran:
 	case <-ctx.Done():
-		w.fail("progress", "after everything was healed: no node runs the work of a leader")
+		w.failRun("progress", "after everything was healed: no node runs the work of a leader")
 	}
 	cancel()
 	work.work.Wait()
@@ -101,17 +126,17 @@ func (w *world) probeWork(procs []*proc) {
 // shows that all bounded resources were given back.
 func (w *world) probeTraffic(p *proc) {
 	for to := range w.plan.Size {
-		p.must(fmt.Sprint("Request to node ", to), func(context.Context) error {
+		p.mustSucceed(fmt.Sprint("Request to node ", to), func(context.Context) error {
 			return p.askNode(to, question{Answer: 10}, progress, true)
 		})
-		p.must(fmt.Sprint("large events to node ", to), func(ctx context.Context) error {
+		p.mustSucceed(fmt.Sprint("large events to node ", to), func(ctx context.Context) error {
 			return p.sendLarge(ctx, to)
 		})
-		p.must(fmt.Sprint("stream to node ", to), func(ctx context.Context) error {
-			return p.echo(ctx, to, 100_000, 0)
+		p.mustSucceed(fmt.Sprint("stream to node ", to), func(ctx context.Context) error {
+			return p.echoStream(ctx, to, w.plan.payloadSize(100_000), 0)
 		})
 	}
-	p.must("RequestLeader", func(context.Context) error {
+	p.mustSucceed("RequestLeader", func(context.Context) error {
 		return p.askNode(w.plan.Size, question{Answer: 10}, progress, true)
 	})
 }
@@ -122,7 +147,7 @@ func (p *proc) sendLarge(ctx context.Context, to int) error {
 	done := make(chan error, 2*count)
 	for n := range count {
 		go func() {
-			e := event{Run: p.run, Lane: 1000 + n, N: 1, Pad: pad(1, 900_000)}
+			e := event{Run: p.run, Lane: 1000 + n, N: 1, Pad: makePad(1, p.plan.payloadSize(900_000))}
 			err := p.n.Send(ctx, p.Address(to), e, cluster.WithOutcome(
 				func(_ member.Address, err error) { done <- err }))
 			if err != nil {
@@ -148,17 +173,17 @@ func (w *world) probeRecords(p *proc) {
 	store := p.n.Records()
 	session := store.Session(nil)
 	for range 6 { // more large messages than a node keeps at a time
-		p.must("large Commit", func(ctx context.Context) error {
-			return commitBulk(ctx, session, "bulk/0/")
+		p.mustSucceed("large Commit", func(ctx context.Context) error {
+			return p.commitBulk(ctx, session, "bulk/0/")
 		})
 	}
-	p.must("lock", func(ctx context.Context) error {
+	p.mustSucceed("lock", func(ctx context.Context) error {
 		l, err := lock.New(store, "a")
 		if err != nil {
 			return err
 		}
 		err = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
-			defer p.enter("lock a", ctx, term, false)()
+			defer p.enterWork("lock a", ctx, term, false)()
 			return nil
 		})
 		if err != nil {
@@ -166,7 +191,7 @@ func (w *world) probeRecords(p *proc) {
 		}
 		return l.Close(ctx)
 	})
-	p.must("job", func(ctx context.Context) error {
+	p.mustSucceed("job", func(ctx context.Context) error {
 		if err := election.EnableJob(ctx, store, "job", session.Member(), true); err != nil {
 			return err
 		}
@@ -175,7 +200,7 @@ func (w *world) probeRecords(p *proc) {
 			return err
 		}
 		err = job.Do(ctx, func(ctx context.Context, term leader.Term) error {
-			defer p.enter("job", ctx, term, false)()
+			defer p.enterWork("job", ctx, term, false)()
 			return nil
 		})
 		if err != nil {
@@ -183,7 +208,7 @@ func (w *world) probeRecords(p *proc) {
 		}
 		return job.Close(ctx)
 	})
-	p.must("Hold", func(ctx context.Context) error {
+	p.mustSucceed("Hold", func(ctx context.Context) error {
 		token, err := session.Commit(ctx, record.Op{Kind: record.SetOwned, Key: "own"})
 		if err != nil {
 			return err
@@ -199,17 +224,17 @@ func (w *world) probeRecords(p *proc) {
 // checkQuiet checks what must be true soon after the last call.
 func (w *world) checkQuiet(procs []*proc) {
 	var left []string
-	for range 20 {
-		w.Advance(500 * time.Millisecond)
-		if left = w.unquiet(procs); len(left) == 0 {
+	for range 100 {
+		w.Advance(100 * time.Millisecond)
+		if left = w.listUnquiet(procs); len(left) == 0 {
 			return
 		}
 	}
-	w.fail("quiet", "10 s after the last call: %s", strings.Join(left, "\n"))
+	w.failRun("quiet", "10 s after the last call: %s", strings.Join(left, "\n"))
 }
 
-// unquiet lists what is left of earlier calls.
-func (w *world) unquiet(procs []*proc) (left []string) {
+// listUnquiet lists what is left of earlier calls.
+func (w *world) listUnquiet(procs []*proc) (left []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, a := range w.asks {

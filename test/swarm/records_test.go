@@ -39,22 +39,24 @@ const countPrefix = "count/"
 // runCount replaces records under the condition that they have not changed.
 func runCount(p *proc, r *rand.Rand, _ int) {
 	session := p.n.Records().Session(nil)
-	for n := uint64(1); !p.ended(); n++ {
-		key := countPrefix + pick(r, "a", "b", "c")
+	for n := uint64(1); !p.hasEnded(); n++ {
+		key := countPrefix + pickOne(r, "a", "b", "c")
 		value := uint64(p.run)<<32 | n
-		limit := between(r, 0, 3*time.Second)
-		_ = p.timed("Commit", limit, func(ctx context.Context) error {
-			return p.replace(ctx, session, key, value)
+		limit := drawTime(r, 0, 3*time.Second)
+		_ = p.timeCall("Commit", limit, func(ctx context.Context) error {
+			return p.replaceRecord(ctx, session, key, value)
 		})
-		p.rest(r, 100*time.Millisecond)
+		p.takeRest(r, 100*time.Millisecond)
 		if r.IntN(30) == 0 {
 			session = p.n.Records().Session(nil)
 		}
 	}
 }
 
-// replace replaces the record under key. value must be unique.
-func (p *proc) replace(ctx context.Context, s record.Session, key string, value uint64) error {
+// replaceRecord replaces the record under key. value must be unique.
+func (p *proc) replaceRecord(
+	ctx context.Context, s record.Session, key string, value uint64,
+) error {
 	old, err := record.Get(ctx, p.n.Records(), key)
 	condition := record.Op{Kind: record.Held, Key: key, Token: old.Token}
 	switch {
@@ -93,21 +95,20 @@ func (p *proc) replace(ctx context.Context, s record.Session, key string, value 
 // runBulk commits so many values that the messages of the protocol become large.
 func runBulk(p *proc, r *rand.Rand, number int) {
 	session := p.n.Records().Session(nil)
-	for !p.ended() {
-		p.rest(r, 2*time.Second)
-		_ = p.timed("bulk Commit", between(r, 0, 5*time.Second), func(ctx context.Context) error {
-			return commitBulk(ctx, session, fmt.Sprint("bulk/", number%3, "/"))
+	for !p.hasEnded() {
+		p.takeRest(r, 2*time.Second)
+		_ = p.timeCall("bulk Commit", drawTime(r, 0, 5*time.Second), func(ctx context.Context) error {
+			return p.commitBulk(ctx, session, fmt.Sprint("bulk/", number%3, "/"))
 		})
 	}
 }
 
-// commitBulk commits 20 KiB.
-func commitBulk(ctx context.Context, s record.Session, prefix string) error {
+// commitBulk commits 20 KiB, or less if payloads are small.
+func (p *proc) commitBulk(ctx context.Context, s record.Session, prefix string) error {
 	var ops []record.Op
 	for i := range 5 {
-		ops = append(ops, record.Op{
-			Kind: record.Set, Key: fmt.Sprint(prefix, i), Value: make([]byte, member.MaxValueBytes),
-		})
+		value := make([]byte, p.plan.payloadSize(member.MaxValueBytes))
+		ops = append(ops, record.Op{Kind: record.Set, Key: fmt.Sprint(prefix, i), Value: value})
 	}
 	_, err := s.Commit(ctx, ops...)
 	return err
@@ -120,7 +121,7 @@ func runWatch(p *proc, r *rand.Rand, _ int) {
 	seen := map[string]member.Token{}
 	store := p.n.Records()
 	p.atEnd(func() string {
-		if now := p.list(); now != last {
+		if now := p.listRecords(); now != last {
 			return fmt.Sprintf("the watch ended with\n%s\nthe records are\n%s", last, now)
 		}
 		return ""
@@ -130,10 +131,10 @@ func runWatch(p *proc, r *rand.Rand, _ int) {
 		for list := range record.Watch(ctx, store, countPrefix) {
 			p.mu.Lock()
 			p.checkRecordsLocked(list, seen)
-			last = describe(list)
+			last = describeRecords(list)
 			p.mu.Unlock()
 			if r.IntN(10) == 0 {
-				wait(between(r, 0, 300*time.Millisecond))
+				passTime(drawTime(r, 0, 300*time.Millisecond))
 			}
 			if p.life.Err() == nil && r.IntN(100) == 0 {
 				break
@@ -157,16 +158,16 @@ func (p *proc) checkRecordsLocked(list []member.Record, seen map[string]member.T
 	}
 }
 
-// list describes the records that a node shows.
-func (p *proc) list() string {
+// listRecords describes the records that a node shows.
+func (p *proc) listRecords() string {
 	list, err := p.n.Records().List(context.Background(), countPrefix)
 	if err != nil {
 		return err.Error()
 	}
-	return describe(list)
+	return describeRecords(list)
 }
 
-func describe(list []member.Record) string {
+func describeRecords(list []member.Record) string {
 	var b strings.Builder
 	for _, r := range list {
 		fmt.Fprintf(&b, "%s %v %x\n", r.Key, r.Token, r.Value)

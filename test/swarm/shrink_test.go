@@ -31,12 +31,12 @@ func shrinkPlan(t *testing.T, p plan, kind string) {
 	if *shrinks == 0 {
 		return
 	}
-	if !s.fails(p) {
+	if !s.failsAgain(p) {
 		t.Logf("the plan passes when it is repeated %d times; it is not shrunk", repeats)
 		return
 	}
-	for before := -1; before != s.weight() && time.Now().Before(s.end); {
-		before = s.weight()
+	for before := -1; before != s.planWeight() && time.Now().Before(s.end); {
+		before = s.planWeight()
 		s.dropParts(func() int { return len(s.best.Faults) }, func(p *plan, from, to int) {
 			p.Faults = slices.Delete(slices.Clone(p.Faults), from, to)
 		})
@@ -47,7 +47,7 @@ func shrinkPlan(t *testing.T, p plan, kind string) {
 			func(p *plan) { p.TLS = false }, func(p *plan) { p.Drift = nil },
 			func(p *plan) { p.Save = 0 }, func(p *plan) { p.Lasts /= 2 }, dropNode,
 		} {
-			s.try(plainer)
+			s.tryChange(plainer)
 		}
 	}
 	content, err := json.MarshalIndent(s.best, "", "\t")
@@ -58,7 +58,7 @@ func shrinkPlan(t *testing.T, p plan, kind string) {
 		len(s.best.Faults), len(s.best.Apps), content)
 }
 
-func (s *shrinker) weight() int {
+func (s *shrinker) planWeight() int {
 	return len(s.best.Faults) + len(s.best.Apps) + s.best.Size + int(s.best.Lasts/time.Second)
 }
 
@@ -67,7 +67,7 @@ func (s *shrinker) dropParts(n func() int, without func(p *plan, from, to int)) 
 	for part := (n() + 1) / 2; part > 0; part /= 2 {
 		for i := 0; i < n(); {
 			to := min(i+part, n())
-			if !s.try(func(p *plan) { without(p, i, to) }) {
+			if !s.tryChange(func(p *plan) { without(p, i, to) }) {
 				i = to
 			}
 		}
@@ -87,21 +87,21 @@ func dropNode(p *plan) {
 	})
 }
 
-// try keeps a change if the plan still fails in the same way, and reports whether it does.
-func (s *shrinker) try(change func(p *plan)) bool {
+// tryChange keeps a change if the plan still fails in the same way, and reports whether it does.
+func (s *shrinker) tryChange(change func(p *plan)) bool {
 	p := s.best
 	change(&p)
 	before, _ := json.Marshal(s.best)
 	after, _ := json.Marshal(p)
-	if string(before) == string(after) || time.Now().After(s.end) || !s.fails(p) {
+	if string(before) == string(after) || time.Now().After(s.end) || !s.failsAgain(p) {
 		return false
 	}
 	s.best = p
 	return true
 }
 
-// fails runs a plan some times.
-func (s *shrinker) fails(p plan) bool {
+// failsAgain runs a plan some times.
+func (s *shrinker) failsAgain(p plan) bool {
 	file := filepath.Join(s.t.TempDir(), "plan.json")
 	content, err := json.Marshal(p)
 	if err == nil {
@@ -111,7 +111,7 @@ func (s *shrinker) fails(p plan) bool {
 		s.t.Fatal(err)
 	}
 	for range repeats {
-		if out, _, failed := child(s.t, "-test.run=^TestKept$", "-plan="+file); failed &&
+		if out, _, failed := runChild(s.t, "-test.run=^TestKept$", "-plan="+file); failed &&
 			kindOf(out) == s.kind {
 			return true
 		}

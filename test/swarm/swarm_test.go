@@ -13,18 +13,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 var (
-	first    = flag.Uint64("seed", 1, "first seed")
-	runs     = flag.Int("runs", 0, "number of seeds to run in processes of their own")
-	budget   = flag.Duration("budget", 0, "CPU time after which no more seeds run; 0 for no limit")
-	shrinks  = flag.Duration("shrink", 3*time.Minute, "time limit for shrinking a plan that failed")
-	inside   = flag.Int("inside", 0, "number of seeds to run in this process")
-	planFile = flag.String("plan", "", "file with a plan to run in this process")
+	first       = flag.Uint64("seed", 1, "first seed")
+	runs        = flag.Int("runs", 0, "number of seeds to run in processes of their own")
+	budget      = flag.Duration("budget", 0, "CPU time after which no more seeds run; 0 for no limit")
+	shrinks     = flag.Duration("shrink", 3*time.Minute, "time limit for shrinking a plan that failed")
+	inside      = flag.Int("inside", 0, "number of seeds to run in this process")
+	workerCount = flag.Int("workers", runtime.NumCPU(), "number of processes at a time")
+	planFile    = flag.String("plan", "", "file with a plan to run in this process")
 )
 
 // shortRuns is the number of seeds of a plain go test.
@@ -38,10 +42,15 @@ func TestDrawn(t *testing.T) {
 	}
 	for seed := *first; seed < *first+uint64(n); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			if *inside > 0 {
-				fmt.Fprintf(os.Stderr, "seed %d\n", seed) // a panic in a bubble ends the process
+			if *inside == 0 {
+				playPlan(t, drawPlan(seed))
+				return
 			}
-			play(t, draw(seed))
+			fmt.Fprintf(os.Stderr, "seed %d\n", seed) // a panic in a bubble ends the process
+			began := cpuTime()
+			w := playPlan(t, drawPlan(seed))
+			fmt.Fprintf(os.Stderr, "ended: %d faults, %d calls, %d ms\n", len(w.plan.Faults),
+				w.calls.Load(), (cpuTime() - began).Milliseconds())
 		})
 	}
 }
@@ -67,7 +76,7 @@ func TestKept(t *testing.T) {
 			if err := json.Unmarshal(content, &p); err != nil {
 				t.Fatal(err)
 			}
-			play(t, p)
+			playPlan(t, p)
 		})
 	}
 }
@@ -81,35 +90,90 @@ func TestSwarm(t *testing.T) {
 	if *runs == 0 {
 		t.Skip("run make swarm-nodes, or with -runs")
 	}
-	var busy time.Duration
-	began := time.Now()
-	for done := 0; done < *runs && (*budget == 0 || busy < *budget); {
-		n := min(batch, *runs-done)
-		seed := *first + uint64(done)
-		out, took, failed := child(t, "-test.run=^TestDrawn$", fmt.Sprint("-seed=", seed),
-			fmt.Sprint("-inside=", n), fmt.Sprint("-histories=", *histories))
-		busy += took
-		if failed {
-			lines := seedLine.FindAllStringSubmatch(out, -1)
-			if len(lines) == 0 {
-				t.Fatalf("no seed has run:\n%s", out)
-			}
-			fmt.Sscan(lines[len(lines)-1][1], &seed)
-			if at := failedLine.FindStringSubmatch(out); at != nil {
-				fmt.Sscan(at[1], &seed)
-			}
-			t.Errorf("seed %d fails after %d runs and %.1f s of CPU time: %s\n%s",
-				seed, seed-*first, busy.Seconds(), kindOf(out), out)
-			shrinkPlan(t, draw(seed), kindOf(out))
+	s := &campaign{t: t, next: *first, began: time.Now()}
+	var workers sync.WaitGroup
+	for range *workerCount {
+		workers.Go(s.runBatches)
+	}
+	workers.Wait()
+	if s.out != "" {
+		t.Errorf("seed %d fails after %d runs and %.1f s of CPU time: %s\n%s",
+			s.failed, len(s.costs)+1, s.until.Seconds(), kindOf(s.out), s.out)
+		shrinkPlan(t, drawPlan(s.failed), kindOf(s.out))
+		return
+	}
+	slices.Sort(s.costs)
+	t.Logf("%d runs from seed %d: nothing failed; %d faults, %d checked calls; %.0f s, %.0f s of CPU "+
+		"time, %d ms for the median run", len(s.costs), *first, s.faults, s.calls,
+		time.Since(s.began).Seconds(), s.busy.Seconds(), s.costs[len(s.costs)/2])
+}
+
+// campaign is a run of many seeds by several workers.
+type campaign struct {
+	t     *testing.T
+	began time.Time
+
+	mu            sync.Mutex
+	next          uint64        // the next seed
+	busy          time.Duration // CPU time of the batches that have ended
+	costs         []int         // CPU time of each run in milliseconds
+	faults, calls int
+	failed        uint64        // the first seed that failed
+	until         time.Duration // busy when it failed
+	out           string        // the output of its process; empty if no seed has failed
+}
+
+// runBatches runs batches until a run fails or all seeds have run.
+func (s *campaign) runBatches() {
+	for {
+		seed, n := s.takeBatch()
+		if n == 0 {
 			return
 		}
-		done += n
+		out, took, failed := runChild(s.t, "-test.run=^TestDrawn$", fmt.Sprint("-seed=", seed),
+			fmt.Sprint("-inside=", n), fmt.Sprint("-histories=", *histories))
+		s.addBatch(out, took, failed)
 	}
-	t.Logf("%d runs from seed %d: nothing failed; %.0f s, %.0f s of CPU time",
-		*runs, *first, time.Since(began).Seconds(), busy.Seconds())
+}
+
+// takeBatch returns the first seed of the next batch and how many seeds it has.
+func (s *campaign) takeBatch() (seed uint64, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out == "" && (*budget == 0 || s.busy < *budget) {
+		seed, n = s.next, min(batch, *runs-int(s.next-*first))
+		s.next += uint64(n)
+	}
+	return seed, n
+}
+
+// addBatch adds the results of a batch.
+func (s *campaign) addBatch(out string, took time.Duration, failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy += took
+	for _, line := range endedLine.FindAllStringSubmatch(out, -1) {
+		var faults, calls, cost int
+		fmt.Sscan(strings.Join(line[1:], " "), &faults, &calls, &cost)
+		s.faults, s.calls, s.costs = s.faults+faults, s.calls+calls, append(s.costs, cost)
+	}
+	if !failed || s.out != "" {
+		return
+	}
+	s.out, s.until = out, s.busy
+	lines := seedLine.FindAllStringSubmatch(out, -1)
+	if len(lines) == 0 {
+		s.t.Errorf("no seed has run")
+		return
+	}
+	fmt.Sscan(lines[len(lines)-1][1], &s.failed)
+	if at := failedLine.FindStringSubmatch(out); at != nil {
+		fmt.Sscan(at[1], &s.failed)
+	}
 }
 
 var (
+	endedLine  = regexp.MustCompile(`(?m)^ended: (\d+) faults, (\d+) calls, (\d+) ms$`)
 	seedLine   = regexp.MustCompile(`(?m)^seed (\d+)$`)
 	failedLine = regexp.MustCompile(`--- FAIL: TestDrawn/seed_(\d+)`)
 	kindLine   = regexp.MustCompile(`\[([a-z]+)\] `)
@@ -134,13 +198,15 @@ func kindOf(out string) string {
 	return "other"
 }
 
-// child runs tests of this program in another process.
-func child(t *testing.T, args ...string) (out string, took time.Duration, failed bool) {
+// runChild runs tests of this program in another process.
+func runChild(t *testing.T, args ...string) (out string, took time.Duration, failed bool) {
 	t.Helper()
 	run := exec.Command(os.Args[0], append(args, "-test.timeout=1h", "-test.failfast")...)
+	run.Env = append(os.Environ(), "GOGC=400") // a run needs little memory
 	b, err := run.CombinedOutput()
 	if run.ProcessState == nil {
-		t.Fatal(err)
+		t.Error(err)
+		return err.Error(), 0, true
 	}
 	return string(b), run.ProcessState.UserTime() + run.ProcessState.SystemTime(), err != nil
 }

@@ -49,16 +49,16 @@ func (w *world) flowLocked(key flowKey) *flow {
 	return f
 }
 
-// pad returns bytes that depend on n.
-func pad(n, size int) []byte { return bytes.Repeat([]byte{byte(n)}, size) }
+// makePad returns bytes that depend on n.
+func makePad(n, size int) []byte { return bytes.Repeat([]byte{byte(n)}, size) }
 
-func isPad(b []byte, n int) bool { return bytes.Equal(b, pad(n, len(b))) }
+func isPad(b []byte, n int) bool { return bytes.Equal(b, makePad(n, len(b))) }
 
-// handle registers the handlers of a process.
-func (p *proc) handle(mux *receiver.Mux) {
+// registerHandlers registers the handlers of a process.
+func (p *proc) registerHandlers(mux *receiver.Mux) {
 	receiver.Handle(mux, func(ctx context.Context, from member.Member, e event) error {
-		p.handlers.begin("event")
-		defer p.handlers.done("event")
+		p.handlers.addName("event")
+		defer p.handlers.removeName("event")
 		return p.onEvent(ctx, from, e, true)
 	})
 	receiver.Handle(mux, func(ctx context.Context, from member.Member, d datagram) error {
@@ -89,7 +89,7 @@ func (p *proc) onEvent(ctx context.Context, from member.Member, e event, ordered
 	}
 	p.mu.Unlock()
 	if e.Slow > 0 {
-		sleep(ctx, e.Slow)
+		sleepUntil(ctx, e.Slow)
 	}
 	if e.Fails && e.N%2 == 0 {
 		panic(errDrawn)
@@ -109,18 +109,18 @@ func notRun(err error) bool {
 // runSend sends numbered events to all nodes.
 func runSend(p *proc, r *rand.Rand, lane int) {
 	small, slow := r.IntN(3) > 0, r.IntN(4) == 0
-	for n := 1; !p.ended(); n++ {
-		e := event{Run: p.run, Lane: lane, N: n, Pad: pad(n, r.IntN(200))}
+	for n := 1; !p.hasEnded(); n++ {
+		e := event{Run: p.run, Lane: lane, N: n, Pad: makePad(n, r.IntN(200))}
 		switch {
 		case !small && r.IntN(10) == 0:
-			e.Pad = pad(n, r.IntN(cluster.MaxEventBytes+1000))
+			e.Pad = makePad(n, r.IntN(p.plan.payloadSize(cluster.MaxEventBytes+1000)))
 		case slow && r.IntN(20) == 0:
-			e.Slow = between(r, 0, time.Second)
+			e.Slow = drawTime(r, 0, time.Second)
 		}
 		e.Fails = r.IntN(20) == 0
-		p.send(r, e)
+		p.sendEvent(r, e)
 		if r.IntN(4) > 0 {
-			p.rest(r, 60*time.Millisecond)
+			p.takeRest(r, 60*time.Millisecond)
 		}
 	}
 }
@@ -128,17 +128,16 @@ func runSend(p *proc, r *rand.Rand, lane int) {
 // runBurst sends more large events than fit into the queue of their handler, which is slow, so that
 // connections are replaced while events wait.
 func runBurst(p *proc, r *rand.Rand, lane int) {
-	for n := 1; !p.ended(); {
-		p.rest(r, 4*time.Second)
+	for n := 1; !p.hasEnded(); {
+		p.takeRest(r, 4*time.Second)
 		to := r.IntN(p.plan.Size)
 		for range r.IntN(40) {
-			e := event{
-				Run: p.run, Lane: lane, N: n, Slow: between(r, 0, 60*time.Millisecond), Pad: pad(n, 64<<10),
-			}
-			err := p.timed("Send", 2*time.Second, func(ctx context.Context) error {
+			e := event{Run: p.run, Lane: lane, N: n, Slow: drawTime(r, 0, 60*time.Millisecond)}
+			e.Pad = makePad(n, p.plan.payloadSize(64<<10))
+			err := p.timeCall("Send", 2*time.Second, func(ctx context.Context) error {
 				return p.n.Send(ctx, p.Address(to), e)
 			})
-			p.sent(e, to, err, false)
+			p.recordSent(e, to, err, false)
 			if n++; err != nil {
 				break
 			}
@@ -146,35 +145,35 @@ func runBurst(p *proc, r *rand.Rand, lane int) {
 	}
 }
 
-// send sends an event in one of the ways that there are.
-func (p *proc) send(r *rand.Rand, e event) {
+// sendEvent sends an event in one of the ways that there are.
+func (p *proc) sendEvent(r *rand.Rand, e event) {
 	to := r.IntN(p.plan.Size)
-	limit := between(r, 0, 3*time.Second)
+	limit := drawTime(r, 0, 3*time.Second)
 	switch r.IntN(8) {
 	case 0:
 		e.Lane = -e.Lane - 1
-		_ = p.timed("Send BestEffort", limit, func(ctx context.Context) error {
+		_ = p.timeCall("Send BestEffort", limit, func(ctx context.Context) error {
 			return p.n.Send(ctx, p.Address(to), datagram{e}, cluster.BestEffort())
 		})
 	case 1, 2:
-		p.broadcast(e, limit)
+		p.broadcastEvent(e, limit)
 	case 3, 4:
-		err := p.timed("Send with outcome", limit, func(ctx context.Context) error {
+		err := p.timeCall("Send with outcome", limit, func(ctx context.Context) error {
 			return p.n.Send(ctx, p.Address(to), e, cluster.WithOutcome(p.outcomeOf(e)))
 		})
-		p.sent(e, to, err, true)
+		p.recordSent(e, to, err, true)
 	default:
-		err := p.timed("Send", limit, func(ctx context.Context) error {
+		err := p.timeCall("Send", limit, func(ctx context.Context) error {
 			return p.n.Send(ctx, p.Address(to), e)
 		})
-		p.sent(e, to, err, false)
+		p.recordSent(e, to, err, false)
 	}
 }
 
-func (p *proc) broadcast(e event, limit time.Duration) {
+func (p *proc) broadcastEvent(e event, limit time.Duration) {
 	var results []cluster.Result
 	outcome := e.N%2 == 0
-	err := p.timed("Broadcast", limit, func(ctx context.Context) error {
+	err := p.timeCall("Broadcast", limit, func(ctx context.Context) error {
 		opts := []cluster.SendOption{cluster.WithResults(&results), cluster.WithSelf()}
 		if outcome {
 			opts = append(opts, cluster.WithOutcome(p.outcomeOf(e)))
@@ -187,9 +186,9 @@ func (p *proc) broadcast(e event, limit time.Duration) {
 	}
 	for node := range p.plan.Size {
 		if failed, ok := to[node]; ok {
-			p.sent(e, node, failed, outcome)
+			p.recordSent(e, node, failed, outcome)
 		} else {
-			p.sent(e, node, fmt.Errorf("%w: not among the results: %w", cluster.ErrNotDelivered, err),
+			p.recordSent(e, node, fmt.Errorf("%w: not among the results: %w", cluster.ErrNotDelivered, err),
 				outcome)
 		}
 	}
@@ -204,8 +203,8 @@ func (w *world) nodeAt(addr member.Address) int {
 	return -1
 }
 
-// sent records the result of a Send.
-func (p *proc) sent(e event, to int, err error, outcome bool) {
+// recordSent records the result of a Send.
+func (p *proc) recordSent(e event, to int, err error, outcome bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.flowLocked(flowKey{e.Run, e.Lane, to})

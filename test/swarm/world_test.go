@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,8 +33,10 @@ type world struct {
 	plan    plan
 	machine []*machine // of each node
 	lastRun atomic.Int64
-	probing atomic.Bool // the applications have stopped
-	ending  atomic.Bool // no process starts again
+	probing atomic.Bool  // the applications have stopped
+	ending  atomic.Bool  // no process starts again
+	seconds atomic.Int64 // of virtual time
+	calls   atomic.Int64 // of the API that were checked
 
 	mu        sync.Mutex // guards everything below, and the fields of checkers
 	found     bool
@@ -81,37 +81,41 @@ type proc struct {
 // grace is how much later than its deadline a call may return, in virtual time.
 const grace = time.Second
 
-// play runs a plan in a bubble of t.
-func play(t *testing.T, p plan) {
+// playPlan runs a plan in a bubble of t.
+func playPlan(t *testing.T, p plan) *world {
+	w := &world{
+		plan: p, procs: map[int]*proc{}, exclusive: map[string]*exclusive{},
+		flows: map[flowKey]*flow{}, asks: map[int]*ask{}, keys: map[string]*keyState{},
+	}
+	defer w.watchClock()()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{
-			t: t, plan: p, procs: map[int]*proc{}, exclusive: map[string]*exclusive{},
-			flows: map[flowKey]*flow{}, asks: map[int]*ask{}, keys: map[string]*keyState{},
-		}
+		w.t = t
+		defer w.countSeconds()()
 		for node := range p.Size {
 			w.machine = append(w.machine, &machine{disk: w.newDisk(node)})
 		}
 		w.Cluster = athenatest.New(t, athenatest.Options{
-			Size: p.Size, Delay: p.Delay, TLS: p.TLS, Config: w.config, Main: w.main,
+			Size: p.Size, Delay: p.Delay, TLS: p.TLS, Config: w.configureNode, Main: w.superviseNode,
 		})
 		w.Start()
 		w.WaitSettled()
-		w.disturb()
-		w.heal()
-		w.probe()
+		w.playFaults()
+		w.healWorld()
+		w.probeWorld()
 		w.shutDown()
 		w.writeHistory()
 	})
+	return w
 }
 
-// fail reports a broken promise. Only the first one counts: the rest may be consequences.
-func (w *world) fail(kind, format string, args ...any) {
+// failRun reports a broken promise. Only the first one counts: the rest may be consequences.
+func (w *world) failRun(kind, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failLocked(kind, format, args...)
 }
 
-// failLocked is fail if w.mu is held.
+// failLocked is failRun if w.mu is held.
 func (w *world) failLocked(kind, format string, args ...any) {
 	if !w.found {
 		w.found = true
@@ -119,14 +123,14 @@ func (w *world) failLocked(kind, format string, args ...any) {
 	}
 }
 
-func (w *world) config(i int, c *cluster.Config) {
+func (w *world) configureNode(i int, c *cluster.Config) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.JoinOnly = w.machine[i].wiped
 }
 
-// main is the program of a node: it starts a node again whenever one ended, as a supervisor does.
-func (w *world) main(
+// superviseNode is the program of a node: it starts a node again whenever one ended.
+func (w *world) superviseNode(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
 	if w.plan.Drift != nil {
@@ -137,7 +141,7 @@ func (w *world) main(
 	}
 	for ctx.Err() == nil && !w.ending.Load() {
 		w.runNode(ctx, i, cfg, opts)
-		sleep(ctx, 500*time.Millisecond)
+		sleepUntil(ctx, 500*time.Millisecond)
 	}
 	return nil
 }
@@ -153,7 +157,7 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 	file, err := store.OpenFolder(cfg.DataDir, disk.Folder())
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, syscall.ENOSPC) {
-			w.fail("store", "node %d: %v", i, err)
+			w.failRun("store", "node %d: %v", i, err)
 		}
 		return
 	}
@@ -163,7 +167,7 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 	}
 	w.mu.Unlock()
 	cfg.Receiver = receiver.NewMux()
-	p.handle(cfg.Receiver)
+	p.registerHandlers(cfg.Receiver)
 	opts = append(slices.Clone(opts), cluster.WithListening(func(n *cluster.Node) { p.n = n }))
 	n, err := cluster.Start(store.NewContext(ctx, &checkedStore{Store: file, p: p}), cfg, opts...)
 	if err == nil {
@@ -172,10 +176,10 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 				p.startApp(a, k)
 			}
 		}
-		err = p.serve(ctx, n)
+		err = p.serveNode(ctx, n)
 	}
 	if err != nil && ctx.Err() == nil && !p.isDead() && !errors.Is(err, syscall.ENOSPC) {
-		w.fail("stopped", "node %d, run %d: %v", i, p.run, err)
+		w.failRun("stopped", "node %d, run %d: %v", i, p.run, err)
 	}
 	p.joinApps()
 	w.mu.Lock()
@@ -185,8 +189,8 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 	}
 }
 
-// serve waits for the end of a node, and returns why it failed.
-func (p *proc) serve(ctx context.Context, n *cluster.Node) error {
+// serveNode waits for the end of a node, and returns why it failed.
+func (p *proc) serveNode(ctx context.Context, n *cluster.Node) error {
 	how := closeNode
 	select {
 	case <-ctx.Done():
@@ -200,16 +204,16 @@ func (p *proc) serve(ctx context.Context, n *cluster.Node) error {
 		limited, stop := context.WithTimeout(context.Background(), 5*time.Second)
 		defer stop()
 		// It fails if there is no leader, or if the disk fails.
-		if err := n.Leave(limited); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
-			!errors.Is(err, syscall.ENOSPC) {
-			p.fail("leave", "node %d, run %d: %v", p.node, p.run, err)
+		if err := n.Leave(limited); err != nil && !p.isDead() &&
+			!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, syscall.ENOSPC) {
+			p.failRun("leave", "node %d, run %d: %v", p.node, p.run, err)
 		}
 	}
-	if failed := n.Close(); failed != nil && err == nil {
-		p.fail("close", "node %d, run %d: Close: %v", p.node, p.run, failed)
+	if failed := n.Close(); failed != nil && err == nil && !p.isDead() {
+		p.failRun("close", "node %d, run %d: Close: %v", p.node, p.run, failed)
 	}
-	if names := p.handlers.list(); len(names) > 0 {
-		p.fail("close", "node %d, run %d: Close returned before the handlers %v", p.node, p.run, names)
+	if names := p.handlers.listNames(); len(names) > 0 {
+		p.failRun("close", "node %d, run %d: Close returned before the handlers %v", p.node, p.run, names)
 	}
 	return err
 }
@@ -218,13 +222,13 @@ func (p *proc) serve(ctx context.Context, n *cluster.Node) error {
 // Work that ignores its context returns within a second.
 func (p *proc) joinApps() {
 	for range 30 {
-		if len(p.apps.list())+len(p.readers.list()) > 0 {
+		if len(p.apps.listNames())+len(p.readers.listNames()) > 0 {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
-	if names := append(p.apps.list(), p.readers.list()...); len(names) > 0 {
-		p.fail("hang", "run %d of node %d: %v have not returned 3 s after the node ended:\n%s",
-			p.run, p.node, names, stacks())
+	if names := append(p.apps.listNames(), p.readers.listNames()...); len(names) > 0 {
+		p.failRun("hang", "run %d of node %d: %v have not returned 3 s after the node ended:\n%s",
+			p.run, p.node, names, stacksWith("swarm.run"))
 	}
 	p.stop()
 	p.apps.work.Wait()
@@ -243,12 +247,12 @@ func (p *proc) startApp(a app, number int) {
 		if a.Kind == watch || a.Kind == events {
 			group = &p.readers
 		}
-		group.start(a.Kind, func() { kind.run(p, r, number) })
+		group.startNamed(a.Kind, func() { kind.run(p, r, number) })
 	}
 }
 
-// ended reports whether the node has ended or the applications must stop.
-func (p *proc) ended() bool { return p.n.Err() != nil || p.life.Err() != nil }
+// hasEnded reports whether the node has ended or the applications must stop.
+func (p *proc) hasEnded() bool { return p.n.Err() != nil || p.life.Err() != nil }
 
 // isDead reports whether the process was killed. What it does since then does not count.
 func (p *proc) isDead() bool {
@@ -257,9 +261,9 @@ func (p *proc) isDead() bool {
 	return p.dead
 }
 
-// excused reports whether the node is paused, or was until this instant: it cannot have noticed
+// isExcused reports whether the node is paused, or was until this instant: it cannot have noticed
 // how much time has passed. p.mu must be held.
-func (p *proc) excused() bool {
+func (p *proc) isExcused() bool {
 	m := p.machine[p.node]
 	return p.dead || m.paused || m.resumed.Equal(time.Now())
 }
@@ -270,14 +274,17 @@ func (p *proc) disturbedSince(t time.Time) bool {
 	return p.dead || m.disturbs > 0 || !m.calm.Before(t)
 }
 
-// timed calls fn with a timeout. The call must return soon after that.
-func (p *proc) timed(what string, limit time.Duration, fn func(ctx context.Context) error) error {
+// timeCall calls fn with a timeout. The call must return soon after that.
+func (p *proc) timeCall(
+	what string, limit time.Duration, fn func(ctx context.Context) error,
+) error {
 	parent := p.life
 	if p.probing.Load() {
 		parent = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(parent, limit)
 	defer cancel()
+	p.calls.Add(1)
 	began := time.Now()
 	err := fn(ctx)
 	took := time.Since(began)
@@ -290,11 +297,11 @@ func (p *proc) timed(what string, limit time.Duration, fn func(ctx context.Conte
 	return err
 }
 
-// wait lets virtual time pass.
-func wait(d time.Duration) { time.Sleep(d) }
+// passTime lets virtual time pass.
+func passTime(d time.Duration) { time.Sleep(d) }
 
-// sleep waits for d or until ctx is done.
-func sleep(ctx context.Context, d time.Duration) {
+// sleepUntil waits for d or until ctx is done.
+func sleepUntil(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -303,9 +310,9 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// rest waits for a drawn time with the given mean.
-func (p *proc) rest(r *rand.Rand, mean time.Duration) {
-	timer := time.NewTimer(between(r, 0, 2*mean))
+// takeRest waits for a drawn time with the given mean.
+func (p *proc) takeRest(r *rand.Rand, mean time.Duration) {
+	timer := time.NewTimer(drawTime(r, 0, 2*mean))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -321,27 +328,15 @@ type running struct {
 	names map[string]int
 }
 
-// stacks returns the stacks of the goroutines of applications.
-func stacks() string {
-	buf := make([]byte, 4<<20)
-	var of []string
-	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(stack, "swarm.run") {
-			of = append(of, stack)
-		}
-	}
-	return strings.Join(of, "\n\n")
-}
-
-func (r *running) start(name string, fn func()) {
-	r.begin(name)
+func (r *running) startNamed(name string, fn func()) {
+	r.addName(name)
 	go func() {
-		defer r.done(name)
+		defer r.removeName(name)
 		fn()
 	}()
 }
 
-func (r *running) begin(name string) {
+func (r *running) addName(name string) {
 	r.work.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,7 +346,7 @@ func (r *running) begin(name string) {
 	r.names[name]++
 }
 
-func (r *running) done(name string) {
+func (r *running) removeName(name string) {
 	defer r.work.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -360,7 +355,7 @@ func (r *running) done(name string) {
 	}
 }
 
-func (r *running) list() (names []string) {
+func (r *running) listNames() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name := range r.names {
@@ -410,7 +405,7 @@ func (s *checkedStore) Load() (store.Content, bool, error) {
 func (s *checkedStore) Save(c store.Content) error {
 	if n := s.p.n; n != nil && s.saved.Number.Less(c.Held.Number) {
 		if v := n.View(); v.Version == c.Held.Version && v.Revision == c.Held.Revision && v.Quorate {
-			s.p.fail("unsaved", "run %d of node %d shows %v before it is saved",
+			s.p.failRun("unsaved", "run %d of node %d shows %v before it is saved",
 				s.p.run, s.p.node, c.Held.Number)
 		}
 	}

@@ -20,6 +20,11 @@
 //	                  lasts: server-sent events
 //	POST /v1/jobs/JOB/enable, /disable
 //	                  whether a member may lead the job
+//	POST /v1/groups/GROUP/elect
+//	                  take part in a group while the connection lasts: server-sent
+//	                  events (WithGroups)
+//	POST /v1/groups/GROUP/fail
+//	                  report that the work of the leader has failed
 //	POST /v1/send     send an event to members
 //	POST /v1/transfer hand over leadership
 //	POST /v1/drain    do not lead again until the process restarts

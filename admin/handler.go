@@ -15,6 +15,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -37,10 +38,14 @@ func WithOthers(o *Others) Option {
 	return func(h *handler) { h.ask = o.askMember }
 }
 
-// WithGroups exports a metric of the groups that the node leads. list is the List method of
-// election.Groups.
-func WithGroups(list func() []election.Group) Option {
-	return func(h *handler) { h.groups = list }
+// WithGroups exports a metric of the groups that the node leads, and enables requests to take part
+// in groups, which also need WithWrite. list is the List method of election.Groups. open calls
+// Open for the node; nil enables only the metric.
+func WithGroups(
+	list func() []election.Group,
+	open func(group string, o election.Options) (*leader.Candidate, error),
+) Option {
+	return func(h *handler) { h.groups.list, h.groups.open = list, open }
 }
 
 // New returns the handler of the admin API of a node, and follows the events of the node until it
@@ -49,9 +54,10 @@ func WithGroups(list func() []election.Group) Option {
 func New(node Node, build string, opts ...Option) http.Handler {
 	h := &handler{
 		node: node, build: build, ask: askDisabled,
-		groups: func() []election.Group { return nil },
-		acts:   make(chan struct{}, maxActs), sameSite: http.NewCrossOriginProtection(),
+		acts: make(chan struct{}, maxActs), holds: make(chan struct{}, maxHolds),
+		sameSite: http.NewCrossOriginProtection(),
 	}
+	h.groups.list = func() []election.Group { return nil }
 	for _, opt := range opts {
 		opt(h)
 	}
@@ -82,15 +88,15 @@ type handler struct {
 	node  Node
 	build string
 	ask   func(ctx context.Context, to member.Address) (adminapi.Status, error)
-	// groups returns the open groups of the program.
-	groups func() []election.Group
 
 	scrape   http.Handler // serves /metrics
 	streams  streams
 	sameSite *http.CrossOriginProtection
 	acts     chan struct{} // one entry per write request in progress
-	contests *contests     // nil without WithJobs
-	actor    Actor         // nil without WithWrite
+	holds    chan struct{} // one entry per caller that takes part in a contest
+	groups   groups
+	contests *contests // nil without WithJobs
+	actor    Actor     // nil without WithWrite
 	leave    func()
 	left     sync.Once
 }
@@ -115,6 +121,8 @@ func (h *handler) listRoutes() []route {
 		{"POST", "/v1/jobs/{job}/elect", h.serveElect},
 		{"POST", "/v1/jobs/{job}/enable", h.serveEnable(true)},
 		{"POST", "/v1/jobs/{job}/disable", h.serveEnable(false)},
+		{"POST", "/v1/groups/{group}/elect", h.serveGroup},
+		{"POST", "/v1/groups/{group}/fail", h.serveGroupFailure},
 		{"GET", "/v1/nodes", h.serveNodes},
 		{"GET", "/metrics", h.serveMetrics},
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},

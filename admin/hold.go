@@ -13,12 +13,11 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/member"
 )
 
 const (
-	// maxHolds limits the number of callers that hold a lock, lead a job, or wait for one. Each uses a
-	// connection. Half of the connections stay free for other requests.
+	// maxHolds limits the number of callers that take part in a contest. Each uses a connection. Half
+	// of the connections stay free for other requests.
 	maxHolds = adminapi.MaxConnections / 2
 	// minAliveInterval is the shortest interval of EventAlive.
 	minAliveInterval = 50 * time.Millisecond
@@ -40,14 +39,16 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	h.serveHold(w, r, key, true, func(ctx context.Context, held heldFunc) error {
+	c := h.recordContest(key, true)
+	c.run = func(ctx context.Context, held heldFunc) error {
 		l, done, err := h.contests.useLock(name + "/" + body.Latch)
 		if err != nil {
 			return err
 		}
 		defer done()
 		return l.Do(ctx, held)
-	})
+	}
+	h.serveHold(w, r, func() (contest, error) { return c, nil })
 }
 
 // serveElect campaigns for a job for a caller while the connection lasts.
@@ -62,14 +63,16 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	h.serveHold(w, r, key, false, func(ctx context.Context, held heldFunc) error {
+	c := h.recordContest(key, false)
+	c.run = func(ctx context.Context, held heldFunc) error {
 		j, err := election.OpenJob(ctx, h.contests.store, name, election.JobOptions{})
 		if err != nil {
 			return err
 		}
 		defer closeAll(j.Close)
 		return j.WhileLeader(ctx, held)
-	})
+	}
+	h.serveHold(w, r, func() (contest, error) { return c, nil })
 }
 
 // jobEvents streams the leader of a job and each change of it.
@@ -86,10 +89,10 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.streams.admitStream(w, r, func() {
-		c := &contender{eventWriter: beginEvents(w), h: h, key: key}
+		c := &contender{eventWriter: beginEvents(w), contest: h.recordContest(key, false)}
 		if r.Method != http.MethodHead {
 			c.reportHolder(r.Context())
-			c.writeEvents(r.Context(), h.contests.store.Watch(r.Context(), key), nil)
+			c.writeEvents(r.Context(), c.watch(r.Context()), nil)
 		}
 	})
 }
@@ -97,64 +100,88 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 // heldFunc is a function that runs while a node holds a lock or leads a job.
 type heldFunc = func(ctx context.Context, term leader.Term) error
 
-// serveHold streams the events of a caller that holds a lock or leads a job. If once is true, the
-// stream ends when the caller loses the lock or job. While the node holds the lock or leads the
-// job, the function run calls held. It returns when ctx ends.
+// contest is a lock, job or group in which callers take part.
+type contest struct {
+	once bool // the stream ends when the caller loses what it held
+	// holder returns the holder or leader, or nil.
+	holder func(context.Context) *adminapi.Holder
+	// watch returns a channel that receives a value after each change of the holder.
+	watch func(context.Context) <-chan struct{}
+	// trusted returns how long a caller may rely on what it holds in the term.
+	trusted func(leader.Term) time.Duration
+	failed  <-chan struct{} // receives a value when the work of the caller has failed; may be nil
+	// run takes part until ctx ends, and calls held while the node holds the lock or leads.
+	run func(ctx context.Context, held heldFunc) error
+}
+
+// recordContest returns a lock or job without its function run.
+func (h *handler) recordContest(key string, once bool) contest {
+	return contest{
+		once:    once,
+		holder:  func(ctx context.Context) *adminapi.Holder { return h.recordHolder(ctx, key) },
+		watch:   func(ctx context.Context) <-chan struct{} { return h.contests.store.Watch(ctx, key) },
+		trusted: func(leader.Term) time.Duration { return h.contests.remaining() },
+	}
+}
+
+// serveHold streams the events of a caller that takes part in the contest that prepare returns.
 func (h *handler) serveHold(
-	w http.ResponseWriter, r *http.Request, key string, once bool,
-	run func(ctx context.Context, held heldFunc) error,
+	w http.ResponseWriter, r *http.Request, prepare func() (contest, error),
 ) {
-	slots := h.contests.slots
 	select {
-	case slots <- struct{}{}:
+	case h.holds <- struct{}{}:
 	default:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy, fmt.Sprintf(
-			"busy: %d callers hold or wait for locks and jobs, which is the maximum: try again", maxHolds))
+			"busy: %d callers hold or wait for locks, jobs and groups, which is the maximum: try again",
+			maxHolds))
+		return
+	}
+	contest, err := prepare()
+	if err != nil {
+		<-h.holds
+		writeRefusal(w, err)
 		return
 	}
 	keepConnection(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	c := &contender{
-		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
-	}
-	changes := h.contests.store.Watch(ctx, key)
+	c := &contender{eventWriter: beginEvents(w), contest: contest, gained: make(chan *grant)}
+	changes := c.watch(ctx)
 	c.reportHolder(ctx) // before the caller can become the holder
 	ended := make(chan error, 1)
 	go func() {
-		defer func() { <-slots }() // after the release
-		ended <- run(ctx, c.reportHeld)
+		defer func() { <-h.holds }() // after the release
+		ended <- c.run(ctx, c.reportHeld)
 	}()
 	c.writeEvents(ctx, changes, ended)
 }
 
-// contender is a caller that holds or waits for a lock or job, or follows the leader of a job.
+// contender is a caller that takes part in a contest, or follows the leader of a job.
 type contender struct {
 	*eventWriter
-	h      *handler
-	key    string // key of the record
-	once   bool   // the stream ends after the first grant
+	contest
 	sent   []byte // the last event about the holder, encoded
 	gained chan *grant
 }
 
-// grant is one period in which the node holds the record for the caller.
+// grant is one period in which the node holds the lock, or leads, for the caller.
 type grant struct {
 	ctx      context.Context // ends before there can be another holder
-	token    member.Token
+	term     leader.Term
+	failed   error         // not nil if the work of the caller failed
 	reported chan struct{} // closed when the caller has received EventLost
 }
 
 // reportHeld reports a grant to the caller, and blocks until it has also reported the end of the
-// grant.
+// grant. It returns an error if the work of the caller failed.
 func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
-	g := &grant{ctx, term.Token(), make(chan struct{})}
+	g := &grant{ctx: ctx, term: term, reported: make(chan struct{})}
 	select {
 	case c.gained <- g:
 		<-g.reported
 	case <-ctx.Done():
 	}
-	return nil
+	return g.failed
 }
 
 // writeEvents writes events until the caller disconnects or the node closes. With once, it also
@@ -163,6 +190,11 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 	var now *grant               // nil while the record is not held
 	var settled <-chan time.Time // nil if there is no change to report
 	defer func() { now.endGrant() }()
+	lose := func(why error) {
+		c.reportLost(why)
+		now.endGrant()
+		now = nil
+	}
 	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
 	for c.err == nil {
@@ -171,14 +203,17 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 		case now = <-c.gained:
 			settled = nil
 			c.writeEvent("", adminapi.EventHeld,
-				adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(now.token),
-					TrustedMS: c.trustedSeconds()}))
+				adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(now.term.Token()),
+					TrustedMS: adminapi.Milliseconds(c.trusted(now.term))}))
 			tick.Reset(c.nextInterval(now))
 		case <-now.doneChan():
-			c.reportLost(context.Cause(now.ctx))
-			now.endGrant()
-			if now = nil; c.once {
+			if lose(context.Cause(now.ctx)); c.once {
 				return
+			}
+		case <-c.failed:
+			if now != nil {
+				now.failed = errWorkFailed
+				lose(errWorkFailed)
 			}
 		case err := <-ended:
 			c.reportLost(err)
@@ -202,7 +237,8 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 				c.writeComment()
 			} else {
 				c.writeEvent("", adminapi.EventAlive,
-					adminapi.Encode(adminapi.Trust{TrustedMS: c.trustedSeconds()}))
+					adminapi.Encode(adminapi.Trust{
+						TrustedMS: adminapi.Milliseconds(c.trusted(now.term))}))
 			}
 			tick.Reset(c.nextInterval(now)) // other events must not delay EventAlive
 		case <-ctx.Done():
@@ -232,11 +268,7 @@ func (c *contender) nextInterval(now *grant) time.Duration {
 	if now == nil {
 		return adminapi.KeepAliveInterval
 	}
-	return max(c.h.contests.remaining()/3, minAliveInterval)
-}
-
-func (c *contender) trustedSeconds() float64 {
-	return adminapi.Milliseconds(c.h.contests.remaining())
+	return max(c.trusted(now.term)/3, minAliveInterval)
 }
 
 func (c *contender) reportLost(err error) {
@@ -246,9 +278,9 @@ func (c *contender) reportLost(err error) {
 
 // reportHolder reports the holder of the lock or the leader of the job if it has changed.
 func (c *contender) reportHolder(ctx context.Context) {
-	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.findHolder(ctx)})
+	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.holder(ctx)})
 	if c.once {
-		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.findHolder(ctx)})
+		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.holder(ctx)})
 	}
 	if !bytes.Equal(text, c.sent) {
 		c.sent = text
@@ -256,17 +288,17 @@ func (c *contender) reportHolder(ctx context.Context) {
 	}
 }
 
-// findHolder returns the owner of the record, or nil if there is no owner or the record is revoked.
-func (c *contender) findHolder(ctx context.Context) *adminapi.Holder {
-	records, err := c.h.contests.store.List(ctx, c.key)
+// recordHolder returns the owner of a record, or nil if there is no owner or the record is revoked.
+func (h *handler) recordHolder(ctx context.Context, key string) *adminapi.Holder {
+	records, err := h.contests.store.List(ctx, key)
 	if err != nil {
 		return nil // the node has closed, and the stream ends
 	}
-	r, ok := jobrecord.Find(records, c.key)
+	r, ok := jobrecord.Find(records, key)
 	if !ok || r.Revoked {
 		return nil
 	}
-	members := c.h.node.Status().View.Members
+	members := h.node.Status().View.Members
 	holder := holderOf(members, leader.Holder{ID: string(r.Value), Token: r.Token})
 	return &holder
 }

@@ -26,8 +26,7 @@ const closeInterval = time.Second
 func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
-			store: s, remaining: remaining, slots: make(chan struct{}, maxHolds),
-			open: map[string]*sharedLock{},
+			store: s, remaining: remaining, open: map[string]*sharedLock{},
 		}
 	}
 }
@@ -36,7 +35,6 @@ func WithJobs(s record.Store, remaining func() time.Duration) Option {
 type contests struct {
 	store     record.Store
 	remaining func() time.Duration
-	slots     chan struct{} // one entry per caller that holds or waits
 
 	mu   sync.Mutex
 	open map[string]*sharedLock

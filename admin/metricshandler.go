@@ -115,7 +115,7 @@ func newMetrics(h *handler) http.Handler {
 			return
 		}
 		var text bytes.Buffer
-		l := snapshot{h.node.Status(), h.build, h.groups()}
+		l := snapshot{h.node.Status(), h.build, h.groups.list()}
 		for _, f := range listFamilies() {
 			writeFamily(&text, f, l)
 		}

@@ -189,7 +189,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	seen, lines := running(t), metricLines(t)
 	certified := leading(t)
 	certified.CertificateExpires = time.Unix(1_800_000_000, 0)
-	full := scrape(t, admin.New(certified, "v0", admin.WithGroups(oneGroup(t))))
+	full := scrape(t, admin.New(certified, "v0", admin.WithGroups(oneGroup(t), nil)))
 	for _, name := range quiet {
 		seen[name] = full[name]
 	}
@@ -229,7 +229,7 @@ func oneGroup(t *testing.T) func() []election.Group {
 
 func TestE08MetricOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := admin.New(leading(t), "v0", admin.WithGroups(oneGroup(t)))
+		h := admin.New(leading(t), "v0", admin.WithGroups(oneGroup(t), nil))
 		for _, want := range []float64{0, 1} {
 			e := scrape(t, h)["athena_group_leader"]
 			sample := `athena_group_leader{cluster="orders",group="delivery"}`

@@ -96,7 +96,8 @@ func typesOf() map[string]reflect.Type {
 		adminapi.Record{}, adminapi.MemberChange{}, adminapi.LeaderChange{},
 		adminapi.Lagged{}, adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
 		adminapi.HandedOver{}, adminapi.Done{}, adminapi.Job{}, adminapi.JobLeader{},
-		adminapi.CandidateRequest{}, adminapi.LockRequest{}, adminapi.Waiting{}, adminapi.Grant{},
+		adminapi.CandidateRequest{}, adminapi.GroupRequest{},
+		adminapi.LockRequest{}, adminapi.Waiting{}, adminapi.Grant{},
 		adminapi.Trust{}} {
 		visit(reflect.TypeOf(value))
 	}
@@ -387,6 +388,7 @@ func (a asked) ask(
 		url = "/v1/nodes/{name}/status"
 	}
 	url = jobInPath.ReplaceAllString(url, "/v1/jobs/{job}/")
+	url = strings.Replace(url, "/v1/groups/a/", "/v1/groups/{group}/", 1)
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "localhost"
 	r.Header.Set("Content-Type", "application/json")
@@ -443,13 +445,14 @@ func TestDocumentHasEveryResponse(t *testing.T) {
 	}
 	reads := New(leads(), "")
 	for _, r := range (&handler{}).listRoutes() {
-		path := strings.NewReplacer("{name}", "n0", "{job}", "a").Replace(r.path)
+		path := strings.NewReplacer("{name}", "n0", "{job}", "a", "{group}", "a").Replace(r.path)
 		got.ask(t, d, wanted.requireToken(reads), r.method, path, "")
 		got.ask(t, d, loopbackHost(reads), r.method, path, "", "Host", "evil.example")
 		got.ask(t, d, reads, r.method, path, "")
 	}
 	got.looking(t, d)
 	got.contending(t, d)
+	got.grouping(t, d)
 	for path, body := range map[string]string{
 		"/v1/send": `{"name": "a", "payload": {}, "to": "n0"}`, "/v1/transfer": "", "/v1/drain": "",
 		"/v1/leave": "",
@@ -552,10 +555,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 		a.ask(t, d, without, "POST", "/v1/jobs/a/"+what, "")
 	}
 	full := &handler{node: node, actor: node, sameSite: http.NewCrossOriginProtection()}
-	WithJobs(record.NewMemory().Store("n0"), nil)(full)
-	for range maxHolds {
-		full.contests.slots <- struct{}{}
-	}
+	WithJobs(record.NewMemory().Store("n0"), nil)(full) // no room: holds has no buffer
 	full.streams.open.Store(adminapi.MaxEventStreams)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs/{job}/lock", full.serveLock)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
@@ -38,6 +39,7 @@ var failures = []struct {
 	{leader.ErrDisabled, http.StatusConflict, adminapi.CodeDisabled},
 	{record.ErrNotHeld, http.StatusConflict, adminapi.CodeNotHeld},
 	{record.ErrReleased, http.StatusConflict, adminapi.CodeNotHeld},
+	{election.ErrGroupInUse, http.StatusConflict, adminapi.CodeGroupInUse},
 	{leader.ErrLeaseEnded, http.StatusServiceUnavailable, adminapi.CodeLeaseEnded},
 	{cluster.ErrClosed, http.StatusServiceUnavailable, adminapi.CodeClosed},
 	{cluster.ErrLeft, http.StatusServiceUnavailable, adminapi.CodeClosed},

@@ -5,6 +5,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,23 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 		}
 		if _, err := w.groups[i].Open(w.nodes[i], "other", o); err == nil {
 			t.Error("Open with a node that has ended: no error")
+		}
+	})
+}
+
+// Closed groups must not use memory: the callers of an admin API choose their names.
+func TestClosedGroupsAreForgotten(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		for i := range 100 {
+			w.close(w.open(0, fmt.Sprint("group", i), Options{Strategy: Static}))
+		}
+		again := w.open(0, "group", byLowest())
+		synctest.Wait()
+		g := w.groups[0]
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.open) != 1 || g.open["group"].Candidate != again {
+			t.Errorf("%d groups are kept, want the open one", len(g.open))
 		}
 	})
 }

@@ -130,6 +130,11 @@ func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candida
 			_ = this.Candidate.Close(context.Background())
 		}
 		end(nil)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.open[group] == this {
+			delete(g.open, group)
+		}
 	}()
 	return this.Candidate, nil
 }

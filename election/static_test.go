@@ -50,7 +50,7 @@ func TestS3Contradictions(t *testing.T) {
 		{"timing of another", Options{Strategy: Quorum, Timing: DefaultTiming()},
 			[]string{"Options.Timing is set, but applies only to Lowest, not to quorum"}},
 		{"two faults", Options{Strategy: Static, Timing: DefaultTiming(), RetryFor: -1},
-			[]string{"applies only to Lowest, not to static-leader", "Options.RetryFor is -1ns"}},
+			[]string{"applies only to Lowest, not to static", "Options.RetryFor is -1ns"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := tc.o.withDefaults("group")

@@ -7,7 +7,7 @@ import "fmt"
 // Strategy decides which member leads a group.
 type Strategy uint8
 
-// The strategies. Their text forms are "quorum", "gossip", "static-leader" and "standby".
+// The strategies. Their text forms are "quorum", "lowest", "static" and "standby".
 const (
 	// Quorum makes the leader of the cluster lead. At most one member leads, and no member leads
 	// without a majority. The tokens are those of the leaders of the cluster. Resign and Close hand
@@ -31,7 +31,7 @@ const (
 )
 
 var strategyTexts = [...]string{
-	Quorum: "quorum", Lowest: "gossip", Static: "static-leader", Standby: "standby",
+	Quorum: "quorum", Lowest: "lowest", Static: "static", Standby: "standby",
 }
 
 func (s Strategy) isKnown() bool { return s > 0 && int(s) < len(strategyTexts) }
@@ -60,5 +60,5 @@ func (s *Strategy) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("election: strategy %.32q: want quorum, gossip, static-leader or standby", text)
+	return fmt.Errorf("election: strategy %.32q: want quorum, lowest, static or standby", text)
 }

@@ -60,6 +60,7 @@ var flagValues = map[string][]cobra.Completion{
 	"log-format": {"json", "console"},
 	"log-level":  {"debug", "info", "warn", "error"},
 	"output":     {"table", "json"},
+	"strategy":   {"quorum", "lowest", "static", "standby"},
 	"script":     {"failover", "partition", "rolling"},
 }
 

@@ -46,6 +46,9 @@ const aboutFile = "The file named by --config or ATHENA_CONFIG is YAML. Its keys
 	"  seeds: [10.0.0.1:7000, 10.0.0.2:7000]\n" +
 	"  secret-file: /etc/athena/secret\n" +
 	"  heartbeat-interval: 100ms\n\n" +
+	"The key groups sets flags of athena group by the name of the group:\n\n" +
+	"  groups:\n" +
+	"    delivery: {strategy: lowest, alive: 10s}\n\n" +
 	"Durations need a unit. Unknown or duplicate keys, values of the wrong type, aliases,\n" +
 	"a second document and files above 1 MiB are errors."
 

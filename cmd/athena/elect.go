@@ -51,9 +51,6 @@ func newElect() *cobra.Command {
 			if listen {
 				return h.printLeaders(args[0])
 			}
-			if h.command != nil {
-				h.out = cmd.ErrOrStderr()
-			}
 			return h.leadJob(args[0])
 		},
 	}
@@ -80,6 +77,28 @@ func (h *heldVerb) printLeaders(job string) error {
 
 // leadJob campaigns for a job until it is interrupted or the command exits.
 func (h *heldVerb) leadJob(job string) error {
+	work := func(ctx context.Context, t adminapi.RecordToken) error {
+		return h.runCommand(ctx, t, settings.VariableJob+"="+job)
+	}
+	return h.lead(job, work, func(
+		ctx context.Context, onLeader func(*adminapi.Holder), fn workFunc,
+	) error {
+		return h.client.Elect(ctx, job, onLeader, fn)
+	})
+}
+
+// workFunc is a function that runs while this process leads.
+type workFunc = func(ctx context.Context, t adminapi.RecordToken) error
+
+// lead calls the function campaign for a job or group, and prints each change. While this process
+// leads, lead runs the function work if there is a command.
+func (h *heldVerb) lead(
+	name string, work workFunc,
+	campaign func(ctx context.Context, onLeader func(*adminapi.Holder), fn workFunc) error,
+) error {
+	if h.command != nil {
+		h.out = h.errOut
+	}
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
 	print := func(l changeLine) {
@@ -88,7 +107,7 @@ func (h *heldVerb) leadJob(job string) error {
 		}
 	}
 	begun := false
-	err := h.client.Elect(ctx, job, func(leader *adminapi.Holder) {
+	err := campaign(ctx, func(leader *adminapi.Holder) {
 		begun = true
 		print(leaderLine(leader))
 	}, func(ctx context.Context, t adminapi.RecordToken) error {
@@ -99,7 +118,7 @@ func (h *heldVerb) leadJob(job string) error {
 			}
 		}()
 		if h.command != nil {
-			return h.runCommand(ctx, t, settings.VariableJob+"="+job)
+			return work(ctx, t)
 		}
 		<-ctx.Done()
 		return nil
@@ -111,7 +130,7 @@ func (h *heldVerb) leadJob(job string) error {
 	case errors.As(err, &ended):
 		return err
 	case begun:
-		return fmt.Errorf("stopped campaigning for %s: %w", job, err)
+		return fmt.Errorf("stopped campaigning for %s: %w", name, err)
 	default:
 		return h.Explain(err)
 	}

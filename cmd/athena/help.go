@@ -93,6 +93,12 @@ var exitHelps = map[string]exitHelp{
 		usage:  orUsage,
 		see:    "jobs, lock",
 	},
+	"group": {
+		done:   "interrupted" + commandExited,
+		failed: "the node refused or stopped" + commandExited,
+		usage:  orUsage,
+		see:    "elect, config check, help config",
+	},
 	"sim": {
 		done:   "no run violated an invariant",
 		failed: "a run violated an invariant",
@@ -194,6 +200,9 @@ func printHelp(cmd *cobra.Command, _ []string) {
 func environmentOf(cmd *cobra.Command) string {
 	flags := cmd.Flags()
 	switch {
+	case cmd.Name() == "group":
+		return "ATHENA_CONFIG sets --config, ATHENA_ADMIN sets --admin, and ATHENA_ADMIN_TOKEN_FILE " +
+			"sets --admin-token-file. Flags override variables."
 	case flags.Lookup(settings.ConfigFlag) != nil:
 		return "Each flag has a variable, such as ATHENA_DATA_DIR for --data-dir; athena help " +
 			"environment lists them. Flags override variables, and an empty variable counts as unset. " +
@@ -253,8 +262,8 @@ func newEnvironment() *cobra.Command {
 			variableTable() +
 			"\nThe verbs that query a node read ATHENA_ADMIN and ATHENA_ADMIN_TOKEN_FILE, demo reads\n" +
 			"ATHENA_ADMIN, and recover reads ATHENA_DATA_DIR. XDG_STATE_HOME, or else HOME, determines\n" +
-			"the default data directory. lock and elect set variables for their command; their help\n" +
-			"lists them.",
+			"the default data directory. lock, elect and group set variables for their command; their\n" +
+			"help lists them.",
 	}
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file contains the code shared by lock and elect: the flags, the command and its environment.
+// This file contains the code shared by lock, elect and group: the flags, the command and its
+// environment.
 
 package main
 
@@ -28,7 +29,8 @@ import (
 // defaultKillAfter is the time between SIGTERM and SIGKILL for the command.
 const defaultKillAfter = 10 * time.Second
 
-// heldVerb is the verb lock or elect, which holds a lock or leads a job, with or without a command.
+// heldVerb is the verb lock, elect or group, which holds a lock or leads, with or without a
+// command.
 type heldVerb struct {
 	ask.Question
 	killAfter time.Duration
@@ -39,6 +41,7 @@ type heldVerb struct {
 
 	printing sync.Mutex
 	out      io.Writer
+	errOut   io.Writer
 }
 
 func (h *heldVerb) defineFlags(cmd *cobra.Command) {
@@ -58,7 +61,8 @@ func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(),
 	if h.client, err = h.Question.Client(cmd); err != nil {
 		return nil, err
 	}
-	h.signals, h.out = command.NewInterrupts(), cmd.OutOrStdout()
+	h.signals = command.NewInterrupts()
+	h.out, h.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if h.command != nil {
 		h.command.Signals, h.command.KillAfter = h.signals, h.killAfter
 	}
@@ -92,7 +96,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	}
 }
 
-// commandHelp is the help text about the command, shared by lock and elect.
+// commandHelp is the help text about the command, shared by lock, elect and group.
 const commandHelp = "" +
 	"The command inherits standard input, output and error, and receives the signals sent to\n" +
 	"athena. If the %[1]s is lost, the command and its child processes get SIGTERM, then SIGKILL\n" +
@@ -115,7 +119,7 @@ func namedText(name, address string) string {
 type changeLine struct {
 	Time time.Time `json:"time"`
 	Type string    `json:"type"`
-	// JobLeader is set if Type is leader. Its Leader is nil if the job has no leader.
+	// JobLeader is set if Type is leader. Its Leader is nil if there is no leader.
 	*adminapi.JobLeader
 	Token *adminapi.RecordToken `json:"token,omitempty"` // token of this process's leadership
 	Error string                `json:"error,omitempty"`

@@ -32,6 +32,15 @@ func TestHoldUsage(t *testing.T) {
 		{"time to end", []string{"elect", "x", "--kill-after", "0s"}, []string{"--kill-after 0s"}},
 		{"look and run", []string{"elect", "x", "-l", "--", "true"},
 			[]string{"--listen runs no command"}},
+		{"no strategy", []string{"group", "g", "--", "true"}, []string{"--strategy is missing"}},
+		{"no group", []string{"group", "--strategy", "static"}, []string{"NAME is missing"}},
+		{"name of a group", []string{"group", strings.Repeat("g", 129), "--strategy", "static"},
+			[]string{"1 to 128 printable characters"}},
+		{"control character", []string{"group", "a\x1b", "--strategy", "static"}, []string{`"a\x1b"`}},
+		{"negative timing", []string{"group", "g", "--strategy", "lowest", "--alive", "-1s"},
+			[]string{"--alive -1s: must be 1ms to 24h0m0s", "athena group --help"}},
+		{"no file", []string{"group", "g", "--config", "no/such"},
+			[]string{"--config: no/such: no such"}},
 		{"no member", []string{"jobs", "disable", "x"}, []string{"MEMBER is missing"}},
 		{"no verb of jobs", []string{"jobs", "frob"}, []string{"frob"}},
 	})
@@ -100,6 +109,7 @@ func TestHoldRefused(t *testing.T) {
 	jobs := admin.WithJobs(s, func() time.Duration { return time.Second })
 	for _, args := range [][]string{
 		{"lock", "x"}, {"elect", "x"}, {"jobs", "disable", "x", "n1"}, {"jobs", "enable", "x", "n1"},
+		{"group", "x", "--strategy", "static"},
 	} {
 		code, stdout, stderr := athena(append(args, "--admin", answering(t, pair(3), jobs))...)
 		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {

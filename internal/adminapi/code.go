@@ -27,6 +27,7 @@ const (
 	CodeLeaseEnded       = "lease_ended"        // the node was isolated or paused
 	CodeDisabled         = "disabled"           // the leader of the job was disabled
 	CodeNotHeld          = "not_held"           // the record was deleted or released
+	CodeGroupInUse       = "group_in_use"       // another caller of this node takes part in the group
 	CodeClosed           = "closed"             // the node is stopping or has stopped
 	CodeFailed           = "failed"             // any other error
 )

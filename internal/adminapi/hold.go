@@ -2,17 +2,29 @@
 
 package adminapi
 
-// The types of the events for a caller that waits for or holds a lock or a job.
+// The types of the events for a caller that takes part in a lock, a job or a group.
 const (
 	EventWaiting = "waiting" // data Waiting: the caller waits for the lock
-	EventHeld    = "held"    // data Grant: the node holds the lock, or leads the job, for this caller
-	EventAlive   = "alive"   // data Trust: the node still holds the lock or leads the job
-	EventLost    = "lost"    // data ErrorBody: the lock or job was lost, or could not be acquired
+	EventHeld    = "held"    // data Grant: the node holds the lock, or leads, for this caller
+	EventAlive   = "alive"   // data Trust: the node still holds the lock or leads
+	EventLost    = "lost"    // data ErrorBody: the lock or leadership was lost, or not acquired
 )
 
 // LockRequest is the body of POST /v1/jobs/JOB/lock.
 type LockRequest struct {
 	Latch string `json:"latch"`
+}
+
+// GroupRequest is the body of POST /v1/groups/GROUP/elect. The durations have the names of
+// election.Timing and election.Options; 0 means the default.
+type GroupRequest struct {
+	Strategy   string  `json:"strategy"` // quorum, lowest, static or standby
+	GraceMS    float64 `json:"grace_ms,omitempty"`
+	SampleMS   float64 `json:"sample_ms,omitempty"`
+	AliveMS    float64 `json:"alive_ms,omitempty"`
+	CampaignMS float64 `json:"campaign_ms,omitempty"`
+	HoldMS     float64 `json:"hold_ms,omitempty"`
+	RetryForMS float64 `json:"retry_for_ms,omitempty"`
 }
 
 // Waiting is the data of an EventWaiting.
@@ -33,8 +45,8 @@ type Trust struct {
 	TrustedMS float64 `json:"trusted_ms"`
 }
 
-// JobLeader is the data of an EventLeader of a job.
+// JobLeader is the data of an EventLeader of a job or group.
 type JobLeader struct {
-	// Leader is null if the job has no leader.
+	// Leader is null if there is no leader.
 	Leader *Holder `json:"leader"`
 }

@@ -3,6 +3,7 @@
 package adminapi
 
 import (
+	"math"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
@@ -174,6 +175,20 @@ func (s Status) IsLeader() bool {
 
 // Milliseconds converts d to milliseconds with three decimals.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// DurationOf is the inverse of Milliseconds. A number outside of the range of time.Duration becomes
+// the nearest limit.
+func DurationOf(ms float64) time.Duration {
+	const limit = float64(math.MaxInt64 / int64(time.Millisecond))
+	switch {
+	case ms >= limit:
+		return math.MaxInt64
+	case ms <= -limit:
+		return math.MinInt64
+	default:
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+}
 
 // clusterID returns a cluster id as text. It returns "" for the zero id.
 func clusterID(id member.ClusterID) string {

@@ -103,9 +103,30 @@ func (c *Client) Elect(
 	return s.runUntilDone(ctx, jobPath(job, "elect"), adminapi.Empty{})
 }
 
+// Group is like Elect for a group of package election. The node is a member of the group while
+// Group runs.
+func (c *Client) Group(
+	ctx context.Context, group string, r adminapi.GroupRequest, onHolder func(*adminapi.Holder),
+	fn func(ctx context.Context, token adminapi.RecordToken) error,
+) error {
+	s := holdSession{client: c, onHolder: onHolder, fn: fn}
+	return s.runUntilDone(ctx, groupPath(group, "elect"), r)
+}
+
+// FailGroup reports that the work of the leader of a group has failed. The leadership ends for the
+// caller of Group. It begins again after a pause, or another member leads if RetryForMS has passed.
+func (c *Client) FailGroup(ctx context.Context, group string) error {
+	_, err := postJSON[adminapi.Done](ctx, c, groupPath(group, "fail"), adminapi.Empty{})
+	return err
+}
+
+func groupPath(group, what string) string {
+	return "/v1/groups/" + url.PathEscape(group) + "/" + what
+}
+
 func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job) + "/" + what }
 
-// holdSession is one call of Lock or Elect.
+// holdSession is one call of Lock, Elect or Group.
 type holdSession struct {
 	client   *Client
 	once     bool // true for Lock: the session ends when the lock is lost

@@ -23,9 +23,11 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/cmd/athena/internal/supervised"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/internal/zslog"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport/tlsnet"
 )
@@ -75,6 +77,7 @@ type daemon struct {
 	log       *slog.Logger
 	admin     string // address of the admin API, or settings.AdminOff
 	others    *admin.Others
+	groups    *election.Groups   // opened by callers of the admin API
 	listening chan *cluster.Node // receives the node once it listens
 }
 
@@ -103,6 +106,7 @@ func (d *daemon) run() error {
 	}
 	d.Config.Receiver = receiver.NewMux()
 	d.others = admin.Answer(d.Config.Receiver, cli.Build())
+	d.groups = election.NewGroups(d.Config.Receiver)
 	ctx, stop := untilSignal(d.log)
 	defer stop()
 	ctx, leave := context.WithCancelCause(ctx)
@@ -203,6 +207,10 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 			opts := []admin.Option{
 				admin.WithOthers(d.others),
 				admin.WithJobs(node.Records(), node.HoldRemaining),
+				admin.WithGroups(d.groups.List,
+					func(name string, o election.Options) (*leader.Candidate, error) {
+						return d.groups.Open(node, name, o)
+					}),
 			}
 			if d.Settings.AdminWrite {
 				opts = append(opts, admin.WithWrite(node, leave))
@@ -221,10 +229,21 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	}
 }
 
+// closeGroups closes the groups of callers before the node leaves. This announces the end of a
+// leadership by Lowest, so that the others need not wait for Timing.Alive.
+func (d *daemon) closeGroups(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveMargin/2)
+	defer cancel()
+	for _, g := range d.groups.List() {
+		_ = g.Candidate.Close(ctx) // if it fails, the group closes when the node has left
+	}
+}
+
 func (d *daemon) leave(node *cluster.Node) error {
 	timeout := min(d.Config.LeaderTimeout+leaveMargin, maxLeave)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", timeout.Milliseconds()))
+	d.closeGroups(ctx)
 	return node.Leave(ctx)
 }

@@ -31,6 +31,9 @@ func (s *Settings) Effective(f *pflag.FlagSet, c cluster.Config) []Effective {
 		o, flag := originOf(f, name), f.Lookup(name)
 		all = append(all, Effective{name, valueOf(flag), o.from, o.at, flag.Value.String()})
 	}
+	for _, g := range s.groups {
+		all = append(all, effectiveGroup(g)...)
+	}
 	return all
 }
 

@@ -74,13 +74,14 @@ func Settable(flags *pflag.FlagSet) (names []string) {
 
 // Misspelled returns the unknown ATHENA_ variables in an environment of "NAME=value" entries, each
 // with the known variable whose name is most similar. The known variables are those of athena run,
-// which include those of all other verbs, and those that athena lock sets for its command.
+// which include those of all other verbs, and those that athena sets for a command.
 func Misspelled(environ []string) (found [][2]string) {
 	var known []string
 	for _, name := range Settable(Flags()) {
 		known = append(known, VariableOf(name))
 	}
-	own := []string{VariableToken, VariableVersion, VariableRevision, VariableLock, VariableJob}
+	own := []string{VariableToken, VariableVersion, VariableRevision, VariableLock, VariableJob,
+		VariableGroup}
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, EnvironmentPrefix) || slices.Contains(known, name) ||
@@ -126,11 +127,12 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// The variables that athena lock and athena elect set for their command.
+// The variables that athena lock, elect and group set for their command.
 const (
 	VariableToken    = "ATHENA_TOKEN"
 	VariableVersion  = "ATHENA_TOKEN_VERSION"
 	VariableRevision = "ATHENA_TOKEN_REVISION"
 	VariableLock     = "ATHENA_LOCK"
 	VariableJob      = "ATHENA_JOB"
+	VariableGroup    = "ATHENA_GROUP"
 )

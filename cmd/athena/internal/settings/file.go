@@ -23,17 +23,20 @@ const MaxFileBytes = 1 << 20
 // fileValue is the value of one flag in a configuration file.
 type fileValue struct {
 	flag  string
+	key   string   // the key in the file if it differs from the flag
 	texts []string // arguments of the flag, in order
 	lines []int    // the line of each text; for a list, the first is the line of the key
 }
 
-// fileParser parses a configuration file. The file maps the names of flags, without dashes, to
-// values.
+// fileParser parses a configuration file, or one group in it. It maps the names of flags, without
+// dashes, to values.
 type fileParser struct {
 	name   string         // name of the file, used in faults
+	verb   string         // the verb of athena that has the flags
 	flags  *pflag.FlagSet // each value is set here to check it
 	keys   []string
 	values []fileValue
+	groups []fileGroup
 	first  map[string]int // line of the first occurrence of a key
 	faults []fault
 }
@@ -69,26 +72,28 @@ func fileContent(path string) ([]byte, error) {
 
 // parseFile parses the content of a configuration file. The text of each fault starts with its
 // place. If the whole file is unreadable, the fault has the flag ConfigFlag.
-func parseFile(name string, content []byte) ([]fileValue, []fault) {
-	p := &fileParser{
-		name:  name,
-		flags: Flags(),
-		first: map[string]int{},
-	}
-	p.keys = slices.DeleteFunc(Settable(p.flags), func(key string) bool { return key == ConfigFlag })
+func parseFile(name string, content []byte) *fileParser {
+	p := newFileParser(name, "run", Flags())
+	p.keys = append(p.keys, groupsKey)
 	if line, column, ok := plainText(content); !ok {
 		p.addFault(line, column, ConfigFlag,
 			"invalid character: save the file as UTF-8")
-		return nil, p.faults
+		return p
 	}
 	root, err := p.loadDocument(content)
-	if err != nil {
-		return nil, append(p.faults, *err)
-	}
-	if root != nil {
+	switch {
+	case err != nil:
+		p.faults = append(p.faults, *err)
+	case root != nil:
 		p.readMapping(root)
 	}
-	return p.values, p.faults
+	return p
+}
+
+func newFileParser(name, verb string, flags *pflag.FlagSet) *fileParser {
+	p := &fileParser{name: name, verb: verb, flags: flags, first: map[string]int{}}
+	p.keys = slices.DeleteFunc(Settable(flags), func(key string) bool { return key == ConfigFlag })
+	return p
 }
 
 // loadDocument returns the single document in a file, or nil if the file is empty.
@@ -175,8 +180,8 @@ func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	name := key.Value
 	switch {
 	case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
-		p.addFault(key.Line, key.Column, "", "invalid key: must be a flag of athena run without its "+
-			"dashes")
+		p.addFault(key.Line, key.Column, "", "invalid key: must be a flag of athena %s without "+
+			"its dashes", p.verb)
 	case name == ConfigFlag:
 		p.addFault(key.Line, key.Column, "", "config: a file cannot include another: remove the key")
 	case !slices.Contains(p.keys, name):
@@ -185,8 +190,11 @@ func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 		p.addFault(key.Line, key.Column, name, "%s: duplicate key, first in line %d: remove one of them",
 			name, p.first[name])
 	default:
-		p.first[name] = key.Line
-		p.readValue(name, key.Line, value)
+		if p.first[name] = key.Line; name == groupsKey {
+			p.readGroups(value)
+		} else {
+			p.readValue(name, key.Line, value)
+		}
 	}
 }
 
@@ -195,7 +203,7 @@ func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 func (p *fileParser) unknownKey(key *yaml.Node, keys map[string]bool) {
 	name := strings.ReplaceAll(strings.ToLower(key.Value[:min(len(key.Value), 100)]), "_", "-")
 	meant := meantFlag(strings.TrimPrefix(name, "--"), p.keys)
-	advice := "athena help environment lists the flags"
+	advice := "athena help " + p.verb + " lists the flags"
 	if meant != "" {
 		advice = "did you mean " + meant + "?"
 	}

@@ -82,8 +82,8 @@ func TestFormsOfValues(t *testing.T) {
 		}
 	}
 	for _, empty := range []string{"", "\n# nothing\n", "---\n", "null\n", "{}"} {
-		if values, wrong := parseFile("f", []byte(empty)); len(values)+len(wrong) > 0 {
-			t.Errorf("%q: %v, %v, want neither values nor faults", empty, values, wrong)
+		if p := parseFile("f", []byte(empty)); len(p.values)+len(p.faults) > 0 {
+			t.Errorf("%q: %v, %v, want neither values nor faults", empty, p.values, p.faults)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestFaultsOfFiles(t *testing.T) {
 		{"heartbeat_interval: 1s", []string{
 			`f:1:1: unknown key "heartbeat_interval"; did you mean heartbeat-interval?`}},
 		{"size: 3\n--Seeds: a:1", []string{`f:2:1: unknown key "--Seeds"; did you mean seeds?`}},
-		{"frob: 1", []string{`f:1:1: unknown key "frob"; athena help environment lists the flags`}},
+		{"frob: 1", []string{`f:1:1: unknown key "frob"; athena help run lists the flags`}},
 		{"config: x\nsupervised: true", []string{"f:1:1: config: a file cannot include another: ",
 			`f:2:1: unknown key "supervised"`}},
 		{"size: 3\nname: a\nsize: 4", []string{
@@ -140,7 +140,7 @@ func TestFaultsOfFiles(t *testing.T) {
 		{"name: a\x00", []string{"f:1:8: invalid character"}},
 		{"\xff\xfes\x00", []string{"f:1:1: invalid character"}},
 	} {
-		_, wrong := parseFile("f", []byte(c.text))
+		wrong := parseFile("f", []byte(c.text)).faults
 		var texts []string
 		for _, w := range wrong {
 			texts = append(texts, w.err.Error())
@@ -164,7 +164,8 @@ func TestAliasBomb(t *testing.T) {
 		nine := strings.Repeat("*"+string(c-1)+", ", 9)
 		text += fmt.Sprintf("%c: &%c [%s]\n", c, c, nine)
 	}
-	values, wrong := parseFile("f", []byte(text+"seeds: *k\n"))
+	p := parseFile("f", []byte(text+"seeds: *k\n"))
+	values, wrong := p.values, p.faults
 	if len(values) > 0 || len(wrong) != 12 ||
 		!strings.Contains(wrong[11].err.Error(), "f:12:8: seeds: aliases are not supported") {
 		t.Errorf("%v, %v, want 12 faults and no value", values, wrong)
@@ -175,7 +176,7 @@ func TestAliasBomb(t *testing.T) {
 func TestEveryFlagIsAKey(t *testing.T) {
 	f := Flags()
 	for _, name := range Settable(f) {
-		_, wrong := parseFile("f", []byte(name+":"))
+		wrong := parseFile("f", []byte(name+":")).faults
 		noKey := len(wrong) != 1 || !strings.Contains(wrong[0].err.Error(), "no value")
 		if noKey != (name == ConfigFlag) {
 			t.Errorf("%s: %v", name, wrong)
@@ -202,7 +203,8 @@ func FuzzFile(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		values, wrong := parseFile("f", text)
+		p := parseFile("f", text)
+		values, wrong := p.values, p.faults
 		for _, w := range wrong {
 			fault := w.err.Error()
 			if !placed.MatchString(fault) || strings.Contains(fault, "\n") || len(fault) > 1000 {

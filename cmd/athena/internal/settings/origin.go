@@ -97,7 +97,7 @@ func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 			if err := flags.Set(v.flag, text); err != nil {
 				return fmt.Errorf("%s:%d: %w", name, v.lines[i], err) // impossible: parseFile accepted it
 			}
-			places = append(places, fmt.Sprintf("%s:%d", name, v.lines[i]))
+			places = append(places, v.place(name, i))
 		}
 		if err := flags.SetAnnotation(v.flag, byFile, places); err != nil {
 			return err

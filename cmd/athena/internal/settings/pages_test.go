@@ -64,7 +64,8 @@ func TestExampleFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := regexp.MustCompile(`(?m)^#([a-z-]+:)`).ReplaceAll(text, []byte("$1"))
-	values, wrong := parseFile(examplePath, all)
+	p := parseFile(examplePath, all)
+	values, wrong := p.values, p.faults
 	if len(wrong) > 0 {
 		t.Errorf("without #: %v", wrong)
 	}

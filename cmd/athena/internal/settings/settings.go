@@ -40,6 +40,7 @@ const ConfigFlag = "config"
 // Settings holds the flags of athena run.
 type Settings struct {
 	file            string         // the configuration file
+	groups          []fileGroup    // the groups in file
 	config          cluster.Config // fields set directly by flags
 	profile         string
 	secretFile      string
@@ -217,15 +218,19 @@ func (s *Settings) readFile(found *faults) {
 		found.addAll(fault{ConfigFlag, fmt.Errorf("%s: %w", Given(found.flags, ConfigFlag), err)})
 		return
 	}
-	values, wrong := parseFile(s.file, content)
-	for i, one := range wrong {
+	p := parseFile(s.file, content)
+	for i, one := range p.faults {
 		if one.flag != ConfigFlag && found.flags.Changed(one.flag) {
-			wrong[i].flag = "" // a flag or variable overrides the value
+			p.faults[i].flag = "" // a flag or variable overrides the value
 		}
 	}
-	found.addAll(wrong...)
-	if err := fromFile(found.flags, s.file, values); err != nil {
+	found.addAll(p.faults...)
+	if err := fromFile(found.flags, s.file, p.values); err != nil {
 		found.addAll(fault{ConfigFlag, err})
+	}
+	s.groups = p.groups
+	for _, g := range p.groups {
+		checkGroup(g, found)
 	}
 }
 

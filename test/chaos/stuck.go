@@ -31,9 +31,10 @@ const (
 )
 
 // The limits of the buffers between a Send and a handler, for one sender, and their memory
-// overhead. The first two limits are those of transport/quicnet and transport.
+// overhead. The first limits are those of transport/quicnet, transport/tlsnet and internal/mesh.
 const (
-	windowBytes  = 256 << 10 // sent but not yet read
+	quicWindow   = 256 << 10 // sent but not yet read
+	tlsWindow    = 1 << 20   // the same over TLS
 	pendingBytes = 256 << 10 // frames that wait to be written; as many bytes are being written
 	readBytes    = 64 << 10  // a reader's buffer and the frame in it
 	eventBytes   = 1 << 10   // a waiting event, without its body
@@ -45,19 +46,25 @@ const (
 
 // bound limits what a handler that never returns may cost a node.
 type bound struct {
+	window   int // sent but not yet read
 	events   int // events accepted by successive calls of Send
 	receiver int // live bytes at the receiver for one sender
 	sender   int // live bytes at a sender
 }
 
-func newBound(payload int) bound {
+func (o options) newBound() bound {
+	payload, window := o.payload, quicWindow
+	if o.tls {
+		window = tlsWindow
+	}
 	waiting := min(receiver.QueueLength, max(1, receiver.QueueBytes/payload))
 	// One more event is in the handler, and another one in the reader.
-	events := waiting + 2 + (windowBytes+2*pendingBytes+readBytes)/payload
+	events := waiting + 2 + (window+2*pendingBytes+readBytes)/payload
 	return bound{
+		window:   window,
 		events:   events,
-		receiver: (waiting+2)*(2*payload+eventBytes) + packetShare*windowBytes + readBytes,
-		sender:   2*pendingBytes + packetShare*windowBytes + events*outcomeBytes,
+		receiver: (waiting+2)*(2*payload+eventBytes) + packetShare*window + readBytes,
+		sender:   2*pendingBytes + packetShare*window + events*outcomeBytes,
 	}
 }
 
@@ -201,7 +208,7 @@ func (s *stuckRun) judgeRun() error {
 		return err
 	}
 	faults := []error{p.formVerdict(), s.checkMemory()}
-	b := newBound(s.o.payload)
+	b := s.o.newBound()
 	for i := range s.ps.nodes {
 		if i == s.victim {
 			continue
@@ -235,10 +242,10 @@ func (s *stuckRun) judgeRun() error {
 
 // checkMemory compares the memory of the processes with the bounds.
 func (s *stuckRun) checkMemory() error {
-	b := newBound(s.o.payload)
+	b := s.o.newBound()
 	s.report("the receiver may hold %d KiB for each sender: %d queued events with their bodies "+
 		"twice, the %d KiB window in packets, and a reader",
-		b.receiver>>10, receiver.QueueLength, windowBytes>>10)
+		b.receiver>>10, receiver.QueueLength, b.window>>10)
 	s.report("a sender may hold %d KiB: two buffers of %d KiB, the window in packets, and "+
 		"%d outcomes", b.sender>>10, pendingBytes>>10, b.events)
 	s.report("limit of a process: its memory before the run + %d x the bytes it may hold + %d MiB",

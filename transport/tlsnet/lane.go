@@ -3,7 +3,6 @@
 package tlsnet
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +22,9 @@ const (
 	lanes
 )
 
-const (
-	// maxPending bounds the pending bytes of a busy lane. Writers wait while more is pending, so a
-	// lane holds at most maxPending and maxTurn of each stream.
-	maxPending = 128 << 10
-	// readBytes is the buffer between TLS and the streams: two TLS records.
-	readBytes = 32 << 10
-)
+// maxPending bounds the pending bytes of a busy lane. Writers wait while more is pending, so a
+// lane holds at most maxPending and maxTurn of each stream.
+const maxPending = 128 << 10
 
 // writer identifies the goroutine that writes the pending frames of a lane.
 type writer uint8
@@ -59,11 +54,12 @@ type lane struct {
 	silent   int    // consecutive checks that found nothing new in heard
 	ackDue   bool   // the peer waits for a keep-alive
 
-	heard    atomic.Uint64 // counts frames from the peer, and the pieces of data frames
-	unread   []*stream     // have received something since the last wakeReaders; for readLoop
-	attached chan struct{} // closed when the lane has its connection
-	wake     chan struct{} // wakes writeLoop
-	written  chan struct{} // closed when writeLoop has returned
+	header   [headerBytes]byte // for readLoop
+	heard    atomic.Uint64     // counts frames from the peer, and the pieces of data frames
+	unread   []*stream         // have received something since the last wakeReaders; for readLoop
+	attached chan struct{}     // closed when the lane has its connection
+	wake     chan struct{}     // wakes writeLoop
+	written  chan struct{}     // closed when writeLoop has returned
 	ack      *time.Timer
 }
 
@@ -339,9 +335,8 @@ func (l *lane) keepAlive() {
 // readLoop reads frames and passes them to their streams. It never waits for the readers of
 // streams, because flow control bounds what each stream holds.
 func (l *lane) readLoop() {
-	r := bufio.NewReaderSize(l.tls.Conn, readBytes)
 	for {
-		err := l.readFrame(r)
+		err := l.readFrame()
 		if err == nil {
 			continue
 		}
@@ -367,50 +362,44 @@ var (
 	errNotRead = errors.New("tlsnet: the peer does not read")
 )
 
-func (l *lane) readFrame(r *bufio.Reader) error {
-	b, err := r.Peek(headerBytes)
+func (l *lane) readFrame() error {
+	if _, err := io.ReadFull(l.tls, l.header[:]); err != nil {
+		return err
+	}
+	h, err := parseHeader(l.header[:])
 	if err != nil {
 		return err
 	}
-	h, err := parseHeader(b)
-	if err != nil {
-		return err
-	}
-	_, _ = r.Discard(headerBytes) // they are buffered
 	l.heard.Add(1)
 	if h.kind == frameData {
-		return l.readData(r, h)
+		return l.readData(h)
 	}
 	payload := make([]byte, h.length)
-	if _, err := io.ReadFull(r, payload); err != nil {
+	if _, err := io.ReadFull(l.tls, payload); err != nil {
 		return err
 	}
 	return l.conn.handle(l, h, payload)
 }
 
 // readData passes the payload of a data frame to its stream piece by piece, as it arrives.
-func (l *lane) readData(r *bufio.Reader, h header) error {
+func (l *lane) readData(h header) error {
 	s, err := l.conn.receiving(l, h.stream)
 	if err != nil {
 		return err
 	}
+	if s == nil { // the stream has ended
+		_, err := io.CopyN(io.Discard, l.tls, int64(h.length))
+		return err
+	}
 	for left := h.length; left > 0; {
-		if r.Buffered() == 0 {
-			if _, err := r.Peek(1); err != nil {
-				return err
-			}
+		n, err := s.receive(l.tls, left)
+		if err != nil {
+			return err
 		}
-		b, _ := r.Peek(min(left, r.Buffered())) // they are buffered
-		if s != nil {
-			if err := s.deliver(b); err != nil {
-				return err
-			}
-			if n := len(l.unread); n == 0 || l.unread[n-1] != s {
-				l.unread = append(l.unread, s)
-			}
+		if n := len(l.unread); n == 0 || l.unread[n-1] != s {
+			l.unread = append(l.unread, s)
 		}
-		left -= len(b)
-		_, _ = r.Discard(len(b))
+		left -= n
 		l.heard.Add(1)
 		if l.id == systemLane {
 			l.oweAck()

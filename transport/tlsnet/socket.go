@@ -3,6 +3,7 @@
 package tlsnet
 
 import (
+	"cmp"
 	"net"
 	"sync"
 	"syscall"
@@ -18,15 +19,20 @@ type socket struct {
 
 	mu       sync.Mutex
 	raw      syscall.RawConn // nil if Write may block
-	more     int             // so many Writes are each followed immediately by another
+	gathers  bool            // more records follow
 	rest     []byte          // at most maxRest
 	spare    []byte
 	draining bool
 }
 
-// maxRest bounds the bytes that Write stores. maxRest exceeds one flush of a lane, because TLS also
-// writes on its own: it updates its keys whenever the peer asks.
-const maxRest = 8 * maxPending
+const (
+	// maxRest bounds the bytes that Write stores. maxRest exceeds one flush of a lane, because TLS
+	// also writes on its own: it updates its keys whenever the peer asks.
+	maxRest = 8 * maxPending
+	// gatherBytes is how many bytes of records are written together: a system call for each record
+	// would cost more than the copy.
+	gatherBytes = 4 * recordBytes
+)
 
 // startDirect makes Write return without waiting, if the system supports this.
 func (s *socket) startDirect() {
@@ -65,20 +71,17 @@ func (s *socket) Read(b []byte) (int, error) {
 	return s.Conn.Read(b)
 }
 
-// setMore declares that each of the next n Writes is followed immediately by another.
-func (s *socket) setMore(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.more = n
-}
-
-// writeRecords writes b. The kernel sends several records in one packet where it can, which wakes
-// the peer less often. It is one Write of TLS, because sayGoodbye may call another.
+// writeRecords writes b in as few system calls as possible, which also wakes the peer less often.
+// It is one Write of TLS, because sayGoodbye may call another.
 func (t tlsConn) writeRecords(b []byte) error {
-	t.socket.setMore((len(b) - 1) / recordBytes)
-	defer t.socket.setMore(0)
+	t.socket.mu.Lock()
+	t.socket.gathers = true
+	t.socket.mu.Unlock()
 	_, err := t.Write(b)
-	return err
+	t.socket.mu.Lock()
+	defer t.socket.mu.Unlock()
+	t.socket.gathers = false
+	return cmp.Or(err, t.socket.tryRest())
 }
 
 // Write implements net.Conn for TLS, which calls it from one goroutine at a time.
@@ -89,23 +92,25 @@ func (s *socket) Write(b []byte) (int, error) {
 		return s.Conn.Write(b)
 	}
 	defer s.mu.Unlock()
-	more := s.more > 0
-	if more {
-		s.more--
-	}
-	n := 0
-	if !s.draining && len(s.rest) == 0 {
-		var err error
-		if n, err = tryWrite(s.raw, b, more); err != nil {
-			return n, err
-		}
-	}
-	if len(s.rest)+len(b)-n > maxRest {
+	if len(s.rest)+len(b) > maxRest {
 		_ = s.Conn.Close() // the error counts
-		return n, errNotRead
+		return 0, errNotRead
 	}
-	s.rest = append(s.rest, b[n:]...)
-	return len(b), nil
+	s.rest = append(s.rest, b...)
+	if s.gathers && len(s.rest) < gatherBytes {
+		return len(b), nil
+	}
+	return len(b), s.tryRest()
+}
+
+// tryRest writes as much of rest as the kernel has room for. s.mu must be held.
+func (s *socket) tryRest() error {
+	if s.draining || len(s.rest) == 0 {
+		return nil
+	}
+	n, err := tryWrite(s.raw, s.rest)
+	s.rest = s.rest[:copy(s.rest, s.rest[n:])]
+	return err
 }
 
 // drain writes what Write has stored, and blocks until the kernel has accepted it.

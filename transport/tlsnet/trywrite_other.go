@@ -8,4 +8,4 @@ import "syscall"
 
 const canTryWrite = false
 
-func tryWrite(syscall.RawConn, []byte, bool) (int, error) { return 0, nil }
+func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, nil }

@@ -11,13 +11,12 @@ import (
 
 const canTryWrite = true
 
-// tryWrite writes as much as the kernel has room for, and returns the number of bytes. more
-// declares that another write follows immediately.
-func tryWrite(raw syscall.RawConn, b []byte, more bool) (n int, err error) {
+// tryWrite writes as much as the kernel has room for, and returns the number of bytes.
+func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
 	outer := raw.Write(func(fd uintptr) bool {
 		for n < len(b) {
 			var wrote int
-			wrote, err = sendBytes(int(fd), b[n:], more)
+			wrote, err = syscall.Write(int(fd), b[n:])
 			if errors.Is(err, syscall.EINTR) {
 				continue
 			}

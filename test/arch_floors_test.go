@@ -87,6 +87,7 @@ var dependencies = []dependency{
 	{"github.com/jackc/pgx/v5", []string{"contrib/postgres"}, "013-example-databases.md"},
 	{"github.com/jackc/puddle/v2", []string{"contrib/postgres"}, "013-example-databases.md"},
 	{"github.com/go-co-op/gocron/v2", []string{"contrib/gocron"}, "018-adapters.md"},
+	{"go.opentelemetry.io/otel", []string{"contrib/otel"}, "018-adapters.md"},
 	{"github.com/caddyserver/certmagic", []string{"contrib/certmagic"}, "018-adapters.md"},
 	{"github.com/hashicorp/raft", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/hashicorp/go-hclog", []string{"test/peers"}, "017-peers.md"},

@@ -41,9 +41,11 @@ GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server postgresql zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
-# Nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
+# Modules whose dependencies compile for minutes: make contrib tests them.
+HEAVY     := contrib/kubernetes/
+# Other nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
 # real servers, so many run in parallel.
-MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod))
+MODULES   := $(filter-out $(HEAVY),$(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod)))
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \
@@ -55,7 +57,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling linear mixed fuzz bench peers docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling linear mixed fuzz bench peers docs tools contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -131,6 +133,10 @@ stuck: ## check the memory of a node whose handler never returns: FOR NODES TRAN
 rolling: ## restart five nodes one by one while they send 1,000 events a second: FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
+
+contrib: ## test the modules whose dependencies compile for minutes
+	@set -e; for m in $(HEAVY); do $(GO) vet -C $$m ./...; $(GO) test -C $$m -shuffle=on ./...; done
+	$(GO) test ./test -count=1 -run TestAConsumerBuilds -heavy
 
 # The targets are found by name. TestFuzzTargets checks that all are run.
 linear: ## judge 1,000 histories of records and locks by Porcupine, and planted bugs

@@ -3,10 +3,12 @@
 package test
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,6 +60,23 @@ func TestModulesAreTidy(t *testing.T) {
 	}
 }
 
+// heavyModules are those that make test leaves out.
+var heavyModules = []string{"contrib/kubernetes"}
+
+var heavy = flag.Bool("heavy", false, "build modules whose dependencies compile for minutes too")
+
+// TestHeavyModules checks that make test leaves out exactly the heavy modules.
+func TestHeavyModules(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "\nHEAVY     := " + strings.Join(heavyModules, "/ ") + "/\n"
+	if !strings.Contains(string(makefile), want) {
+		t.Errorf("the Makefile has other heavy modules, want the line %q", want)
+	}
+}
+
 // requirement matches a line of go.mod that requires a module.
 var requirement = regexp.MustCompile(`(?m)^\t\S+ v\S+`)
 
@@ -86,6 +105,9 @@ func TestAConsumerBuilds(t *testing.T) {
 			continue
 		}
 		t.Run(folder, func(t *testing.T) {
+			if slices.Contains(heavyModules, folder) && !*heavy {
+				t.Skip("run with -heavy (make contrib): its dependencies compile for minutes")
+			}
 			dir := t.TempDir()
 			goCommand(t, dir, "mod", "init", "example.org/consumer")
 			goCommand(t, dir, "mod", "edit", "-replace", module+"="+root,

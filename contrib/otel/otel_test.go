@@ -48,98 +48,113 @@ func attribute(s trace.ReadOnlySpan, key string) string {
 	return ""
 }
 
+// A world is a cluster that records the spans of all nodes.
+type world struct {
+	*athenatest.Cluster
+	spans  *tracetest.SpanRecorder
+	tracer *otel.Tracer
+}
+
+func (w *world) handle(ctx context.Context, _ member.Member, c Charge) (r Charged, err error) {
+	return r, w.tracer.Handle(ctx, "handle Charge", func(ctx context.Context) error {
+		if c.Amount == 0 {
+			return errBroke
+		}
+		return jobrecord.Pause(ctx, nil, time.Duration(c.Amount)*time.Second)
+	})
+}
+
+// main runs a node. Node 0 watches the elections.
+func (w *world) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
+	cfg.Receiver = receiver.NewMux()
+	receiver.HandleRequest(cfg.Receiver, w.handle)
+	node, err := cluster.Start(ctx, cfg, opts...)
+	if err != nil {
+		return err
+	}
+	defer node.Leave(context.WithoutCancel(ctx))
+	if i == 0 {
+		go w.tracer.WatchElections(ctx, node.Candidate(leader.Options{}))
+	}
+	return node.WhileLeader(ctx, w.tracer.Lead(func(ctx context.Context, _ leader.Term) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}))
+}
+
+// charge sends a request from node 0 to the leader. The handler takes amount seconds, and fails if
+// amount is zero.
+func (w *world) charge(ctx context.Context, amount int) error {
+	node, to := w.Node(0), w.Address(w.Cluster.Leader())
+	return w.tracer.Send(ctx, "charge", func(ctx context.Context, o cluster.SendOption) error {
+		_, err := cluster.Request[Charged](ctx, node, to, Charge{amount}, o)
+		return err
+	})
+}
+
 // TestSpans sends requests to the leader, and kills it while it handles one.
 func TestSpans(t *testing.T) {
-	recorder := tracetest.NewSpanRecorder()
-	tracer := otel.New(trace.NewTracerProvider(trace.WithSpanProcessor(recorder)))
-	handle := func(ctx context.Context, _ member.Member, c Charge) (r Charged, err error) {
-		return r, tracer.Handle(ctx, "handle Charge", func(ctx context.Context) error {
-			if c.Amount == 0 {
-				return errBroke
-			}
-			return jobrecord.Pause(ctx, nil, time.Duration(c.Amount)*time.Second)
-		})
-	}
-	main := func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
-		cfg.Receiver = receiver.NewMux()
-		receiver.HandleRequest(cfg.Receiver, handle)
-		node, err := cluster.Start(ctx, cfg, opts...)
-		if err != nil {
-			return err
-		}
-		defer node.Leave(context.WithoutCancel(ctx))
-		if i == 0 {
-			go tracer.WatchElections(ctx, node.Candidate(leader.Options{}))
-		}
-		return node.WhileLeader(ctx, tracer.Lead(func(ctx context.Context, _ leader.Term) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
-		}))
-	}
-	athenatest.Run(t, athenatest.Options{Main: main}, func(t *testing.T, c *athenatest.Cluster) {
-		charge := func(amount int) error { // sends a request from node 0 to the leader
-			to := c.Address(c.Leader())
-			return tracer.Send(t.Context(), "charge",
-				func(ctx context.Context, traced cluster.SendOption) error {
-					_, err := cluster.Request[Charged](ctx, c.Node(0), to, Charge{amount}, traced)
-					return err
-				})
-		}
-		if c.Leader() == 0 { // node 0 watches, so another node must lead
+	w := &world{spans: tracetest.NewSpanRecorder()}
+	w.tracer = otel.New(trace.NewTracerProvider(trace.WithSpanProcessor(w.spans)))
+	athenatest.Run(t, athenatest.Options{Main: w.main}, func(t *testing.T, c *athenatest.Cluster) {
+		w.Cluster = c
+		if c.Leader() == 0 { // the leader is to be killed, and node 0 watches
 			if err := c.Node(0).Transfer(t.Context(), c.Address(1)); err != nil {
 				t.Fatal(err)
 			}
 			c.NextLeader(0)
 		}
-		if err := charge(1); err != nil {
+		if err := w.charge(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := charge(0); err == nil {
+		if err := w.charge(t.Context(), 0); err == nil {
 			t.Error("a request succeeded although its handler failed")
 		}
-		sent, handled := spansOf(recorder, "charge"), spansOf(recorder, "handle Charge")
-		if len(sent) != 2 || len(handled) != 2 {
-			t.Fatalf("%d spans of requests and %d of handlers, want 2 each", len(sent), len(handled))
-		}
-		for i := range sent {
-			if handled[i].Parent().SpanID() != sent[i].SpanContext().SpanID() ||
-				handled[i].SpanContext().TraceID() != sent[i].SpanContext().TraceID() {
-				t.Errorf("request %d: the span of the handler belongs to %v", i, handled[i].Parent())
-			}
-			want := codes.Unset
-			if i == 1 {
-				want = codes.Error
-			}
-			if sent[i].Status().Code != want || handled[i].Status().Code != want {
-				t.Errorf("request %d: status %v and %v", i, sent[i].Status(), handled[i].Status())
-			}
-		}
-
-		killed, before := c.Leader(), len(spansOf(recorder, "athena election"))
-		var failed atomic.Bool
-		go func() { failed.Store(charge(100) != nil) }()
-		c.Advance(time.Second)
-		c.Crash(killed)
-		c.NextLeader(killed)
-		c.Within(10*time.Second, "span of the election", func() bool {
-			return len(spansOf(recorder, "athena election")) > before
-		})
-		c.Within(time.Minute, "failure of the request", failed.Load)
-		last := spansOf(recorder, "charge")[2]
-		if attribute(last, "athena.outcome_unknown") != "true" {
-			t.Errorf("the span of the request has %v, %v", last.Status(), last.Attributes())
-		}
-		elections := spansOf(recorder, "athena election")
-		e := elections[len(elections)-1]
-		next := c.Node(c.Leader()).Self().Address.String()
-		if took := e.EndTime().Sub(e.StartTime()); took < 0 || attribute(e, "athena.leader") != next {
-			t.Errorf("the election took %v and chose %q, want %q",
-				took, attribute(e, "athena.leader"), next)
-		}
-		led := spansOf(recorder, "athena lead")
-		if s := led[len(led)-1]; len(s.Events()) != 1 ||
-			attribute(s, "athena.leader") != c.Address(killed).String() {
-			t.Errorf("the span of the killed leader has %v, %v", s.Attributes(), s.Events())
-		}
+		w.checkRequests(t)
+		w.checkKill(t)
 	})
+}
+
+// checkRequests checks the spans of a request that succeeded and of one that failed.
+func (w *world) checkRequests(t *testing.T) {
+	sent, handled := spansOf(w.spans, "charge"), spansOf(w.spans, "handle Charge")
+	if len(sent) != 2 || len(handled) != 2 {
+		t.Fatalf("%d spans of requests and %d of handlers, want 2 each", len(sent), len(handled))
+	}
+	for i, want := range []codes.Code{codes.Unset, codes.Error} {
+		if handled[i].Parent().SpanID() != sent[i].SpanContext().SpanID() ||
+			handled[i].SpanContext().TraceID() != sent[i].SpanContext().TraceID() {
+			t.Errorf("request %d: the span of the handler belongs to %v", i, handled[i].Parent())
+		}
+		if sent[i].Status().Code != want || handled[i].Status().Code != want {
+			t.Errorf("request %d: status %v and %v", i, sent[i].Status(), handled[i].Status())
+		}
+	}
+}
+
+// checkKill kills the leader while it handles a request, and checks the spans.
+func (w *world) checkKill(t *testing.T) {
+	killed, before := w.Cluster.Leader(), len(spansOf(w.spans, "athena election"))
+	var failed atomic.Bool
+	go func() { failed.Store(w.charge(t.Context(), 100) != nil) }()
+	w.Advance(time.Second)
+	w.Crash(killed)
+	w.NextLeader(killed)
+	w.Within(10*time.Second, "span of the election", func() bool {
+		return len(spansOf(w.spans, "athena election")) > before
+	})
+	w.Within(time.Minute, "failure of the request", failed.Load)
+	if s := spansOf(w.spans, "charge")[2]; attribute(s, "athena.outcome_unknown") != "true" {
+		t.Errorf("the span of the request has %v, %v", s.Status(), s.Attributes())
+	}
+	e := spansOf(w.spans, "athena election")[before]
+	next := w.Address(w.Cluster.Leader()).String()
+	if took := e.EndTime().Sub(e.StartTime()); took < 0 || attribute(e, "athena.leader") != next {
+		t.Errorf("the election took %v and chose %q, want %q", took, attribute(e, "athena.leader"), next)
+	}
+	led := spansOf(w.spans, "athena lead")
+	if s := led[len(led)-1]; len(s.Events()) != 1 ||
+		attribute(s, "athena.leader") != w.Address(killed).String() {
+		t.Errorf("the span of the killed leader has %v, %v", s.Attributes(), s.Events())
+	}
 }

@@ -94,6 +94,12 @@ func (s *Slot) TrySet(ctx context.Context) (member.Token, error) {
 // Close drops any record that the session may own. It retries after transient errors until ctx is
 // done. If it succeeds, the session owns no record, and no earlier commit will create one.
 func (s *Slot) Close(ctx context.Context) error {
+	if !s.mayExist() {
+		return nil
+	}
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	changed := s.Store.Watch(watched, s.Key) // closed with the store, which ends a pause early
 	for {
 		err := s.settleRecord(ctx)
 		switch {
@@ -102,7 +108,14 @@ func (s *Slot) Close(ctx context.Context) error {
 		case !IsTransient(err) || ctx.Err() != nil:
 			return err
 		}
-		_ = Pause(ctx, nil, LookInterval)
+		select {
+		case _, open := <-changed:
+			if !open {
+				changed = nil // do not read it again before the next attempts
+			}
+		case <-time.After(LookInterval):
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -18,11 +18,9 @@ import (
 // it asks a member to charge.
 func runTraced(ctx context.Context, p trace.TracerProvider, cfg cluster.Config) error {
 	tracer := otel.New(p)
-	cfg.Receiver = receiver.NewMux()
+	cfg.Receiver = receiver.NewMux(receiver.WithInterceptor(tracer.Intercept))
 	receiver.HandleRequest(cfg.Receiver,
-		func(ctx context.Context, from member.Member, c Charge) (r Charged, err error) {
-			return r, tracer.Handle(ctx, "handle Charge", func(ctx context.Context) error { return nil })
-		})
+		func(ctx context.Context, from member.Member, c Charge) (r Charged, err error) { return })
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 const (
 	LeaderKey = attribute.Key("athena.leader") // id of the leader
 	TokenKey  = attribute.Key("athena.token")  // fencing token of the leader
+	FromKey   = attribute.Key("athena.from")   // address of the sender
 )
 
 // Tracer records spans. Its methods may be called concurrently.
@@ -94,15 +95,16 @@ func (t *Tracer) Send(
 	return err
 }
 
-// Handle runs a handler in a span that belongs to the trace of the sender. The context is that of
-// the handler.
-func (t *Tracer) Handle(
-	ctx context.Context, name string, handle func(ctx context.Context) error,
+// Intercept implements receiver.Interceptor for receiver.WithInterceptor. It runs the handlers of
+// each event, request and stream in a span that belongs to the trace of the sender.
+func (t *Tracer) Intercept(
+	ctx context.Context, info receiver.Info, next func(ctx context.Context) error,
 ) error {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(receiver.Metadata(ctx)))
-	ctx, span := t.spans.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, span := t.spans.Start(ctx, "handle "+info.Name, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(FromKey.String(info.From.Address.String())))
 	defer span.End()
-	err := handle(ctx)
+	err := next(ctx)
 	recordError(span, err)
 	return err
 }

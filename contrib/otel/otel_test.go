@@ -56,17 +56,15 @@ type world struct {
 }
 
 func (w *world) handle(ctx context.Context, _ member.Member, c Charge) (r Charged, err error) {
-	return r, w.tracer.Handle(ctx, "handle Charge", func(ctx context.Context) error {
-		if c.Amount == 0 {
-			return errBroke
-		}
-		return jobrecord.Pause(ctx, nil, time.Duration(c.Amount)*time.Second)
-	})
+	if c.Amount == 0 {
+		return r, errBroke
+	}
+	return r, jobrecord.Pause(ctx, nil, time.Duration(c.Amount)*time.Second)
 }
 
 // main runs a node. Node 0 watches the elections.
 func (w *world) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
-	cfg.Receiver = receiver.NewMux()
+	cfg.Receiver = receiver.NewMux(receiver.WithInterceptor(w.tracer.Intercept))
 	receiver.HandleRequest(cfg.Receiver, w.handle)
 	node, err := cluster.Start(ctx, cfg, opts...)
 	if err != nil {
@@ -125,6 +123,9 @@ func (w *world) checkRequests(t *testing.T) {
 		if handled[i].Parent().SpanID() != sent[i].SpanContext().SpanID() ||
 			handled[i].SpanContext().TraceID() != sent[i].SpanContext().TraceID() {
 			t.Errorf("request %d: the span of the handler belongs to %v", i, handled[i].Parent())
+		}
+		if from := w.Address(0).String(); attribute(handled[i], "athena.from") != from {
+			t.Errorf("request %d: the handler has %v, want %s", i, handled[i].Attributes(), from)
 		}
 		if sent[i].Status().Code != want || handled[i].Status().Code != want {
 			t.Errorf("request %d: status %v and %v", i, sent[i].Status(), handled[i].Status())

@@ -50,7 +50,7 @@ func takeHeld(
 			if lease, err = slot.Session.Hold(ctx, key, token); err == nil {
 				return &Held{slot, lease}, nil
 			}
-			if ctx.Err() == nil {
+			if errors.Is(err, record.ErrNotHeld) {
 				continue // the record was lost before it could be used
 			}
 		}

@@ -94,7 +94,7 @@ func (s *Slot) TrySet(ctx context.Context) (member.Token, error) {
 // Close drops any record that the session may own. It retries after transient errors until ctx is
 // done. If it succeeds, the session owns no record, and no earlier commit will create one.
 func (s *Slot) Close(ctx context.Context) error {
-	if !s.mayExist() {
+	if !s.unsure.Load() {
 		return nil
 	}
 	watched, stop := context.WithCancel(ctx)

@@ -9,10 +9,10 @@
 // The context of the function ends before another member can hold the lock. Storage that compares
 // the token of the term refuses late writes from a former holder.
 //
-// Waiting members do not queue: any of them may get the lock next. A member that takes the lock
-// repeatedly may get it several times before another member gets it. After each release, Do gives
-// the others a short time to take the lock, but waiting times are not bounded. If order matters,
-// use your own queue.
+// The callers of Lock.Do do not queue: any of them may get the lock next. A member that takes the
+// lock repeatedly may get it several times before another member gets it. After each release, Do
+// gives the others a short time to take the lock, but waiting times are not bounded. If order
+// matters, use a Semaphore, which is a fair mutex if it has one permit.
 package lock
 
 import (
@@ -68,15 +68,20 @@ func New(s record.Store, name string) (*Lock, error) {
 // Key returns the key of the record that the holder of a lock owns, or an error if the name is
 // invalid.
 func Key(name string) (string, error) {
-	job, rest, found := strings.Cut(name, "/")
-	if !found {
-		job, rest = defaultJob, name
-	}
-	key, err := jobrecord.LockKey(job, rest)
+	key, err := jobrecord.LockKey(splitName(name))
 	if err != nil {
 		return "", fmt.Errorf("lock: invalid name %.300q: %w", name, err)
 	}
 	return key, nil
+}
+
+// splitName returns the job of a lock, and its name in the job.
+func splitName(name string) (job, rest string) {
+	job, rest, found := strings.Cut(name, "/")
+	if !found {
+		return defaultJob, name
+	}
+	return job, rest
 }
 
 // Do waits until this member holds the lock, runs fn, releases the lock, and returns the error of

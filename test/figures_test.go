@@ -26,8 +26,9 @@ type figure struct {
 func figures() []figure {
 	return []figure{
 		{"packages that a program can import", countPackages, 15},
-		// 650, 4 for shards, and 6 for handlers that change at run time and for interceptors.
-		{"exported names in them", countExported, 660},
+		// 650, 4 for shards, 6 for handlers that change at run time and for interceptors, and 3 for
+		// semaphores.
+		{"exported names in them", countExported, 663},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted.
 		// The last 514 are for handlers that change at run time, and interceptors.
 		{"lines that cluster.Start links", countLinked, 29_414},

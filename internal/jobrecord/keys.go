@@ -36,6 +36,11 @@ func LeaderKey(job string) (string, error) {
 // LockKey returns the key of the record that the holder of a lock of a job owns.
 func LockKey(job, name string) (string, error) { return namedKey(job, "latch/", name) }
 
+// QueueKey returns the key of the record that a caller owns while it waits for a lock of a job.
+func QueueKey(job, name, caller string) (string, error) {
+	return namedKey(job, "queue/", name+"/"+caller)
+}
+
 // DisabledKey returns the key of the record that exists while a member may not lead a job.
 func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id) }
 

@@ -127,17 +127,25 @@ func (c *Client) commitRecord(ctx context.Context, s record.Session) {
 	c.endOperation(o, Done)
 }
 
-// UseLock acquires and releases the lock until ctx is done.
+// UseLock acquires and releases the lock until ctx is done, in the queue or past it.
 func (c *Client) UseLock(ctx context.Context, name string) error {
 	c.key = name
 	l, err := lock.New(c.Store, name)
 	if err != nil {
 		return err
 	}
+	fair, err := lock.NewSemaphore(c.Store, name, 1)
+	if err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		acquire := c.beginOperation(Operation{Kind: Acquire})
 		var release *Operation
-		_ = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
+		do := l.Do
+		if c.Rand.IntN(2) == 0 {
+			do = fair.Do
+		}
+		_ = do(ctx, func(ctx context.Context, term leader.Term) error {
 			release = c.holdLock(ctx, term, acquire)
 			return nil
 		})

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
+)
+
+// maxPermits is half of the records that a cluster holds.
+const maxPermits = member.MaxRecords / 2
+
+// Semaphore has permits that the members share, and a queue of callers that wait for one. With one
+// permit it is a fair mutex. Its method Do may be called concurrently.
+type Semaphore struct {
+	store   record.Store
+	name    string
+	queue   string   // prefix of the keys of the records of waiting callers
+	lock    string   // key of the lock of that name, and prefix of the keys in permits
+	permits []string // keys of the records of the holders
+}
+
+// NewSemaphore returns the semaphore with the given name and at most 1,024 permits. All members
+// must use the same number. The name is that of a lock (New). The only permit of a fair mutex is
+// that lock itself, for which Lock.Do competes without queueing. Permit 2 of several is the lock
+// "JOB/NAME/2". NewSemaphore returns an error if an argument is invalid. It does not block.
+func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) {
+	if permits < 1 || permits > maxPermits {
+		return nil, fmt.Errorf("lock: semaphore %.300q: %d permits, want 1 to %d", name, permits,
+			maxPermits)
+	}
+	key, err := Key(name)
+	if err != nil {
+		return nil, err
+	}
+	sem := &Semaphore{store: s, name: name, lock: key, permits: []string{key}}
+	if permits > 1 {
+		sem.permits = nil
+	}
+	for i := 0; len(sem.permits) < permits; i++ {
+		sem.permits = append(sem.permits, fmt.Sprint(key, "/", i))
+	}
+	job, rest := splitName(name)
+	place, err := jobrecord.QueueKey(job, rest, rand.Text())
+	if err != nil || !member.IsKey(sem.permits[permits-1]) {
+		return nil, fmt.Errorf("lock: the name %.300q is too long for a semaphore", name)
+	}
+	sem.queue = place[:strings.LastIndex(place, "/")+1]
+	return sem, nil
+}
+
+// Do waits for a permit, runs fn, returns the permit, and returns the error of fn. The context of
+// fn ends with ctx, or before another caller can hold the permit. The cause of the context is the
+// reason. The token of the term is greater than those of all earlier holders of the same permit;
+// tokens of different permits cannot be compared.
+//
+// Callers get permits in the order in which their requests were committed. A caller leaves the
+// queue when its ctx is done. If its member crashes or is cut off, it leaves the queue when the
+// records of the member end. If the member returns, the caller joins the queue again at its end.
+//
+// If fn did not run, the error is as in Lock.Do. If the permit cannot be returned before ctx is
+// done, Do returns, and the return continues in the background.
+func (s *Semaphore) Do(
+	ctx context.Context, fn func(ctx context.Context, term leader.Term) error,
+) error {
+	c := &caller{Semaphore: s, session: s.store.Session(nil)}
+	c.place = c.newSlot(s.queue + rand.Text())
+	defer c.leave(ctx)
+	for {
+		lease, err := c.awaitPermit(ctx)
+		if err != nil {
+			return fmt.Errorf("lock: %q: %w", s.name, err)
+		}
+		ran, term := false, lease.Term()
+		err = term.Do(ctx, func(ctx context.Context) error {
+			ran = true
+			return fn(ctx, term)
+		})
+		if ran {
+			return err
+		}
+	}
+}
+
+// caller is a call of Do. Its session owns a place in the queue, then a permit.
+type caller struct {
+	*Semaphore
+	session record.Session
+	place   *jobrecord.Slot
+	tried   []*jobrecord.Slot // the permits that the session may own
+	token   member.Token      // of the last of them; zero if it is not known
+}
+
+func (c *caller) newSlot(key string) *jobrecord.Slot {
+	return &jobrecord.Slot{Store: c.store, Session: c.session, Key: key}
+}
+
+// awaitPermit waits until this caller holds a permit. It joins the queue if necessary.
+func (c *caller) awaitPermit(ctx context.Context) (lease *leader.Lease, err error) {
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	permitChanged := make(chan struct{}, 1)
+	go func() {
+		for range record.Watch(watched, c.store, c.lock) {
+			select {
+			case permitChanged <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	try := func(ctx context.Context) time.Duration {
+		lease, err = c.tryPermit(ctx)
+		if lease != nil || err != nil && !jobrecord.IsTransient(err) {
+			stop()
+		}
+		return jobrecord.LookInterval
+	}
+	jobrecord.Watch(watched, c.store, c.queue, permitChanged, try)
+	switch cause := context.Cause(ctx); {
+	case lease != nil || cause == nil || errors.Is(err, record.ErrNoQuorum):
+		return lease, err
+	case errors.Is(err, record.ErrUnknownOutcome):
+		return nil, fmt.Errorf("%w: %w", err, cause)
+	default:
+		return nil, cause
+	}
+}
+
+// tryPermit takes a permit if it is this caller's turn. It returns nil if the caller must wait.
+func (c *caller) tryPermit(ctx context.Context) (*leader.Lease, error) {
+	var free []string
+	for _, key := range c.permits {
+		r, err := record.Get(ctx, c.store, key)
+		switch {
+		case errors.Is(err, record.ErrAbsent):
+			free = append(free, key)
+		case err != nil:
+			return nil, err
+		case c.session.Owns(r) && !r.Revoked: // the outcome of the commit was unknown
+			return c.holdPermit(ctx, key, r.Token)
+		}
+	}
+	rank, own, err := c.findPlace(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case own.Token.IsZero():
+		_, err = c.place.Set(ctx, record.Op{Kind: record.Absent, Key: c.place.Key})
+		return nil, err
+	case rank >= len(free):
+		return nil, nil
+	}
+	key := free[rank]
+	permit := c.newSlot(key)
+	token, err := permit.Set(ctx, record.Op{Kind: record.Absent, Key: key},
+		record.Op{Kind: record.Held, Key: c.place.Key, Token: own.Token},
+		record.Op{Kind: record.Drop, Key: c.place.Key})
+	if err == nil || errors.Is(err, record.ErrUnknownOutcome) {
+		c.tried, c.token = append(c.tried, permit), token
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.place = c.newSlot(c.place.Key) // this commit dropped the old one
+	return c.holdPermit(ctx, key, token)
+}
+
+// holdPermit returns nil if the record was lost before it could be used.
+func (c *caller) holdPermit(
+	ctx context.Context, key string, token member.Token,
+) (*leader.Lease, error) {
+	lease, err := c.session.Hold(ctx, key, token)
+	if errors.Is(err, record.ErrNotHeld) {
+		return nil, nil
+	}
+	return lease, err
+}
+
+// findPlace returns the number of callers before this one, and the record of its place or, if it
+// has none, a zero record. No place appears later with a smaller token, so the number never grows.
+func (c *caller) findPlace(ctx context.Context) (rank int, own member.Record, err error) {
+	queue, err := c.store.List(ctx, c.queue)
+	if err != nil {
+		return 0, own, err
+	}
+	own, _ = jobrecord.Find(queue, c.place.Key)
+	for _, r := range queue {
+		// A name with a slash has another queue whose keys also begin with c.queue.
+		isOther := strings.Contains(r.Key[len(c.queue):], "/")
+		if !isOther && cmp.Or(r.Token.Compare(own.Token), cmp.Compare(r.Key, own.Key)) < 0 {
+			rank++
+		}
+	}
+	return rank, own, nil
+}
+
+// leave drops the records of this caller. If ctx is done first, it returns and continues in the
+// background.
+func (c *caller) leave(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx := context.WithoutCancel(ctx)
+		if !c.token.IsZero() {
+			_ = c.tried[len(c.tried)-1].Drop(ctx, c.token) // after an error, Close drops it
+		}
+		for _, s := range append(c.tried, c.place) {
+			_ = s.Close(ctx) // ends at the latest with the store
+		}
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

@@ -5,6 +5,7 @@ package cluster
 import (
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
 
@@ -33,6 +34,19 @@ type Config struct {
 	// worst choice, since both must be up; use three. Later, a node needs to reach only one seed.
 	// Default: the node itself if Size is 1.
 	Seeds []string
+	// Preference states how much this node should lead. Of the members that can, one with the greatest
+	// preference is elected first. member.NeverLeads makes the node a witness: it votes, and never
+	// leads. At least one node must not be a witness. Default: 0; the maximum is member.MaxPreference.
+	// Preferences may differ between nodes, and Prefer changes them at run time.
+	Preference member.Preference
+	// HandOverToPreferred makes this node, as the leader, hand over to a more preferred member that
+	// has been active for this time, at least LeaderTimeout. Set it on all nodes alike. Default: 0,
+	// a working leader is not replaced because of preferences.
+	HandOverToPreferred time.Duration
+	// Labels describe this node to the other members, for example its role, zone or HTTP address. All
+	// members see them (View). They take at most member.MaxLabelBytes; keys and values are printable,
+	// and keys contain no '='. SetLabels changes them at run time.
+	Labels map[string]string
 	// JoinOnly keeps a seed that lost its disk from founding a new cluster.
 	JoinOnly bool
 	// TrustRefusal lets the other members replace a killed leader before its lease expires. If the

@@ -24,7 +24,8 @@ type Snapshot struct {
 	Size int // number of members of the full cluster; the view may have fewer
 }
 
-// MemberChanged reports that a member was added, changed its status, or restarted. The view of a
+// MemberChanged reports that a member was added, changed its status, its preference or its labels,
+// or restarted. The view of a
 // provisional leader may be discarded (Status.Provisional, LeaderChanged.Quorate). So while a
 // cluster forms, a member may become active in that view, then be removed, and join again under the
 // elected leader.
@@ -67,7 +68,11 @@ func (e Snapshot) String() string {
 
 // String describes the event in one line.
 func (e MemberChanged) String() string {
-	if e.Before.Status == member.None || e.Before.Status == e.Member.Status {
+	switch {
+	case e.Before.Identity == e.Member.Identity && e.Before.Status == e.Member.Status &&
+		e.Before.Traits != e.Member.Traits:
+		return fmt.Sprintf("%s has %s", memberText(e.Member), traitsText(e.Member.Traits))
+	case e.Before.Status == member.None || e.Before.Status == e.Member.Status:
 		return fmt.Sprintf("%s is %s", memberText(e.Member), e.Member.Status)
 	}
 	return fmt.Sprintf("%s is %s, was %s", memberText(e.Member), e.Member.Status, e.Before.Status)
@@ -87,6 +92,15 @@ func (e LeaderChanged) String() string {
 
 // String describes the event in one line.
 func (e Lagged) String() string { return fmt.Sprintf("missed %d events", e.Missed) }
+
+// traitsText describes the traits of a member.
+func traitsText(t member.Traits) string {
+	text := fmt.Sprintf("preference %v", t.Preference)
+	if t.Labels == "" {
+		return text + " and no labels"
+	}
+	return text + " and labels " + t.Labels.String()
+}
 
 // memberText returns the address of a member, preceded by its name if it has one.
 func memberText(m member.Member) string {

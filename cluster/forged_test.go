@@ -114,7 +114,7 @@ func TestHostileFramesCloseTheConnection(t *testing.T) {
 		bodies := [][]byte{
 			length(0xdd, 1<<32-1), // an array of four billion elements
 			append([]byte{0x92}, length(0xc6, 2e9)...),
-			bytes.Repeat([]byte{0x91}, mesh.MaxSystemBytes-3), // nested as deeply as a frame allows
+			bytes.Repeat([]byte{0x91}, mesh.DefaultCustomBytes-3), // nested as deeply as a frame allows
 			append([]byte{0x93, 0x90, 0x90}, bytes.Repeat([]byte{0x91}, 100_000)...),
 		}
 		for i, body := range bodies {

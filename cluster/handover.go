@@ -32,7 +32,8 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	case errors.Is(err, statemachine.ErrNotLeader):
 		return notLeaderError(n.currentSnapshot())
 	case errors.Is(err, statemachine.ErrNotActive) && !to.IsZero():
-		return fmt.Errorf("%w: %s is drained or has not answered this leader yet", ErrNotActive, to)
+		return fmt.Errorf("%w: %s is drained, never leads, or has not answered this leader yet",
+			ErrNotActive, to)
 	case errors.Is(err, statemachine.ErrNotActive):
 		return successorError(to)
 	case err != nil:
@@ -44,7 +45,7 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 // Drain leaves leadership to the other members for the rest of this run. If the node leads, it
 // hands over, and Drain blocks until another leader is quorate or ctx is done. A drained node leads
 // only if no other member can: it keeps leading, or is elected after 2 x LeaderTimeout without a
-// leader. It hands over as soon as another member can lead.
+// leader. It hands over as soon as another member can lead. Prefer undoes it.
 func (n *Node) Drain(ctx context.Context) error {
 	view := n.currentSnapshot().view
 	n.drained.Store(true)
@@ -55,6 +56,40 @@ func (n *Node) Drain(ctx context.Context) error {
 		return err
 	}
 	return n.waitOtherLeader(ctx, view.Version)
+}
+
+// Prefer sets the preference of this node for the rest of this run (Config.Preference), and undoes
+// Drain. Members learn it from the leader, also from the next one. If the preference is
+// member.NeverLeads and the node leads, it hands over, and Prefer blocks until another leader is
+// quorate or ctx is done; it continues to lead until another member can.
+func (n *Node) Prefer(ctx context.Context, p member.Preference) error {
+	if err := checkPreference(p, n.cfg.Size); err != nil {
+		return fmt.Errorf("cluster: preference %w", err)
+	}
+	view := n.currentSnapshot().view
+	set := func(now time.Time) (statemachine.Output, error) {
+		n.drained.Store(false)
+		return n.machine.Prefer(now, p), nil
+	}
+	if p != member.NeverLeads || view.Role != member.Leading {
+		return n.runInLoop(ctx, set)
+	}
+	if err := n.handOver(ctx, set); err != nil {
+		return err
+	}
+	return n.waitOtherLeader(ctx, view.Version)
+}
+
+// SetLabels replaces the labels of this node for the rest of this run (Config.Labels). Members
+// learn them from the leader: MemberChanged reports them on each node, this one included.
+func (n *Node) SetLabels(ctx context.Context, labels map[string]string) error {
+	l, err := member.NewLabels(labels)
+	if err != nil {
+		return err
+	}
+	return n.runInLoop(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.SetLabels(now, l), nil
+	})
 }
 
 // Leave removes the node from the cluster gracefully and closes it. This takes at most about

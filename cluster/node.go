@@ -76,18 +76,23 @@ func FromContext(ctx context.Context) *Node {
 }
 
 // Self returns the member entry of this run of the node. Its status is None until a leader has
-// admitted the node.
-func (n *Node) Self() member.Member { return n.selfEntry(n.currentSnapshot().view) }
+// admitted the node. Its preference and labels are those that the node announces.
+func (n *Node) Self() member.Member {
+	s := n.currentSnapshot()
+	return n.selfEntry(s.view, s.traits)
+}
 
-func (n *Node) selfEntry(v member.View) member.Member {
-	if m, ok := v.Member(v.Self.Address); ok && m.Identity == v.Self {
-		return m
+func (n *Node) selfEntry(v member.View, traits member.Traits) member.Member {
+	m, ok := v.Member(v.Self.Address)
+	if !ok || m.Identity != v.Self {
+		m = member.Member{
+			Identity: v.Self,
+			Name:     n.cfg.Name,
+			Seed:     slices.Contains(n.cfg.seeds, n.cfg.self),
+		}
 	}
-	return member.Member{
-		Identity: v.Self,
-		Name:     n.cfg.Name,
-		Seed:     slices.Contains(n.cfg.seeds, n.cfg.self),
-	}
+	m.Traits = traits
+	return m
 }
 
 // View returns a copy of the node's current view.

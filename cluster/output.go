@@ -60,7 +60,7 @@ func (n *Node) takeSnapshot(now time.Time, changed bool) snapshot {
 	s := *n.currentSnapshot()
 	if changed {
 		s = s.withView(cloneView(n.machine.View(now)), n.machine.Durable().Held)
-		s.votesAt = n.machine.VotesAt()
+		s.votesAt, s.traits = n.machine.VotesAt(), n.machine.Traits()
 	}
 	s.rosterLost = n.machine.RosterLost()
 	return s
@@ -139,14 +139,13 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 
 // stateOf converts a snapshot for the observer.
 func (n *Node) stateOf(s *snapshot) observe.State {
-	drained := n.drained.Load()
 	return observe.State{
 		View:        s.view,
 		Held:        s.held,
 		Provisional: s.provisional,
 		Leader:      leaderOfTerm(s.liveTerm()),
-		Drained:     drained,
-		HandingOver: drained || n.terms.isHandingOver(),
+		Drained:     n.drained.Load(),
+		Preference:  s.traits.Preference,
 		RosterLost:  s.rosterLost,
 	}
 }

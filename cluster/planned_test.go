@@ -38,6 +38,7 @@ func logging(w *world, level zerolog.Level) *journal {
 func TestPlannedOperationsCauseNoWarning(t *testing.T) {
 	transfer := func(n *Node) error { return n.Transfer(context.Background(), member.Address{}) }
 	drain := func(n *Node) error { return n.Drain(context.Background()) }
+	witness := func(n *Node) error { return n.Prefer(context.Background(), member.NeverLeads) }
 	leave := func(n *Node) error { return n.Leave(context.Background()) }
 	for _, c := range []struct {
 		name  string
@@ -47,6 +48,7 @@ func TestPlannedOperationsCauseNoWarning(t *testing.T) {
 	}{
 		{"transfer", 3, []func(*Node) error{transfer}, 0},
 		{"drain", 3, []func(*Node) error{drain}, 0},
+		{"the leader becomes a witness", 3, []func(*Node) error{witness}, 0},
 		{"the leader leaves", 3, []func(*Node) error{leave}, 1},
 		{"one drains, and the next leaves", 3, []func(*Node) error{drain, leave}, 1},
 		{"one alone leaves", 1, []func(*Node) error{leave}, 1},

@@ -18,8 +18,9 @@ type snapshot struct {
 	// provisional reports whether the leader of the view declared itself and was not
 	// elected.
 	provisional bool
-	votesAt     time.Time // when the node may vote again
-	rosterLost  bool      // the roster in held can never elect a leader again
+	votesAt     time.Time     // when the node may vote again
+	traits      member.Traits // of this node; the leader may not have published them yet
+	rosterLost  bool          // the roster in held can never elect a leader again
 }
 
 // withView returns a copy of s with the given view and held state.

@@ -115,7 +115,8 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger)
 		return err
 	}
 	view := cloneView(n.machine.View(n.started))
-	n.snapshots.store(snapshot{votesAt: n.machine.VotesAt()}.withView(view, durable.Held))
+	first := snapshot{votesAt: n.machine.VotesAt(), traits: n.machine.Traits()}
+	n.snapshots.store(first.withView(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.steps.Limit = stepLimit(n.cfg.timings)
 	n.records = n.newRecords()
@@ -140,6 +141,9 @@ func (n *Node) newMachine(ctx context.Context, d paxos.Durable) error {
 		Size:     n.cfg.Size,
 		Timings:  n.cfg.timings,
 		JoinOnly: n.cfg.JoinOnly,
+
+		Traits:              member.Traits{Preference: n.cfg.Preference, Labels: n.cfg.labels},
+		HandOverToPreferred: n.cfg.HandOverToPreferred,
 
 		TrustRefusal: n.cfg.TrustRefusal,
 		Volatile:     n.volatile,
@@ -202,7 +206,7 @@ func (n *Node) closeUnstarted() error {
 func (n *Node) waitJoined(ctx context.Context) error {
 	for {
 		s, changed := n.snapshots.watch()
-		m := n.selfEntry(s.view)
+		m := n.selfEntry(s.view, s.traits)
 		if !s.view.Leader.IsZero() && m.Status == member.Active {
 			return nil
 		}

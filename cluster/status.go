@@ -100,7 +100,7 @@ func (n *Node) Status() Status {
 		ClusterID:   current.held.Cluster,
 		Size:        n.cfg.Size,
 		Quorum:      member.Quorum(n.cfg.Size),
-		Self:        n.selfEntry(view),
+		Self:        n.selfEntry(view, current.traits),
 		View:        view,
 		Provisional: current.provisional,
 		Uptime:      now.Sub(n.started),

@@ -86,13 +86,6 @@ func (ts *terms) closeTerms(cause error) {
 	}
 }
 
-// isHandingOver reports whether a hand-over is in progress.
-func (ts *terms) isHandingOver() bool {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return ts.handOvers > 0
-}
-
 // endOwnTerm begins a hand-over: it ends the node's own term and waits for the functions that run
 // under it, at most for the guard time. When a lease ends, functions have the same time. The caller
 // must call done after the hand-over.

@@ -33,6 +33,7 @@ type settings struct {
 	Config  // with defaults
 	self    member.Address
 	seeds   []member.Address // sorted
+	labels  member.Labels
 	timings message.Timings
 }
 
@@ -96,6 +97,13 @@ func (c Config) parse() (settings, error) {
 		field("Advertise"), s.Advertise, field("Seeds"))
 	faults.Check(!s.Memory || s.DataDir == "", "Memory",
 		"contradicts %s %q: leave one of them out", field("DataDir"), s.DataDir)
+	faults.Add("Preference", checkPreference(s.Preference, s.Size))
+	var err error
+	s.labels, err = member.NewLabels(s.Labels)
+	faults.Add("Labels", err)
+	faults.Check(s.HandOverToPreferred == 0 || s.HandOverToPreferred >= s.LeaderTimeout,
+		"HandOverToPreferred", "%v: must be at least %s (%v), or 0 for never",
+		s.HandOverToPreferred, field("LeaderTimeout"), s.LeaderTimeout)
 	faults.readSecret(&s.Config)
 	faults.checkSecurity(s.Config, s.self)
 	s.timings = message.Timings{
@@ -116,6 +124,18 @@ func (c Config) parse() (settings, error) {
 		return settings{}, fmt.Errorf("cluster: invalid configuration:\n%w", err)
 	}
 	return s, nil
+}
+
+// checkPreference returns an error if a member of a cluster of the given size cannot have the
+// preference.
+func checkPreference(p member.Preference, size int) error {
+	switch {
+	case !p.IsValid():
+		return fmt.Errorf("%d: must be %v, or 0 to %d", p, member.NeverLeads, member.MaxPreference)
+	case p == member.NeverLeads && size == 1:
+		return fmt.Errorf("%v: the only member of a cluster must lead", p)
+	}
+	return nil
 }
 
 // checkAddr accepts an address without a host, which means all addresses of this machine.

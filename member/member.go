@@ -74,6 +74,7 @@ type Member struct {
 	// Resigned is set on a leaving entry if the member left on purpose. Only a later incarnation may
 	// then rejoin: a delayed message of this incarnation must not bring the member back.
 	Resigned bool
+	Traits
 }
 
 // String returns a short text for people.

@@ -95,6 +95,10 @@ func (s State) Digest() uint64 {
 		h.run(m.Identity)
 		h.text(m.Name)
 		h.raw([]byte{flag(m.Seed), byte(m.Status), flag(m.Gone), flag(m.Resigned)})
+		if m.Traits != (Traits{}) {
+			h.byte(byte(m.Preference))
+			h.text(string(m.Labels))
+		}
 	}
 	h.number(uint64(s.Records.Len()))
 	h.number(s.Records.Digest())

@@ -24,7 +24,8 @@ type Attempt struct {
 	Stage    Stage
 	Founding bool
 	// Candidates are the nodes to propose, in order of preference, if no value must be adopted: the
-	// proposer itself, or the successors of a leader that hands over.
+	// proposer itself, the successors of a leader that hands over, or members that are preferred in a
+	// founding.
 	Candidates []member.Address
 	Base       member.State // state that the value continues; its voters vote
 	Value      Accepted     // proposed value; set in the formal stage
@@ -61,12 +62,13 @@ func (p Proposer) BeginElection(
 // (S) A founding is always for version 1. It needs pre and formal votes of M active members and of
 // a majority of the configured seeds (protocol.md 4).
 func (p Proposer) BeginFounding(
-	self member.Identity, a Acceptor, quorum int, active member.Roster, seeds []member.Address,
+	self member.Identity, a Acceptor, quorum int, active member.Roster,
+	seeds, candidates []member.Address,
 ) Proposer {
 	return p.beginAttempt(self, a, Attempt{
 		ID:         ID{Version: 1},
 		Founding:   true,
-		Candidates: []member.Address{self.Address},
+		Candidates: candidates,
 		Base:       member.State{Roster: active},
 		quorum:     quorum,
 		seeds:      seeds,
@@ -229,11 +231,14 @@ func (t Attempt) mayAdopt(v Accepted) bool {
 
 // initialState returns the state in which the first candidate that answered would start to lead, or
 // false if no candidate has answered. It skips silent candidates, because the election of a dead
-// candidate would cost a LeaderTimeout and a version.
+// candidate would cost a LeaderTimeout and a version. It also skips a candidate that restarted: the
+// proposer does not know whether the new run may lead.
 func (t Attempt) initialState() (member.State, bool) {
 	for _, c := range t.Candidates {
 		s := t.votes.initialState(t.Base, c, t.ID.Version)
-		if slices.Contains(t.able, s.LeaderIdentity()) {
+		run := s.LeaderIdentity()
+		known := t.Base.Roster.Has(run) || c == t.ID.Ballot.Proposer
+		if known && slices.Contains(t.able, run) {
 			return s, true
 		}
 	}

@@ -35,7 +35,8 @@ func proposing(t *testing.T, n int) Proposer {
 func founding(t *testing.T, n int) Proposer {
 	t.Helper()
 	seeds := []member.Address{addr(1), addr(2)}
-	p := Proposer{}.BeginFounding(voter(1), Acceptor{}, member.Quorum(n), roster(n), seeds)
+	p := Proposer{}.BeginFounding(voter(1), Acceptor{}, member.Quorum(n), roster(n), seeds,
+		[]member.Address{voter(1).Address})
 	p, _ = counted(t, p, yes(1))
 	return p
 }
@@ -391,6 +392,23 @@ func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 			t.Errorf("%s: got step %d, leader %v, want %d, %v",
 				tc.name, step, p.Attempt.Value.State.Leader, Propose, addr(tc.want))
 		}
+	}
+}
+
+// TestARestartedSuccessorIsNotProposed checks that a successor that answers in a later run than the
+// held state lists is not proposed: the leader does not know whether that run may lead.
+func TestARestartedSuccessorIsNotProposed(t *testing.T) {
+	candidates := []member.Address{addr(2), addr(3)}
+	p := Proposer{}.BeginElection(voter(1), Acceptor{Held: heldBy(3)}, member.Quorum(3), candidates)
+	later := yes(2)
+	later.From.Incarnation++
+	p, step := counted(t, p, yes(1), later)
+	if step != Wait {
+		t.Fatalf("after the vote of a later run: got step %d, want it to wait", step)
+	}
+	p, step = counted(t, p, yes(3))
+	if got := p.Attempt.Value.State.Leader; step != Propose || got != addr(3) {
+		t.Errorf("got step %d for %v, want %v proposed", step, got, addr(3))
 	}
 }
 

@@ -24,6 +24,8 @@ func (m *Machine) dispatch(in message.Message) {
 		m.onJoinResponse(in, b)
 	case message.MemberStatusUpdate:
 		m.onMemberStatusUpdate(in, b)
+	case message.MemberTraits:
+		m.onMemberTraits(in, b)
 	case message.ClusterAlignment:
 		m.onAlignment(in, b)
 	case message.LeaderKeepAlive:

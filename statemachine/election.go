@@ -230,8 +230,7 @@ func (m *Machine) failAttempt() {
 	})
 	m.propose.Proposer = m.propose.Fail()
 	fails := m.propose.Failures
-	rank := m.durable.Held.Roster.Rank(m.self.Address)
-	wait := m.timing.againTimeout(rank, fails) + m.jitter(m.timing.againJitter(fails))
+	wait := m.timing.againTimeout(m.rank(), fails) + m.jitter(m.timing.againJitter(fails))
 	m.inquiry.nextAt = m.now.Add(wait)
 	m.propose.at = m.now.Add(wait)
 }

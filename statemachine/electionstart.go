@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -22,11 +23,12 @@ type inquiryState struct {
 }
 
 // shouldElect reports whether this node should ask the voters and propose: it has a vote, may lead,
-// and has no healthy leader. A drained node must have no chosen leader at all. A leader that hands
-// over only proposes its successors until the hand-over has ended.
+// and has no healthy leader. A witness never leads. A drained node must have no chosen leader at
+// all. A leader that hands over only proposes its successors until the hand-over has ended.
 func (m *Machine) shouldElect() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
 		m.operator.handOverUntil.IsZero() && !m.followsHealthy() &&
+		m.traits.Preference != member.NeverLeads &&
 		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
@@ -43,24 +45,46 @@ func (m *Machine) candidacyAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
 }
 
-// turnDelay returns the time that this voter waits so that the voters before it in the roster ask
+// turnDelay returns the time that this voter waits so that the voters that stand before it ask
 // first. The leader that was just lost is not counted.
 func (m *Machine) turnDelay() time.Duration {
-	before := 0
+	before, wait := 0, time.Duration(0)
 	for _, e := range m.durable.Held.Roster {
-		if e.Address == m.self.Address || before == maxRank {
-			break
+		if !m.asksWithout(e, m.join.suspected.Leader) || !m.standsBefore(e) {
+			continue
 		}
-		if m.asksWithout(e, m.join.suspected.Leader) {
-			before++
+		before++
+		if e.Preference > m.traits.Preference {
+			wait = m.timing.preferenceTurn()
 		}
 	}
-	return m.timing.inquiryTurn(before)
+	return wait + m.timing.inquiryTurn(min(before, maxRank))
 }
 
 // asksWithout reports whether a member takes its turn to ask the voters after the leader is lost.
 func (m *Machine) asksWithout(e member.Member, leader member.Address) bool {
-	return e.Status == member.Active && e.Address != leader
+	return e.Status == member.Active && e.Address != leader && e.Preference != member.NeverLeads
+}
+
+// standsBefore reports whether a member stands for election before this node: it has a greater
+// preference, or the same one and a smaller address.
+func (m *Machine) standsBefore(e member.Member) bool {
+	return cmp.Or(cmp.Compare(m.traits.Preference, e.Preference),
+		e.Address.Compare(m.self.Address)) < 0
+}
+
+// comparePreference sorts the most preferred members first.
+func comparePreference(a, b member.Member) int { return cmp.Compare(b.Preference, a.Preference) }
+
+// rank returns the number of members that stand for election before this node.
+func (m *Machine) rank() int {
+	n := 0
+	for _, e := range m.durable.Held.Roster {
+		if m.standsBefore(e) {
+			n++
+		}
+	}
+	return n
 }
 
 // FirstToAsk returns the members that ask the voters first once the leader is lost, in that order
@@ -75,16 +99,17 @@ func (m *Machine) FirstToAsk() []member.Identity {
 	if m.role == member.Leading || !m.isVoter() {
 		return nil
 	}
+	ask := slices.DeleteFunc(slices.Clone(m.durable.Held.Roster), func(e member.Member) bool {
+		return !m.asksWithout(e, leader)
+	})
+	slices.SortStableFunc(ask, comparePreference)
 	var first []member.Identity
-	for _, e := range m.durable.Held.Roster {
-		if m.asksWithout(e, leader) {
+	for _, e := range ask[:min(len(ask), preparedVoters)] {
+		if e.Identity != m.self {
 			first = append(first, e.Identity)
 		}
-		if len(first) == preparedVoters {
-			break
-		}
 	}
-	return slices.DeleteFunc(first, func(i member.Identity) bool { return i == m.self })
+	return first
 }
 
 func (m *Machine) tickInquiry() {

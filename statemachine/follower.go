@@ -27,6 +27,8 @@ type followerState struct {
 	// askedGap is the newest update that did not follow the held revision. Each gap triggers one
 	// keep-alive, which asks for the whole state.
 	askedGap member.Number
+	// announcedAt is when this node last announced its traits to the leader.
+	announcedAt time.Time
 }
 
 // unaskedAt returns the time at which a keep-alive is due if no ack triggers it earlier.
@@ -57,6 +59,21 @@ func (m *Machine) tickFollow() {
 		}
 		m.sendKeepAlive()
 	}
+	if m.due(m.announceAt()) {
+		m.follow.announcedAt = m.now
+		m.send(m.leader.Leader, message.MemberTraits{Traits: m.traits})
+	}
+}
+
+// announceAt returns when this node next announces its traits to the leader; zero for never, if the
+// leader's state shows them.
+func (m *Machine) announceAt() time.Time {
+	s := m.shownState()
+	e, _ := s.Roster.Find(m.self.Address)
+	if s.Version != m.leader.Version || e.Identity != m.self || e.Traits == m.traits {
+		return time.Time{}
+	}
+	return m.follow.announcedAt.Add(m.timing.HeartbeatInterval)
 }
 
 func (m *Machine) followDeadline(d *deadline) {
@@ -66,6 +83,7 @@ func (m *Machine) followDeadline(d *deadline) {
 	d.add(m.lostAt())
 	d.add(m.unaskedAt())
 	d.add(m.probeAt())
+	d.add(m.announceAt())
 	if m.followsQuorate(m.now) {
 		d.add(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 	}

@@ -87,7 +87,9 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 // declareProvisional makes this seed a provisional leader. If the node holds a roster, it leads
 // that roster.
 func (m *Machine) declareProvisional() {
-	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
+	own := member.Member{
+		Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active, Traits: m.traits,
+	}
 	roster := member.Roster{own}
 	if !m.heldNumber().IsZero() {
 		roster = slices.Clone(m.durable.Held.Roster)
@@ -154,9 +156,30 @@ func (m *Machine) tickFounding() {
 		m.now.Before(m.gatheredAt()) {
 		return
 	}
-	m.propose.Proposer = m.propose.BeginFounding(
-		m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds)
-	m.sendProposal()
+	if candidates := m.foundingCandidates(active); len(candidates) > 0 {
+		m.propose.Proposer = m.propose.BeginFounding(
+			m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds, candidates)
+		m.sendProposal()
+	}
+}
+
+// foundingCandidates returns the members to propose in a founding: the more preferred members, in
+// the order of preference, and then this node if it may lead. The first attempt waits for a member
+// with the greatest preference.
+func (m *Machine) foundingCandidates(active member.Roster) []member.Address {
+	able := slices.DeleteFunc(slices.Clone(active), func(e member.Member) bool {
+		if e.Address == m.self.Address {
+			return m.traits.Preference == member.NeverLeads
+		}
+		return e.Preference <= m.traits.Preference
+	})
+	slices.SortStableFunc(able, comparePreference)
+	if m.propose.Failures == 0 {
+		able = slices.DeleteFunc(able, func(e member.Member) bool {
+			return e.Preference < able[0].Preference
+		})
+	}
+	return addresses(able)
 }
 
 // gatheredAt returns the time at which a founder stops waiting for more members. Processes that

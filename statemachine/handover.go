@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -30,7 +31,7 @@ type operatorState struct {
 var (
 	// ErrNotLeader means that the node is not a chosen leader.
 	ErrNotLeader = errors.New("statemachine: not the leader")
-	// ErrNotActive means that the successor is drained or is not an active member.
+	// ErrNotActive means that the successor is drained, never leads, or is not an active member.
 	ErrNotActive = errors.New("statemachine: not an active member that may lead")
 )
 
@@ -63,12 +64,11 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	}
 	able := m.findSuccessors()
 	if !to.IsZero() {
-		able = slices.DeleteFunc(able, func(a member.Address) bool { return a == to })
 		e, _ := m.durable.Held.Roster.Find(to)
 		if !m.maySucceed(e) {
 			return m.endCall(), ErrNotActive
 		}
-		able = slices.Insert(able, 0, to)
+		able = prepend(to, able)
 	} else if len(able) == 0 {
 		return m.endCall(), ErrNotActive
 	}
@@ -85,31 +85,102 @@ func (m *Machine) Drain(now time.Time) Output {
 	return m.endCall()
 }
 
-// drainLeader hands leadership over if the node is drained.
+// Prefer sets the preference of this node for the rest of this run, and undoes Drain. A leader that
+// never leads hands over as soon as there is a successor.
+func (m *Machine) Prefer(now time.Time, p member.Preference) Output {
+	m.beginCall(now)
+	m.operator.drained = false
+	m.traits.Preference = p
+	m.shown.changed = true
+	if p == member.NeverLeads && m.role != member.Leading &&
+		slices.Contains(m.propose.Attempt.Candidates, m.self.Address) {
+		m.dropAttempt()
+	}
+	return m.endCall()
+}
+
+// SetLabels sets the labels of this node for the rest of this run.
+func (m *Machine) SetLabels(now time.Time, l member.Labels) Output {
+	m.beginCall(now)
+	m.traits.Labels = l
+	m.shown.changed = true
+	return m.endCall()
+}
+
+// Traits returns what this node states about itself. The leader may not have published it yet.
+func (m *Machine) Traits() member.Traits { return m.traits }
+
+// yields reports whether this node leaves leadership to the other members.
+func (m *Machine) yields() bool {
+	return m.operator.drained || m.traits.Preference == member.NeverLeads
+}
+
+// drainLeader hands leadership over if the node yields it.
 func (m *Machine) drainLeader() {
-	if m.operator.drained && m.role == member.Leading && m.isHealthy() {
+	if m.yields() && m.role == member.Leading && m.isHealthy() {
 		if able := m.findSuccessors(); len(able) > 0 {
 			m.handOver(able, true)
 		}
 	}
 }
 
-// findSuccessors returns the members to which this leader can hand over. The members that showed
-// the newest state come first.
-func (m *Machine) findSuccessors() []member.Address {
-	var able []*peer
+// handOverToPreferred hands leadership over to a more preferred member, if this is configured.
+func (m *Machine) handOverToPreferred() {
+	if to, _ := m.findPreferred(); !to.IsZero() && m.isQuorate(m.now) && m.mayChange() {
+		m.handOver(prepend(to, m.findSuccessors()), true)
+		m.operator.named = true
+	}
+}
+
+// findPreferred returns the most preferred of the members to which this leader should hand over, or
+// zero and the time at which there may be one. A member must have been active for long enough, so
+// that a member that keeps failing does not become leader again and again.
+func (m *Machine) findPreferred() (to member.Address, at time.Time) {
+	if m.cfg.HandOverToPreferred == 0 || m.role != member.Leading || m.operator.leaving {
+		return to, at
+	}
+	var d deadline
+	best := m.traits.Preference
 	for _, e := range m.durable.Held.Roster {
-		if p := m.lead.peer(e.Address); m.maySucceed(e) &&
-			m.now.Sub(p.heard) < m.timing.HeartbeatTimeout {
-			able = append(able, p)
+		if e.Preference <= best || !m.canSucceedNow(e) {
+			continue
+		}
+		since := m.lead.peer(e.Address).activeSince
+		if at := since.Add(m.cfg.HandOverToPreferred); at.After(m.now) {
+			d.add(at)
+		} else if !since.IsZero() {
+			best, to = e.Preference, e.Address
 		}
 	}
-	slices.SortStableFunc(able, func(a, b *peer) int { return b.number.Compare(a.number) })
-	out := make([]member.Address, len(able))
-	for i, p := range able {
-		out[i] = p.id.Address
+	return to, d.at
+}
+
+// findSuccessors returns the members to which this leader can hand over: the most preferred first,
+// and of these, the ones that showed the newest state.
+func (m *Machine) findSuccessors() []member.Address {
+	var able member.Roster
+	for _, e := range m.durable.Held.Roster {
+		if m.canSucceedNow(e) {
+			able = append(able, e)
+		}
 	}
-	return out
+	slices.SortStableFunc(able, func(a, b member.Member) int {
+		return cmp.Or(comparePreference(a, b),
+			m.lead.peer(b.Address).number.Compare(m.lead.peer(a.Address).number))
+	})
+	return addresses(able)
+}
+
+// canSucceedNow reports whether this leader can hand over to the member e, and heard it lately.
+func (m *Machine) canSucceedNow(e member.Member) bool {
+	return m.maySucceed(e) &&
+		m.now.Sub(m.lead.peer(e.Address).heard) < m.timing.HeartbeatTimeout
+}
+
+// prepend returns the list with an address moved or added to its front.
+func prepend(a member.Address, list []member.Address) []member.Address {
+	list = slices.DeleteFunc(list, func(o member.Address) bool { return o == a })
+	return slices.Insert(list, 0, a)
 }
 
 // maySucceed reports whether this leader may hand over to a member of the held state: the member is

@@ -22,6 +22,8 @@ func (m *Machine) askForPlace(c member.Claim) {
 		Seed:  m.isSeed,
 		Held:  m.heldNumber(),
 		Bound: m.durable.Bound(),
+
+		Traits: m.traits,
 	})
 }
 
@@ -75,7 +77,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonVersionJump})
 		return
 	}
-	entry := member.Member{Identity: in.From, Name: b.Name, Seed: b.Seed}
+	entry := member.Member{Identity: in.From, Name: b.Name, Seed: b.Seed, Traits: b.Traits}
 	j := joiner{Member: entry, held: b.Held, at: m.now}
 	reason := m.assignPlace(j)
 	if reason == message.ReasonNone {
@@ -143,7 +145,7 @@ func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 		return message.ReasonOldIncarnation
 	}
 	next := e
-	next.Identity, next.Name, next.Seed = j.Identity, j.Name, j.Seed
+	next.Identity, next.Name, next.Seed, next.Traits = j.Identity, j.Name, j.Seed, j.Traits
 	if e.IsVoter() {
 		next.Status, next.Resigned = member.Active, false
 	}

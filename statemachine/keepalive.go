@@ -64,7 +64,7 @@ func (m *Machine) sendKeepAlive() {
 		Bound:   m.durable.Bound(),
 		Echo:    m.follow.echo,
 		Stamp:   m.newStamp(m.leader.Version),
-		Drained: m.operator.drained || m.operator.leaving,
+		Drained: m.operator.leaving || m.yields(),
 	})
 }
 
@@ -156,6 +156,9 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	p := m.lead.ensurePeer(in.From)
 	p.heard, p.drained, p.stamp = m.now, b.Drained, b.Stamp
 	shows := c == m.leader && b.Number.Version == m.leader.Version
+	if shows && p.activeSince.IsZero() {
+		p.activeSince = m.now
+	}
 	if shows && p.number.Less(b.Number) {
 		p.number, p.sentAt = b.Number, m.now
 		m.lead.recheckCommit = true

@@ -32,6 +32,10 @@ type leaderState struct {
 	softSynced               int
 	// statusAt is when the statuses of members may change again because of silence.
 	statusAt time.Time
+	// announced lists the traits that members announced and the state does not show yet. The next
+	// revision that publishes traits is made at traitsAt at the earliest.
+	announced []announcement
+	traitsAt  time.Time
 	// leaseFrom is the stamp at which the lease begins. It is valid while leaseKnown is set.
 	leaseFrom  int64
 	leaseKnown bool
@@ -47,6 +51,9 @@ type peer struct {
 	echo    int64         // greatest stamp that the member echoed; 0 for none
 	stamp   message.Stamp // the member's own stamp, from its newest keep-alive
 	drained bool
+	// activeSince is when the member showed this leadership for the first time since it was
+	// unreachable; zero for never.
+	activeSince time.Time
 	// returned is set if the member was heard again and waits for statusAt to become active.
 	returned bool
 	sent     member.Number // newest state sent to the member
@@ -114,7 +121,9 @@ func (m *Machine) tickLead() {
 	}
 	m.checkSilence()
 	m.makeWaitingChanges()
+	m.publishTraits()
 	m.drainLeader()
+	m.handOverToPreferred()
 	if m.due(m.lead.heartbeatAt) {
 		pause := m.timing.HeartbeatInterval
 		if !m.sendHeartbeats() {
@@ -147,6 +156,12 @@ func (m *Machine) leadDeadline(d *deadline) {
 	d.add(m.lead.heartbeatAt)
 	d.add(m.lead.softSyncAt)
 	d.add(m.stepDownAt())
+	if m.hasUnpublishedTraits() {
+		d.addFuture(m.now, m.lead.traitsAt)
+	}
+	if _, at := m.findPreferred(); !at.IsZero() {
+		d.addFuture(m.now, at)
+	}
 	if m.lead.quorate {
 		d.add(m.leaseEnd(m.now))
 	}

@@ -29,6 +29,11 @@ type Config struct {
 	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
 	// a process that died).
 	TrustRefusal bool
+	// Traits are what the node states about itself. Prefer and SetLabels change them for this run.
+	Traits member.Traits
+	// HandOverToPreferred is how long a more preferred member must have been active until this node,
+	// as the leader, hands over to it; 0 for never (protocol.md 6, preference).
+	HandOverToPreferred time.Duration
 	// Rand is the source of jitter and identifiers. Each machine must have its own Rand.
 	Rand *rand.Rand
 }
@@ -40,6 +45,7 @@ type Machine struct {
 	quorum int // M
 	seeds  uint64
 	self   member.Identity
+	traits member.Traits
 	isSeed bool
 
 	durable paxos.Durable // saved before the output of the call is sent
@@ -98,6 +104,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 		quorum:  member.Quorum(cfg.Size),
 		seeds:   SeedDigest(cfg.Seeds),
 		self:    member.Identity{Address: cfg.Address, StoreID: d.StoreID, Incarnation: d.Incarnation},
+		traits:  cfg.Traits,
 		isSeed:  slices.Contains(cfg.Seeds, cfg.Address),
 		durable: d,
 		digest:  d.Held.Digest(),

@@ -197,7 +197,9 @@ func (m *Machine) startLead(r member.Roster) {
 	m.dropAttempt()
 	m.propose.Failures = 0
 	m.endSearch()
-	m.lead = leaderState{since: m.now, heartbeatAt: m.now}
+	m.lead = leaderState{
+		since: m.now, heartbeatAt: m.now, traitsAt: m.now.Add(m.timing.stateInterval(len(r))),
+	}
 	for _, e := range r {
 		if e.Address != m.self.Address {
 			m.lead.ensurePeer(e.Identity).heard = m.now

@@ -119,6 +119,7 @@ func (m *Machine) checkSilence() {
 		case !m.due(m.silenceDeadline(e)):
 			continue
 		case e.Status == member.Active:
+			m.lead.peer(e.Address).activeSince = time.Time{}
 			e.Status = member.Unreachable
 		case e.Status == member.Unreachable && m.role == member.Leading:
 			e.Status = member.Leaving
@@ -237,6 +238,55 @@ func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 			m.lead.softSyncAt = at
 		}
 	}
+}
+
+// announcement is what one run of a member announced about itself.
+type announcement struct {
+	id     member.Identity
+	traits member.Traits
+}
+
+// onMemberTraits keeps the announcement of a member until it is published.
+func (m *Machine) onMemberTraits(in message.Message, b message.MemberTraits) {
+	switch {
+	case m.role != member.Leading && m.role != member.Provisional || in.Claim != m.leader:
+		m.drop(in, message.ReasonNotLeader)
+	case !m.shownState().Roster.Has(in.From):
+		m.drop(in, message.ReasonUnknownMember)
+	default:
+		m.lead.announced = replaceOrAppend(m.lead.announced, announcement{in.From, b.Traits},
+			m.cfg.Size, func(a announcement) bool { return a.id.Address == in.From.Address })
+	}
+}
+
+// publishTraits makes one revision of all traits that were announced. It makes one at most once per
+// stateInterval, because every node stores it.
+func (m *Machine) publishTraits() {
+	if !m.hasUnpublishedTraits() || m.now.Before(m.lead.traitsAt) {
+		return
+	}
+	r, about, n := m.shownState().Roster, member.Address{}, 0
+	for _, a := range append(m.lead.announced, announcement{m.self, m.traits}) {
+		if e, _ := r.Find(a.id.Address); e.Identity == a.id && e.Traits != a.traits {
+			e.Traits = a.traits
+			r, about = r.With(e), e.Address
+			n++
+		}
+	}
+	m.lead.announced = nil
+	if n > 1 {
+		about = member.Address{}
+	}
+	if n > 0 {
+		m.lead.traitsAt = m.now.Add(m.timing.stateInterval(len(r)))
+		m.changeRoster(r, about)
+	}
+}
+
+// hasUnpublishedTraits reports whether this leader may and should publish traits.
+func (m *Machine) hasUnpublishedTraits() bool {
+	e, _ := m.shownState().Roster.Find(m.self.Address)
+	return (len(m.lead.announced) > 0 || e.Traits != m.traits) && m.mayChange()
 }
 
 // announceChange sends the newest revision to all members.

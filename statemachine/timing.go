@@ -176,6 +176,11 @@ func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
+// preferenceTurn is HeartbeatInterval / 4: how much later a voter asks if a more preferred one may
+// ask (6, 2). If it is shorter than the difference between the times at which voters miss a leader,
+// a less preferred one is elected; if it is longer, so is a failover without the preferred ones.
+func (t timing) preferenceTurn() time.Duration { return t.HeartbeatInterval / 4 }
+
 // refusedTurn is HeartbeatInterval / 20. After its leader's host refused the port, a follower waits
 // for this time before it asks the other voters (6, a process that died). With a shorter wait the
 // others still consider the leader healthy; a longer one delays the election.

@@ -194,10 +194,33 @@ func setUpVerbs() []verb {
 			p.setup.Rejects = s.nodes(0)
 			return nil
 		}},
+		{form: "preference of NODES is NUMBER", setsUp: true, do: func(p *player, s step) error {
+			p.preferNodes(s.nodes(0), member.Preference(s.number(1)))
+			return nil
+		}},
+		{form: "witnesses NODES", setsUp: true, do: func(p *player, s step) error {
+			p.preferNodes(s.nodes(0), member.NeverLeads)
+			return nil
+		}},
+		{form: "leaders hand over to preferred members after DURATION", setsUp: true,
+			do: func(p *player, s step) error {
+				p.setup.HandOver = s.duration(0)
+				return nil
+			}},
 		{form: "fast clocks NODES", setsUp: true, do: func(p *player, s step) error {
 			p.fast = s.nodes(0)
 			return nil
 		}},
+	}
+}
+
+// preferNodes configures the preference of processes.
+func (p *player) preferNodes(nodes []int, n member.Preference) {
+	if p.setup.Preferences == nil {
+		p.setup.Preferences = make([]member.Preference, sim.MaxProcesses)
+	}
+	for _, i := range nodes {
+		p.setup.Preferences[i] = n
 	}
 }
 
@@ -275,6 +298,12 @@ func processVerbs() []verb {
 		})},
 		{form: "leave NODES", do: simple((*sim.Cluster).Leave)},
 		{form: "drain NODES", do: simple((*sim.Cluster).Drain)},
+		{form: "NODES become witnesses", do: simple(func(c *sim.Cluster, i int) {
+			c.Prefer(i, member.NeverLeads)
+		})},
+		{form: "NODES get the default preference", do: simple(func(c *sim.Cluster, i int) {
+			c.Prefer(i, 0)
+		})},
 		{form: "hand over from NODE to NODE", do: func(p *player, s step) error {
 			return p.c.Transfer(s.node(0), s.node(1))
 		}},

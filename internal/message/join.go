@@ -37,6 +37,7 @@ type JoinClusterRequest struct {
 	Seed  bool
 	Held  member.Number
 	Bound uint64 // version that the joiner is bound to, 0 if none
+	member.Traits
 }
 
 // JoinClusterResponse accepts a join, or refuses it with a reason. If the sender knows the right

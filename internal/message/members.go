@@ -11,6 +11,9 @@ type MemberStatusUpdate struct {
 	Member member.Member
 }
 
+// MemberTraits announces the traits of its sender to its leader, whose state shows others.
+type MemberTraits struct{ member.Traits }
+
 // ClusterAlignment is the whole state, with members in every status. The header's claim shows
 // whether the leader of the state is chosen.
 type ClusterAlignment struct {
@@ -28,6 +31,9 @@ type MemberLeave struct {
 
 // Kind implements Body.
 func (MemberStatusUpdate) Kind() Kind { return KindMemberStatusUpdate }
+
+// Kind implements Body.
+func (MemberTraits) Kind() Kind { return KindMemberTraits }
 
 // Kind implements Body.
 func (ClusterAlignment) Kind() Kind { return KindClusterAlignment }

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxBytes bounds an encoded message, in package wire and in a transport.
-const MaxBytes = 1 << 20
+const MaxBytes = 5 << 18
 
 // Message is a system event with its header. Every message has From and Claim. From these, the
 // receiver detects whether the sender or the receiver has older state.
@@ -52,6 +52,7 @@ const (
 	KindRecordRequest
 	KindRecordResponse
 	KindRecordUpdate
+	KindMemberTraits
 	// Kinds is the number of kinds, including the unused zero.
 	Kinds
 )
@@ -61,7 +62,7 @@ var kindNames = [Kinds]string{
 	"MemberStatusUpdate", "ClusterAlignment", "LeaderKeepAlive", "LeaderKeepAliveAck",
 	"SeedKeepAlive", "SeedKeepAliveAck", "LeaderRelieve", "ReJoinCluster", "LeaderStatusQuery",
 	"LeaderStatusQueryResponse", "Proposal", "Vote", "LeaderElected", "MemberLeave",
-	"RecordRequest", "RecordResponse", "RecordUpdate",
+	"RecordRequest", "RecordResponse", "RecordUpdate", "MemberTraits",
 }
 
 // String returns the event's name in protocol.md.

@@ -27,7 +27,7 @@ func CompareViews(before, after member.View) Changes {
 		m.Status = m.Shown()
 		old, known := before.Member(m.Address)
 		old.Status = old.Shown()
-		if !known || old.Status != m.Status || old.Identity != m.Identity {
+		if !known || old.Status != m.Status || old.Identity != m.Identity || old.Traits != m.Traits {
 			c.Members = append(c.Members, MemberChange{Before: old, After: m})
 		}
 	}

@@ -24,7 +24,10 @@ func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus)
 	if s.RosterLost {
 		text = strings.TrimPrefix(o.cfg.RosterLost.Error(), "cluster: ") + ": " + text
 	}
-	if s.Drained {
+	switch {
+	case s.Preference == member.NeverLeads:
+		text += "; this node never leads (preference)"
+	case s.Drained:
 		text += "; this node is drained and waits two leader timeouts before it proposes itself"
 	}
 	return text

@@ -75,11 +75,12 @@ func traceLine(t statemachine.Trace) line {
 
 // logTraces logs the traces of one turn. It omits "leading with authority" if the turn completed a
 // change of leader, because the line about that change reports it. It omits the warning "lost
-// authority" after a leader has stepped down to leave, hand over or drain.
-func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected bool) {
+// authority" after a leader has stepped down to hand over.
+func (o *Observer) logTraces(traces []statemachine.Trace, elected bool) {
 	handedOver := false
 	for _, t := range traces {
-		handedOver = handedOver || t.Kind == statemachine.SteppedDown && handingOver
+		handedOver = handedOver ||
+			t.Kind == statemachine.SteppedDown && t.Cause == statemachine.CauseHandOver
 		covered := t.Kind == statemachine.LostAuthority && handedOver ||
 			t.Kind == statemachine.GainedAuthority && elected
 		if !covered {

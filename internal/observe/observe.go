@@ -65,9 +65,10 @@ type State struct {
 	Provisional bool
 	// Leader is the leader with authority in the view of this node, or zero.
 	Leader Leader
-	// Drained reports whether the operator has drained this node. HandingOver reports whether the
-	// node gives up leadership because it is drained, leaves, or transfers leadership.
-	Drained, HandingOver bool
+	// Drained reports whether the operator has drained this node.
+	Drained bool
+	// Preference is the preference of this node.
+	Preference member.Preference
 	// RosterLost reports whether the held roster can never elect a leader again.
 	RosterLost bool
 }
@@ -112,7 +113,7 @@ func (o *Observer) Observe(t Turn) Changes {
 // logTurn logs what happened in a turn.
 func (o *Observer) logTurn(t Turn, c Changes, election Election) {
 	ended := !election.IsZero()
-	o.logTraces(t.Traces, t.State.HandingOver, ended)
+	o.logTraces(t.Traces, ended)
 	if ended {
 		o.logElection(election)
 	}

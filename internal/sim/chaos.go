@@ -54,6 +54,9 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	r = randomStream(p.Setup.Seed, streamNewTimings)
 	pace = time.Duration(drawSpread(r, 2, 20) * float64(p.Setup.Timings.LeaderTimeout))
 	x.addSeries(r, p.Faults&NewTimings, pace, 0)
+	r = randomStream(p.Setup.Seed, streamTraits)
+	pace, guided = drawPace(r, p.Setup.Timings)
+	x.addSeries(r, p.Faults&NewTraits, pace, guided)
 	return x
 }
 

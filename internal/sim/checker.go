@@ -18,7 +18,8 @@ import (
 // 11 and the rules of the simulator.
 var invariants = [...]string{
 	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "changed",
-	"codec", "flood", "leave", "records", "register", "sender", "spin", "stop", "unsaved",
+	"codec", "flood", "leave", "preferred", "records", "register", "sender", "spin", "stop", "unasked",
+	"unsaved", "witness",
 }
 
 // Violation is a broken invariant.
@@ -65,6 +66,8 @@ type checker struct {
 	trusts        trusts                  // trust in records
 	seatGiven     member.State            // state before the step in which a leader gave a seat away
 	wasAuthorized bool                    // whether the leader had authority before that step
+
+	preferredAt int64 // when a leader last handed over to a more preferred member
 
 	founded     bool
 	neverJoined []bool // set for seeds that have not joined since the founding

@@ -46,6 +46,10 @@ type Setup struct {
 	// Rejects lists processes whose hosts refuse connections although the process is running, as a
 	// firewall may. It must be empty if TrustRefusal is set.
 	Rejects []int `json:",omitempty"`
+	// Preferences lists the preference of each process; empty if all have the default. HandOver is
+	// the HandOverToPreferred of each process.
+	Preferences []member.Preference `json:",omitempty"`
+	HandOver    time.Duration       `json:",omitempty"`
 	// Keys is the number of records that processes compete for; 0 disables records.
 	Keys int `json:",omitempty"`
 	// Record is called for every event. It may be nil.
@@ -201,6 +205,11 @@ func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *proc
 		Volatile: slices.Contains(s.Volatile, home),
 
 		TrustRefusal: s.TrustRefusal,
+
+		HandOverToPreferred: s.HandOver,
+	}
+	if len(s.Preferences) > 0 {
+		p.cfg.Traits = member.Traits{Preference: s.Preferences[home], Labels: labelsOf(int64(home))}
 	}
 	return p
 }

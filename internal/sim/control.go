@@ -83,7 +83,7 @@ func (c *Cluster) isSettled(p *process, s member.State) bool {
 		return false
 	}
 	v := c.View(p.index)
-	return !p.paused && v.Leader == s.Leader && v.Quorate &&
+	return !p.paused && m.Traits == p.traits && v.Leader == s.Leader && v.Quorate &&
 		v.Version == s.Version && v.Revision == s.Revision
 }
 
@@ -229,7 +229,7 @@ func (c *Cluster) countFounders() int {
 // leader is guaranteed (protocol.md section 11) if every roster that a running process holds has a
 // quorum of running voters. In a new cluster, a majority of the seeds must be running.
 func (c *Cluster) whyNoQuorum() string {
-	holders, up, seeds := 0, 0, 0
+	holders, up, seeds, witnesses := 0, 0, 0, 0
 	for _, p := range c.procs {
 		if !p.isUp() {
 			continue
@@ -243,6 +243,9 @@ func (c *Cluster) whyNoQuorum() string {
 		if !p.store.Held.IsZero() {
 			holders++
 		}
+		if p.traits.Preference == member.NeverLeads {
+			witnesses++
+		}
 		for _, r := range p.possibleRosters() {
 			if n := c.votersUp(r); len(r) > 0 && n < c.check.quorum {
 				return fmt.Sprintf("only %d of the %d voters needed are up in the roster %v of %s",
@@ -251,8 +254,12 @@ func (c *Cluster) whyNoQuorum() string {
 		}
 	}
 	switch {
-	case holders > 0:
+	case holders > 0 && c.hasCandidate():
 		return ""
+	case holders > 0:
+		return "no running voter may lead"
+	case witnesses >= c.check.quorum:
+		return fmt.Sprintf("%d witnesses may form a cluster that has no candidate", witnesses)
 	case up < c.check.quorum:
 		return fmt.Sprintf("only %d of the %d processes needed may found a cluster", up, c.check.quorum)
 	case seeds < member.Quorum(len(c.check.seeds)):

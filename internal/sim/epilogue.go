@@ -82,7 +82,7 @@ func (j *judge) checkCrash() {
 	} else {
 		c.Crash(old)
 	}
-	drained := j.drainedDelay(old)
+	drained, best := j.drainedDelay(old), j.bestPreference(old)
 	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, next) {
 		j.noteFailure("L1", "still no quorate leader %v after the last one crashed", limit)
@@ -90,6 +90,7 @@ func (j *judge) checkCrash() {
 	}
 	j.recordMeasure("leader after a crash", start,
 		t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip()+drained)
+	j.checkElected(best)
 	j.checkSteady(t.TTLTimeout, "after a failover")
 }
 
@@ -99,23 +100,14 @@ func (j *judge) isolateLeader() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
 	c.noteRun(Phase, "the leader is isolated")
-	// The isolated leader may stay connected to some members, but too few for a lease.
-	kept := j.rand.IntN(max(c.check.quorum-1, 1))
-	limit := 2 * t.TTLTimeout
-	if kept > 0 {
+	side, limit := j.cutLeader(old), 2*t.TTLTimeout
+	if len(side) > 1 {
 		// The connected members hear the leader for longer. Section 11 allows 2.5 x LeaderTimeout.
 		limit = max(limit, 5*t.LeaderTimeout/2)
 	}
-	side := []int{old}
-	for _, o := range j.rand.Perm(len(c.procs)) {
-		switch {
-		case o == old:
-		case kept > 0:
-			kept--
-			side = append(side, o)
-		default:
-			c.Cut(old, o)
-		}
+	if !c.hasCandidate(side...) {
+		c.healLinks(calmLink(t))
+		return
 	}
 	// Members that still hear the leader notice its loss later than the others.
 	drained := j.drainedDelay(side...)
@@ -131,9 +123,9 @@ func (j *judge) isolateLeader() {
 		return
 	}
 	leader, version := c.Leader(), c.Authority(c.Leader())
-	// A drained leader hands over as soon as it can to a member that is not drained.
-	yields := c.procs[leader].drained && slices.ContainsFunc(c.procs,
-		func(p *process) bool { return p.isUp() && !p.drained })
+	// A leader that leaves leadership to others hands over as soon as it can.
+	yields := !c.procs[leader].mayLead() && slices.ContainsFunc(c.procs,
+		func(p *process) bool { return p.isUp() && p.mayLead() })
 	start = c.now
 	c.healLinks(calmLink(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
@@ -153,6 +145,24 @@ func (j *judge) isolateLeader() {
 	j.checkSteady(t.TTLTimeout, "after another member had been cut off")
 }
 
+// cutLeader cuts the leader off from the others. It may stay connected to some members, but too few
+// for a lease. cutLeader returns the leader and these members.
+func (j *judge) cutLeader(leader int) (side []int) {
+	kept := j.rand.IntN(max(j.c.check.quorum-1, 1))
+	side = []int{leader}
+	for _, o := range j.rand.Perm(len(j.c.procs)) {
+		switch {
+		case o == leader:
+		case kept > 0:
+			kept--
+			side = append(side, o)
+		default:
+			j.c.Cut(leader, o)
+		}
+	}
+	return side
+}
+
 // checkLeaving checks that a transfer moves leadership, and that a leaving member is
 // removed soon and permanently.
 func (j *judge) checkLeaving() {
@@ -165,7 +175,8 @@ func (j *judge) checkLeaving() {
 		return
 	}
 	who := r.IntN(c.setup.Processes)
-	if p := c.procs[who]; !p.isUp() || !c.hasVote(p) || p.cfg.Volatile && !c.mayForget(who) {
+	if p := c.procs[who]; !p.isUp() || !c.hasVote(p) || !c.hasCandidate(who) ||
+		p.cfg.Volatile && !c.mayForget(who) {
 		return
 	}
 	start, drained := c.now, j.drainedDelay(who)

@@ -42,6 +42,7 @@ var faultClasses = [...]faultClass{
 	{OtherTimings, (*chaos).drawMisfit, (*chaos).startMisconfigured},
 	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).scheduleSlowSaves},
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).applyNewTimings},
+	{NewTraits, (*chaos).drawChange, (*chaos).changeTraits},
 }
 
 // faultClassOf returns the entry of a class. It panics for a steady class. Recordings contain no

@@ -38,24 +38,25 @@ const (
 	OtherTimings                     // a process with another LeaseTimeout for a while
 	SlowSaves                        // saves that take up to 2.5 leases
 	NewTimings                       // all processes are restarted with other timings
+	NewTraits                        // a preference or labels change, in runs with preferences
 
 	NoFaults  Faults = 0
-	AllFaults        = NewTimings<<1 - 1
+	AllFaults        = NewTraits<<1 - 1
 
 	// Classes that were added later use separate streams, so that older seeds keep their
 	// faults.
 	laterFaults = SlowSaves | NewTimings
-	firstFaults = AllFaults &^ laterFaults
+	firstFaults = AllFaults &^ laterFaults &^ NewTraits
 )
 
-const classes = 26
+const classes = 27
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
 	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
 	"other protocol", "skew", "other timings", "slow saves",
-	"new timings",
+	"new timings", "new traits",
 }
 
 // index returns the bit number of a single class.

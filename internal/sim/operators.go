@@ -41,7 +41,7 @@ func (j *judge) drainSome() {
 func (j *judge) drainedDelay(without ...int) time.Duration {
 	c := j.c
 	stands := func(p *process) bool {
-		return p.isUp() && !p.drained && !slices.Contains(without, p.index) && c.hasVote(p)
+		return p.isUp() && p.mayLead() && !slices.Contains(without, p.index) && c.hasVote(p)
 	}
 	if slices.ContainsFunc(c.procs, stands) {
 		return 0
@@ -109,7 +109,7 @@ func (j *judge) listSuccessors(leader int) []int {
 	held := j.c.procs[leader].store.Held
 	for _, p := range j.c.procs {
 		m, _ := held.Roster.Find(p.cfg.Address)
-		if p.index != leader && p.isUp() && !p.drained && m.Identity == p.identity() &&
+		if p.index != leader && p.isUp() && p.mayLead() && m.Identity == p.identity() &&
 			m.Shown() == member.Active {
 			able = append(able, p.index)
 		}
@@ -154,7 +154,8 @@ func (c *Cluster) waitsAfterStart(p *process) bool {
 // checkDrainedLeader checks that a drained node does not lead if another member could.
 func (j *judge) checkDrainedLeader() {
 	c := j.c
-	if l := c.Leader(); c.procs[l].drained && len(j.listSuccessors(l)) > 0 {
-		j.noteFailure("L5", "%s leads although it is drained and another member could lead", nameOf(l))
+	if l := c.Leader(); !c.procs[l].mayLead() && len(j.listSuccessors(l)) > 0 {
+		j.noteFailure("L5",
+			"%s leads although it leaves leadership to others and another member could lead", nameOf(l))
 	}
 }

@@ -81,6 +81,10 @@ func drawPlan(o Options) Plan {
 	if r := randomStream(o.Seed, streamHolders); r.IntN(2) == 0 {
 		p.Setup.Keys = 1 + r.IntN(4)
 	}
+	if !forms {
+		drawTraits(randomStream(o.Seed, streamPreferences), &p)
+		p.Faults &^= o.Without
+	}
 	if r := randomStream(o.Seed, streamMargins); !forms && o.Without&Skew == 0 && atMargins(r, size) {
 		drawMargins(r, &p, o)
 	}

@@ -59,6 +59,9 @@ type process struct {
 	renewed      bool                    // the current step began a new run
 	leaving      bool                    // Leave was called in this run
 	drained      bool                    // Drain was called in this run
+	traits       member.Traits           // what this run states about itself
+	couldLead    bool                    // whether this run could lead at any time
+	asked        bool                    // whether an operator requests something in this step
 	requests     uint64                  // number of requests for records so far
 	openRequests []message.RecordRequest // requests of this run that have no answer yet
 	wasLeading   bool                    // whether the process led when its clock stopped
@@ -108,6 +111,7 @@ func (c *Cluster) beginRun(p *process) {
 	p.runs++
 	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
 	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
+	p.traits, p.couldLead = p.cfg.Traits, p.cfg.Traits.Preference != member.NeverLeads
 	p.trustsUntil, p.holdings = time.Time{}, nil
 	p.clockSetForward = false
 	c.noteProcess(p, Started, "")
@@ -270,5 +274,7 @@ func (c *Cluster) giveOrder(i int, verb string, f func(*process, time.Time) stat
 	}
 	c.noteProcess(p, Ordered, verb)
 	c.noteInput(p, steplog.Step{Event: steplog.Order})
+	p.asked = true
 	c.settleStep(p, f(p, c.readClock(p)))
+	p.asked = false
 }

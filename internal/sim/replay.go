@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/athena-go/athena/member"
 )
 
 // Replay is a recorded run: its plan, each fault, and the fate of each message that was not
@@ -126,6 +128,13 @@ func (p Plan) checkPlan() error {
 		return fmt.Errorf("no seeds, or a process out of range: seeds %v, volatile %v, twins %v, "+
 			"rejects %v, slow %v of %d processes",
 			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
+	case len(s.Preferences) > 0 && len(s.Preferences) < s.Processes ||
+		slices.ContainsFunc(s.Preferences, func(n member.Preference) bool { return !n.IsValid() }):
+		return fmt.Errorf("Preferences is %v: want a valid one for each of the %d processes",
+			s.Preferences, s.Processes)
+	case s.HandOver < 0 || s.HandOver > 0 && s.HandOver < s.Timings.LeaderTimeout ||
+		s.HandOver > maxTimeout:
+		return fmt.Errorf("HandOver is %v: want 0, or LeaderTimeout to %v", s.HandOver, maxTimeout)
 	case s.TrustRefusal && len(s.Rejects) > 0:
 		return fmt.Errorf("Rejects is %v: must be empty if TrustRefusal is set", s.Rejects)
 	case len(p.Starts) != s.Processes:

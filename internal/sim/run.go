@@ -199,6 +199,9 @@ func (j *judge) judgeRun() {
 	if c.hasWaiting() {
 		j.checkSeats()
 	}
+	if !j.awaitHandOver() {
+		return
+	}
 	j.checkRecords()
 	c.RunFor(2 * t.HeartbeatInterval)
 	if c.check.first == nil && c.Settled() {
@@ -351,8 +354,11 @@ func (j *judge) runEpilogue() {
 	if c.votersUp(c.procs[c.Leader()].store.Held.Roster) <= c.check.quorum {
 		what = quiet // every voter is needed
 	}
-	if c.procs[c.Leader()].drained && what == disturb {
-		what = quiet // the leader hands over to a returning member that is not drained
+	if !c.procs[c.Leader()].mayLead() && what == disturb {
+		what = quiet // the leader hands over to a returning member that may lead
+	}
+	if c.setup.HandOver > 0 {
+		what = quiet // a returning member may be more preferred
 	}
 	switch what {
 	case disturb:
@@ -392,8 +398,8 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	if !c.RunUntil(d, func() bool { return lost() || disturbed() }) {
 		return
 	}
-	if c.procs[leader].drained && len(j.listSuccessors(leader)) > 0 {
-		return // The leader hands over to a member that has just received its seat.
+	if j.handsOver(leader) {
+		return // to a member that has just received its seat
 	}
 	if lost() {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)

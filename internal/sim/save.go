@@ -28,6 +28,7 @@ type step struct {
 	sent  int  // number of messages that are sent
 	crash bool // whether the process crashes after sending these messages
 	input steplog.Step
+	asked bool // whether an operator requested something
 }
 
 // save is a step that is being saved.

@@ -127,6 +127,8 @@ func (s *shrinker) simplifyCluster() {
 	for _, plainer := range []func(*Plan){
 		func(p *Plan) { p.Setup.Keys = 0 },
 		func(p *Plan) { p.Setup.Keys = min(p.Setup.Keys, 1) },
+		func(p *Plan) { p.Setup.HandOver = 0 },
+		func(p *Plan) { p.Setup.Preferences, p.Setup.HandOver = nil, 0 },
 		func(p *Plan) { p.Setup.Twins = nil },
 		func(p *Plan) { p.Setup.Processes, p.Starts = p.Setup.Size, p.Starts[:p.Setup.Size] },
 		func(p *Plan) { p.Setup.Processes--; p.Starts = p.Starts[:len(p.Starts)-1] },
@@ -156,6 +158,7 @@ func samePlan(a, b Plan) bool {
 	return a.total() == b.total() && a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
 		a.Setup.Skew == b.Setup.Skew && a.Setup.Codec == b.Setup.Codec && a.For == b.For &&
 		a.Setup.Keys == b.Setup.Keys && a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
+		len(a.Setup.Preferences) == len(b.Setup.Preferences) && a.Setup.HandOver == b.Setup.HandOver &&
 		len(a.Setup.Volatile) == len(b.Setup.Volatile) && len(a.Setup.Slow) == len(b.Setup.Slow)
 }
 

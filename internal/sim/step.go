@@ -67,7 +67,7 @@ func (c *Cluster) deliverItem(it item) {
 func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.steps++
 	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
-	s := step{out: out, sent: len(out.Send), input: c.input}
+	s := step{out: out, sent: len(out.Send), input: c.input, asked: p.asked}
 	if c.Interrupt != nil {
 		if n, dies := c.Interrupt(p.index, out); dies {
 			s.sent, s.crash = min(n, s.sent), true
@@ -103,7 +103,9 @@ func (c *Cluster) applyStep(p *process, s step) {
 	if out.Probe != nil {
 		c.probeHost(p, *out.Probe)
 	}
+	p.asked = s.asked
 	c.recordTraces(p, out.Trace)
+	p.asked = false
 	if s.crash {
 		c.noteProcess(p, Crashed, fmt.Sprintf("with %d of %d messages sent", s.sent, len(out.Send)))
 		c.endRun(p)

@@ -96,7 +96,7 @@ var bodies = []message.Body{
 	message.LeaderKeepAliveAck{}, message.SeedKeepAlive{}, message.SeedKeepAliveAck{},
 	message.LeaderRelieve{}, message.ReJoinCluster{}, message.LeaderStatusQuery{},
 	message.LeaderStatusQueryResponse{}, message.MemberLeave{}, message.RecordRequest{},
-	message.RecordResponse{}, message.RecordUpdate{},
+	message.RecordResponse{}, message.RecordUpdate{}, message.MemberTraits{},
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -194,6 +194,12 @@ func checkState(s member.State, records []member.Record) error {
 			return fmt.Errorf("%s: its name is unprintable or longer than %d bytes",
 				m.Address, member.MaxNameBytes)
 		}
+		if !m.Preference.IsValid() {
+			return fmt.Errorf("%s: invalid preference %d", m.Address, m.Preference)
+		}
+		if err := m.Labels.Check(); err != nil {
+			return fmt.Errorf("%s: %w", m.Address, err)
+		}
 		if m.Status < member.Joining || m.Status > member.Leaving {
 			return fmt.Errorf("%s: invalid status of a roster entry: %s", m.Address, m.Status)
 		}

@@ -17,7 +17,7 @@ const (
 	version = "4"
 	// maxStateBytes is the maximum size of the state file. Two states of the largest
 	// cluster, with the longest names and full tables of records, need only half of it.
-	maxStateBytes = 16 << 20
+	maxStateBytes = 20 << 20
 	// sectorBytes is the size that a disk writes atomically. Entries begin and end at
 	// sector boundaries.
 	sectorBytes = 512

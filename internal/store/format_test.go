@@ -371,6 +371,8 @@ func TestFormatRefuses(t *testing.T) {
 		{change(func(c *Content) { c.Held.Roster[0].Name = "\xff" }), "unprintable"},
 		{change(func(c *Content) { c.Held.Roster[0].Name = "a\nb" }), "unprintable"},
 		{change(func(c *Content) { c.Held.Roster[0].Status = member.Removed }), "removed"},
+		{change(func(c *Content) { c.Held.Roster[0].Preference = -2 }), "invalid preference -2"},
+		{change(func(c *Content) { c.Held.Roster[0].Labels = "zone=a" }), "not sorted lines"},
 		{change(func(c *Content) { c.Held.Roster[0].Address = member.Address{} }),
 			"without an address"},
 		{change(func(c *Content) { c.Accepted.State.Roster[1].Address.Host = "zz" }),

@@ -122,6 +122,10 @@ func largest() Content {
 			},
 			// In the worst case each byte of a name takes six bytes in JSON.
 			Name: strings.Repeat("<", member.MaxNameBytes), Status: member.Unreachable,
+			Traits: member.Traits{
+				Preference: member.MaxPreference,
+				Labels:     member.Labels("<=" + strings.Repeat("<", member.MaxLabelBytes-3) + "\n"),
+			},
 		})
 	}
 	c.HoldTimeout = math.MaxInt64

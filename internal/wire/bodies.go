@@ -48,6 +48,9 @@ func (c *codec) joinClusterRequest(m *message.JoinClusterRequest) {
 	c.bool(&m.Seed)
 	c.number(&m.Held)
 	c.count(&m.Bound)
+	if c.hasAddedField() {
+		c.traits(&m.Traits)
+	}
 }
 
 func (c *codec) joinClusterResponse(m *message.JoinClusterResponse) {
@@ -78,6 +81,8 @@ func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {
 	c.number(&m.Number)
 	c.entry(&m.Member)
 }
+
+func (c *codec) memberTraits(m *message.MemberTraits) { c.traits(&m.Traits) }
 
 func (c *codec) clusterAlignment(m *message.ClusterAlignment) { c.state(&m.State) }
 

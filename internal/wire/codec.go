@@ -58,6 +58,10 @@ func (c *codec) leave(outer scope) {
 	c.array = outer
 }
 
+// hasAddedField reports whether a field that was added to an array later is to be written or is
+// there to be read. Earlier writers omit it.
+func (c *codec) hasAddedField() bool { return c.writing || c.array.fields > 0 }
+
 // next reads the head of the next field, which must be of the given class, and returns its value or
 // length.
 func (c *codec) next(want class) uint64 {

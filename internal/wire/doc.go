@@ -34,7 +34,8 @@
 // # Change
 //
 // Within one Version, fields are only appended to these arrays. A reader skips unknown elements,
-// and refuses a frame that lacks a known element. Any other change to the bytes or to the files in
+// and refuses a frame that lacks a known element, except the traits of a member, which were added
+// later. Any other change to the bytes or to the files in
 // testdata/golden needs a new Version.
 //
 // # Order of checks

@@ -84,6 +84,14 @@ func TestLaterFieldsAreSkipped(t *testing.T) {
 	}
 }
 
+// endsInTraits reports whether a struct ends with the traits of a member, which earlier writers
+// omit. Only a roster entry and a request to join do.
+func endsInTraits(at []any) bool {
+	labels, ok := at[len(at)-1].(string)
+	return ok && (labels == "" || labels == string(traits().Labels)) &&
+		(len(at) == 7 && at[0] == "n2" || len(at) == 11)
+}
+
 func TestMissingFieldsAreMalformed(t *testing.T) {
 	for name, frame := range golden(t) {
 		body := parse(t, frame)
@@ -91,6 +99,12 @@ func TestMissingFieldsAreMalformed(t *testing.T) {
 			for n := range at {
 				replace(at[:n])
 				got, err := decodeAny(name, build(t, frame, body))
+				if n == len(at)-2 && endsInTraits(at) {
+					if err != nil {
+						t.Errorf("%s without the traits of %v: %v", name, at, err)
+					}
+					continue
+				}
 				if !errors.Is(err, wire.ErrMalformed) {
 					t.Errorf("%s with %d fields of %v: got %+v, %v, want ErrMalformed",
 						name, n, at, got, err)

@@ -13,8 +13,8 @@ const (
 	// Version is the version of the format, which every frame contains.
 	Version = 2
 	// MaxFrameBytes bounds a system frame. No message that Encode accepts exceeds it. The largest
-	// message is a vote with two states, each with member.MaxMembers members with the longest names,
-	// and full tables of records.
+	// message is a vote with two states, each with member.MaxMembers members with the longest names
+	// and labels, and full tables of records.
 	MaxFrameBytes = message.MaxBytes
 	// MinKeepAliveBytes is the least length of a keep-alive and of its ack. A stateless reset of QUIC
 	// reveals that the peer has restarted, but QUIC sends no reset in answer to a packet of 42 bytes
@@ -196,6 +196,8 @@ func (c *codec) writeBody(body message.Body) {
 		c.recordResponse(&b)
 	case message.RecordUpdate:
 		c.recordUpdate(&b)
+	case message.MemberTraits:
+		c.memberTraits(&b)
 	default:
 		c.err = fmt.Errorf("%w: %T", ErrUnknownKind, body)
 	}
@@ -249,6 +251,8 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 		return read(c, (*codec).recordResponse)
 	case message.KindRecordUpdate:
 		return read(c, (*codec).recordUpdate)
+	case message.KindMemberTraits:
+		return read(c, (*codec).memberTraits)
 	default:
 		panic("wire: Decode did not refuse " + kind.String())
 	}

@@ -439,6 +439,18 @@ func rosterRanges(t *testing.T) []rangeCase {
 		{"stage 3", vote, uint8(3), []int{1, 0}, "3 is out of range"},
 		{"a name in a roster", align, "a\x07", []int{1, 0, 4, 0, 4}, `the name "a\a"`},
 		{"a name in an update", status, "a\x07", []int{1, 2, 4}, `the name "a\a"`},
+		{"the preference -1", status, int8(-1), []int{1, 2, 9}, ""},
+		{"the preference -2", status, int8(-2), []int{1, 2, 9}, "-2 is out of range"},
+		{"the preference 101", status, uint8(101), []int{1, 2, 9}, "101 is out of range"},
+		{"the preference 256", status, uint16(256), []int{1, 2, 9}, "256 is out of range"},
+		{"labels of 512 bytes", status, labels(512), []int{1, 2, 10}, ""},
+		{"labels of 513 bytes", status, labels(513), []int{1, 2, 10}, "a string of 513"},
+		{"labels out of order", status, "b=1\na=2\n", []int{1, 2, 10}, "not sorted lines"},
+		{"a label twice", status, "a=1\na=2\n", []int{1, 2, 10}, "not sorted lines"},
+		{"a label without a key", status, "=1\n", []int{1, 2, 10}, "not sorted lines"},
+		{"a label without a value", status, "a\n", []int{1, 2, 10}, "not sorted lines"},
+		{"an unfinished label", status, "a=1", []int{1, 2, 10}, "not sorted lines"},
+		{"a label that steers a terminal", status, "a=\x1b[2J\n", []int{1, 2, 10}, "not printable"},
 		{"an empty roster", align, []any{}, []int{1, 0, 4}, ""},
 		{"a member that is a number", align, []any{1, 2}, []int{1, 0, 4}, "want an array"},
 		{"more members than bytes", align, make([]any, 25), []int{1, 0, 4}, "a roster of length 25, but"},
@@ -447,6 +459,9 @@ func rosterRanges(t *testing.T) []rangeCase {
 		{"a roster of 256", align, many, []int{1, 0, 4}, "a roster of length 256"},
 	}
 }
+
+// labels returns the text of one label that takes n bytes.
+func labels(n int) string { return "k=" + strings.Repeat("v", n-3) + "\n" }
 
 func keys(n int) []any {
 	out := make([]any, n)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode"
@@ -234,7 +235,21 @@ func drawMember(t *rapid.T) member.Member {
 		Status:   member.Status(rapid.Uint8Range(1, 4).Draw(t, "status")),
 		Gone:     rapid.Bool().Draw(t, "gone"),
 		Resigned: rapid.Bool().Draw(t, "resigned"),
+		Traits:   drawTraits(t),
 	}
+}
+
+func drawTraits(t *rapid.T) member.Traits {
+	values := map[string]string{}
+	for range rapid.IntRange(0, 3).Draw(t, "labels") {
+		values[strings.ReplaceAll(drawName(t, 1, 40), "=", "-")] = drawName(t, 0, 40)
+	}
+	l, err := member.NewLabels(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := rapid.Int8Range(int8(member.NeverLeads), int8(member.MaxPreference)).Draw(t, "preference")
+	return member.Traits{Preference: member.Preference(n), Labels: l}
 }
 
 func drawState(t *rapid.T) member.State {
@@ -332,7 +347,9 @@ func drawBody(t *rapid.T) message.Body {
 	case message.KindLeaderResponse:
 		return message.LeaderResponse{ID: n(), Held: drawNumber(t)}
 	case message.KindJoinClusterRequest:
-		return message.JoinClusterRequest{Name: name, Seed: yes(), Held: drawNumber(t), Bound: n()}
+		return message.JoinClusterRequest{
+			Name: name, Seed: yes(), Held: drawNumber(t), Bound: n(), Traits: drawTraits(t),
+		}
 	case message.KindJoinClusterResponse:
 		return message.JoinClusterResponse{Accepted: yes(), Reason: reason, Known: n()}
 	case message.KindMemberStatusUpdate:
@@ -394,6 +411,8 @@ func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
 		return message.RecordUpdate{
 			Number: drawNumber(t), Set: slices.Collect(drawRecords(t).All()), Dropped: drawKeys(t),
 		}
+	case message.KindMemberTraits:
+		return message.MemberTraits{Traits: drawTraits(t)}
 	default:
 		t.Fatalf("no generator for %s", kind)
 		return nil

@@ -53,6 +53,10 @@ func stamp(n int) message.Stamp {
 	return message.Stamp{Version: 7, Incarnation: identity(n).Incarnation, Clock: clock}
 }
 
+func traits() member.Traits {
+	return member.Traits{Preference: member.NeverLeads, Labels: "role=witness\nzone=c\n"}
+}
+
 func roster(size int) member.Roster {
 	var r member.Roster
 	for n := range size {
@@ -61,6 +65,7 @@ func roster(size int) member.Roster {
 		}
 		if n == 2 {
 			m.Status, m.Gone, m.Resigned = member.Leaving, true, true
+			m.Traits = traits()
 		}
 		r = append(r, m)
 	}
@@ -132,7 +137,9 @@ func typical() []message.Message {
 		},
 		message.LeaderQuery{ID: 70_000, Held: state(3)},
 		message.LeaderResponse{ID: 70_000, Held: number()},
-		message.JoinClusterRequest{Name: "n2", Seed: true, Held: number(), Bound: 8},
+		message.JoinClusterRequest{
+			Name: "n2", Seed: true, Held: number(), Bound: 8, Traits: traits(),
+		},
 		message.JoinClusterResponse{Accepted: true, Reason: 200, Known: 5_000_000_000},
 		message.MemberStatusUpdate{Number: number(), Member: roster(3)[2]},
 		alignment(3).Body,
@@ -173,6 +180,7 @@ func typical() []message.Message {
 			Number: number(), Set: slices.Collect(records().All()),
 			Dropped: []string{"jobs/old", "länge"},
 		},
+		message.MemberTraits{Traits: traits()},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
@@ -229,6 +237,8 @@ func zero() []message.Message {
 			m.Body = message.RecordResponse{}
 		case message.RecordUpdate:
 			m.Body = message.RecordUpdate{}
+		case message.MemberTraits:
+			m.Body = message.MemberTraits{}
 		}
 		m.From = member.Identity{Address: member.Address{Host: "a", Port: 1}}
 		m.To, m.Claim = member.Address{}, member.Claim{}
@@ -249,10 +259,17 @@ func largestIdentity(n int) member.Identity {
 	return id
 }
 
+func largestTraits() member.Traits {
+	return member.Traits{
+		Preference: member.MaxPreference,
+		Labels:     member.Labels("k=" + strings.Repeat("v", member.MaxLabelBytes-3) + "\n"),
+	}
+}
+
 func largestMember(n int) member.Member {
 	return member.Member{
 		Identity: largestIdentity(n), Name: strings.Repeat("n", member.MaxNameBytes),
-		Seed: true, Status: member.Leaving, Gone: true, Resigned: true,
+		Seed: true, Status: member.Leaving, Gone: true, Resigned: true, Traits: largestTraits(),
 	}
 }
 

@@ -84,7 +84,27 @@ func (c *codec) entry(m *member.Member) {
 	within(c, &m.Status, member.Joining, member.Leaving)
 	c.bool(&m.Gone)
 	c.bool(&m.Resigned)
+	if c.hasAddedField() {
+		c.traits(&m.Traits)
+	}
 	c.leave(outer)
+}
+
+// traits encodes or decodes what a member states about itself.
+func (c *codec) traits(t *member.Traits) {
+	n := int64(t.Preference)
+	c.int64(&n)
+	if n < int64(member.NeverLeads) || n > int64(member.MaxPreference) {
+		c.fail("the preference %d is out of range", n)
+		return
+	}
+	t.Preference = member.Preference(n)
+	labels := string(t.Labels)
+	c.text(&labels, member.MaxLabelBytes)
+	t.Labels = member.Labels(labels)
+	if err := t.Labels.Check(); err != nil {
+		c.fail("%v", err)
+	}
 }
 
 func (c *codec) roster(r *member.Roster) {

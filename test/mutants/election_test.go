@@ -272,8 +272,8 @@ var election = []Mutant{
 		Rule: "6, leaving leader: only a successor that pre-voted is proposed",
 		Edits: []Edit{{
 			File: "paxos/proposer.go",
-			Old:  "\t\tif slices.Contains(t.able, s.LeaderIdentity()) {\n\t\t\treturn s, true",
-			New:  "\t\tif !s.Leader.IsZero() {\n\t\t\treturn s, true",
+			Old:  "if known && slices.Contains(t.able, run) {",
+			New:  "if known && !run.Address.IsZero() {",
 		}},
 	},
 	{

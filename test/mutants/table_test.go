@@ -21,5 +21,6 @@ type Edit struct {
 
 // Table lists all mutants. Each disables one rule.
 func Table() []Mutant {
-	return slices.Concat(members, founding, support, election, durable, classic, records, restart)
+	return slices.Concat(members, founding, support, election, durable, classic, records, restart,
+		preferences)
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file draws and checks what members state about themselves: their preference and their labels
+// (protocol.md section 3).
+
+// streamPreferences draws the preferences of a run, and streamTraits the changes at run time.
+const (
+	streamPreferences = -9
+	streamTraits      = -10
+)
+
+// drawTraits draws, in one run of three, the preference of each process and, in half of those runs,
+// that leaders hand over to more preferred members. A minority never leads.
+func drawTraits(r *rand.Rand, p *Plan) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	s := &p.Setup
+	s.Preferences = make([]member.Preference, s.Processes)
+	for i := range s.Preferences {
+		s.Preferences[i] = member.Preference(r.IntN(2) * r.IntN(4))
+	}
+	for _, i := range r.Perm(s.Processes)[:r.IntN((s.Size-1)/2+1)] {
+		s.Preferences[i] = member.NeverLeads
+	}
+	if r.IntN(2) == 0 {
+		leader := float64(s.Timings.LeaderTimeout)
+		s.HandOver = time.Duration(drawSpread(r, leader, 4*leader))
+	}
+	if r.IntN(2) == 0 {
+		p.Faults |= NewTraits
+	}
+}
+
+// drawChange draws a change of the preference or the labels of a process. Args[0] is the
+// preference, or one less than NeverLeads if the labels change, and Args[1] selects the labels.
+func (x *chaos) drawChange(f *Fault) {
+	f.Who = x.drawVictim()
+	f.Args = []int64{x.rand.Int64N(2) * (x.rand.Int64N(5) + int64(member.NeverLeads)), 0}
+	if x.rand.IntN(2) == 0 {
+		f.Args = []int64{int64(member.NeverLeads) - 1, x.rand.Int64N(8)}
+	}
+}
+
+// changeTraits applies the change, unless no process would be left that may lead.
+func (x *chaos) changeTraits(f Fault) bool {
+	p := x.c.procs[f.Who]
+	if !p.isUp() || p.paused || len(f.Args) < 2 {
+		return false
+	}
+	n := member.Preference(f.Args[0])
+	if n < member.NeverLeads {
+		x.c.SetLabels(f.Who, labelsOf(f.Args[1]))
+		return true
+	}
+	others := func(o *process) bool { return o != p && o.traits.Preference != member.NeverLeads }
+	if n == member.NeverLeads && !slices.ContainsFunc(x.c.procs, others) {
+		return false
+	}
+	x.c.Prefer(f.Who, n)
+	return true
+}
+
+// labelsOf returns the labels that a number selects; none for 0.
+func labelsOf(n int64) member.Labels {
+	if n == 0 {
+		return ""
+	}
+	l, err := member.NewLabels(map[string]string{"host": "h", "zone": fmt.Sprint("z", n)})
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Prefer sets the preference of a process for the rest of its run.
+func (c *Cluster) Prefer(i int, n member.Preference) {
+	c.giveOrder(i, fmt.Sprint("prefer ", n), func(p *process, now time.Time) statemachine.Output {
+		p.drained, p.traits.Preference = false, n
+		p.couldLead = p.couldLead || n != member.NeverLeads
+		return p.machine.Prefer(now, n)
+	})
+}
+
+// SetLabels sets the labels of a process for the rest of its run.
+func (c *Cluster) SetLabels(i int, l member.Labels) {
+	c.giveOrder(i, "label "+l.String(), func(p *process, now time.Time) statemachine.Output {
+		p.traits.Labels = l
+		return p.machine.SetLabels(now, l)
+	})
+}
+
+// mayLead reports whether a process does not leave leadership to others.
+func (p *process) mayLead() bool { return !p.drained && p.traits.Preference != member.NeverLeads }
+
+// hasCandidate reports whether a running process that has a vote, other than the given ones, may
+// lead if no other does.
+func (c *Cluster) hasCandidate(without ...int) bool {
+	return slices.ContainsFunc(c.procs, func(p *process) bool {
+		return p.isUp() && !p.paused && p.traits.Preference != member.NeverLeads && !p.leaving &&
+			!slices.Contains(without, p.index) && c.hasVote(p)
+	})
+}
+
+// checkLeads checks a process that becomes leader or hands over. A run that could never lead must
+// not lead, and must not propose itself. A leader hands over only on request, or to a more
+// preferred member if this is configured.
+func (k *checker) checkLeads(p *process, t statemachine.Trace) {
+	never := p.traits.Preference == member.NeverLeads
+	switch {
+	case t.Kind == statemachine.BecameLeader && !p.couldLead:
+		k.noteBroken("witness", "%s leads version %d, but its run never leads", p.cfg.Name, t.Version)
+	case t.Kind == statemachine.Proposing && never && t.Peer == p.cfg.Address &&
+		k.auth[p.index].version == 0 && p.shownView.Role != member.Leading:
+		k.noteBroken("witness", "%s proposes itself, but it never leads", p.cfg.Name)
+	case t.Kind == statemachine.SteppedDown && t.Cause == statemachine.CauseHandOver &&
+		p.mayLead() && !p.leaving && !p.asked:
+		k.checkPreferred(p, t)
+	}
+}
+
+// checkPreferred checks a leader that hands over without a request.
+func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
+	e, _ := p.store.Held.Roster.Find(t.Peer)
+	switch {
+	case p.cfg.HandOverToPreferred == 0:
+		k.noteBroken("unasked", "%s hands over to %s without a request", p.cfg.Name, t.Peer)
+	case e.Preference <= p.traits.Preference:
+		k.noteBroken("unasked", "%s with preference %v hands over to %s with preference %v",
+			p.cfg.Name, p.traits.Preference, t.Peer, e.Preference)
+	case k.preferredAt > 0 && k.now-k.preferredAt < int64(p.cfg.HandOverToPreferred)*8/10:
+		k.noteBroken("unasked", "%s hands over to %s %v after the last hand-over to a preferred member",
+			p.cfg.Name, t.Peer, time.Duration(k.now-k.preferredAt))
+	}
+	k.preferredAt = k.now
+}
+
+// bestPreference returns the greatest preference of the members that may succeed a leader that
+// crashed.
+func (j *judge) bestPreference(old int) member.Preference {
+	best := member.NeverLeads
+	for _, i := range j.listSuccessors(old) {
+		best = max(best, j.c.procs[i].traits.Preference)
+	}
+	return best
+}
+
+// checkElected checks that the member that was elected in a calm cluster is one of the most
+// preferred. It needs clocks of one rate: otherwise a member with a fast clock misses the leader
+// before the others do.
+func (j *judge) checkElected(best member.Preference) {
+	c := j.c
+	p := c.procs[c.Leader()]
+	if !c.setup.Skew && len(c.setup.Slow) == 0 && p.mayLead() && p.traits.Preference < best {
+		j.noteFailure("preferred", "%s with preference %v was elected, not a member with %v",
+			p.cfg.Name, p.traits.Preference, best)
+	}
+}
+
+// awaitHandOver waits until the leader has handed over, if it has to.
+func (j *judge) awaitHandOver() bool {
+	c, t := j.c, j.c.setup.Timings
+	limit := 3*(c.setup.HandOver+2*t.LeaderTimeout) + 2*t.TTLTimeout
+	if !c.RunUntil(limit, func() bool { return c.Settled() && !j.handsOver(c.Leader()) }) {
+		j.noteFailure("preferred", "a member that should not lead still leads after %v", limit)
+		return false
+	}
+	return true
+}
+
+// handsOver reports whether a leader hands over without a request: it leaves leadership to others,
+// or leaders hand over to more preferred members, and there is such a member.
+func (j *judge) handsOver(leader int) bool {
+	l := j.c.procs[leader]
+	return slices.ContainsFunc(j.listSuccessors(leader), func(i int) bool {
+		return !l.mayLead() ||
+			j.c.setup.HandOver > 0 && j.c.procs[i].traits.Preference > l.traits.Preference
+	})
+}

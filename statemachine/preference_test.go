@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Tests for traits (protocol.md 3) and for preference (protocol.md 6).
+
+const never = member.NeverLeads
+
+// preferring returns a cluster of seeds, one for each preference. Leaders hand over to members that
+// were more preferred and active for the given time; 0 for never.
+func preferring(t *testing.T, handOver time.Duration, preferences ...member.Preference) *bus {
+	t.Helper()
+	b := newBus(t, len(preferences), len(preferences))
+	for i, p := range preferences {
+		b.nodes[i].conf = func(c *statemachine.Config) {
+			c.Traits.Preference, c.HandOverToPreferred = p, handOver
+		}
+		b.start(i)
+	}
+	b.settle(len(preferences))
+	return b
+}
+
+// prefer sets a preference at run time.
+func (b *bus) prefer(i int, p member.Preference) {
+	b.t.Helper()
+	b.take(b.nodes[i], b.nodes[i].Prefer(b.now, p))
+}
+
+// The seed with the greatest address founds the cluster, but a more preferred member is its first
+// leader. A witness founds a cluster, too, and does not lead it.
+func TestTheMostPreferredMemberIsElectedInAFounding(t *testing.T) {
+	for _, c := range []struct {
+		preferences []member.Preference
+		want        int
+	}{
+		{[]member.Preference{0, 0, 0}, 2},
+		{[]member.Preference{1, 0, 0}, 0},
+		{[]member.Preference{1, 2, never}, 1},
+		{[]member.Preference{never, 0, never}, 1},
+		{[]member.Preference{0, 0, never}, 0},
+	} {
+		b := preferring(t, 0, c.preferences...)
+		if got := b.quorate(); got != c.want || b.view(got).Version != 1 {
+			t.Errorf("%v: n%d leads version %d, want n%d and 1",
+				c.preferences, got+1, b.view(got).Version, c.want+1)
+		}
+	}
+}
+
+// After the loss of a leader the most preferred of the members that are up is elected, within the
+// time of an election without preferences and one turn for each member before it.
+func TestTheMostPreferredMemberIsElected(t *testing.T) {
+	for _, c := range []struct {
+		preferences []member.Preference
+		down        []int
+		want        int
+	}{
+		{[]member.Preference{0, 0, 3, 1, 9}, []int{4}, 2},
+		{[]member.Preference{0, 0, 3, 1, 9}, []int{4, 2}, 3},
+		{[]member.Preference{never, 0, 0, never, 9}, []int{4, 1}, 2},
+	} {
+		b := preferring(t, 0, c.preferences...)
+		for _, i := range c.down {
+			b.crash(i)
+		}
+		took := b.until(time.Minute, "next leader", func() bool {
+			n := b.quorate()
+			return n >= 0 && b.nodes[n].up
+		})
+		if got := b.quorate(); got != c.want {
+			t.Errorf("%v without %v: n%d leads, want n%d", c.preferences, c.down, got+1, c.want+1)
+		}
+		turns := time.Duration(len(c.down)) * lan.HeartbeatInterval / 20
+		if most := lan.LeaderTimeout + turns + lan.HeartbeatInterval; took > most {
+			t.Errorf("%v without %v: a leader after %v, want at most %v",
+				c.preferences, c.down, took, most)
+		}
+	}
+}
+
+// A cluster in which only witnesses are up has no leader until another member may lead.
+func TestAWitnessNeverLeads(t *testing.T) {
+	b := preferring(t, 0, 0, never, never)
+	b.crash(0)
+	b.run(2 * lan.TTLTimeout)
+	if got := b.quorate(); got >= 0 {
+		t.Errorf("n%d leads, want no leader: n2 and n3 are witnesses", got+1)
+	}
+	b.prefer(2, 0)
+	b.until(2*lan.LeaderTimeout, "n3 as leader", func() bool { return b.quorate() == 2 })
+}
+
+// A leader that becomes a witness hands over; without a successor it continues to lead.
+func TestALeaderThatBecomesAWitnessHandsOver(t *testing.T) {
+	b := preferring(t, 0, 0, 0, 5)
+	b.prefer(2, never)
+	took := b.until(time.Second, "next leader", func() bool {
+		n := b.quorate()
+		return n >= 0 && n != 2
+	})
+	if most := 9 * b.latency; took > most {
+		t.Errorf("got the next leader after %v, want at most %v", took, most)
+	}
+	b = preferring(t, 0, 0, never, never)
+	b.prefer(0, never)
+	b.run(lan.TTLTimeout)
+	if got := b.quorate(); got != 0 {
+		t.Errorf("n%d leads, want n1: there is no successor", got+1)
+	}
+	b.prefer(1, 0)
+	b.until(lan.LeaderTimeout, "n2 as leader", func() bool { return b.quorate() == 1 })
+}
+
+// Transfer refuses a witness.
+func TestAWitnessIsNoSuccessor(t *testing.T) {
+	b := preferring(t, 0, never, never, 0)
+	b.run(lan.HeartbeatTimeout)
+	for _, to := range []member.Address{addr(0), {}} {
+		out, err := b.nodes[2].Transfer(b.now, to)
+		if b.take(b.nodes[2], out); !errors.Is(err, statemachine.ErrNotActive) {
+			t.Errorf("transfer to %v: got %v, want %v", to, err, statemachine.ErrNotActive)
+		}
+	}
+}
+
+// Prefer undoes Drain.
+func TestPreferUndoesDrain(t *testing.T) {
+	b := preferring(t, 0, 0, 0, 0)
+	b.take(b.nodes[2], b.nodes[2].Drain(b.now))
+	b.until(time.Second, "next leader", func() bool { n := b.quorate(); return n >= 0 && n != 2 })
+	b.run(lan.HeartbeatTimeout)
+	l := b.quorate()
+	if out, err := b.nodes[l].Transfer(b.now, addr(2)); !errors.Is(err, statemachine.ErrNotActive) {
+		t.Errorf("transfer to a drained member: got %v, %q", err, kinds(out.Send))
+	}
+	b.prefer(2, 0)
+	b.run(2 * lan.HeartbeatInterval)
+	out, err := b.nodes[l].Transfer(b.now, addr(2))
+	if b.take(b.nodes[l], out); err != nil {
+		t.Fatalf("transfer after Prefer: %v", err)
+	}
+	b.until(time.Second, "n3 as leader", func() bool { return b.quorate() == 2 })
+}
+
+// Without HandOverToPreferred a leader stays when a more preferred member returns.
+func TestALeaderIsNotReplacedUnasked(t *testing.T) {
+	b := preferring(t, 0, 0, 1, 2)
+	b.crash(2)
+	b.until(time.Minute, "n2 as leader", func() bool { return b.quorate() == 1 })
+	b.start(2)
+	b.settle(3)
+	b.run(2 * lan.TTLTimeout)
+	if got := b.quorate(); got != 1 {
+		t.Errorf("n%d leads, want n2", got+1)
+	}
+}
+
+// With HandOverToPreferred a leader hands over to a more preferred member once it has been active
+// for that time without a break. A member that keeps failing does not become leader.
+func TestALeaderHandsOverToAPreferredMember(t *testing.T) {
+	const wait = 5 * time.Second
+	b := preferring(t, wait, 0, 1, 2)
+	b.crash(2)
+	b.until(time.Minute, "n2 as leader", func() bool { return b.quorate() == 1 })
+	for range 3 {
+		b.start(2)
+		b.settle(3)
+		b.run(wait / 2)
+		if got := b.quorate(); got != 1 {
+			t.Fatalf("n%d leads, want n2: n3 was not active for %v", got+1, wait)
+		}
+		b.crash(2)
+		b.run(2 * lan.HeartbeatTimeout)
+	}
+	b.start(2)
+	b.settle(3)
+	took := b.until(2*wait, "n3 as leader", func() bool { return b.quorate() == 2 })
+	if took < wait-lan.HeartbeatTimeout || took > wait+lan.HeartbeatInterval {
+		t.Errorf("n3 leads after %v, want %v", took, wait)
+	}
+	mark := len(b.sent)
+	b.run(4 * wait)
+	if n := len(b.mail(mark, message.KindMemberLeave)); n > 0 || b.quorate() != 2 {
+		t.Errorf("n%d leads after %d messages MemberLeave, want n3 and none", b.quorate()+1, n)
+	}
+}
+
+// A change of traits reaches every view, also after the leader that published it is lost. It sends
+// nothing afterwards, and heartbeats stay as they are.
+func TestTraitsReachEveryView(t *testing.T) {
+	b := preferring(t, 0, 0, 0, 0)
+	want := member.Traits{Preference: 7, Labels: "zone=a\n"}
+	shown := func(of int) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(b.nodes, func(n *node) bool {
+				m, _ := n.View(b.now).Member(addr(of))
+				return n.up && m.Traits != want
+			})
+		}
+	}
+	for i := range b.nodes {
+		b.prefer(i, want.Preference)
+		b.take(b.nodes[i], b.nodes[i].SetLabels(b.now, want.Labels))
+		b.until(3*lan.HeartbeatInterval, "traits in every view", shown(i))
+	}
+	mark := len(b.sent)
+	b.run(lan.TTLTimeout)
+	if sent := b.mail(mark, message.KindMemberTraits); len(sent) > 0 {
+		t.Errorf("sent %d announcements although every view shows the traits", len(sent))
+	}
+	b.crash(b.quorate())
+	b.until(time.Minute, "next leader", func() bool { return b.quorate() >= 0 })
+	b.run(lan.HeartbeatTimeout)
+	if !shown(0)() || !shown(1)() {
+		t.Errorf("the next leader lost the traits\n%s", b)
+	}
+}
+
+// A restarted member has the traits of its configuration, and a view shows no others.
+func TestARestartReturnsToTheConfiguration(t *testing.T) {
+	b := preferring(t, 0, 0, 1, 2)
+	b.prefer(0, never)
+	b.run(3 * lan.HeartbeatInterval)
+	b.crash(0)
+	b.start(0)
+	b.settle(3)
+	if m, _ := b.view(2).Member(addr(0)); m.Preference != 0 {
+		t.Errorf("n1 is shown with the preference %v, want 0", m.Preference)
+	}
+}
+
+// A member that announces other traits all the time, and one that announces those of another run,
+// cost at most one revision per state interval.
+func TestHostileAnnouncementsAreBounded(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	before := b.nodes[0].durable.Held.Revision
+	const rounds = 100
+	for i := range rounds {
+		e := event(1, chosen(4, 0), message.MemberTraits{
+			Traits: member.Traits{Preference: member.Preference(i)},
+		})
+		b.hand(e)
+		e.From = run(1, 99)
+		if out := b.hand(e); !gave(out, message.ReasonUnknownMember) {
+			t.Fatalf("an announcement of another run: got %+v, want it dropped", out.Trace)
+		}
+		b.keepQuorate(3)
+		b.run(lan.HeartbeatInterval / 10)
+	}
+	most := uint64(rounds/5 + 1) // ten announcements take two state intervals
+	if got := b.nodes[0].durable.Held.Revision - before; got == 0 || got > most {
+		t.Errorf("got %d revisions for %d announcements, want at most %d", got, rounds, most)
+	}
+}

@@ -19,7 +19,7 @@
 //	                  hold a lock, or campaign for the job, while the connection
 //	                  lasts: server-sent events
 //	POST /v1/jobs/JOB/enable, /disable
-//	                  whether a member may lead the job
+//	                  whether a member, or the members of a host, may lead the job
 //	POST /v1/groups/GROUP/elect
 //	                  take part in a group while the connection lasts: server-sent
 //	                  events (WithGroups)

@@ -531,7 +531,7 @@ func TestElect(t *testing.T) {
 			t.Errorf("led by %+v, want n0 by %+v", h, token)
 		}
 		for range 2 { // the second call has no effect
-			if err := c1.Disable(t.Context(), "job", "n0"); err != nil {
+			if err := c1.Disable(t.Context(), "job", adminapi.CandidateRequest{Member: "n0"}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -541,7 +541,8 @@ func TestElect(t *testing.T) {
 			t.Errorf("token %+v after %+v", next, token)
 		}
 		first.waits()
-		if err := c0.Enable(t.Context(), "job", trioAddress(0).String()); err != nil {
+		if err := c0.Enable(t.Context(), "job",
+			adminapi.CandidateRequest{Member: trioAddress(0).String()}); err != nil {
 			t.Error(err)
 		}
 		first.waits()
@@ -740,7 +741,8 @@ func TestHoldForReal(t *testing.T) {
 		}
 		third := a.elect(t.Context(), a.client(1, newNetwork()), "job")
 		third.works()
-		if err := a.client(1, newNetwork()).Disable(t.Context(), "job", "n1"); err != nil {
+		if err := a.client(1, newNetwork()).Disable(t.Context(), "job",
+			adminapi.CandidateRequest{Member: "n1"}); err != nil {
 			t.Error(err)
 		}
 		third.lost(adminapi.CodeNotHeld) // the node itself requested the release

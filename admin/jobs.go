@@ -106,8 +106,8 @@ func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
 	all := []adminapi.Job{}
 	for _, i := range election.Jobs(records) {
 		j := adminapi.Job{
-			Name: i.Name, Disabled: []adminapi.Candidate{}, Latches: []adminapi.Latch{}, Known: known,
-			UnknownSince: since,
+			Name: i.Name, Disabled: []adminapi.Candidate{}, DisabledHosts: append([]string{}, i.Hosts...),
+			Latches: []adminapi.Latch{}, Known: known, UnknownSince: since,
 		}
 		if i.Leader != (leader.Holder{}) {
 			by := holderOf(members, i.Leader)
@@ -139,13 +139,24 @@ func nameOf(members member.Roster, id string) string {
 	return ""
 }
 
-// serveEnable enables or disables a member for a job.
+// serveEnable enables or disables a member, or the members of a host, for a job.
 func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
 		handleAct(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
 			if _, err := h.checkJobs(jobrecord.LeaderKey(name)); err != nil {
 				return nil, err
+			}
+			if body.Host != "" {
+				if body.Member != "" {
+					return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
+						"member and host are both set: remove one of them"}
+				}
+				if _, err := h.checkJobs(jobrecord.HostKey(name, body.Host)); err != nil {
+					return nil, err
+				}
+				return adminapi.Done{Status: "ok"},
+					election.EnableHost(ctx, h.contests.store, name, body.Host, on)
 			}
 			id, err := h.findCandidate(ctx, name, body.Member)
 			if err != nil {

@@ -77,34 +77,57 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	defer s.running.Done()
 	ctx, stop := jobrecord.WithStop(ctx, s.life)
 	defer stop()
-	return enableMember(ctx, s.store, s.session, s.name, member, on, func() {
-		if !on && member == s.session.Member() {
+	self := s.session.Member()
+	prepare := func() {
+		if !on && member == self {
 			s.endTerm(leader.ErrDisabled)
 		}
-	})
+	}
+	return memberSetting(s.name, member, on).commit(ctx, s.store, s.session, prepare)
 }
 
 // EnableJob is like Job.Enable, for programs that have not opened the job.
 func EnableJob(ctx context.Context, s record.Store, job, member string, on bool) error {
-	return enableMember(ctx, s, s.Session(nil), job, member, on, func() {})
+	return memberSetting(job, member, on).commit(ctx, s, s.Session(nil), func() {})
 }
 
-// enableMember commits the setting, and calls prepare before each attempt.
-func enableMember(
-	ctx context.Context, s record.Store, session record.Session,
-	job, member string, on bool, prepare func(),
-) error {
+// EnableHost is like EnableJob for all members whose address has the host, including members that
+// join later. A member may lead if neither it nor its host is disabled.
+func EnableHost(ctx context.Context, s record.Store, job, host string, on bool) error {
+	key, err := jobrecord.HostKey(job, host)
+	includes := func(id string) bool { return jobrecord.IsOnHost(id, host) }
+	set := setting{job, host, on, key, err, includes}
+	return set.commit(ctx, s, s.Session(nil), func() {})
+}
+
+// setting is whether a member, or the members of a host, may lead a job.
+type setting struct {
+	job, name string
+	on        bool
+	key       string // key of the record that disables them
+	keyErr    error  // not nil if the name is invalid
+	includes  func(id string) bool
+}
+
+func memberSetting(job, member string, on bool) setting {
 	key, err := jobrecord.DisabledKey(job, member)
-	if err != nil {
-		return fmt.Errorf("election: %w", err)
+	return setting{job, member, on, key, err, func(id string) bool { return id == member }}
+}
+
+// commit blocks until the setting is committed. It calls prepare before each attempt.
+func (e setting) commit(
+	ctx context.Context, s record.Store, session record.Session, prepare func(),
+) error {
+	if e.keyErr != nil {
+		return fmt.Errorf("election: %w", e.keyErr)
 	}
 	verb := "enable"
-	if !on {
+	if !e.on {
 		verb = "disable"
 	}
 	for {
 		prepare()
-		ops, err := toggleOps(ctx, s, job, key, member, on)
+		ops, err := e.listOps(ctx, s)
 		if err == nil {
 			_, err = session.Commit(ctx, ops...)
 		}
@@ -112,24 +135,21 @@ func enableMember(
 			return nil
 		}
 		if !jobrecord.IsTransient(err) {
-			return fmt.Errorf("election: %s %q in job %q: %w", verb, member, job, err)
+			return fmt.Errorf("election: %s %q in job %q: %w", verb, e.name, e.job, err)
 		}
 		if over := jobrecord.Pause(ctx, nil, enableInterval); over != nil {
-			return fmt.Errorf("election: %s %q in job %q: %w: %w", verb, member, job, over, err)
+			return fmt.Errorf("election: %s %q in job %q: %w: %w", verb, e.name, e.job, over, err)
 		}
 	}
 }
 
-// toggleOps returns the commit that enables or disables a member. The commit succeeds only if the
-// records are still as toggleOps read them. The records that it read may be older than the last
-// commit of this member.
-func toggleOps(
-	ctx context.Context, s record.Store, job, key, id string, on bool,
-) ([]record.Op, error) {
-	if on {
-		return []record.Op{{Kind: record.Drop, Key: key}}, nil
+// listOps returns the operations of the commit. It succeeds only if the records are still as
+// listOps read them. The records that it read may be older than the last commit of this member.
+func (e setting) listOps(ctx context.Context, s record.Store) ([]record.Op, error) {
+	if e.on {
+		return []record.Op{{Kind: record.Drop, Key: e.key}}, nil
 	}
-	prefix, err := jobrecord.JobPrefix(job)
+	prefix, err := jobrecord.JobPrefix(e.job)
 	if err != nil {
 		return nil, err
 	}
@@ -138,20 +158,20 @@ func toggleOps(
 		return nil, err
 	}
 
-	if r, is := jobrecord.Find(records, key); is {
-		return []record.Op{{Kind: record.Held, Key: key, Token: r.Token}}, nil
+	if r, is := jobrecord.Find(records, e.key); is {
+		return []record.Op{{Kind: record.Held, Key: e.key, Token: r.Token}}, nil
 	}
 	lead := prefix + "leader"
 	r, taken := jobrecord.Find(records, lead)
 	if !taken {
 		return []record.Op{
-			{Kind: record.Absent, Key: lead}, {Kind: record.Set, Key: key},
+			{Kind: record.Absent, Key: lead}, {Kind: record.Set, Key: e.key},
 		}, nil
 	}
 	ops := []record.Op{
-		{Kind: record.Held, Key: lead, Token: r.Token}, {Kind: record.Set, Key: key},
+		{Kind: record.Held, Key: lead, Token: r.Token}, {Kind: record.Set, Key: e.key},
 	}
-	if string(r.Value) == id {
+	if e.includes(string(r.Value)) {
 		ops = append(ops, record.Op{Kind: record.Drop, Key: lead})
 	}
 	return ops, nil

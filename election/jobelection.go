@@ -128,8 +128,8 @@ func rotateOrder(line []string, former string) []string {
 func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
 	defer stop()
-	enabled := record.Op{Kind: record.Absent, Key: j.prefix + "disabled/" + j.session.Member()}
-	token, err := j.slot.Set(ctx, condition, enabled)
+	enabled := jobrecord.EnabledOps(j.prefix, j.session.Member())
+	token, err := j.slot.Set(ctx, append(enabled, condition)...)
 	j.setRefused(err)
 	if err != nil {
 		return nil

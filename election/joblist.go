@@ -19,6 +19,7 @@ type JobInfo struct {
 	Name     string
 	Leader   leader.Holder // zero if no member leads
 	Disabled []string      // ids of the members that may not lead
+	Hosts    []string      // hosts whose members may not lead; see EnableHost
 	Locks    []HeldLock    // held locks of the job, by name
 }
 
@@ -53,6 +54,8 @@ func (i *JobInfo) addRecord(key string, r member.Record) {
 	switch {
 	case kind == "disabled":
 		i.Disabled = append(i.Disabled, name)
+	case kind == "host":
+		i.Hosts = append(i.Hosts, name)
 	case r.Revoked:
 	case key == "leader":
 		i.Leader = holder

@@ -28,6 +28,7 @@ func TestJobs(t *testing.T) {
 		{Key: "latch//leader", Value: []byte("n1")},
 		{Key: "latch/alone", Value: []byte("n1")},
 		{Key: "other/a/leader", Value: []byte("n1")},
+		{Key: "latch/a/host/10.0.0.1"},
 	} {
 		r.Token = member.Token{Version: 1, Revision: uint64(i)}
 		table = table.Put(r)
@@ -36,7 +37,7 @@ func TestJobs(t *testing.T) {
 		{Name: "a!"},
 		{
 			Name: "a", Leader: leader.Holder{ID: "n1", Token: member.Token{Version: 1}},
-			Disabled: []string{"10.0.0.1:1", "n2"},
+			Disabled: []string{"10.0.0.1:1", "n2"}, Hosts: []string{"10.0.0.1"},
 			Locks: []HeldLock{
 				{"x/y", leader.Holder{ID: "n3", Token: member.Token{Version: 1, Revision: 3}}},
 			},

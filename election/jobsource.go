@@ -82,8 +82,7 @@ func (j *jobSource) whyLost(_ string, now []member.Record) error {
 
 // isEnabled reports whether a member may lead.
 func (j *jobSource) isEnabled(records []member.Record, id string) bool {
-	_, disabled := jobrecord.Find(records, j.prefix+"disabled/"+id)
-	return !disabled
+	return !jobrecord.IsDisabled(records, j.prefix, id)
 }
 
 // State implements leader.Source.

@@ -47,7 +47,7 @@ func (s *Shards) readPlan(records []member.Record) *shardPlan {
 		if !ok || r.Revoked {
 			continue
 		}
-		_, disabled := jobrecord.Find(records, s.prefix+"disabled/"+id)
+		disabled := jobrecord.IsDisabled(records, s.prefix, id)
 		if count, failing := parseWorker(r.Value); !disabled && count == len(s.keys) {
 			p.workers = append(p.workers, shardWorker{
 				id: id, session: r.Session, failing: failing, load: len(failing),

@@ -119,6 +119,14 @@ func TestDashboardOfJobs(t *testing.T) {
 	}
 	second.signal(syscall.SIGINT)
 	b.waitUntil("nobody leads", pageJobs+`.startsWith("billing|none|")`)
+	if code, _, text := run(t, "jobs", "disable", "billing", "--host", "10.0.0.9",
+		"--admin", site(writes)); code != 0 {
+		t.Fatal(text)
+	}
+	b.waitUntil("the host that may not lead", pageJobs+`.includes("– host 10.0.0.9 Enable")`)
+	b.press("Enable host 10.0.0.9 for billing", "\r")
+	b.waitForValue("host 10.0.0.9 may lead billing again.", pageSwitched)
+	b.waitUntil("the member alone", pageJobs+`.endsWith("|– n3 Enable|")`)
 	b.clean()
 	b = openBrowser(t, "http://"+site(reads))
 	b.waitUntil("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)

@@ -180,8 +180,8 @@ func (p *pretender) jobList() []adminapi.Job {
 	for i := range p.jobs {
 		j := adminapi.Job{
 			Name: fmt.Sprintf("billing-%04d", i), Disabled: []adminapi.Candidate{},
-			Latches: []adminapi.Latch{},
-			Known:   true,
+			DisabledHosts: []string{}, Latches: []adminapi.Latch{},
+			Known: true,
 		}
 		if leader := holder(i); i%7 != 3 {
 			j.Leader = &leader

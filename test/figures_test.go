@@ -27,8 +27,8 @@ func figures() []figure {
 	return []figure{
 		{"packages that a program can import", countPackages, 15},
 		// 650, 4 for shards, 6 for handlers that change at run time and for interceptors, 3 for
-		// semaphores, and 19 for preferences and labels of members.
-		{"exported names in them", countExported, 682},
+		// semaphores, 19 for preferences and labels of members, and 1 for disabled hosts.
+		{"exported names in them", countExported, 683},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted.
 		// 514 are for handlers that change at run time, and interceptors, and 494 for preferences and
 		// labels of members.

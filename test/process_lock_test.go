@@ -263,3 +263,31 @@ func TestElectRunsOneCommand(t *testing.T) {
 		t.Errorf("athena lock with a dead node: code %d, %q", code, stderr)
 	}
 }
+
+// TestJobsOfAHost checks that no member of a disabled host leads until the host is enabled.
+func TestJobsOfAHost(t *testing.T) {
+	c, _ := withWrite(t)
+	n := newNotes(t)
+	var all []*process
+	for i := range 2 {
+		all = append(all, c.verb(i+1, "elect", "job", n.script(
+			`trap 'echo end $N; exit 0' TERM INT; echo begin $N; while :; do sleep 0.02; done`)...))
+	}
+	n.want("begin")
+	jobs := func(want string, args ...string) {
+		t.Helper()
+		code, out, stderr := run(t, append(append([]string{"jobs"}, args...), "--admin", c.admin(3))...)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("athena jobs %q: code %d, %s%s, want %q", args, code, out, stderr, want)
+		}
+	}
+	jobs("host 127.0.0.1 may not lead job\n", "disable", "job", "--host", "127.0.0.1")
+	n.want("begin", "end")
+	jobs("  host 127.0.0.1  ")
+	jobs("host 127.0.0.1 may lead job\n", "enable", "job", "--host", "127.0.0.1")
+	n.want("begin", "end", "begin")
+	for _, p := range all {
+		p.signal(syscall.SIGTERM)
+		p.ended(0, "")
+	}
+}

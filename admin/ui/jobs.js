@@ -76,7 +76,7 @@ export class Jobs {
     const word = this.#filter.value.trim().toLowerCase();
     const wanted = (...texts) => !word || texts.some((text) => text.toLowerCase().includes(word));
     const jobs = this.#jobs.filter((j) => wanted(j.name, this.#holder(j.leader),
-      ...j.disabled.map((c) => this.#called(c)),
+      ...disabledIn(j).map((c) => this.#called(c)),
       ...j.latches.flatMap((l) => [l.name, this.#holder(l.holder)])));
     const records = this.#records.filter((r) => wanted(r.key, this.#holder(r.owner), valueOf(r)));
     const shown = JSON.stringify([this.#may, word, jobs.slice(0, most), records.slice(0, most),
@@ -114,8 +114,8 @@ export class Jobs {
         !j.known ? last(this.#holder(j.leader)) :
           j.leader ? [`★ ${this.#holder(j.leader)} `, ...this.#button("disable", j, j.leader)] : "none",
         j.leader ? j.leader.token.text : "–",
-        j.disabled.length ? j.disabled.flatMap((c) =>
-          [`– ${this.#called(c)} `, ...(j.known ? this.#button("enable", j, c) : [])]) : "",
+        disabledIn(j).flatMap((c) =>
+          [`– ${this.#called(c)} `, ...(j.known ? this.#button("enable", j, c) : [])]),
         list(j.latches.map((l) => `${cut(l.name)} (${j.known ? this.#holder(l.holder) :
           last(this.#holder(l.holder))}, ${l.holder.token.text})`), listed),
       ]));
@@ -130,22 +130,23 @@ export class Jobs {
   }
 
   // button returns an array with one button, or an empty array if write requests are not allowed.
-  #button(verb, job, { name, address }) {
+  #button(verb, job, { name, address, host }) {
     if (!this.#may) return [];
     const label = verb === "enable" ? "Enable" : "Disable";
     const button = el("button", {
       type: "button", "aria-label": `${label} ${name || address} for ${job.name}`,
     }, label);
-    button.addEventListener("click", () => this.#act(verb, job.name, address, button));
+    button.addEventListener("click", () => this.#act(verb, job.name,
+      host ? { host } : { member: address }, name || this.#name(address), button));
     return [button];
   }
 
-  async #act(verb, job, member, button) {
+  async #act(verb, job, target, name, button) {
     button.classList.add("busy");
     try {
-      await ask(`v1/jobs/${encodeURIComponent(job)}/${verb}`, actTimeout, "POST", { member });
-      setText(this.#result, verb === "enable" ? `${this.#name(member)} may lead ${job} again.` :
-        `${this.#name(member)} cannot lead ${job} until it is enabled.`);
+      await ask(`v1/jobs/${encodeURIComponent(job)}/${verb}`, actTimeout, "POST", target);
+      setText(this.#result, verb === "enable" ? `${name} may lead ${job} again.` :
+        `${name} cannot lead ${job} until it is enabled.`);
       this.#result.dataset.mood = "done";
     } catch (error) {
       setText(this.#result, `Failed: ${error.message}.`);
@@ -164,6 +165,11 @@ export class Jobs {
     return cut(name || this.#name(address));
   }
 }
+
+// disabledIn returns the disabled members and hosts of a job.
+const disabledIn = (job) => [
+  ...job.disabled, ...job.disabled_hosts.map((host) => ({ name: `host ${host}`, host })),
+];
 
 // last returns the text shown for the last known holder.
 const last = (name) => `unknown (no quorum), last ${name || "none"}`;

@@ -72,12 +72,12 @@ var exitHelps = map[string]exitHelp{
 	"leave": {done: "the node is leaving", failed: nodeRefused, see: "members, drain"},
 	"jobs":  {failed: noResponse, see: "elect, lock"},
 	"jobs enable": {
-		done:   "the member may lead the job",
+		done:   "the member or host may lead the job",
 		failed: nodeRefused,
 		see:    "jobs",
 	},
 	"jobs disable": {
-		done:   "the member cannot lead the job",
+		done:   "the member or host cannot lead the job",
 		failed: nodeRefused,
 		see:    "jobs",
 	},

@@ -42,6 +42,12 @@ func TestHoldUsage(t *testing.T) {
 		{"no file", []string{"group", "g", "--config", "no/such"},
 			[]string{"--config: no/such: no such"}},
 		{"no member", []string{"jobs", "disable", "x"}, []string{"MEMBER is missing"}},
+		{"member and host", []string{"jobs", "disable", "x", "n1", "--host", "h"},
+			[]string{`--host replaces MEMBER: remove "n1" or --host`}},
+		{"host alone", []string{"jobs", "enable", "--host", "h"}, []string{"JOB is missing"}},
+		{"host with a port", []string{"jobs", "disable", "x", "--host", "[::1]:7000"},
+			[]string{`--host "[::1]:7000": must be a host name or an IP address, without a port`}},
+		{"empty host", []string{"jobs", "disable", "x", "--host", ""}, []string{`--host ""`}},
 		{"no verb of jobs", []string{"jobs", "frob"}, []string{"frob"}},
 	})
 }
@@ -81,6 +87,7 @@ func TestJobs(t *testing.T) {
 	for i, r := range []member.Record{
 		{Key: "latch/billing/disabled/h:2"},
 		{Key: "latch/billing/disabled/h:9"},
+		{Key: "latch/billing/host/10.0.0.9"},
 		{Key: "latch/billing/latch/schema", Value: []byte("h:2")},
 		{Key: "latch/billing/leader", Value: []byte("h:1")},
 		{Key: "latch/mail/leader", Value: []byte("a\x1b[2J\nb")},
@@ -91,9 +98,9 @@ func TestJobs(t *testing.T) {
 	}
 	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))
 	want := "" +
-		"JOB      LEADER       TOKEN          DISABLED  LOCKS\n" +
-		"billing  n1           4000000000003  n2, h:9   schema (n2, 4000000000002)\n" +
-		"mail     a\\x1b[2J; b  4000000000004  -         -\n"
+		"JOB      LEADER       TOKEN          DISABLED                LOCKS\n" +
+		"billing  n1           4000000000004  n2, h:9, host 10.0.0.9  schema (n2, 4000000000003)\n" +
+		"mail     a\\x1b[2J; b  4000000000005  -                       -\n"
 	if code != cli.ExitDone || stdout != want || stderr != "" {
 		t.Errorf("code %d, error %q,\n%swant\n%s", code, stderr, stdout, want)
 	}
@@ -109,7 +116,7 @@ func TestHoldRefused(t *testing.T) {
 	jobs := admin.WithJobs(s, func() time.Duration { return time.Second })
 	for _, args := range [][]string{
 		{"lock", "x"}, {"elect", "x"}, {"jobs", "disable", "x", "n1"}, {"jobs", "enable", "x", "n1"},
-		{"group", "x", "--strategy", "static"},
+		{"group", "x", "--strategy", "static"}, {"jobs", "disable", "x", "--host", "h"},
 	} {
 		code, stdout, stderr := athena(append(args, "--admin", answering(t, pair(3), jobs))...)
 		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {

@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/member"
 )
 
 func newJobs() *cobra.Command {
@@ -52,6 +53,9 @@ func printJobs(w io.Writer, jobs []adminapi.Job) {
 		for _, d := range j.Disabled {
 			disabled = append(disabled, candidateName(d.Name, d.Address))
 		}
+		for _, host := range j.DisabledHosts {
+			disabled = append(disabled, "host "+cli.Cell(host))
+		}
 		for _, l := range j.Latches {
 			latches = append(latches, fmt.Sprintf("%s (%s, %s)",
 				cli.Cell(l.Name), candidateName(l.Holder.Name, l.Holder.Address), l.Holder.Token.String()))
@@ -77,34 +81,59 @@ func joinCells(texts []string) string {
 }
 
 func newEnable() *cobra.Command {
-	return ask.NewCommand(ask.Verb{
-		Use: "enable JOB MEMBER", Short: "let a disabled member lead a job again",
-		Args: cli.Exactly("JOB", "MEMBER"),
-		Long: "MEMBER is an address or a name. If the job has a leader, it continues to lead." +
-			needsWrite,
-		Example: "  athena jobs enable billing n3",
-		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
-			return replySwitched("may lead", args), c.Enable(ctx, args[0], args[1])
-		},
+	return newSwitch("may lead", (*adminclient.Client).Enable, ask.Verb{
+		Use:   "enable JOB [MEMBER]",
+		Short: "let a disabled member or host lead a job again",
+		Long: "MEMBER is an address or a name. A member may lead if neither it nor its host is\n" +
+			"disabled. If the job has a leader, it continues to lead." + needsWrite,
+		Example: "  athena jobs enable billing n3\n" +
+			"  athena jobs enable billing --host 10.0.0.3",
 	})
 }
 
 func newDisable() *cobra.Command {
-	return ask.NewCommand(ask.Verb{
-		Use: "disable JOB MEMBER", Short: "keep a member from leading a job",
-		Args: cli.Exactly("JOB", "MEMBER"),
+	return newSwitch("may not lead", (*adminclient.Client).Disable, ask.Verb{
+		Use:   "disable JOB [MEMBER]",
+		Short: "keep a member or a host from leading a job",
 		Long: "MEMBER is an address or a name, and need not be running. It cannot lead the job until\n" +
 			"athena jobs enable. If it leads now, it loses the leadership immediately, even if it does\n" +
-			"not respond. Locks of the job are not affected." + needsWrite,
-		Example: "  athena jobs disable billing n3",
-		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
-			return replySwitched("may not lead", args), c.Disable(ctx, args[0], args[1])
-		},
+			"not respond. Locks of the job are not affected.\n\n" +
+			"With --host instead of MEMBER, no member whose address has that host can lead, including\n" +
+			"members that join later." + needsWrite,
+		Example: "  athena jobs disable billing n3\n" +
+			"  athena jobs disable billing --host 10.0.0.3",
 	})
 }
 
-func replySwitched(how string, args []string) ask.Reply {
-	return ask.Reply{Answer: adminapi.Done{Status: "ok"}, Table: func(w io.Writer) {
-		fmt.Fprintf(w, "%s %s %s\n", args[1], how, args[0])
-	}}
+// newSwitch returns the verb v, which calls set for a member or a host. how describes the result.
+func newSwitch(
+	how string,
+	set func(*adminclient.Client, context.Context, string, adminapi.CandidateRequest) error,
+	v ask.Verb,
+) *cobra.Command {
+	var host string
+	v.Args = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("host") {
+			return cli.Exactly("JOB", "MEMBER")(cmd, args)
+		}
+		if len(args) > 1 {
+			return fmt.Errorf("--host replaces MEMBER: remove %q or --host", args[1])
+		}
+		if !(member.Address{Host: host, Port: 1}).IsValid() {
+			return fmt.Errorf("--host %.300q: must be a host name or an IP address, without a port", host)
+		}
+		return cli.Exactly("JOB")(cmd, args)
+	}
+	v.Ask = func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
+		r, who := adminapi.CandidateRequest{Host: host}, "host "+host
+		if host == "" {
+			r.Member, who = args[1], args[1]
+		}
+		return ask.Reply{Answer: adminapi.Done{Status: "ok"}, Table: func(w io.Writer) {
+			fmt.Fprintf(w, "%s %s %s\n", who, how, args[0])
+		}}, set(c, ctx, args[0], r)
+	}
+	cmd := ask.NewCommand(v)
+	cmd.Flags().StringVar(&host, "host", "", "host of the addresses of members, instead of MEMBER")
+	return cmd
 }

@@ -11,6 +11,8 @@ type Job struct {
 	Leader *Holder `json:"leader"`
 	// Disabled are the members that may not lead the job.
 	Disabled []Candidate `json:"disabled"`
+	// DisabledHosts are the hosts whose members may not lead the job.
+	DisabledHosts []string `json:"disabled_hosts"`
 	// Latches are the held locks.
 	Latches []Latch `json:"latches"`
 	// Known is false while the node knows no leader with authority. The other fields may then be
@@ -40,8 +42,9 @@ type Latch struct {
 	Holder Holder `json:"holder"`
 }
 
-// CandidateRequest is the body of POST /v1/jobs/JOB/enable and /v1/jobs/JOB/disable. Member is an
-// address or a name.
+// CandidateRequest is the body of POST /v1/jobs/JOB/enable and /v1/jobs/JOB/disable. It has either
+// a Member, which is an address or a name, or a Host, which stands for all members with that host.
 type CandidateRequest struct {
-	Member string `json:"member"`
+	Member string `json:"member,omitempty"`
+	Host   string `json:"host,omitempty"`
 }

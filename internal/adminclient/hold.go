@@ -29,17 +29,16 @@ func (c *Client) Jobs(ctx context.Context) ([]adminapi.Job, error) {
 	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs")
 }
 
-// Enable allows the member with the given address or name to lead a job again.
-func (c *Client) Enable(ctx context.Context, job, member string) error {
-	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "enable"),
-		adminapi.CandidateRequest{Member: member})
+// Enable allows a member, or the members of a host, to lead a job again.
+func (c *Client) Enable(ctx context.Context, job string, r adminapi.CandidateRequest) error {
+	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "enable"), r)
 	return err
 }
 
-// Disable keeps a member from leading a job. If the member leads the job, its leadership ends.
-func (c *Client) Disable(ctx context.Context, job, member string) error {
-	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "disable"),
-		adminapi.CandidateRequest{Member: member})
+// Disable keeps a member, or the members of a host, from leading a job. If one of them leads the
+// job, its leadership ends.
+func (c *Client) Disable(ctx context.Context, job string, r adminapi.CandidateRequest) error {
+	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "disable"), r)
 	return err
 }
 

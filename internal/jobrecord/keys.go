@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Prefix is the prefix of the keys of all jobs and locks.
@@ -43,6 +44,48 @@ func QueueKey(job, name, caller string) (string, error) {
 
 // DisabledKey returns the key of the record that exists while a member may not lead a job.
 func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id) }
+
+// HostKey returns the key of the record that exists while the members of a host may not lead a
+// job.
+func HostKey(job, host string) (string, error) {
+	if !(member.Address{Host: host, Port: 1}).IsValid() {
+		return "", fmt.Errorf("the host %.300q must be a host name or an IP address, without a port",
+			host)
+	}
+	return namedKey(job, "host/", host)
+}
+
+// IsOnHost reports whether id is the address of a member on the host.
+func IsOnHost(id, host string) bool {
+	a, err := member.ParseAddress(id)
+	return err == nil && a.Host == host
+}
+
+// disablingKeys returns the keys of the records that keep a member from leading. prefix is that of
+// the job. The key of the host is the shorter one, so it is valid if DisabledKey is.
+func disablingKeys(prefix, id string) []string {
+	keys := []string{prefix + "disabled/" + id}
+	if a, err := member.ParseAddress(id); err == nil {
+		keys = append(keys, prefix+"host/"+a.Host)
+	}
+	return keys
+}
+
+// IsDisabled reports whether a member may not lead. The list is sorted by key.
+func IsDisabled(list []member.Record, prefix, id string) bool {
+	return slices.ContainsFunc(disablingKeys(prefix, id), func(key string) bool {
+		_, exists := Find(list, key)
+		return exists
+	})
+}
+
+// EnabledOps returns the conditions under which a member may lead.
+func EnabledOps(prefix, id string) (ops []record.Op) {
+	for _, key := range disablingKeys(prefix, id) {
+		ops = append(ops, record.Op{Kind: record.Absent, Key: key})
+	}
+	return ops
+}
 
 func namedKey(job, kind, name string) (string, error) {
 	prefix, err := JobPrefix(job)

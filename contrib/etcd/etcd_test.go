@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -24,29 +23,15 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that turns this program from a test into a member. It has the address of
-// the member's etcd, and the member's id.
-const memberOf = "ATHENA_TEST_MEMBER_OF"
-
 func TestMain(m *testing.M) {
-	if address, id, ok := strings.Cut(os.Getenv(memberOf), " "); ok {
-		fmt.Fprintln(os.Stderr, leadFor(address, id))
-		os.Exit(1)
-	}
+	storetest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
+		c, err := clientv3.New(settings(address))
+		if err != nil {
+			return nil, err
+		}
+		return etcd.Open(ctx, c, "crashes/", etcd.Config{Member: id, LeaseTimeout: leaseTimeout})
+	})
 	goleak.VerifyTestMain(m)
-}
-
-func leadFor(address, id string) error {
-	c, err := clientv3.New(settings(address))
-	if err != nil {
-		return err
-	}
-	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
-	s, err := etcd.Open(context.Background(), c, "crashes/", cfg)
-	if err != nil {
-		return err
-	}
-	return storetest.Lead(context.Background(), s)
 }
 
 // leaseTimeout is the lease timeout in the tests, long enough for a busy machine.
@@ -112,13 +97,7 @@ func open(t *testing.T, id string, addresses ...string) *leasestore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer stop()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	storetest.CloseAtEnd(t, s)
 	return s
 }
 
@@ -146,11 +125,7 @@ func TestOutages(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	storetest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), memberOf+"="+clients[0]+" "+id)
-		return cmd
-	})
+	storetest.Crashes(t, leaseTimeout, clients[0])
 }
 
 // A majority of the servers is killed and restarted.

@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net"
-	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,32 +25,20 @@ import (
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that turns this program from a test into a member. It has the address of
-// the member's PostgreSQL, and the member's id.
-const memberOf = "ATHENA_TEST_MEMBER_OF"
-
 func TestMain(m *testing.M) {
-	if address, id, ok := strings.Cut(os.Getenv(memberOf), " "); ok {
-		fmt.Fprintln(os.Stderr, leadFor(address, id))
-		os.Exit(1)
-	}
+	storetest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
+		pool, err := pgxpool.New(ctx, urlOf(address))
+		if err != nil {
+			return nil, err
+		}
+		cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
+		return postgres.Open(ctx, pool, "crashes", cfg)
+	})
 	goleak.VerifyTestMain(m)
-}
-
-func leadFor(address, id string) error {
-	pool, err := pgxpool.New(context.Background(), urlOf(address))
-	if err != nil {
-		return err
-	}
-	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
-	s, err := postgres.Open(context.Background(), pool, "crashes", cfg)
-	if err != nil {
-		return err
-	}
-	return storetest.Lead(context.Background(), s)
 }
 
 // leaseTimeout is the lease timeout in the tests, long enough for a busy machine.
@@ -87,22 +76,20 @@ func connect(t testing.TB, address string) *pgxpool.Pool {
 	return pool
 }
 
+// tableOf returns the name of a table for the test.
+func tableOf(t *testing.T) string {
+	return fmt.Sprintf("t%08x", crc32.ChecksumIEEE([]byte(t.Name())))
+}
+
 // open opens a member with its own pool, and closes it when the test ends.
 func open(t *testing.T, id, address string) *leasestore.Store {
 	t.Helper()
-	table := fmt.Sprintf("t%08x", crc32.ChecksumIEEE([]byte(t.Name())))
 	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
-	s, err := postgres.Open(t.Context(), connect(t, address), table, cfg)
+	s, err := postgres.Open(t.Context(), connect(t, address), tableOf(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer stop()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	storetest.CloseAtEnd(t, s)
 	return s
 }
 
@@ -120,7 +107,8 @@ func TestOneServer(t *testing.T) {
 	_, address := start(t)
 	for name, test := range map[string]func(*testing.T, string){
 		"L32": passesSuite, "Crashes": survivesCrashes, "CutOff": survivesCut,
-		"Readme": leadsByReadme, "Refusals": reportsRefusals, "PoolIsClosed": poolIsClosed,
+		"Readme": leadsByReadme, "Terminated": survivesTermination,
+		"Refusals": reportsRefusals, "PoolIsClosed": poolIsClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,11 +129,7 @@ func passesSuite(t *testing.T, address string) {
 }
 
 func survivesCrashes(t *testing.T, address string) {
-	storetest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), memberOf+"="+address+" "+id)
-		return cmd
-	})
+	storetest.Crashes(t, leaseTimeout, address)
 }
 
 func survivesCut(t *testing.T, address string) {
@@ -153,6 +137,62 @@ func survivesCut(t *testing.T, address string) {
 	r := storetest.NewRelay(t, server)
 	a, b := open(t, "a", r.Address()+"/"+database), open(t, "b", address)
 	storetest.CutOff(t, r, a, b, func() {})
+}
+
+// An administrator ends all connections, some of them after the server has committed and before it
+// has answered. No commit is reported as failed if it was made, or as made if it was not.
+func survivesTermination(t *testing.T, address string) {
+	ctx, admin := t.Context(), connect(t, address)
+	s := open(t, "a", address)
+	session := s.Session(nil)
+	stopped, stop := context.WithCancel(ctx)
+	defer stop()
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for {
+			select {
+			case <-stopped.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			// Only the pool of this member is idle or busy with this table.
+			_, err := admin.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`, tableOf(t))
+			if err != nil {
+				t.Errorf("pg_terminate_backend: %v", err)
+			}
+		}
+	})
+	made, unknown := 0, 0
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		key := fmt.Sprint("k", made+unknown)
+		_, err := session.Commit(ctx, record.Op{Kind: record.Absent, Key: key},
+			record.Op{Kind: record.Set, Key: key})
+		switch {
+		case err == nil:
+			made++
+		case errors.Is(err, record.ErrUnknownOutcome):
+			unknown++
+		default:
+			t.Fatalf("Commit of the new record %q: %v", key, err)
+		}
+	}
+	stop()
+	killer.Wait()
+	t.Logf("%d commits were made, %d have an unknown outcome", made, unknown)
+	if _, err := session.Commit(ctx, record.Op{Kind: record.Set, Key: "last"}); err != nil {
+		t.Fatal(err)
+	}
+	for r := range record.Watch(ctx, s, "") {
+		if n := len(r); n > 0 && slices.ContainsFunc(r, func(r member.Record) bool {
+			return r.Key == "last"
+		}) {
+			if n < made+1 || n > made+unknown+1 {
+				t.Errorf("%d records exist; %d were made, %d are unknown", n, made+1, unknown)
+			}
+			return
+		}
+	}
 }
 
 // Requests that the server refuses permanently are not reported as an outage.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,29 +21,16 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that turns this program from a test into a member. It has the address of
-// the member's ZooKeeper, and the member's id.
-const memberOf = "ATHENA_TEST_MEMBER_OF"
-
 func TestMain(m *testing.M) {
-	if address, id, ok := strings.Cut(os.Getenv(memberOf), " "); ok {
-		fmt.Fprintln(os.Stderr, leadFor(address, id))
-		os.Exit(1)
-	}
+	storetest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
+		c, _, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
+		if err != nil {
+			return nil, err
+		}
+		cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
+		return zookeeper.Open(ctx, c, "crashes", nil, cfg)
+	})
 	goleak.VerifyTestMain(m)
-}
-
-func leadFor(address, id string) error {
-	c, _, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
-	if err != nil {
-		return err
-	}
-	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
-	s, err := zookeeper.Open(context.Background(), c, "crashes", nil, cfg)
-	if err != nil {
-		return err
-	}
-	return storetest.Lead(context.Background(), s)
 }
 
 // leaseTimeout is the lease timeout in the tests, long enough for a busy machine.
@@ -111,13 +97,7 @@ func open(t *testing.T, address, id string) *leasestore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer stop()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	storetest.CloseAtEnd(t, s)
 	return s
 }
 
@@ -145,11 +125,7 @@ func TestOutages(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	storetest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), memberOf+"="+address+" "+id)
-		return cmd
-	})
+	storetest.Crashes(t, leaseTimeout, address)
 }
 
 func TestCutOff(t *testing.T) {

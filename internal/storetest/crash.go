@@ -8,7 +8,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,10 +21,39 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// Lead is the main function of the processes that Crashes starts. It leads a job whenever
-// it can, and prints when each term starts and ends. It returns an error if it cannot
-// continue.
-func Lead(ctx context.Context, s record.Store) error {
+// memberOf is the variable that turns a test into a member. It has the address of the member's
+// service, and the member's id.
+const memberOf = "ATHENA_TEST_MEMBER_OF"
+
+// RunMember must be the first call of a TestMain. If Crashes has started this program, RunMember
+// leads a job as a member that open opens, and never returns.
+func RunMember(open func(ctx context.Context, address, id string) (record.Store, error)) {
+	address, id, ok := strings.Cut(os.Getenv(memberOf), " ")
+	if !ok {
+		return
+	}
+	s, err := open(context.Background(), address, id)
+	if err == nil {
+		err = reportTerms(context.Background(), s)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// CloseAtEnd closes a store when the test ends.
+func CloseAtEnd(t *testing.T, s interface{ Close(context.Context) error }) {
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer stop()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// reportTerms leads a job whenever it can, and prints when each term starts and ends. It returns an
+// error if it cannot continue.
+func reportTerms(ctx context.Context, s record.Store) error {
 	j, err := election.OpenJob(ctx, s, "job", election.JobOptions{})
 	if err != nil {
 		return err
@@ -36,10 +67,15 @@ func Lead(ctx context.Context, s record.Store) error {
 	})
 }
 
-// Crashes starts processes that call Lead. It kills one leader, and pauses another for longer than
-// timeout, the timeout of its lease. It checks that the processes lead one after another with
-// increasing tokens.
-func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
+// Crashes starts processes that call RunMember with an address. It kills one leader, and pauses
+// another for longer than timeout, the timeout of its lease. It checks that the processes lead one
+// after another with increasing tokens.
+func Crashes(t *testing.T, timeout time.Duration, address string) {
+	command := func(id string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), memberOf+"="+address+" "+id)
+		return cmd
+	}
 	a, b := newLeadingProcess(t, command("a")), newLeadingProcess(t, command("b"))
 	first, second := a, b
 	var token member.Token
@@ -70,7 +106,7 @@ func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.
 	again.next(t, again.leads)
 }
 
-// leadingProcess is a process that runs Lead.
+// leadingProcess is a process that calls RunMember.
 type leadingProcess struct {
 	cmd          *exec.Cmd
 	leads, ended chan member.Token

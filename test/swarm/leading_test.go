@@ -27,6 +27,7 @@ var appKinds = []struct {
 	{"count", runCount}, {"bulk", runBulk}, {watch, runWatch}, {events, runEvents},
 	{"history", runHistory},
 	{"send", runSend}, {"burst", runBurst}, {"ask", runAsk}, {"stream", runStream},
+	{"queue", runQueue}, {"shards", runShards},
 }
 
 // The applications that run until their node ends.
@@ -214,6 +215,49 @@ func runLock(p *proc, r *rand.Rand, _ int) {
 			p.takeRest(r, 200*time.Millisecond)
 		}
 		p.closeHandle(l.Close)
+	}
+}
+
+// runQueue waits in the queue of the lock that runLock takes without one.
+func runQueue(p *proc, r *rand.Rand, _ int) {
+	s, err := lock.NewSemaphore(p.n.Records(), "a", 1)
+	if err != nil {
+		p.failRun("queue", "%v", err)
+		return
+	}
+	for !p.hasEnded() {
+		_ = p.timeCall("Semaphore.Do", drawTime(r, 0, 7*time.Second), func(ctx context.Context) error {
+			return recoverDrawn(func() error {
+				return s.Do(ctx, p.drawWork(r, "lock a", false, 300*time.Millisecond))
+			})
+		})
+		p.takeRest(r, 200*time.Millisecond)
+	}
+}
+
+// runShards runs shards for some time, and again.
+func runShards(p *proc, r *rand.Rand, _ int) {
+	s, err := election.NewShards(p.n.Records(), "shards", 4)
+	if err != nil {
+		p.failRun("shards", "%v", err)
+		return
+	}
+	var works [4]func(context.Context, leader.Term) error
+	for shard := range works { // each has a goroutine
+		works[shard] = p.drawWork(rand.New(rand.NewPCG(r.Uint64(), 0)), fmt.Sprint("shard ", shard),
+			false, 2*time.Second)
+	}
+	for !p.hasEnded() {
+		limit := drawTime(r, 0, 9*time.Second)
+		const stops = 6 * time.Second // the time for the work and, without a majority, for the records
+		_ = p.timeCall("Shards.Run", limit+stops, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			return s.Run(ctx, func(ctx context.Context, shard int, term leader.Term) error {
+				return recoverDrawn(func() error { return works[shard](ctx, term) })
+			})
+		})
+		p.takeRest(r, 200*time.Millisecond)
 	}
 }
 

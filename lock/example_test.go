@@ -35,3 +35,20 @@ func Example() {
 	// alone: true
 	// <nil>
 }
+
+// A Semaphore admits two callers at a time, in the order in which they came.
+func ExampleSemaphore() {
+	s, err := lock.NewSemaphore(record.NewMemory().Store("host-1"), "billing/export", 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = s.Do(context.Background(), func(ctx context.Context, term leader.Term) error {
+		fmt.Println("has a permit:", term.Valid())
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// has a permit: true
+	// <nil>
+}

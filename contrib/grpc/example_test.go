@@ -3,8 +3,6 @@
 package grpc_test
 
 import (
-	"net"
-
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -14,12 +12,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// connectToLeader returns a connection whose calls reach the leader of the cluster. The gRPC server
-// of each member listens on the member's host, on port 9000.
+// connectToLeader returns a connection whose calls reach the leader of the cluster. Each node has
+// the address of its gRPC server in the label "grpc" (cluster.Config.Labels).
 func connectToLeader(node *cluster.Node, tls credentials.TransportCredentials) (
 	*rpc.ClientConn, error,
 ) {
-	address := func(m member.Member) string { return net.JoinHostPort(m.Address.Host, "9000") }
+	address := func(m member.Member) string {
+		a, _ := m.Labels.Get("grpc")
+		return a
+	}
 	leaders := node.Candidate(leader.Options{}) // or a job of package election
 	return rpc.NewClient("athena:///billing.internal", rpc.WithTransportCredentials(tls),
 		rpc.WithResolvers(grpc.NewResolver(node, leaders, address)))

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/resolver"
 
+	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
@@ -33,8 +35,12 @@ type Resolver struct {
 	address func(member.Member) string
 }
 
+// pollInterval is how often a Resolver reads the address of the leader, because the labels of a
+// member may change.
+const pollInterval = time.Second
+
 // NewResolver returns a Resolver. The function address returns the address of a member's gRPC
-// server, or "" if it has none. It must not block.
+// server, for example from its labels, or "" if it is unknown. It must not block.
 func NewResolver(m Members, l Leaders, address func(member.Member) string) *Resolver {
 	return &Resolver{m, l, address}
 }
@@ -47,13 +53,21 @@ func (r *Resolver) Build(
 	_ resolver.Target, conn resolver.ClientConn, _ resolver.BuildOptions,
 ) (resolver.Resolver, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	f := &follower{Resolver: r, conn: conn, stop: stop}
+	f := &follower{Resolver: r, conn: conn, ctx: ctx, stop: stop}
 	f.running.Go(func() {
 		for h := range r.leaders.Changes(ctx) {
 			f.setLeader(h)
 		}
 		if ctx.Err() == nil {
+			stop()
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			f.report(leader.ErrClosed)
+		}
+	})
+	f.running.Go(func() {
+		for jobrecord.Pause(ctx, nil, pollInterval) == nil {
+			f.ResolveNow(resolver.ResolveNowOptions{})
 		}
 	})
 	return f, nil
@@ -63,15 +77,16 @@ func (r *Resolver) Build(
 type follower struct {
 	*Resolver
 	conn    resolver.ClientConn
+	ctx     context.Context // ends with the connection or with the Candidate
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	leader leader.Holder
+	mu       sync.Mutex
+	leader   leader.Holder
+	reported string // address or error that gRPC has
 }
 
-// ResolveNow implements resolver.Resolver. gRPC calls it when a connection fails: the same leader
-// may have another address.
+// ResolveNow implements resolver.Resolver.
 func (f *follower) ResolveNow(resolver.ResolveNowOptions) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,6 +108,9 @@ func (f *follower) setLeader(h leader.Holder) {
 
 // update passes the address of the leader on. f.mu must be held.
 func (f *follower) update() {
+	if f.ctx.Err() != nil {
+		return
+	}
 	if f.leader == (leader.Holder{}) {
 		f.report(leader.ErrNoLeader)
 		return
@@ -102,10 +120,7 @@ func (f *follower) update() {
 			continue
 		}
 		if a := f.address(m); a != "" {
-			// An error is repeated by gRPC, which calls ResolveNow.
-			_ = f.conn.UpdateState(resolver.State{
-				Endpoints: []resolver.Endpoint{{Addresses: []resolver.Address{{Addr: a}}}},
-			})
+			f.pass(a, []resolver.Endpoint{{Addresses: []resolver.Address{{Addr: a}}}})
 			return
 		}
 	}
@@ -115,6 +130,17 @@ func (f *follower) update() {
 // report makes calls fail, or wait if they wait for readiness. Without the empty list, calls would
 // still go to the former leader.
 func (f *follower) report(err error) {
-	_ = f.conn.UpdateState(resolver.State{})
-	f.conn.ReportError(err)
+	if f.pass(err.Error(), nil) {
+		f.conn.ReportError(err)
+	}
+}
+
+// pass passes endpoints on, unless gRPC has them already.
+func (f *follower) pass(name string, endpoints []resolver.Endpoint) (changed bool) {
+	if f.reported == name {
+		return false
+	}
+	f.reported = name
+	_ = f.conn.UpdateState(resolver.State{Endpoints: endpoints}) // refuses an empty list
+	return true
 }

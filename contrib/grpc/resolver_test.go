@@ -39,6 +39,7 @@ func (w *world) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	w.listeners[i] = bufconn.Listen(1 << 16)
 	go s.Serve(w.listeners[i])
 	defer s.Stop()
+	cfg.Labels = map[string]string{"grpc": nameOf(i)}
 	node, err := cluster.Start(ctx, cfg, opts...)
 	if err != nil {
 		return err
@@ -48,18 +49,22 @@ func (w *world) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	return nil
 }
 
+// nameOf returns the address of the server beside node i.
+func nameOf(i int) string { return fmt.Sprint("server-", i) }
+
 // dial connects a client on node i with the leader.
 func (w *world) dial(t *testing.T, i int) health_pb.HealthClient {
 	t.Helper()
 	node := w.Node(i)
 	r := grpc.NewResolver(node, node.Candidate(leader.Options{}), func(m member.Member) string {
-		return "grpc://" + m.Address.String()
+		address, _ := m.Labels.Get("grpc")
+		return address
 	})
 	conn, err := rpc.NewClient("athena:///test", rpc.WithResolvers(r),
 		rpc.WithTransportCredentials(insecure.NewCredentials()),
 		rpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			for i := range w.Size() {
-				if address == "grpc://"+w.Address(i).String() {
+				if address == nameOf(i) {
 					return w.listeners[i].DialContext(ctx)
 				}
 			}
@@ -140,6 +145,35 @@ func TestFollowsTheLeader(t *testing.T) {
 		_, err = clients[first].Check(t.Context(), &health_pb.HealthCheckRequest{})
 		if !strings.Contains(fmt.Sprint(err), leader.ErrClosed.Error()) {
 			t.Errorf("Check by a closed node: got %v, want ErrClosed", err)
+		}
+	})
+}
+
+// TestAddressChanges changes the address of the leader, which stays the same.
+func TestAddressChanges(t *testing.T) {
+	w := &world{listeners: make([]*bufconn.Listener, 3)}
+	athenatest.Run(t, athenatest.Options{Main: w.main}, func(t *testing.T, c *athenatest.Cluster) {
+		w.Cluster = c
+		leading := c.Leader()
+		client := w.dial(t, leading)
+		if got := w.answers(t, client); got != leading {
+			t.Errorf("node %d answers, want %d", got, leading)
+		}
+		if err := c.Node(leading).SetLabels(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		c.Advance(2 * time.Second)
+		_, err := client.Check(t.Context(), &health_pb.HealthCheckRequest{})
+		if !strings.Contains(fmt.Sprint(err), "is unknown") {
+			t.Errorf("Check without an address: got %v", err)
+		}
+		other := (leading + 1) % 3 // the server that the leader uses from now on
+		labels := map[string]string{"grpc": nameOf(other)}
+		if err := c.Node(leading).SetLabels(t.Context(), labels); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.answers(t, client, rpc.WaitForReady(true)); got != other {
+			t.Errorf("server %d answers, want %d", got, other)
 		}
 	})
 }

@@ -12,7 +12,7 @@ const parser = load('parsing/quintParserFrontend')
 const { newIdGenerator } = load('idGenerator')
 const { fileSourceResolver } = load('parsing/sourceResolver')
 const { Evaluator, isTrue } = load('runtime/impl/evaluator')
-const { newTraceRecorder } = load('runtime/trace')
+const { noExecutionListener } = load('runtime/trace')
 const { newRng } = load('rng')
 const { buildExpr } = load('runtime/impl/builder')
 const { rv } = load('runtime/impl/runtimeValue')
@@ -51,11 +51,52 @@ function expression(text) {
   return p.expr
 }
 
-// named returns a reference to a definition that is not in the source.
-function named(name, def) {
-  const ref = node({ kind: 'name', name })
-  table.set(ref.id, def)
-  return ref
+// readLiteral returns the value of a literal of the translator. Quint's own parser takes longer for
+// the tables of a trace than the replay.
+function readLiteral(text) {
+  const tokens = text.match(/->|[{}()[\],:]|\w+/g)
+  let next = 0
+  const take = () => tokens[next++]
+  function readList(close, readItem) {
+    const items = []
+    while (tokens[next] !== close) {
+      items.push(readItem())
+      if (tokens[next] === ',') next++
+    }
+    next++
+    return items
+  }
+  function readPair() {
+    const key = readValue()
+    next++ // ->
+    return [key, readValue()]
+  }
+  function readField() {
+    const name = take()
+    next++ // :
+    return [name, readValue()]
+  }
+  function readValue() {
+    const token = take()
+    switch (token) {
+      case '{': return rv.mkRecord(readList('}', readField))
+      case '[': return rv.mkList(readList(']', readValue))
+      case '(': return rv.mkTuple(readList(')', readValue))
+      case 'Set': next++; return rv.mkSet(readList(')', readValue))
+      case 'Map': next++; return rv.mkMap(readList(')', readPair))
+      case 'true': case 'false': return rv.mkBool(token === 'true')
+      default: return rv.mkInt(BigInt(token)) // throws if it is no number
+    }
+  }
+  return readValue()
+}
+
+// parameter returns a reference to a name whose value is assigned later, and the place for it.
+function parameter(builder, name) {
+  const place = {}, ref = node({ kind: 'name', name }), id = ids.nextId()
+  table.set(ref.id, { kind: 'param', name, id })
+  builder.paramRegistry.set(id, place)
+  return [ref, place]
 }
 
 function printState(ctx) {
@@ -67,21 +108,18 @@ function printState(ctx) {
 
 // replay returns why a trace is rejected, or ''.
 function replay(trace, off) {
-  const evaluator = new Evaluator(table, newTraceRecorder(0, newRng(1n), 1), newRng(1n))
-  const { builder, ctx } = evaluator
+  const { builder, ctx } = new Evaluator(table, noExecutionListener, newRng(1n))
   const rules = ['history', ...off].map(r => `"${r}"`)
   const boot = call('boot',
     [String(trace.size), `Set(${rules})`].map(expression))
-  const tables = named('TABLES', { kind: 'def', qualifier: 'pureval', name: 'TABLES',
-    expr: expression(trace.tables), id: ids.nextId(), depth: 0 })
-  const entry = { value: right(rv.mkList([])) }, param = ids.nextId()
-  builder.paramRegistry.set(param, entry)
-  const step = buildExpr(builder, call('exec',
-    [tables, named('ENTRY', { kind: 'param', name: 'ENTRY', id: param })]))
+  const [tables, tablesPlace] = parameter(builder, 'TABLES')
+  const [entry, entryPlace] = parameter(builder, 'ENTRY')
+  tablesPlace.value = right(readLiteral(trace.tables))
+  const step = buildExpr(builder, call('exec', [tables, entry]))
   if (!isTrue(buildExpr(builder, boot)(ctx))) return 'boot'
   ctx.shift()
   for (let i = 0; i < trace.events.length; i++) {
-    entry.value = right(rv.mkList(trace.events[i].map(n => rv.mkInt(BigInt(n)))))
+    entryPlace.value = right(rv.mkList(trace.events[i].map(n => rv.mkInt(BigInt(n)))))
     const result = step(ctx)
     if (!isTrue(result)) {
       if (process.env.DEBUG) printState(ctx)
@@ -91,7 +129,6 @@ function replay(trace, off) {
         `${trace.names[kind]} ${of.join(' ')}: ${why}`
     }
     ctx.shift()
-    evaluator.trace.reset()
   }
   return ''
 }

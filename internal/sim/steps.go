@@ -3,6 +3,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/athena-go/athena/internal/steplog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
@@ -27,13 +29,14 @@ func (c *Cluster) recordSetup(seeds []member.Address) {
 	}})
 }
 
-// recordStart records that a run begins. The promises of the last run have expired.
+// recordStart records that a run begins, with the content that its machine uses. The promises of the
+// last run have expired.
 func (c *Cluster) recordStart(p *process, cfg statemachine.Config) {
 	waited := p.waited
 	if p.waited = 0; c.setup.Record == nil {
 		return
 	}
-	saved := steplog.Durable(p.store)
+	saved := steplog.Durable(p.machine.Durable())
 	s := steplog.Step{
 		Event: steplog.Start, Node: p.identity(), Clock: p.clock.at(c.now).UnixNano(), Saved: &saved,
 		Config: &steplog.Config{
@@ -76,7 +79,7 @@ func (c *Cluster) recordStep(p *process, s step) {
 	r.Down = s.crash
 	r.Add(s.out, s.sent)
 	if !r.Down {
-		r.AddAuthority(p.machine, p.clock.at(c.now))
+		r.AddAuthority(p.machine, time.Unix(0, r.Clock)) // a slow save ends later
 	}
 	c.emitStep(p, r)
 }

@@ -128,3 +128,33 @@ func TestAForgedValueIsNotAdopted(t *testing.T) {
 		t.Fatalf("L2 at %v: no cluster of three%s", c.Now(), c.Describe())
 	}
 }
+
+// TestAStoreWithoutAVoteIsPromisedNothing tests protocol.md section 6, step 3. The leader has died,
+// and a process at its address that has another store proposes again and again. If voters promised
+// anything to it, they would never elect one of them.
+func TestAStoreWithoutAVoteIsPromisedNothing(t *testing.T) {
+	c := formed(t, steady(3))
+	l, tm := c.Leader(), c.setup.Timings
+	held := c.Durable(l).Held
+	from := c.procs[l].identity()
+	from.StoreID = stranger.StoreID
+	c.Crash(l)
+	c.RunFor(tm.LeaderTimeout)
+	id := paxos.ID{Version: held.Version + 1, Ballot: paxos.Ballot{
+		Proposer: from.Address, StoreID: from.StoreID, Incarnation: from.Incarnation,
+	}}
+	for end := c.Now() + 2*tm.TTLTimeout; c.Leader() < 0; {
+		if c.Now() > end {
+			t.Fatalf("L1 at %v: no voter leads%s", c.Now(), c.Describe())
+		}
+		id.Ballot.Round++
+		for i := range c.Processes() {
+			if i != l {
+				c.hearFrom(from, i, member.Claim{}, message.Proposal{
+					Stage: message.Pre, ID: id, Held: held.Number, State: held,
+				})
+			}
+		}
+		c.RunFor(tm.HeartbeatInterval / 2)
+	}
+}

@@ -36,18 +36,18 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed")
 	flag.DurationVar(&o.faults, "for", 10*time.Second, "virtual time with faults in a drawn run")
 	flag.StringVar(&o.kept, "replay", "", "validate the run in this file (athena sim --shrink)")
-	flag.BoolVar(&o.first, "first", false, "stop at the first rejected history of 25")
+	flag.BoolVar(&o.first, "first", false, "stop at the first rejected history of a batch")
 	flag.Parse()
 	if o.steps == 0 {
 		o.steps = math.MaxInt
 	}
-	if err := o.run(flag.Args()); err != nil {
+	if err := o.validateHistories(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "validate:", err)
 		os.Exit(1)
 	}
 }
 
-func (o options) run(files []string) error {
+func (o options) validateHistories(files []string) error {
 	dir := o.out
 	if dir == "" {
 		temp, err := os.MkdirTemp("", "validate")
@@ -59,11 +59,11 @@ func (o options) run(files []string) error {
 	}
 	switch {
 	case o.kept != "":
-		return o.validateKept(dir)
+		return o.judgeHistories(dir, o.listKept())
 	case o.runs > 0:
-		return o.validateRuns(dir)
+		return o.judgeHistories(dir, o.listRuns())
 	case len(files) > 0:
-		return o.validateFiles(dir, files)
+		return o.judgeHistories(dir, o.listFiles(files))
 	default:
 		return fmt.Errorf("nothing to validate: pass files with histories, or set -runs or -replay")
 	}

@@ -32,7 +32,7 @@ func TestNodes(t *testing.T) {
 			ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 		) error {
 			file := filepath.Join(dir, fmt.Sprintf("n%d.%d.json", i, starts.Add(1)))
-			return contend(t, ctx, file, cfg, opts)
+			return contendForLock(t, ctx, file, cfg, opts)
 		},
 	}, func(_ *testing.T, c *athenatest.Cluster) {
 		first := c.Leader()
@@ -59,13 +59,13 @@ func TestNodes(t *testing.T) {
 	if counts[steplog.Start] != 5 || counts[steplog.Order] < 10 || counts[steplog.Deliver] < 500 {
 		t.Errorf("got %v, want five starts, ten orders and 500 messages at least", counts)
 	}
-	if err := o.validateFiles(t.TempDir(), []string{dir}); err != nil {
+	if err := o.judgeHistories(t.TempDir(), o.listFiles([]string{dir})); err != nil {
 		t.Error(err)
 	}
 }
 
-// contend runs a node that writes its steps and acquires a lock again and again.
-func contend(
+// contendForLock runs a node that writes its steps and acquires a lock again and again.
+func contendForLock(
 	t *testing.T, ctx context.Context, file string, cfg cluster.Config, opts []cluster.Option,
 ) error {
 	recorded, err := steplog.NewContext(ctx, file)

@@ -11,21 +11,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/internal/steplog"
 )
 
-// batch is the number of traces that one process replays.
-const batch = 25
+// maxBatch is the maximum number of traces that one process replays.
+const maxBatch = 25
 
 // errRejected means that the specification does not allow at least one history.
 var errRejected = errors.New("a history is not a behaviour of the specification")
 
 // addTrace translates a history and writes its trace into dir.
 func (o options) addTrace(dir, name string, steps []steplog.Step) (path string, err error) {
-	t, err := translate(name, steps[:min(len(steps), o.steps)])
+	t, err := translateHistory(name, steps, o.steps)
 	if err != nil {
 		return "", err
 	}
@@ -37,9 +39,9 @@ func (o options) addTrace(dir, name string, steps []steplog.Step) (path string, 
 	return path, os.WriteFile(path, text, 0o644)
 }
 
-// replay replays traces with Quint and prints its verdicts. The error is errRejected if Quint
+// replayTraces replays traces with Quint and prints its verdicts. The error is errRejected if Quint
 // rejects a trace.
-func (o options) replay(out io.Writer, traces []string) error {
+func (o options) replayTraces(out io.Writer, traces []string) error {
 	args := []string{filepath.Join(o.spec, "replay.js"), o.quint}
 	if o.first {
 		args = append(args, "--first")
@@ -55,25 +57,23 @@ func (o options) replay(out io.Writer, traces []string) error {
 	return err
 }
 
-func (o options) validateFiles(dir string, files []string) error {
-	var traces []string
+// history is a history to validate.
+type history struct {
+	name string
+	read func() ([]steplog.Step, error)
+}
+
+// listFiles returns the histories in files, and those in folders with a file for each process.
+func (o options) listFiles(files []string) (list []history) {
 	for _, file := range files {
 		read := readHistory
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
 			read = mergeFolder
 		}
-		steps, err := read(file)
-		if err != nil {
-			return err
-		}
 		name := strings.ReplaceAll(strings.TrimSuffix(filepath.Clean(file), ".json"), "/", "-")
-		trace, err := o.addTrace(dir, name, steps)
-		if err != nil {
-			return err
-		}
-		traces = append(traces, trace)
+		list = append(list, history{name, func() ([]steplog.Step, error) { return read(file) }})
 	}
-	return o.replay(os.Stdout, traces)
+	return list
 }
 
 // readHistory reads the steps in a file, one step per line. It also returns the steps before an
@@ -96,77 +96,120 @@ func readHistory(file string) (steps []steplog.Step, err error) {
 	}
 }
 
-// validateRuns validates runs of the simulator. The runs use the code in this tree.
-func (o options) validateRuns(dir string) error {
-	counts := struct{ valid, rejected, entries int }{}
-	for first := 0; first < o.runs; first += batch {
-		var traces []string
-		for i := first; i < min(first+batch, o.runs); i++ {
-			seed := o.seed + uint64(i)
-			trace, err := o.addTrace(dir, fmt.Sprintf("seed-%d-size-%d", seed, o.size), o.draw(seed))
-			if err != nil {
-				return err
-			}
-			traces = append(traces, trace)
-		}
-		var report strings.Builder
-		if err := o.replay(&report, traces); err != nil && !errors.Is(err, errRejected) {
-			return err
-		}
-		for line := range strings.Lines(report.String()) {
-			var entries int
-			if _, rest, ok := strings.Cut(line, ": valid, "); ok {
-				fmt.Sscan(rest, &entries)
-				counts.valid++
-				counts.entries += entries
-				continue
-			}
-			counts.rejected++
-			fmt.Print(line)
-		}
-		for _, t := range traces {
-			if o.out == "" {
-				os.Remove(t)
-			}
-		}
+// listRuns returns the histories of drawn runs of the simulator. The runs use the code in this tree.
+func (o options) listRuns() (list []history) {
+	for i := range o.runs {
+		seed := o.seed + uint64(i)
+		list = append(list, history{
+			name: fmt.Sprintf("seed-%d-size-%d", seed, o.size),
+			read: func() ([]steplog.Step, error) { return o.drawHistory(seed), nil },
+		})
 	}
-	fmt.Printf("size %d, seeds %d to %d: %d histories valid with %d entries, %d rejected\n", o.size,
-		o.seed, o.seed+uint64(o.runs)-1, counts.valid, counts.entries, counts.rejected)
-	if counts.rejected > 0 {
-		return errRejected
-	}
-	return nil
+	return list
 }
 
-// draw runs the simulator and returns the first steps.
-func (o options) draw(seed uint64) (steps []steplog.Step) {
-	sim.Run(sim.Options{Seed: seed, Size: o.size, For: o.faults, Record: o.keepIn(&steps)})
+// verdict is what Quint prints about a batch of histories.
+type verdict struct {
+	text string
+	err  error
+}
+
+// judgeHistories validates histories in batches, as many at the same time as there are processors. It
+// prints the rejected histories, and those in files that are valid.
+func (o options) judgeHistories(dir string, list []history) error {
+	workers := min(runtime.GOMAXPROCS(0), len(list))
+	batches := slices.Collect(slices.Chunk(list, min(maxBatch, (len(list)+workers-1)/workers)))
+	verdicts := make(chan verdict)
+	slots := make(chan struct{}, workers)
+	for _, b := range batches {
+		go func() {
+			slots <- struct{}{}
+			v := o.judgeBatch(dir, b)
+			<-slots
+			verdicts <- v
+		}()
+	}
+	var failed error
+	var valid, rejected, entries int
+	for range batches {
+		v := <-verdicts
+		if v.err != nil && !errors.Is(v.err, errRejected) {
+			failed = v.err
+		}
+		for line := range strings.Lines(v.text) {
+			n := 0
+			if _, rest, ok := strings.Cut(line, ": valid, "); ok {
+				fmt.Sscan(rest, &n)
+				valid++
+				entries += n
+			} else {
+				rejected++
+			}
+			if n == 0 || o.runs == 0 {
+				fmt.Print(line)
+			}
+		}
+	}
+	fmt.Printf("%d histories are valid with %d entries, %d are rejected\n", valid, entries, rejected)
+	if failed == nil && rejected > 0 {
+		failed = errRejected
+	}
+	return failed
+}
+
+func (o options) judgeBatch(dir string, list []history) verdict {
+	var traces []string
+	for _, h := range list {
+		steps, err := h.read()
+		if err != nil {
+			return verdict{err: err}
+		}
+		trace, err := o.addTrace(dir, h.name, steps)
+		if err != nil {
+			return verdict{err: err}
+		}
+		traces = append(traces, trace)
+	}
+	var text strings.Builder
+	err := o.replayTraces(&text, traces)
+	if o.out == "" {
+		for _, trace := range traces {
+			os.Remove(trace)
+		}
+	}
+	return verdict{text.String(), err}
+}
+
+// drawHistory runs the simulator and returns the steps.
+func (o options) drawHistory(seed uint64) (steps []steplog.Step) {
+	sim.Run(sim.Options{Seed: seed, Size: o.size, For: o.faults, Record: keepIn(&steps)})
 	return steps
 }
 
-func (o options) keepIn(steps *[]steplog.Step) func(sim.Record) {
+// keepIn returns a function that appends the steps of a run to a list.
+func keepIn(steps *[]steplog.Step) func(sim.Record) {
 	return func(r sim.Record) {
-		if r.Kind == sim.Stepped && len(*steps) < o.steps {
+		if r.Kind == sim.Stepped {
 			*steps = append(*steps, *r.Step)
 		}
 	}
 }
 
-// validateKept validates a recorded run of the simulator.
-func (o options) validateKept(dir string) error {
-	content, err := os.ReadFile(o.kept)
-	if err != nil {
-		return err
-	}
-	r, err := sim.ParseReplay(content)
-	if err != nil {
-		return err
-	}
-	var steps []steplog.Step
-	sim.Reproduce(r, o.keepIn(&steps))
-	trace, err := o.addTrace(dir, strings.TrimSuffix(filepath.Base(o.kept), ".json"), steps)
-	if err != nil {
-		return err
-	}
-	return o.replay(os.Stdout, []string{trace})
+// listKept returns the history of a recorded run of the simulator.
+func (o options) listKept() []history {
+	return []history{{
+		name: strings.TrimSuffix(filepath.Base(o.kept), ".json"),
+		read: func() (steps []steplog.Step, err error) {
+			content, err := os.ReadFile(o.kept)
+			if err != nil {
+				return nil, err
+			}
+			r, err := sim.ParseReplay(content)
+			if err != nil {
+				return nil, err
+			}
+			sim.Reproduce(r, keepIn(&steps))
+			return steps, nil
+		},
+	}}
 }

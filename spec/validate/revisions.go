@@ -14,7 +14,7 @@ import (
 // revisions: it saves the last one and announces each of them.
 func (u *turn) addRevisions(from, to member.State) {
 	for r := from.Revision + 1; r < to.Revision; r++ {
-		if s, ok := u.announced(from, member.Number{Version: to.Version, Revision: r}); ok {
+		if s, ok := u.findAnnounced(from, member.Number{Version: to.Version, Revision: r}); ok {
 			u.addRevision(from, s)
 			from = s
 		}
@@ -22,8 +22,8 @@ func (u *turn) addRevisions(from, to member.State) {
 	u.addRevision(from, to)
 }
 
-// announced returns the state with the given number if the leader announced it in this step.
-func (u *turn) announced(from member.State, number member.Number) (member.State, bool) {
+// findAnnounced returns the state with the given number if the leader announced it in this step.
+func (u *turn) findAnnounced(from member.State, number member.Number) (member.State, bool) {
 	for _, m := range u.s.Sent {
 		switch b := m.Body.(type) {
 		case message.ClusterAlignment:
@@ -61,7 +61,7 @@ func (u *turn) announced(from member.State, number member.Number) (member.State,
 
 func (u *turn) addRevision(from, to member.State) {
 	ids := u.requestsOf(from, to)
-	u.emit(revise, u.n, u.states.add(u.state(to)), u.ids.add(u.requestIDs(ids)))
+	u.emitEntry(revise, u.n, u.states.add(u.writeState(to)), u.ids.add(u.writeRequestIDs(ids)))
 }
 
 // requestsOf returns the requests that a revision applied: those that the leader answered with the
@@ -75,22 +75,36 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 		return u.outcomes[taken{leader: u.id, by: q.by, id: q.r.ID}]
 	}
 	for i := range u.received {
-		if slices.Contains(open(u.received[i]), to.Number) {
-			use(&u.received[i])
+		q := &u.received[i]
+		if slices.Contains(open(*q), to.Number) && !changesNothing(*q, from) {
+			use(q)
 		}
 	}
 	for i := range u.received {
 		q := &u.received[i]
-		if !q.used && q.claim == to.Version && len(open(*q)) == 0 && explains(*q, from, to) {
+		if !q.used && q.claim == to.Version && len(open(*q)) == 0 && explainsChanges(*q, from, to) {
 			use(q)
 		}
 	}
 	return ids
 }
 
-// explains reports whether all changes of a request are among the changes from one state to
+// changesNothing reports whether a request only drops records that are absent or revoked. It is
+// answered with the current revision, which may have been made for another reason.
+func changesNothing(q received, s member.State) bool {
+	return !slices.ContainsFunc(q.r.Changes, func(c message.Change) bool {
+		old, had := s.Records.Find(c.Key)
+		return !c.Drop || had && isDroppedBy(q, old)
+	})
+}
+
+// isDroppedBy reports whether a request to drop a record changes it. Only its owner can ask that a
+// revoked record is dropped.
+func isDroppedBy(q received, r member.Record) bool { return !r.Revoked || r.Owner == q.by }
+
+// explainsChanges reports whether all changes of a request are among the changes from one state to
 // another.
-func explains(q received, from, to member.State) bool {
+func explainsChanges(q received, from, to member.State) bool {
 	if len(q.r.Changes) == 0 {
 		return false
 	}
@@ -104,7 +118,7 @@ func explains(q received, from, to member.State) bool {
 		old, had := from.Records.Find(c.Key)
 		now, has := to.Records.Find(c.Key)
 		switch {
-		case c.Drop && (had && !has || had && now.Revoked && !old.Revoked):
+		case c.Drop && had && isDroppedBy(q, old) && (!has || now.Revoked && !old.Revoked):
 		case !c.Drop && has && now.Token == member.Token(to.Number) && now.Session == c.Session &&
 			bytes.Equal(now.Value, c.Value) && (!c.Owned || now.Owner == q.by):
 		default:
@@ -121,6 +135,6 @@ func (u *turn) addAnswer(to member.Address, r message.RecordResponse) {
 			by = q.by
 		}
 	}
-	u.emit(answer, u.n, u.runs.add(u.run(by)), int64(r.ID), int64(r.Number.Version),
+	u.emitEntry(answer, u.n, u.addRun(by), int64(r.ID), int64(r.Number.Version),
 		int64(r.Number.Revision))
 }

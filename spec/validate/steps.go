@@ -30,7 +30,7 @@ func (t *translator) addActions(q *node, s steplog.Step) {
 		u.changed = true
 	}
 	if u.new.Incarnation != u.old.Incarnation {
-		t.emit(renumber, q.n, int64(u.new.Incarnation))
+		t.emitEntry(renumber, q.n, int64(u.new.Incarnation))
 		q.id.Incarnation = u.new.Incarnation
 	}
 	u.addInput()
@@ -50,14 +50,14 @@ func (t *translator) addActions(q *node, s steplog.Step) {
 
 func (u *turn) addInput() {
 	if p := u.s.Probe; p != nil && u.trusts {
-		u.emit(refused, u.n, u.runs.add(u.run(p.Leader)), int64(p.Version))
+		u.emitEntry(refused, u.n, u.addRun(p.Leader), int64(p.Version))
 	}
 	m := u.s.Message
 	if m == nil {
 		return
 	}
 	if r := u.acked; r.Voter() == m.From.Voter() && r.Incarnation < m.From.Incarnation {
-		u.emit(laterRun, u.n, u.runs.add(u.run(m.From)))
+		u.emitEntry(laterRun, u.n, u.addRun(m.From))
 	}
 	ignored := isIgnored(u.s, m.Body.Kind())
 	if !ignored {
@@ -69,18 +69,18 @@ func (u *turn) addInput() {
 			return
 		}
 		if b.Stamp.Version != 0 {
-			u.emit(support, u.n, u.runs.add(u.run(m.From)), int64(b.Stamp.Version), b.Stamp.Clock,
-				u.arrive(arrivalKeys(*m)[0]))
+			u.emitEntry(support, u.n, u.addRun(m.From), int64(b.Stamp.Version), b.Stamp.Clock,
+				u.countArrival(arrivalKeys(*m)[0]))
 			u.acked = m.From
 		}
 		if b.Extends && b.Echo.Incarnation == u.id.Incarnation {
-			u.emit(extended, u.n, u.runs.add(u.run(m.From)), int64(b.Stamp.Version), b.Echo.Clock,
-				u.arrive(arrivalKeys(*m)[1]))
+			u.emitEntry(extended, u.n, u.addRun(m.From), int64(b.Stamp.Version), b.Echo.Clock,
+				u.countArrival(arrivalKeys(*m)[1]))
 		}
 	case message.LeaderKeepAlive:
 		if !ignored {
 			u.heard[m.From.Address] = m.From
-			u.emit(hear, u.n, u.keeps.add(u.keep(*m)), u.arrive(arrivalKeys(*m)[0]))
+			u.emitEntry(hear, u.n, u.keeps.add(u.writeKeep(*m)), u.countArrival(arrivalKeys(*m)[0]))
 		}
 	case message.ReJoinCluster:
 		u.addFreed(*m, b.GivenUp)
@@ -103,19 +103,19 @@ func (u *turn) addCluster(m steplog.Message) {
 		return
 	}
 	if !m.Cluster.IsZero() && m.Cluster != u.disk.Held.Cluster {
-		u.emit(seenCluster, u.n, int64(number(u.clusters, m.Cluster)))
+		u.emitEntry(seenCluster, u.n, int64(numberOf(u.clusters, m.Cluster)))
 	}
 }
 
 // addFreed adds an action if the sender of a message has given up its leadership.
 func (u *turn) addFreed(m steplog.Message, c member.Claim) {
 	if c.Chosen && c.Leader == m.From.Address {
-		u.emit(freed, u.n, u.runs.add(u.run(m.From)), int64(c.Version))
+		u.emitEntry(freed, u.n, u.addRun(m.From), int64(c.Version))
 	}
 }
 
 func (u *turn) addArrivedVote(from member.Identity, b message.Vote) {
-	id := u.ballot(b.ID)
+	id := u.writeBallot(b.ID)
 	switch {
 	case b.Stage == message.Pre:
 		u.preVotes[id] = append(u.preVotes[id], from)
@@ -132,25 +132,26 @@ func (u *turn) addRequest() {
 	}
 	for _, m := range u.s.Sent {
 		if b, ok := m.Body.(message.RecordRequest); ok && b.ID == r.ID {
-			u.emit(request, u.n, u.requests.add(u.request(u.id, b, m.Claim.Version)))
+			u.emitEntry(request, u.n, u.requests.add(u.writeRequest(u.id, b, m.Claim.Version)))
 			return
 		}
 	}
 	isRefusal := func(a message.RecordResponse) bool {
 		return a.ID == r.ID && a.Reason != message.ReasonNone
 	}
-	if v := u.old.Held.Version; u.leads(u.old.Held) && !slices.ContainsFunc(u.s.Answers, isRefusal) {
-		u.emit(request, u.n, u.requests.add(u.request(u.id, *r, v)))
-		u.received = append(u.received, received{u.id, *r, v, false})
+	held := u.old.Held
+	if u.isLeaderOf(held) && !slices.ContainsFunc(u.s.Answers, isRefusal) {
+		u.emitEntry(request, u.n, u.requests.add(u.writeRequest(u.id, *r, held.Version)))
+		u.received = append(u.received, received{u.id, *r, held.Version, false})
 	}
 }
 
-// leads reports whether this run is the leader of a state.
-func (u *turn) leads(s member.State) bool { return !s.IsZero() && s.LeaderIdentity() == u.id }
+// isLeaderOf reports whether this run is the leader of a state.
+func (u *turn) isLeaderOf(s member.State) bool { return !s.IsZero() && s.LeaderIdentity() == u.id }
 
 // addOwnChanges adds the revisions that a leader made.
 func (u *turn) addOwnChanges() {
-	if h := u.new.Held; h.Number != u.old.Held.Number && u.leads(h) &&
+	if h := u.new.Held; h.Number != u.old.Held.Number && u.isLeaderOf(h) &&
 		h.Version == u.old.Held.Version {
 		u.addEarlyAcks()
 		u.addRevisions(u.old.Held, h)
@@ -187,7 +188,7 @@ func (u *turn) addEndedLeaderships() {
 		case message.MemberLeave:
 			if c = b.GivenUp; !b.Stays && !u.done["leave"] {
 				u.done["leave"] = true
-				u.emit(leave, u.n)
+				u.emitEntry(leave, u.n)
 			}
 		case message.LeaderKeepAliveAck:
 			if b.Stamp.Version != 0 && b.Stamp.Version == u.old.Held.Version {
@@ -199,12 +200,12 @@ func (u *turn) addEndedLeaderships() {
 		if c.Chosen && c.Leader == u.id.Address && !u.done[k] {
 			u.done[k] = true
 			u.version = 0 // what it relies on is judged again
-			u.emit(giveUp, u.n, int64(c.Version))
+			u.emitEntry(giveUp, u.n, int64(c.Version))
 		}
 	}
 	for _, v := range u.s.SteppedDown {
 		u.version = 0
-		u.emit(stepDown, u.n, int64(v))
+		u.emitEntry(stepDown, u.n, int64(v))
 	}
 }
 
@@ -216,9 +217,9 @@ func (u *turn) addStamp(i int) {
 	u.stamped[i] = true
 	m := u.s.Sent[i]
 	b, keys := m.Body.(message.LeaderKeepAliveAck), arrivalKeys(m)
-	u.emit(stamp, u.n, u.address(m.To), b.Stamp.Clock, u.lost(keys[0]))
+	u.emitEntry(stamp, u.n, u.numberAddress(m.To), b.Stamp.Clock, u.isLost(keys[0]))
 	if b.Extends {
-		u.emit(extend, u.n, u.runs.add(u.run(u.heard[m.To])), b.Echo.Clock, u.lost(keys[1]))
+		u.emitEntry(extend, u.n, u.addRun(u.heard[m.To]), b.Echo.Clock, u.isLost(keys[1]))
 	}
 }
 
@@ -226,30 +227,30 @@ func (u *turn) addStamp(i int) {
 func (u *turn) addState() {
 	for _, m := range u.s.Sent {
 		if b, ok := m.Body.(message.LeaderElected); ok {
-			u.addWin(u.ballot(b.ID))
+			u.addWin(u.writeBallot(b.ID))
 		}
 	}
 	h := u.new.Held
 	if h.Number == u.old.Held.Number {
 		return
 	}
-	if !u.leads(h) {
-		u.addTake(h, u.sender())
+	if !u.isLeaderOf(h) {
+		u.addTake(h, u.senderOfState())
 		return
 	}
 	first := u.initialState(h)
-	u.addTake(first, u.sender())
+	u.addTake(first, u.senderOfState())
 	if h.Revision > 0 {
 		u.addRevisions(first, h)
 	}
 }
 
 func (u *turn) addTake(s member.State, from member.Address) {
-	u.emit(take, u.n, u.states.add(u.state(s)), u.address(from))
+	u.emitEntry(take, u.n, u.states.add(u.writeState(s)), u.numberAddress(from))
 }
 
-// sender returns the node that sent the state of this step.
-func (u *turn) sender() member.Address {
+// senderOfState returns the node that sent the state of this step.
+func (u *turn) senderOfState() member.Address {
 	if u.s.Message != nil {
 		return u.s.Message.From.Address
 	}
@@ -260,8 +261,12 @@ func (u *turn) sender() member.Address {
 // before it announced the state, initialState also adds the majority that chose it.
 func (u *turn) initialState(h member.State) member.State {
 	messages := u.s.Sent
-	if u.s.Message != nil {
-		messages = append(slices.Clone(messages), *u.s.Message)
+	if m := u.s.Message; m != nil {
+		// Another proposer may have finished the election, so that a vote shows its outcome.
+		if b, ok := m.Body.(message.Vote); ok && b.State.Version == h.Version {
+			return b.State
+		}
+		messages = append(slices.Clone(messages), *m)
 	}
 	for _, m := range messages {
 		if b, ok := m.Body.(message.LeaderElected); ok && b.State.Version == h.Version {
@@ -276,15 +281,34 @@ func (u *turn) initialState(h member.State) member.State {
 		}
 	}
 	if last.IsZero() {
+		if u.trace.Size == 1 {
+			u.addLoneElection(h)
+		}
 		return h
 	}
-	u.addWin(u.ballot(last.ID))
+	u.addWin(u.writeBallot(last.ID))
 	return last.State
+}
+
+// addLoneElection adds the election of a cluster of one node. The election takes a single step, so
+// the step neither saves nor sends its ballot.
+func (u *turn) addLoneElection(s member.State) {
+	id := paxos.ID{Version: s.Version, Ballot: paxos.Ballot{
+		Round: 1, Proposer: u.id.Address, Incarnation: u.id.Incarnation, StoreID: u.id.StoreID,
+	}}
+	v := paxos.Accepted{ID: id, Base: u.old.Held.Number, State: s}
+	ballot := u.writeBallot(id)
+	u.preVotes[ballot] = []member.Identity{u.id}
+	u.formalVotes[ballot] = u.preVotes[ballot]
+	u.emitEntry(ask, u.n, u.ballots.add(ballot))
+	u.emitEntry(choose, u.n, u.values.add(u.writeValue(v)), u.sets.add(u.writeSet(u.preVotes[ballot])))
+	u.addAcceptance(v)
+	u.addWin(ballot)
 }
 
 func (u *turn) addWin(id string) {
 	if k := "win " + id; !u.done[k] {
 		u.done[k] = true
-		u.emit(win, u.n, u.ballots.add(id), u.sets.add(u.set(u.formalVotes[id])))
+		u.emitEntry(win, u.n, u.ballots.add(id), u.sets.add(u.writeSet(u.formalVotes[id])))
 	}
 }

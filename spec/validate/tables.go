@@ -96,8 +96,8 @@ func newLiterals(steps []steplog.Step) *literals {
 	return l
 }
 
-// number returns the number of a key, which is 0 for the zero key.
-func number[K comparable](m map[K]int, key K) int {
+// numberOf returns the number of a key, which is 0 for the zero key.
+func numberOf[K comparable](m map[K]int, key K) int {
 	var zero K
 	if key == zero {
 		return 0
@@ -108,105 +108,111 @@ func number[K comparable](m map[K]int, key K) int {
 	return m[key]
 }
 
-func (l *literals) address(a member.Address) int64 { return int64(number(l.addresses, a)) }
-func (l *literals) store(s member.StoreID) int64   { return int64(number(l.stores, s)) }
-func (l *literals) key(k string) int64             { return int64(number(l.keys, k)) }
+func (l *literals) numberAddress(a member.Address) int64 { return int64(numberOf(l.addresses, a)) }
+func (l *literals) numberStore(s member.StoreID) int64   { return int64(numberOf(l.stores, s)) }
+func (l *literals) numberKey(k string) int64             { return int64(numberOf(l.keys, k)) }
 
-func (l *literals) run(i member.Identity) string {
-	return fmt.Sprintf("{a:%d,s:%d,i:%d}", l.address(i.Address), l.store(i.StoreID), i.Incarnation)
+// addRun returns the number of a run in the table of runs.
+func (l *literals) addRun(i member.Identity) int64 { return l.runs.add(l.writeRun(i)) }
+
+func (l *literals) writeRun(i member.Identity) string {
+	return fmt.Sprintf("{a:%d,s:%d,i:%d}", l.numberAddress(i.Address), l.numberStore(i.StoreID),
+		i.Incarnation)
 }
 
-func (l *literals) number(n member.Number) string {
+func (l *literals) writeNumber(n member.Number) string {
 	return fmt.Sprintf("{v:%d,r:%d}", n.Version, n.Revision)
 }
 
-func (l *literals) ballot(id paxos.ID) string {
-	return fmt.Sprintf("{v:%d,n:%d,by:%s}", id.Version, id.Ballot.Round, l.run(id.Ballot.Run()))
+func (l *literals) writeBallot(id paxos.ID) string {
+	return fmt.Sprintf("{v:%d,n:%d,by:%s}", id.Version, id.Ballot.Round, l.writeRun(id.Ballot.Run()))
 }
 
-func (l *literals) state(s member.State) string {
+func (l *literals) writeState(s member.State) string {
 	if s.IsZero() {
 		return nothing
 	}
 	var roster, records []string
 	for _, m := range s.Roster {
-		roster = append(roster, fmt.Sprintf("%d->{s:%d,i:%d,st:%d,gone:%v}", l.address(m.Address),
-			l.store(m.StoreID), m.Incarnation, m.Status, m.Gone))
+		roster = append(roster, fmt.Sprintf("%d->{s:%d,i:%d,st:%d,gone:%v}", l.numberAddress(m.Address),
+			l.numberStore(m.StoreID), m.Incarnation, m.Status, m.Gone))
 	}
 	for r := range s.Records.All() {
-		records = append(records, fmt.Sprintf("%d->{o:%s,t:%s,x:%v}", l.key(r.Key), l.run(r.Owner),
-			l.number(member.Number(r.Token)), r.Revoked))
+		records = append(records, fmt.Sprintf("%d->{o:%s,t:%s,x:%v}", l.numberKey(r.Key),
+			l.writeRun(r.Owner), l.writeNumber(member.Number(r.Token)), r.Revoked))
 	}
 	return fmt.Sprintf("{v:%d,r:%d,leader:%d,c:%d,roster:Map(%s),recs:Map(%s)}", s.Version, s.Revision,
-		l.address(s.Leader), number(l.clusters, s.Cluster), strings.Join(roster, ","),
+		l.numberAddress(s.Leader), numberOf(l.clusters, s.Cluster), strings.Join(roster, ","),
 		strings.Join(records, ","))
 }
 
-func (l *literals) value(a paxos.Accepted) string {
+func (l *literals) writeValue(a paxos.Accepted) string {
 	if a.IsZero() {
 		return noValue
 	}
-	return fmt.Sprintf("{b:%s,base:%s,state:%s}", l.ballot(a.ID), l.number(a.Base), l.state(a.State))
+	return fmt.Sprintf("{b:%s,base:%s,state:%s}", l.writeBallot(a.ID), l.writeNumber(a.Base),
+		l.writeState(a.State))
 }
 
-func (l *literals) set(runs []member.Identity) string {
+func (l *literals) writeSet(runs []member.Identity) string {
 	var list []string
 	for _, r := range runs {
-		list = append(list, l.run(r))
+		list = append(list, l.writeRun(r))
 	}
 	slices.Sort(list)
 	return "Set(" + strings.Join(slices.Compact(list), ",") + ")"
 }
 
-func (l *literals) keep(m steplog.Message) string {
+func (l *literals) writeKeep(m steplog.Message) string {
 	b := m.Body.(message.LeaderKeepAlive)
 	// A leader learns nothing from a message that claims another leader.
 	chosen := m.Claim.Chosen && m.Claim.Leader == m.To
 	return fmt.Sprintf("{from:%s,dest:%d,ch:%v,v:%d,shows:%s,ev:%d,ei:%d,clock:%d,own:%d}",
-		l.run(m.From), l.address(m.To), chosen, m.Claim.Version, l.number(b.Number),
+		l.writeRun(m.From), l.numberAddress(m.To), chosen, m.Claim.Version, l.writeNumber(b.Number),
 		b.Echo.Version, b.Echo.Incarnation, b.Echo.Clock, b.Stamp.Clock)
 }
 
-// request writes a request; leader is the version of the leadership that may apply it.
-func (l *literals) request(by member.Identity, r message.RecordRequest, leader uint64) string {
+// writeRequest writes a request; leader is the version of the leadership that may apply it.
+func (l *literals) writeRequest(by member.Identity, r message.RecordRequest, leader uint64) string {
 	var sets, drops, free, tokens []string
 	for _, c := range r.Changes {
 		if c.Drop {
-			drops = append(drops, fmt.Sprint(l.key(c.Key)))
+			drops = append(drops, fmt.Sprint(l.numberKey(c.Key)))
 		} else {
-			sets = append(sets, fmt.Sprintf("%d->%v", l.key(c.Key), c.Owned))
+			sets = append(sets, fmt.Sprintf("%d->%v", l.numberKey(c.Key), c.Owned))
 		}
 	}
 	for _, c := range r.Conditions {
 		if c.Token.IsZero() {
-			free = append(free, fmt.Sprint(l.key(c.Key)))
+			free = append(free, fmt.Sprint(l.numberKey(c.Key)))
 		} else {
-			tokens = append(tokens, fmt.Sprintf("%d->%s", l.key(c.Key), l.number(member.Number(c.Token))))
+			tokens = append(tokens, fmt.Sprintf("%d->%s", l.numberKey(c.Key),
+				l.writeNumber(member.Number(c.Token))))
 		}
 	}
 	return fmt.Sprintf("{by:%s,id:%d,v:%d,sets:Map(%s),drops:Set(%s),free:Set(%s),tokens:Map(%s)}",
-		l.run(by), r.ID, leader, strings.Join(sets, ","), strings.Join(drops, ","),
+		l.writeRun(by), r.ID, leader, strings.Join(sets, ","), strings.Join(drops, ","),
 		strings.Join(free, ","), strings.Join(tokens, ","))
 }
 
-func (l *literals) requestIDs(list []taken) string {
+func (l *literals) writeRequestIDs(list []taken) string {
 	slices.SortFunc(list, func(a, b taken) int {
-		return cmp.Or(cmp.Compare(l.run(a.by), l.run(b.by)), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(l.writeRun(a.by), l.writeRun(b.by)), cmp.Compare(a.id, b.id))
 	})
 	var text []string
 	for _, t := range list {
-		text = append(text, fmt.Sprintf("(%s,%d)", l.run(t.by), t.id))
+		text = append(text, fmt.Sprintf("(%s,%d)", l.writeRun(t.by), t.id))
 	}
 	return "Set(" + strings.Join(slices.Compact(text), ",") + ")"
 }
 
-func (l *literals) cfg(t message.Timings) string {
+func (l *literals) writeTimings(t message.Timings) string {
 	return fmt.Sprintf("{lease:%d,hold:0,leader:%d,beat:%d,ttl:%d}", t.LeaseTimeout, t.LeaderTimeout,
 		t.HeartbeatTimeout, t.TTLTimeout)
 }
 
-// tables returns the tables as a Quint record.
-func (l *literals) tables() string {
+// writeTables returns the tables as a Quint record.
+func (l *literals) writeTables() string {
 	return fmt.Sprintf("{runs:%v,ballots:%v,states:%v,values:%v,sets:%v,ids:%v,keeps:%v,requests:%v,"+
 		"cfgs:%v}", l.runs, l.ballots, l.states, l.values, l.sets, l.ids, l.keeps, l.requests, l.cfgs)
 }

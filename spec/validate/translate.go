@@ -131,8 +131,8 @@ type received struct {
 	used  bool
 }
 
-// translate returns the trace of a history.
-func translate(name string, steps []steplog.Step) (trace, error) {
+// translateHistory returns the trace of the first steps of a history.
+func translateHistory(name string, steps []steplog.Step, most int) (trace, error) {
 	if len(steps) == 0 || steps[0].Event != steplog.Setup || steps[0].Config == nil {
 		return trace{}, fmt.Errorf("%s: the first line must be the setup", name)
 	}
@@ -144,12 +144,12 @@ func translate(name string, steps []steplog.Step) (trace, error) {
 		outcomes: map[taken][]member.Number{}, passed: func() {},
 	}
 	t.lookAhead()
-	for i, s := range steps[1:] {
+	for i, s := range steps[1:min(len(steps), most)] {
 		t.line = i + 2
 		t.passed = func() {}
 		t.addStep(s)
 	}
-	t.trace.Tables = t.tables()
+	t.trace.Tables = t.writeTables()
 	return t.trace, nil
 }
 
@@ -208,23 +208,23 @@ func arrivalKeys(m steplog.Message) []string {
 	return nil
 }
 
-// arrive counts an arrival under a key, and returns 1 if it is the last arrival.
-func (t *translator) arrive(key string) int64 {
+// countArrival counts an arrival under a key, and returns 1 if it is the last arrival.
+func (t *translator) countArrival(key string) int64 {
 	t.arrivals[key]--
 	return toInt(t.arrivals[key] == 0)
 }
 
-// lost returns 1 if nothing more arrives under a key.
-func (t *translator) lost(key string) int64 { return toInt(t.arrivals[key] == 0) }
+// isLost returns 1 if nothing more arrives under a key.
+func (t *translator) isLost(key string) int64 { return toInt(t.arrivals[key] == 0) }
 
-// emit adds an entry.
-func (t *translator) emit(e ...int64) {
+// emitEntry adds an entry.
+func (t *translator) emitEntry(e ...int64) {
 	t.passed()
 	t.passed = func() {}
-	t.add(e)
+	t.addEntry(e)
 }
 
-func (t *translator) add(e []int64) {
+func (t *translator) addEntry(e []int64) {
 	var text []string
 	for _, n := range e {
 		text = append(text, strconv.FormatInt(n, 10))
@@ -260,11 +260,11 @@ func (t *translator) addStep(s steplog.Step) {
 	t.passed = func() {
 		if s.Clock > q.clock {
 			q.clock = s.Clock
-			t.add([]int64{pass, q.n, s.Clock})
+			t.addEntry([]int64{pass, q.n, s.Clock})
 		}
 	}
 	if s.Woke {
-		t.emit(woke, q.n)
+		t.emitEntry(woke, q.n)
 	}
 	t.addActions(q, s)
 	if s.Down {
@@ -273,13 +273,13 @@ func (t *translator) addStep(s steplog.Step) {
 }
 
 func (t *translator) addCrash(q *node) {
-	t.emit(crash, q.n)
+	t.emitEntry(crash, q.n)
 	delete(t.nodes, q.id.StoreID)
 }
 
 // addNewStore adds a run that forgets a roster and begins again with a memory store.
 func (t *translator) addNewStore(q *node, s steplog.Step) {
-	t.emit(forget, q.n)
+	t.emitEntry(forget, q.n)
 	delete(t.nodes, q.id.StoreID)
 	s.Event = steplog.Start
 	s.Node.StoreID, s.Node.Incarnation = s.Saved.StoreID, s.Saved.Incarnation
@@ -291,7 +291,7 @@ func (t *translator) addNewStore(q *node, s steplog.Step) {
 func (t *translator) addStart(s steplog.Step) {
 	c := s.Config
 	q := &node{
-		n: t.store(s.Node.StoreID), id: s.Node, disk: paxos.Durable(*s.Saved), clock: s.Clock,
+		n: t.numberStore(s.Node.StoreID), id: s.Node, disk: paxos.Durable(*s.Saved), clock: s.Clock,
 		asked: map[string]bool{}, formal: map[string]paxos.Accepted{},
 		preVotes: map[string][]member.Identity{}, formalVotes: map[string][]member.Identity{},
 		done: map[string]bool{}, follows: map[member.Address]bool{},
@@ -302,13 +302,13 @@ func (t *translator) addStart(s steplog.Step) {
 	for _, a := range c.Seeds {
 		seeds = append(seeds, member.Identity{Address: a})
 	}
-	t.emit(start, q.n, t.runs.add(t.run(s.Node)), s.Clock, t.cfgs.add(t.cfg(c.Timings)),
-		t.sets.add(t.set(seeds)),
+	t.emitEntry(start, q.n, t.addRun(s.Node), s.Clock, t.cfgs.add(t.writeTimings(c.Timings)),
+		t.sets.add(t.writeSet(seeds)),
 		toInt(c.JoinOnly), toInt(c.Volatile), int64(c.Waited))
 	t.emitDisk(q, q.disk)
 }
 
 func (t *translator) emitDisk(q *node, d paxos.Durable) {
-	t.emit(seenDisk, q.n, int64(d.Incarnation), t.ballots.add(t.ballot(d.Promised)),
-		t.values.add(t.value(d.Accepted)), t.states.add(t.state(d.Held)))
+	t.emitEntry(seenDisk, q.n, int64(d.Incarnation), t.ballots.add(t.writeBallot(d.Promised)),
+		t.values.add(t.writeValue(d.Accepted)), t.states.add(t.writeState(d.Held)))
 }

@@ -38,7 +38,7 @@ func toolsOf(t *testing.T) options {
 func TestHistories(t *testing.T) {
 	o := toolsOf(t)
 	o.runs = shortRuns
-	if err := o.validateRuns(t.TempDir()); err != nil {
+	if err := o.judgeHistories(t.TempDir(), o.listRuns()); err != nil {
 		t.Error(err)
 	}
 }
@@ -60,7 +60,7 @@ func TestRejects(t *testing.T) {
 			return true
 		},
 	} {
-		steps := o.draw(7)
+		steps := o.drawHistory(7)
 		i := 0
 		for i < len(steps) && !spoil(&steps[i]) {
 			i++
@@ -73,7 +73,7 @@ func TestRejects(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := o.replay(&out, []string{trace}); !errors.Is(err, errRejected) {
+		if err := o.replayTraces(&out, []string{trace}); !errors.Is(err, errRejected) {
 			t.Errorf("%s: got %v, want %v:\n%s", name, err, errRejected, &out)
 		}
 		if !strings.Contains(out.String(), "rejected") {
@@ -88,7 +88,7 @@ func TestStepsInJSON(t *testing.T) {
 	o := options{steps: 3000, faults: 20e9, size: 3}
 	var file bytes.Buffer
 	e := json.NewEncoder(&file)
-	drawn := o.draw(3)
+	drawn := o.drawHistory(3)
 	for _, s := range drawn {
 		if err := e.Encode(s); err != nil {
 			t.Fatal(err)
@@ -102,11 +102,11 @@ func TestStepsInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := translate("3", drawn)
+	want, err := translateHistory("3", drawn, o.steps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := translate("3", read)
+	got, err := translateHistory("3", read, o.steps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,20 +10,20 @@ import (
 
 // addElection adds promises, proposals and accepted values.
 func (u *turn) addElection() {
-	promised, accepted := u.ballot(u.new.Promised), u.ballot(u.new.Accepted.ID)
-	newPromise := !u.new.Promised.IsZero() && promised != u.ballot(u.old.Promised)
-	newValue := !u.new.Accepted.IsZero() && accepted != u.ballot(u.old.Accepted.ID)
+	promised, accepted := u.writeBallot(u.new.Promised), u.writeBallot(u.new.Accepted.ID)
+	newPromise := !u.new.Promised.IsZero() && promised != u.writeBallot(u.old.Promised)
+	newValue := !u.new.Accepted.IsZero() && accepted != u.writeBallot(u.old.Accepted.ID)
 	isOwn := func(id paxos.ID) bool { return id.Ballot.Run() == u.id }
 	var asks, pres []string
 	for _, m := range u.s.Sent {
 		switch b := m.Body.(type) {
 		case message.Proposal:
 			if b.Stage == message.Pre {
-				asks = append(asks, u.ballot(b.ID))
+				asks = append(asks, u.writeBallot(b.ID))
 			}
 		case message.Vote:
 			if b.Stage == message.Pre && b.Granted {
-				pres = append(pres, u.ballot(b.ID))
+				pres = append(pres, u.writeBallot(b.ID))
 			}
 		}
 	}
@@ -35,13 +35,16 @@ func (u *turn) addElection() {
 	} else if silent {
 		pres = append(pres, promised)
 	}
+	if newValue && u.new.Accepted.ID.Compare(u.new.Promised) < 0 {
+		u.addAcceptance(u.new.Accepted) // before it proposed above it
+	}
 	for _, id := range pres {
-		u.once("pre "+id, func() { u.emit(pre, u.n, u.ballots.add(id)) })
+		u.doOnce("pre "+id, func() { u.emitEntry(pre, u.n, u.ballots.add(id)) })
 	}
 	for _, id := range asks {
 		if !u.asked[id] {
 			u.asked[id], u.changed = true, true
-			u.emit(ask, u.n, u.ballots.add(id))
+			u.emitEntry(ask, u.n, u.ballots.add(id))
 			u.preVotes[id] = append(u.preVotes[id], u.id)
 		}
 	}
@@ -66,21 +69,23 @@ func (u *turn) addFormal(accepts bool) {
 		values = append(values, u.new.Accepted)
 	}
 	for _, v := range values {
-		id := u.ballot(v.ID)
+		id := u.writeBallot(v.ID)
 		if _, ok := u.formal[id]; ok {
 			continue
 		}
 		u.formal[id], u.changed = v, true
-		u.emit(choose, u.n, u.values.add(u.value(v)), u.sets.add(u.set(u.preVotes[id])))
+		u.emitEntry(choose, u.n, u.values.add(u.writeValue(v)), u.sets.add(u.writeSet(u.preVotes[id])))
 	}
 }
 
 func (u *turn) addAcceptance(v paxos.Accepted) {
-	u.once("formal "+u.ballot(v.ID), func() { u.emit(formal, u.n, u.values.add(u.value(v))) })
+	u.doOnce("formal "+u.writeBallot(v.ID), func() {
+		u.emitEntry(formal, u.n, u.values.add(u.writeValue(v)))
+	})
 }
 
-// once calls f unless the key was used before.
-func (u *turn) once(key string, f func()) {
+// doOnce calls f unless the key was used before.
+func (u *turn) doOnce(key string, f func()) {
 	if !u.done[key] {
 		u.done[key], u.changed = true, true
 		f()
@@ -94,20 +99,20 @@ func (u *turn) addVotes() {
 		if !ok {
 			continue
 		}
-		id, promised := u.ballots.add(u.ballot(b.ID)), u.ballots.add(u.ballot(b.Promised))
-		value := u.ballots.add(u.ballot(b.Accepted.ID))
+		id, promised := u.ballots.add(u.writeBallot(b.ID)), u.ballots.add(u.writeBallot(b.Promised))
+		value := u.ballots.add(u.writeBallot(b.Accepted.ID))
 		version, revision := int64(b.Held.Version), int64(b.Held.Revision)
 		switch {
 		case b.Granted && b.Stage == message.Pre:
-			u.emit(seenVote, u.n, id, promised, value, version, revision)
+			u.emitEntry(seenVote, u.n, id, promised, value, version, revision)
 		case b.Granted:
 			u.addGranted()
-			u.emit(seenAcceptance, u.n, id, value)
+			u.emitEntry(seenAcceptance, u.n, id, value)
 		default:
 			if b.Stage == message.Pre && u.started[b.ID.Ballot.StoreID] {
-				u.emit(refuse, u.n, id)
+				u.emitEntry(refuse, u.n, id)
 			}
-			u.emit(seenRefusal, u.n, promised, version, revision, value)
+			u.emitEntry(seenRefusal, u.n, promised, version, revision, value)
 		}
 	}
 }
@@ -131,7 +136,7 @@ func (u *turn) addMessages() {
 			}
 		case message.LeaderKeepAlive:
 			u.addFollow(m)
-			u.emit(keep, u.n, u.keeps.add(u.keep(m)), u.lost(arrivalKeys(m)[0]))
+			u.emitEntry(keep, u.n, u.keeps.add(u.writeKeep(m)), u.isLost(arrivalKeys(m)[0]))
 		case message.JoinClusterRequest:
 			u.addFollow(m)
 		case message.RecordResponse:
@@ -144,10 +149,10 @@ func (u *turn) addMessages() {
 		if a.Reason != message.ReasonNone {
 			continue
 		}
-		if u.leads(u.disk.Held) {
+		if u.isLeaderOf(u.disk.Held) {
 			u.addAnswer(u.id.Address, a)
 		}
-		u.emit(answered, u.n, int64(a.ID), int64(a.Number.Version), int64(a.Number.Revision))
+		u.emitEntry(answered, u.n, int64(a.ID), int64(a.Number.Version), int64(a.Number.Revision))
 	}
 }
 
@@ -155,25 +160,25 @@ func (u *turn) addMessages() {
 func (u *turn) addFollow(m steplog.Message) {
 	if !u.follows[m.To] {
 		u.follows[m.To] = true
-		u.emit(follow, u.n, u.address(m.To))
+		u.emitEntry(follow, u.n, u.numberAddress(m.To))
 	}
 }
 
 // addAuthority adds the authority and the trusted records of the node after the step, if they
-// changed.
+// changed or if the step may have ended them.
 func (u *turn) addAuthority() {
 	s := u.s
-	if s.Version != 0 && (s.Version != u.version || s.Until != u.until) {
-		u.emit(seenAuthority, u.n, int64(s.Version), s.Until)
+	again := u.changed || s.Woke || s.Event == steplog.Order
+	if s.Version != 0 && (again || s.Version != u.version || s.Until != u.until) {
+		u.emitEntry(seenAuthority, u.n, int64(s.Version), s.Until)
 	}
 	u.version, u.until = s.Version, s.Until
-	// A step can end the trust in a record before its deadline.
-	again := u.changed || s.Woke || s.Event == steplog.Order
 	before := u.trusted
 	u.trusted = map[string]steplog.Trust{}
 	for _, k := range s.Trusted {
 		if u.trusted[k.Key] = k; again || before[k.Key] != k {
-			u.emit(seenTrust, u.n, u.key(k.Key), int64(k.Token.Version), int64(k.Token.Revision), k.Until)
+			u.emitEntry(seenTrust, u.n, u.numberKey(k.Key), int64(k.Token.Version),
+				int64(k.Token.Revision), k.Until)
 		}
 	}
 }

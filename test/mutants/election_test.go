@@ -49,8 +49,9 @@ var election = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old:  "case !p.Founding && !m.heldNumber().Less(p.Held) &&",
-			New:  "case p.Founding && !m.heldNumber().Less(p.Held) &&",
+			New:  "case false && !m.heldNumber().Less(p.Held) &&",
 		}},
+		Test: "TestAStoreWithoutAVoteIsPromisedNothing",
 	},
 	{
 		Name: "accept-below",
@@ -194,6 +195,7 @@ var election = []Mutant{
 			Old:  "v.Granted && a.ID.Version == t.version && a.ID.Compare(t.best.ID) > 0 {",
 			New:  "v.Granted && a.ID.Version == t.version {",
 		}},
+		Test: "TestTheValueOfTheHighestBallotIsAdopted",
 	},
 	{
 		Name: "dead-value-replaced",

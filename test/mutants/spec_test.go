@@ -186,6 +186,7 @@ func validate(t *testing.T, bin string, args []string) (verdict string, rejected
 	}
 	run := exec.Command(bin, append([]string{"-spec", "spec", "-quint", *quint}, args...)...)
 	run.Dir = root
+	run.Env = append(os.Environ(), "GOMAXPROCS=1") // the tests of several mutants run at the same time
 	out, err := run.CombinedOutput()
 	verdict = rejection.FindString(string(out))
 	if err != nil && verdict == "" {
@@ -227,8 +228,9 @@ func recordAll(record func(Record)) func(Record) {
 `
 )
 
-// recordTest runs a test of package sim and returns the files with the histories of its clusters.
-func recordTest(t *testing.T, name string, files map[string]string) (histories []string) {
+// recordTest runs a test of package sim. It returns the arguments with which validate judges the
+// histories of its clusters.
+func recordTest(t *testing.T, name string, files map[string]string) (args []string) {
 	t.Helper()
 	changed := map[string]string{hookFile: hook}
 	for file, text := range files {
@@ -258,5 +260,5 @@ func recordTest(t *testing.T, name string, files map[string]string) (histories [
 		t.Fatalf("%s: %v: no histories\n%s", run, err, out)
 	}
 	const most = 24 // histories of a test that has many random runs
-	return histories[:min(len(histories), most)]
+	return append([]string{"-steps", "8000"}, histories[:min(len(histories), most)]...)
 }

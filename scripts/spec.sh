@@ -1,8 +1,9 @@
 #!/bin/sh
 # Checks the specification in spec/: its types, random runs of it, drawn histories, histories of
-# real processes, and planted bugs. It installs Quint first if it is missing. HISTORIES is the number
-# of drawn histories of each size, RUNS the number of chaos runs, and SEED the first seed of both.
-# Each part prints its time, and the summary at the end names the parts that failed or were skipped.
+# real processes, and planted bugs. It installs Quint first if it is missing. HISTORIES is the
+# number of drawn histories of each size, RUNS the number of chaos runs, and SEED the first seed of
+# both. Each part prints its time, and the summary at the end names the parts that failed or were
+# skipped.
 set -u
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -45,8 +46,8 @@ drawn() {
   "$temp/validate" -quint $quint -runs "$HISTORIES" -steps 700 -size "$1" -seed "$SEED"
 }
 
-# processes records both clusters of each chaos run, and then validates all of them. Every second run
-# uses TLS on TCP.
+# processes records both clusters of each chaos run, and then validates all of them. Every second
+# run uses TLS on TCP.
 processes() {
   for i in $(seq "$SEED" $((SEED + RUNS - 1))); do
     transport=quic

@@ -9,10 +9,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestTheValueOfTheHighestBallotIsAdopted tests protocol.md section 6, step 4. Of the voters that
-// lost their leader, the last proposes a value that only it accepts. The first then proposes another
-// value at the same version, which is chosen without its knowledge. The others see both values, the
-// older one last.
+// TestTheValueOfTheHighestBallotIsAdopted tests protocol.md section 6, step 4. The leader has died.
+// The last voter proposes a value that only it accepts. The first voter then proposes another value
+// at the same version, which is chosen without its knowledge. The others see both values, the older
+// one last.
 func TestTheValueOfTheHighestBallotIsAdopted(t *testing.T) {
 	c := formed(t, steady(5))
 	var voters []int

@@ -29,8 +29,8 @@ func (c *Cluster) recordSetup(seeds []member.Address) {
 	}})
 }
 
-// recordStart records that a run begins, with the content that its machine uses. The promises of the
-// last run have expired.
+// recordStart records that a run begins, with the content that its machine uses. The promises of
+// the last run have expired.
 func (c *Cluster) recordStart(p *process, cfg statemachine.Config) {
 	waited := p.waited
 	if p.waited = 0; c.setup.Record == nil {

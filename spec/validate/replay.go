@@ -96,7 +96,7 @@ func readHistory(file string) (steps []steplog.Step, err error) {
 	}
 }
 
-// listRuns returns the histories of drawn runs of the simulator. The runs use the code in this tree.
+// listRuns returns the histories of drawn runs of the simulator that this program was built with.
 func (o options) listRuns() (list []history) {
 	for i := range o.runs {
 		seed := o.seed + uint64(i)
@@ -114,8 +114,8 @@ type verdict struct {
 	err  error
 }
 
-// judgeHistories validates histories in batches, as many at the same time as there are processors. It
-// prints the rejected histories, and those in files that are valid.
+// judgeHistories validates histories in batches, as many at the same time as there are processors.
+// It prints the rejected histories, and those in files that are valid.
 func (o options) judgeHistories(dir string, list []history) error {
 	workers := min(runtime.GOMAXPROCS(0), len(list))
 	batches := slices.Collect(slices.Chunk(list, min(maxBatch, (len(list)+workers-1)/workers)))

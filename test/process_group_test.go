@@ -90,6 +90,25 @@ func TestGroupRunsOneCommand(t *testing.T) {
 	}
 }
 
+// TestGroupOfANodeThatDies kills or silences the node of a leader by Lowest. The command must end
+// before another member leads.
+func TestGroupOfANodeThatDies(t *testing.T) {
+	slow := slices.Concat(quickLowest, []string{"--alive", "3s"})
+	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		c, nodes := withWrite(t)
+		n := newNotes(t)
+		first := c.groupWork(n, 1, slow...)
+		n.want("begin:1:delivery")
+		second := c.groupWork(n, 2, slow...)
+		eventually(t, "node 2 knows the leader", func() bool {
+			return strings.Contains(second.stderr.String(), "leader  n1 at ")
+		})
+		nodes[0].signal(how)
+		n.want("begin:1:delivery", "end:1", "begin:2:delivery")
+		first.ended(1, "stopped campaigning for delivery: ")
+	}
+}
+
 // waitOther waits until the command has begun on a node other than those given.
 func (n *notes) waitOther(than ...int) (i int) {
 	n.t.Helper()

@@ -198,6 +198,8 @@ func FuzzFile(f *testing.F) {
 		"seeds: [a:1, 'b:2']\n# x\nname: \"\\x41\\n\"\ncluster: |\n  x\n  y\n",
 		"a: &a [x]\nb: *a\n<<: *a\n", "size: 3\n---\nsize: 4\n", "%YAML 1.1\n---\nsize: 0o17\n",
 		"? {a: b}\n: c\n", "!!set {a}", "- - - -", "{{{{", "name: !!str 5\nsize: !!int '3'", "\ufeffx: 1",
+		"groups:\n  a: {strategy: lowest, alive: 1s}\n  b:\n    orgLeader: true\n    sample: -1s\n",
+		"groups: {a: {useLeaderElection: on, leaderAliveThreshold: 3s, alive: 2s}, a: ~, ? [b] : c}",
 		"size: 1_0\nmemory: on\nname: 2026-01-01", "data-dir: >-\n  a\n\n  b", "name: @",
 	} {
 		f.Add([]byte(text))
@@ -220,6 +222,11 @@ func FuzzFile(f *testing.F) {
 		}
 		if err := fromFile(Flags(), "f", values); err != nil {
 			t.Fatalf("%q: accepted a value that the flag rejects: %v", text, err)
+		}
+		for _, g := range p.groups {
+			if err := fromFile(groupFlags(), "f", g.values); err != nil {
+				t.Fatalf("%q: accepted a value that the flag rejects: %v", text, err)
+			}
 		}
 	})
 }

@@ -36,7 +36,6 @@ var fabricDurations = map[string]string{
 type fileGroup struct {
 	file   string
 	name   string
-	line   int
 	values []fileValue
 }
 
@@ -66,22 +65,23 @@ func (p *fileParser) readGroups(n *yaml.Node) {
 			"groups: must have lines of the form NAME: {strategy: lowest}")
 		return
 	}
+	first := map[string]int{} // line of the first occurrence of a name
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		name := key.Value
-		same := func(g fileGroup) bool { return g.name == name }
-		switch first := slices.IndexFunc(p.groups, same); {
+		switch {
 		case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
 			p.addFault(key.Line, key.Column, groupsKey, "invalid name of a group: must be text: "+
 				"put it in quotes")
 		case name == "" || len(name) > election.MaxGroupBytes || !member.IsPrintable(name):
 			p.addFault(key.Line, key.Column, groupsKey, "group %.100q: must have 1 to %d printable "+
 				"characters", name, election.MaxGroupBytes)
-		case first >= 0:
+		case first[name] > 0:
 			p.addFault(key.Line, key.Column, groupsKey, "%.100q: duplicate group, first in line %d: "+
-				"remove one of them", name, p.groups[first].line)
+				"remove one of them", name, first[name])
 		default:
-			p.groups = append(p.groups, fileGroup{p.name, name, key.Line, p.readGroup(value)})
+			first[name] = key.Line
+			p.groups = append(p.groups, fileGroup{p.name, name, p.readGroup(value)})
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.Admin, "admin", AdminOff, "address of the admin API: host:port, unix:PATH or off; "+
 		"addresses other machines can reach need --admin-token-file")
 	f.BoolVar(&s.AdminWrite, "admin-write", false,
-		"allow write requests to the admin API: send, transfer, drain, leave, locks and jobs")
+		"allow write requests to the admin API: send, transfer, drain, leave, locks, jobs and groups")
 	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
 		"file with the token that clients of the admin API must send, mode 0600, "+
 			"at least 16 characters")

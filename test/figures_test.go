@@ -31,8 +31,8 @@ func figures() []figure {
 		{"exported names in them", countExported, 683},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted.
 		// 514 are for handlers that change at run time, and interceptors, and 494 for preferences and
-		// labels of members.
-		{"lines that cluster.Start links", countLinked, 29_908},
+		// labels of members, and 5 for saving on a disk that is almost full.
+		{"lines that cluster.Start links", countLinked, 29_913},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

@@ -263,7 +263,7 @@ func (s *File) Save(c Content) error {
 	if added, err := s.addEntry(c); added || err != nil {
 		return err
 	}
-	content, whole, err := formatContent(c)
+	content, whole, err := formatContent(c, mostRoom)
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
@@ -271,7 +271,12 @@ func (s *File) Save(c Content) error {
 	if err := s.closeState(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if s.state, err = s.dir.replaceFile(stateName, content); err != nil {
+	s.state, err = s.dir.replaceFile(stateName, content)
+	if errors.Is(err, syscall.ENOSPC) {
+		content, whole, _ = formatContent(c, leastRoom) // would have failed above
+		s.state, err = s.dir.replaceFile(stateName, content)
+	}
+	if err != nil {
 		return err
 	}
 	s.wrote = whole

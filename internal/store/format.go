@@ -45,14 +45,14 @@ type image struct {
 	size  int    // size of the file
 }
 
-// formatContent returns a state file with one entry. It rejects all content that parseContent would
-// reject, so that every written file can be read.
-func formatContent(c Content) ([]byte, image, error) {
+// formatContent returns a state file with one entry and at most the given room for others. It
+// rejects all content that parseContent would reject, so that every written file can be read.
+func formatContent(c Content, room int) ([]byte, image, error) {
 	payload, err := encodeEntry(Content{}, c)
 	if err != nil {
 		return nil, image{}, err
 	}
-	content, root, end := beginContent(payload)
+	content, root, end := beginContent(payload, room)
 	if len(content) > maxStateBytes {
 		return nil, image{}, fmt.Errorf("%d bytes, the limit is %d", len(content), maxStateBytes)
 	}
@@ -61,11 +61,11 @@ func formatContent(c Content) ([]byte, image, error) {
 
 // beginContent returns a state file whose first entry has the given payload, and the digest
 // and the end of that entry.
-func beginContent(payload []byte) (content []byte, root string, end int) {
+func beginContent(payload []byte, room int) (content []byte, root string, end int) {
 	header := func(size int) string { return fmt.Sprintf("%s %s %08d\n", magic, version, size) }
 	at := len(header(0))
 	end = at + len(sealEntry("", at, payload))
-	size := end + min(max(roomFactor*end, leastRoom), mostRoom)
+	size := end + min(max(roomFactor*end, leastRoom), room)
 	content = append([]byte(header(size)), sealEntry(header(size), at, payload)...)
 	content = append(content, bytes.Repeat([]byte(emptySector()), (size-end)/sectorBytes)...)
 	return content, string(content[at : at+digestBytes]), end

@@ -390,7 +390,8 @@ func TestFormatRefuses(t *testing.T) {
 			c.Held.Records = newTable(append(slices.Collect(full('<').All()), manyRecords(9)...)...)
 		}), "the limit is 393216"},
 	} {
-		if _, _, err := formatContent(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, _, err := formatContent(c.content, mostRoom)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("format(%+v) = %v, want an error with %q", c.content, err, c.want)
 		}
 	}

@@ -153,7 +153,7 @@ func full(of byte) member.Records {
 
 func mustFormat(t testing.TB, c Content) []byte {
 	t.Helper()
-	content, _, err := formatContent(c)
+	content, _, err := formatContent(c, mostRoom)
 	if err != nil {
 		t.Fatalf("format(%+v): %v", c, err)
 	}
@@ -163,7 +163,7 @@ func mustFormat(t testing.TB, c Content) []byte {
 // stateFile returns a state file whose entries have the given payloads, and the end of each
 // entry.
 func stateFile(payloads ...string) (content []byte, ends []int) {
-	content, root, end := beginContent([]byte(payloads[0]))
+	content, root, end := beginContent([]byte(payloads[0]), mostRoom)
 	ends = append(ends, end)
 	for _, p := range payloads[1:] {
 		entry := sealEntry(root, end, []byte(p))

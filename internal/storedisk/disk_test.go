@@ -6,12 +6,16 @@ package storedisk
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/member"
 )
 
 // Save must not return before its sync does, however long that takes.
@@ -53,6 +57,57 @@ func TestStalledSync(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A disk that has no space for the usual room gets a file with less, and the next save uses that.
+// If it has no space for that either, Save fails and keeps the old content.
+func TestFullDisk(t *testing.T) {
+	w := newWorld(1)
+	s, err := store.OpenFolder("disk", w.disk.Folder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.checkLoad(s); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		record := member.Record{Key: fmt.Sprint("large", i), Value: make([]byte, 1000)}
+		w.next.Held.Records = w.next.Held.Records.Put(record)
+	}
+	full, writes := 1, 0
+	w.disk.Before = func(op Op) error {
+		if op != Write {
+			return nil
+		}
+		if writes++; writes <= full {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := w.checkSave(s); err != nil || writes != 2 {
+		t.Errorf("Save with less room: %v, %d writes, want 2", err, writes)
+	}
+	size := 0
+	for _, f := range w.disk.files {
+		size = max(size, len(f.content))
+	}
+	if size < 100<<10 || size > 300<<10 {
+		t.Errorf("the file has %d bytes, want its content and little room", size)
+	}
+	if err := w.checkSave(s); err != nil || writes != 3 {
+		t.Errorf("Save into that room: %v, %d writes, want 1", err, writes-2)
+	}
+	full = math.MaxInt
+	for range 2 { // an entry, and then a file
+		if err := w.checkSave(s); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Save on a full disk: got %v, want ENOSPC", err)
+		}
+	}
+	w.disk.Before = nil
+	w.disk.Crash()
+	if err := w.runProcess(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A directory is locked until its process ends, and no longer.

@@ -80,10 +80,7 @@ func (m *Messenger) deliverEvent(ctx context.Context, d receiver.Delivery) error
 // Lost fails the calls to a peer whose connection was lost, because the events or their answers may
 // be lost too. It also cancels the requests of that peer (mesh.Handler).
 func (m *Messenger) Lost(peer member.Identity) {
-	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
-	m.pending.fail(peer.Address, err)
-	m.mux.CancelAll(peer.Address, errCallerLost)
+	lost := fmt.Errorf("the connection to %s was lost", peer.Address)
+	m.pending.fail(peer.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, lost))
+	m.mux.CancelAll(peer.Address, lost)
 }
-
-// errCallerLost is the cause of the context of a request whose answer cannot arrive.
-var errCallerLost = errors.New("cluster: the connection to the requesting member was lost")

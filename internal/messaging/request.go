@@ -101,15 +101,17 @@ func (m *Messenger) request(
 	}
 	select {
 	case end := <-done:
-		return end.err
+		done <- end
 	case <-m.cfg.Quit: // wait below, because Close settles all requests
 	case <-ctx.Done():
 		if m.pending.remove(id) {
-			m.cancelCall(to, id)
-			return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, m.ctxErr(ctx))
+			settle(wire.Answer{}, fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, m.ctxErr(ctx)))
 		}
 	}
-	return (<-done).err // settle was called, or Close is about to call it
+	if err = (<-done).err; errors.Is(err, ErrUnknownOutcome) { // Close may be about to settle it
+		m.cancelCall(to, id) // also after a loss: the frame may be on the next connection
+	}
+	return err
 }
 
 // withLeadership returns a copy of ctx that is also canceled when the leadership ends, and its

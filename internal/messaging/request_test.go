@@ -75,6 +75,31 @@ func TestRequestsLeaveNothingPending(t *testing.T) {
 	})
 }
 
+// TestLostRequestIsCanceled checks that a handler is canceled if the request was sent on a new
+// connection before the loss of the earlier one was reported.
+func TestLostRequestIsCanceled(t *testing.T) {
+	handler := make(chan error, 1)
+	inWorld(t, func(_ int, mux *receiver.Mux) {
+		receiver.HandleRequest(mux, func(ctx context.Context, _ member.Member, _ sum) (total, error) {
+			<-ctx.Done()
+			handler <- context.Cause(ctx)
+			return total{}, nil
+		})
+	}, func(t *testing.T, nodes []*node) {
+		asked := make(chan error, 1)
+		go func() { asked <- nodes[0].Request(t.Context(), address(1), sum{}, &total{}, Options{}) }()
+		synctest.Wait()
+		nodes[0].Lost(nodes[0].members[1].Identity)
+		if err := <-asked; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("Request: got %v, want ErrUnknownOutcome", err)
+		}
+		synctest.Wait()
+		if len(handler) == 0 {
+			t.Error("the handler still runs")
+		}
+	})
+}
+
 // TestLeaderAloneTakesLeaderRequests checks that other members refuse a request to the leader
 // because they do not lead.
 func TestLeaderAloneTakesLeaderRequests(t *testing.T) {

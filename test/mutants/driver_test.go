@@ -178,6 +178,15 @@ var driver = []Mutant{
 		}},
 	},
 	{
+		Name: "order-broken-by-a-new-connection",
+		Rule: "the events of a new connection are delivered after those of the earlier one",
+		Edits: []Edit{{
+			File: "internal/mesh/linkread.go",
+			Old:  "\tif !l.waitTurn(k) {\n\t\treturn\n\t}\n\treader := newFrameReader",
+			New:  "\treader := newFrameReader",
+		}},
+	},
+	{
 		Name: "watch-loses-changes",
 		Rule: "a watch reports every change, at least with the last one",
 		Edits: []Edit{{

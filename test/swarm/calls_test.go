@@ -37,19 +37,22 @@ type answer struct {
 // ask is what became of a question. world.mu guards it.
 type ask struct {
 	question
+	from    int  // run that asked
+	at      int  // run that was asked last
 	ran     int  // handlers that were called
 	running int  // handlers that have not returned
 	refused bool // the caller got an error by which no handler runs
 }
 
 // newAsk returns a new question.
-func (w *world) newAsk(q question) *ask {
+func (p *proc) newAsk(q question) *ask {
+	w := p.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lastID++
 	q.ID = w.lastID
 	q.Pad = makePad(q.ID, len(q.Pad))
-	a := &ask{question: q}
+	a := &ask{question: q, from: p.run}
 	w.asks[q.ID] = a
 	return a
 }
@@ -66,7 +69,7 @@ func (p *proc) onQuestion(
 		p.failLocked("corrupt", "question %d from %v is not what was sent", q.ID, from.Address)
 		a = &ask{}
 	}
-	if !p.dead {
+	if a.at = p.run; !p.dead {
 		a.ran++
 	}
 	if a.running++; a.ran > 1 || a.refused && !p.dead {

@@ -27,6 +27,7 @@ func (w *world) playFaults() {
 	}
 	all = append(all, moment{w.plan.Lasts, func() {}})
 	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	w.resetPaths()
 	began := time.Now()
 	for _, m := range all {
 		w.Advance(m.at - time.Since(began))
@@ -84,10 +85,11 @@ func (w *world) endFault(f fault) {
 	case cut:
 		if f.Node != f.Other {
 			w.Heal()
+			w.resetPaths()
 		}
 	case path:
 		if f.Node != f.Other {
-			w.SetPath(f.Node, f.Other, athenatest.Path{})
+			w.SetPath(f.Node, f.Other, athenatest.Path{Jitter: w.plan.Jitter})
 		}
 	case pause:
 		w.resumeNode(f.Node)
@@ -97,6 +99,17 @@ func (w *world) endFault(f fault) {
 		w.updateMachine(f.Node, func(m *machine) { m.full = 0 })
 	case slowDisk:
 		w.endSlow(f.Node)
+	}
+}
+
+// resetPaths gives all paths the jitter of the plan and no other fault.
+func (w *world) resetPaths() {
+	for from := range w.plan.Size {
+		for to := range w.plan.Size {
+			if from != to {
+				w.SetPath(from, to, athenatest.Path{Jitter: w.plan.Jitter})
+			}
+		}
 	}
 }
 

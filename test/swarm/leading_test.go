@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // appKinds lists the applications.
@@ -26,7 +27,7 @@ var appKinds = []struct {
 	{"lead", runLead}, {"operate", runOperate}, {"lock", runLock}, {"job", runJob},
 	{"count", runCount}, {"bulk", runBulk}, {watch, runWatch}, {events, runEvents},
 	{"history", runHistory},
-	{"send", runSend}, {"burst", runBurst}, {"ask", runAsk}, {"stream", runStream},
+	{"send", runSend}, {"burst", runBurst}, {"chat", runChat}, {"ask", runAsk}, {"stream", runStream},
 	{"queue", runQueue}, {"shards", runShards},
 }
 
@@ -71,11 +72,10 @@ func (p *proc) enterWork(
 		if o.p.isExcused() || shared && o.p == p {
 			continue
 		}
-		resigned := !shared && errors.Is(context.Cause(o.ctx), leader.ErrResigned)
-		if o.ctx.Err() == nil || o.term.Valid() || resigned {
+		if o.ctx.Err() == nil || o.term.Valid() || !shared && o.hasGivenUp() {
 			p.failLocked("overlap", "%s: run %d of node %d begins under %v while run %d of node %d "+
-				"works under %v; context: %v", name, p.run, p.node, token, o.p.run, o.p.node,
-				o.term.Token(), context.Cause(o.ctx))
+				"works under %v; context: %v; term: %v", name, p.run, p.node, token, o.p.run, o.p.node,
+				o.term.Token(), context.Cause(o.ctx), o.term.Err())
 		}
 	}
 	if token.Less(x.token) || token == x.token && x.run != p.run {
@@ -94,6 +94,18 @@ func (p *proc) enterWork(
 			}
 		}
 	}
+}
+
+// disableTime bounds how long after its call an Enable may take effect.
+const disableTime = 10 * time.Second
+
+// hasGivenUp reports whether the process ended the term itself: its function must return before
+// another process begins. A node that leaves or closes waits only for some time, and a disabled
+// member loses its job even if its function still works. p.mu must be held.
+func (s *span) hasGivenUp() bool {
+	why := s.term.Err()
+	return (errors.Is(why, leader.ErrResigned) || errors.Is(why, record.ErrReleased)) &&
+		s.p.n.Err() == nil && !s.p.leaving && time.Since(s.p.machine[s.p.node].disabled) > disableTime
 }
 
 var errDrawn = errors.New("drawn failure")
@@ -262,6 +274,8 @@ func runShards(p *proc, r *rand.Rand, _ int) {
 }
 
 func runJob(p *proc, r *rand.Rand, _ int) {
+	var resigns running
+	defer resigns.work.Wait()
 	for !p.hasEnded() {
 		var job *election.Job
 		err := p.timeCall("OpenJob", 2*time.Second, func(ctx context.Context) (err error) {
@@ -276,6 +290,13 @@ func runJob(p *proc, r *rand.Rand, _ int) {
 		}
 		for range 1 + r.IntN(3) {
 			what := pickOne(r, "WhileLeader", "WhileLeader", "Do", "Resign", "Enable")
+			if r.IntN(3) == 0 {
+				after, limit := drawTime(r, 0, 2*time.Second), drawTime(r, 0, 3*time.Second)
+				resigns.startNamed("Resign", func() {
+					sleepUntil(p.life, after)
+					_ = p.timeCall("Job.Resign", limit, job.Resign)
+				})
+			}
 			_ = p.timeCall("Job."+what, drawTime(r, 0, 5*time.Second), func(ctx context.Context) error {
 				switch what {
 				case "WhileLeader":
@@ -289,13 +310,21 @@ func runJob(p *proc, r *rand.Rand, _ int) {
 				case "Resign":
 					return job.Resign(ctx)
 				default:
-					return job.Enable(ctx, p.Address(r.IntN(p.plan.Size)).String(), r.IntN(2) == 0)
+					return p.enableMember(ctx, job, r.IntN(p.plan.Size), r.IntN(2) == 0)
 				}
 			})
 			p.takeRest(r, 200*time.Millisecond)
 		}
 		p.closeHandle(job.Close)
 	}
+}
+
+// enableMember sets whether a node may lead a job.
+func (p *proc) enableMember(ctx context.Context, job *election.Job, node int, on bool) error {
+	if !on {
+		p.updateMachine(node, func(m *machine) { m.disabled = time.Now() })
+	}
+	return job.Enable(ctx, p.Address(node).String(), on)
 }
 
 // closeHandle closes a lock or a job. Otherwise its record would stay as long as the process.

@@ -21,7 +21,9 @@ type plan struct {
 	TLS   bool          // TLS on TCP instead of QUIC
 	Small bool          `json:",omitempty"` // payloads are small, so the run costs less
 	Delay time.Duration // of each packet
-	Save  time.Duration // duration of each sync of a file
+	// Jitter bounds a further delay of each packet until all faults end: packets overtake others.
+	Jitter time.Duration `json:",omitempty"`
+	Save   time.Duration // duration of each sync of a file
 	// Drift is how much faster each clock runs than time passes. Without it, nodes are paused.
 	Drift  []float64 `json:",omitempty"`
 	Lasts  time.Duration
@@ -70,13 +72,14 @@ const maxDrift = 0.045
 func drawPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := plan{
-		Seed:  seed,
-		Size:  pickOne(r, 3, 3, 3, 3, 3, 3, 3, 5, 2, 1),
-		TLS:   r.IntN(3) == 0,
-		Small: r.IntN(8) > 0,
-		Delay: pickOne(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
-		Save:  pickOne(r, 0, 0, time.Millisecond, 10*time.Millisecond),
-		Lasts: drawTime(r, 3*time.Second, pickOne[time.Duration](r, 5, 5, 10, 20)*time.Second),
+		Seed:   seed,
+		Size:   pickOne(r, 3, 3, 3, 3, 3, 3, 3, 5, 2, 1),
+		TLS:    r.IntN(3) == 0,
+		Small:  r.IntN(8) > 0,
+		Delay:  pickOne(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
+		Jitter: pickOne(r, 0, 0, 0, 5*time.Millisecond, 30*time.Millisecond),
+		Save:   pickOne(r, 0, 0, time.Millisecond, 10*time.Millisecond),
+		Lasts:  drawTime(r, 3*time.Second, pickOne[time.Duration](r, 5, 5, 10, 20)*time.Second),
 	}
 	if r.IntN(4) == 0 {
 		for range p.Size {

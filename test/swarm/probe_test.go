@@ -55,17 +55,16 @@ func (w *world) probeWorld() {
 	}
 	w.mu.Unlock()
 	w.Advance(time.Until(calm) + time.Second)
-	for range 20 {
-		if w.areAppsRunning() {
-			w.Advance(100 * time.Millisecond)
-		}
+	// A commit may wait until the records of a lost store end, after each change of the leader.
+	for end := time.Now().Add(progress); w.areAppsRunning() && time.Now().Before(end); {
+		w.Advance(100 * time.Millisecond)
 	}
 	w.WaitSettled()
 	procs := w.aliveProcs()
 	for _, p := range procs {
 		if names := p.apps.listNames(); len(names) > 0 {
-			w.failRun("hang", "run %d of node %d: %v have not returned 3 s after their contexts ended:\n%s",
-				p.run, p.node, names, stacksWith("swarm.run"))
+			w.failRun("hang", "run %d of node %d: %v have not returned %v after their contexts ended:\n%s",
+				p.run, p.node, names, progress, stacksWith("swarm.run"))
 		}
 	}
 	w.probing.Store(true)
@@ -136,8 +135,34 @@ func (w *world) probeTraffic(p *proc) {
 			return p.echoStream(ctx, to, w.plan.payloadSize(100_000), 0)
 		})
 	}
+	if p.node == int(w.plan.Seed%uint64(w.plan.Size)) && !w.plan.Small {
+		w.probeCalls(p)
+	}
 	p.mustSucceed("RequestLeader", func(context.Context) error {
 		return p.askNode(w.plan.Size, question{Answer: 10}, progress, true)
+	})
+}
+
+// probeCalls checks that a node can make more requests than it may have in flight.
+func (w *world) probeCalls(p *proc) {
+	to := (p.node + 1) % w.plan.Size
+	p.mustSucceed("many requests", func(context.Context) error {
+		failed := make(chan error, cluster.MaxSending+1)
+		var calls running
+		for k := range cluster.MaxSending + 1 {
+			calls.startNamed("Request", func() { failed <- p.askNode(to, question{}, progress, true) })
+			if k%64 == 0 {
+				calls.work.Wait()
+			}
+		}
+		calls.work.Wait()
+		close(failed)
+		for err := range failed {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -239,7 +264,8 @@ func (w *world) listUnquiet(procs []*proc) (left []string) {
 	defer w.mu.Unlock()
 	for id, a := range w.asks {
 		if a.running > 0 {
-			left = append(left, fmt.Sprintf("the handler of question %d runs, but nobody waits", id))
+			left = append(left, fmt.Sprintf("the handler of question %d of run %d runs in run %d, but "+
+				"nobody waits", id, a.from, a.at))
 		}
 	}
 	for _, p := range procs {

@@ -145,6 +145,31 @@ func runBurst(p *proc, r *rand.Rand, lane int) {
 	}
 }
 
+// chatInterval is the time between the bursts of runChat.
+const chatInterval = 250 * time.Millisecond
+
+// runChat sends small events in bursts. All nodes begin at the same instant, and pairs of nodes
+// send to each other, so both dial if they have no connection: events then use two connections.
+func runChat(p *proc, _ *rand.Rand, lane int) {
+	for n := 1; !p.hasEnded(); {
+		next := time.Now().Truncate(chatInterval).Add(chatInterval)
+		sleepUntil(p.life, time.Until(next))
+		size := p.plan.Size
+		to := (int(next.UnixNano()/int64(chatInterval))%size + size - p.node) % size
+		for range 20 {
+			e := event{Run: p.run, Lane: lane, N: n}
+			err := p.timeCall("Send", time.Second, func(ctx context.Context) error {
+				return p.n.Send(ctx, p.Address(to), e)
+			})
+			p.recordSent(e, to, err, false)
+			if n++; err != nil {
+				break
+			}
+			passTime(time.Millisecond)
+		}
+	}
+}
+
 // sendEvent sends an event in one of the ways that there are.
 func (p *proc) sendEvent(r *rand.Rand, e event) {
 	to := r.IntN(p.plan.Size)

@@ -61,6 +61,7 @@ type machine struct {
 	disturbs int           // faults that make calls of the API late
 	calm     time.Time     // when the last of them ended
 	resumed  time.Time     // when the last pause ended
+	disabled time.Time     // when it was last disabled for a job
 }
 
 // proc is a process of a node.
@@ -72,6 +73,7 @@ type proc struct {
 	readers   running       // until the node ends
 	handlers  running
 	dead      bool            // killed; guarded by world.mu
+	leaving   bool            // Leave was called; guarded by world.mu
 	end       chan string     // leave or closeNode
 	life      context.Context // of applications
 	stop      func()          // ends life
@@ -203,6 +205,9 @@ func (p *proc) serveNode(ctx context.Context, n *cluster.Node) error {
 	} else if how == leave {
 		limited, stop := context.WithTimeout(context.Background(), 5*time.Second)
 		defer stop()
+		p.mu.Lock()
+		p.leaving = true
+		p.mu.Unlock()
 		// It fails if there is no leader, or if the disk fails.
 		if err := n.Leave(limited); err != nil && !p.isDead() &&
 			!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, syscall.ENOSPC) {

@@ -57,12 +57,12 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling linear mixed fuzz bench peers docs tools contrib
+.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-11s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -133,6 +133,11 @@ stuck: ## check the memory of a node whose handler never returns: FOR NODES TRAN
 rolling: ## restart five nodes one by one while they send 1,000 events a second: FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
+
+witness: ## kill two hosts and a witness in turn for a minute: FOR RETURN TRANSPORT
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
+	@$(BIN)/chaos witness $(if $(FOR),-for $(FOR)) $(if $(RETURN),-return $(RETURN)) \
+	  $(if $(TRANSPORT),-transport $(TRANSPORT))
 
 contrib: ## test the modules whose dependencies compile for minutes
 	@set -e; for m in $(HEAVY); do $(GO) vet -C $$m ./...; $(GO) test -C $$m -shuffle=on ./...; done

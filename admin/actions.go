@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strings"
@@ -27,6 +28,7 @@ type Actor interface {
 	Broadcast(ctx context.Context, event any, opts ...cluster.SendOption) error
 	Transfer(ctx context.Context, to member.Address) error
 	Drain(ctx context.Context) error
+	Prefer(ctx context.Context, p member.Preference) error
 }
 
 // WithWrite enables the write requests of the API. Without it the handler refuses every POST as
@@ -172,6 +174,20 @@ func (h *handler) drainNode(ctx context.Context, _ adminapi.Empty) (any, error) 
 	if err := h.actor.Drain(ctx); err != nil {
 		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained and will hand over as " +
 			"soon as another member can lead: " + textOf(err)}
+	}
+	return h.handedOver(), nil
+}
+
+func (h *handler) preferNode(ctx context.Context, body adminapi.PreferRequest) (any, error) {
+	// A preference out of the range of the type is out of the range of preferences.
+	p := member.Preference(max(math.MinInt8, min(body.Preference, math.MaxInt8)))
+	err := h.actor.Prefer(ctx, p)
+	if _, invalid := errors.AsType[*cluster.FieldError](err); invalid {
+		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
+	}
+	if err != nil {
+		return nil, &refusal{statusOf(err), codeOf(err), "the preference is set, and the node will " +
+			"hand over as soon as another member can lead: " + textOf(err)}
 	}
 	return h.handedOver(), nil
 }

@@ -60,6 +60,10 @@ func (a *acting) Transfer(ctx context.Context, to member.Address) error {
 
 func (a *acting) Drain(ctx context.Context) error { return a.do(ctx, "drain") }
 
+func (a *acting) Prefer(ctx context.Context, p member.Preference) error {
+	return a.do(ctx, "prefer %v", p)
+}
+
 // post returns a POST request with a JSON body.
 func post(h http.Handler, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
@@ -106,6 +110,7 @@ func TestActs(t *testing.T) {
 			"not_active", `broadcast Order {"ID": 7}`},
 		{"no JSON", node, "/v1/transfer", `{"to": }`, 400, "bad_request", ""},
 		{"two values", node, "/v1/transfer", `{} {}`, 400, "bad_request", ""},
+		{"prefer", node, "/v1/prefer", `{"preference": -1}`, 200, led, "prefer never"},
 		{"a list", node, "/v1/drain", `[]`, 400, "bad_request", ""},
 		{"unknown field", node, "/v1/drain", `{"undo": true}`, 400, "bad_request", ""},
 		{"unknown field of leave", node, "/v1/leave", `{"force": true}`, 400, "bad_request", ""},
@@ -182,7 +187,7 @@ func TestActsRefused(t *testing.T) {
 	a := &acting{}
 	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("leave was called") }))
 	readOnly := admin.New(leading(t), "")
-	for _, path := range []string{"/v1/send", "/v1/transfer", "/v1/drain", "/v1/leave"} {
+	for _, path := range []string{"/v1/send", "/v1/transfer", "/v1/drain", "/v1/prefer", "/v1/leave"} {
 		for _, c := range []struct {
 			h      http.Handler
 			header []string

@@ -130,6 +130,7 @@ func (h *handler) listRoutes() []route {
 		{"POST", "/v1/send", handleAct(h, h.sendEvent)},
 		{"POST", "/v1/transfer", handleAct(h, h.transferLeadership)},
 		{"POST", "/v1/drain", handleAct(h, h.drainNode)},
+		{"POST", "/v1/prefer", handleAct(h, h.preferNode)},
 		{"POST", "/v1/leave", h.leaveCluster},
 		{"GET", "/v1/openapi.json", serveDocument},
 		{"GET", "/livez", h.serveLive},

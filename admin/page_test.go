@@ -28,7 +28,7 @@ func TestPageShowsTheResponses(t *testing.T) {
 	for title, answer := range map[string]any{
 		"### /v1/status": &adminapi.Status{}, "### /v1/leader": &adminapi.Leader{},
 		"### /v1/jobs": &[]adminapi.Job{}, "### /v1/send": &adminapi.Sent{},
-		"### /v1/transfer, /v1/drain": &adminapi.HandedOver{},
+		"### /v1/transfer, /v1/drain, /v1/prefer": &adminapi.HandedOver{},
 	} {
 		_, section, _ := bytes.Cut(page, []byte(title+"\n"))
 		example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(section)

@@ -61,10 +61,10 @@ func (n *Node) Drain(ctx context.Context) error {
 // Prefer sets the preference of this node for the rest of this run (Config.Preference), and undoes
 // Drain. Members learn it from the leader, also from the next one. If the preference is
 // member.NeverLeads and the node leads, it hands over, and Prefer blocks until another leader is
-// quorate or ctx is done; it continues to lead until another member can.
+// quorate or ctx is done; it leads until another member can. An invalid p is a *FieldError.
 func (n *Node) Prefer(ctx context.Context, p member.Preference) error {
 	if err := checkPreference(p, n.cfg.Size); err != nil {
-		return fmt.Errorf("cluster: preference %w", err)
+		return fieldErrorf("Preference", "%w", err)
 	}
 	view := n.currentSnapshot().view
 	set := func(now time.Time) (statemachine.Output, error) {

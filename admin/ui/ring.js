@@ -110,8 +110,8 @@ export class Ring {
     setAttribute(parts.group, "data-status", m.status);
     setAttribute(parts.group, "data-role", role || null);
     setText(parts.sign, role === "leader" ? "★" : role ? "☆" : m.sign);
-    setText(parts.title, `${m.name}: ${m.word}`);
-    if (parts.word) setText(parts.word, m.word + (m.seed ? " · seed" : ""));
+    setText(parts.title, [`${m.name}: ${m.word}`, ...m.traits].join("\n"));
+    if (parts.word) setText(parts.word, [m.word, m.seed && "seed", ...m.traits.slice(0, 1)].filter(Boolean).join(" · "));
   }
   // connect draws a connection as reported by both sides.
   #connect(looks, members, status) {
@@ -210,5 +210,12 @@ function membersOf(looks, seen, names) {
 function member(address, name, m, fact) {
   const status = m?.status ?? "unknown";
   const sign = fact ? { paused: "‖" }[fact] ?? "×" : status === "active" ? "" : shape(status);
-  return { address, name, status, seed: Boolean(m?.seed), sign, word: fact || status };
+  return { address, name, status, seed: Boolean(m?.seed), sign, word: fact || status, traits: traitsOf(m) };
+}
+
+// traitsOf returns what a member states about itself, as lines.
+function traitsOf(m) {
+  const preference = m?.preference ?? 0;
+  const labels = Object.entries(m?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [preference < 0 ? "witness" : preference > 0 && `preference ${preference}`, ...labels].filter(Boolean);
 }

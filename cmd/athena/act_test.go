@@ -48,6 +48,11 @@ func (a *acting) Drain(context.Context) error {
 	return nil
 }
 
+func (a *acting) Prefer(_ context.Context, p member.Preference) error {
+	a.did = append(a.did, "prefer "+p.String())
+	return nil
+}
+
 func TestAct(t *testing.T) {
 	a := &acting{}
 	write := admin.WithWrite(a, func() { a.did = append(a.did, "leave") })
@@ -76,6 +81,10 @@ func TestAct(t *testing.T) {
 		{"drain", led, []string{"drain"}, cli.ExitDone, leader, "", "drain"},
 		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "there is no leader",
 			"drain"},
+		{"prefer", led, []string{"prefer", "2"}, cli.ExitDone, leader, "", "prefer 2"},
+		{"prefer never", led, []string{"prefer", "never"}, cli.ExitDone, leader, "", "prefer never"},
+		{"prefer a wrong number", led, []string{"prefer", "101"}, cli.ExitUsage, "",
+			"want never, or 0 to 100", ""},
 		{"leave", led, []string{"leave"}, cli.ExitDone, "the node is leaving\n", "", "leave"},
 		{"leave as JSON", answering(t, pair(3), write), []string{"leave", "-o", "json"}, cli.ExitDone,
 			"{\n  \"status\": \"leaving\"\n}\n", "", "leave"},

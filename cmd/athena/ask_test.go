@@ -43,6 +43,7 @@ func pair(token uint64) fake {
 		return m
 	}
 	ms := member.Roster{entry("n1", 1, member.Active), entry("n2", 2, member.Unreachable)}
+	ms[1].Traits = member.Traits{Preference: member.NeverLeads, Labels: "zone=a\n"}
 	f := fake{Cluster: "c", Size: 2, Quorum: 2, Self: ms[0]}
 	f.Token.Version = token
 	f.View = member.View{Role: member.Leading, Leader: ms[0].Address, Version: 3, Members: ms}
@@ -101,16 +102,22 @@ func TestAsk(t *testing.T) {
 		stderr   string
 	}{
 		{"members", led, []string{"members"}, cli.ExitDone, "" +
-			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION\n" +
-			"n1    h:1      active       leader  seed  12\n" +
-			"n2    h:2      unreachable  -       -     12\n", ""},
+			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION  PREFERENCE  LABELS\n" +
+			"n1    h:1      active       leader  seed  12           0           -\n" +
+			"n2    h:2      unreachable  -       -     12           never       zone=a\n", ""},
+		{"members with a label", led, []string{"members", "--label", "zone=a"}, cli.ExitDone, "" +
+			"NAME  ADDRESS  STATUS       ROLE  SEED  INCARNATION  PREFERENCE  LABELS\n" +
+			"n2    h:2      unreachable  -     -     12           never       zone=a\n", ""},
+		{"members with another label", led, []string{"members", "--label", "zone=b"}, cli.ExitDone, "" +
+			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION  PREFERENCE  LABELS\n", ""},
 		{"members without quorum", leaderless, []string{"members"}, cli.ExitDone, "" +
-			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION\n" +
-			"n1    h:1      active       leader without quorum  seed  12\n" +
-			"n2    h:2      unreachable  -                      -     12\n",
+			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION  PREFERENCE  LABELS\n" +
+			"n1    h:1      active       leader without quorum  seed  12           0           -\n" +
+			"n2    h:2      unreachable  -                      -     12           never       zone=a\n",
 			"athena: no leader with authority: this view may be outdated (version 3.0); "},
 		{"members of nothing", answering(t, fake{}), []string{"members"}, cli.ExitDone,
-			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION\n", "has not joined a cluster"},
+			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION  PREFERENCE  LABELS\n",
+			"has not joined a cluster"},
 		{"members as JSON", answering(t, fake{}), []string{"members", "-o", "json"}, cli.ExitDone,
 			"[]\n", "has not joined a cluster"},
 		{"leader", led, []string{"leader"}, cli.ExitDone, "" +

@@ -37,6 +37,7 @@ var contract = map[string]map[string]string{
 	"send":         {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
 	"transfer":     {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
 	"drain":        {"admin": "127.0.0.1:7070", "output": "table"},
+	"prefer":       {"admin": "127.0.0.1:7070", "output": "table"},
 	"leave":        {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"jobs":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"jobs enable":  {"admin": "127.0.0.1:7070", "output": "table", "host": ""},

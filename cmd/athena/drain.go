@@ -23,7 +23,7 @@ func newDrain() *cobra.Command {
 			"seconds for another leader and prints it.\n\n" +
 			"If no other member can lead, the node keeps leading until one can, and drain exits with 1.\n" +
 			"A drained node is elected only after two leader timeouts without a leader, and hands over\n" +
-			"as soon as a member that is not drained can lead." + needsWrite,
+			"as soon as a member that is not drained can lead. athena prefer undoes it." + needsWrite,
 		Example: "  athena drain --admin 127.0.0.1:7070",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {

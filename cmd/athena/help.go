@@ -69,6 +69,11 @@ var exitHelps = map[string]exitHelp{
 		failed: "the node leads until another member can, or " + nodeRefused,
 		see:    "leader, transfer, leave",
 	},
+	"prefer": {
+		done:   "the preference is set",
+		failed: "the node leads until another member can, or " + nodeRefused,
+		see:    "members, drain, transfer",
+	},
 	"leave": {done: "the node is leaving", failed: nodeRefused, see: "members, drain"},
 	"jobs":  {failed: noResponse, see: "elect, lock"},
 	"jobs enable": {

@@ -5,9 +5,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,22 +17,41 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/member"
 )
 
 func newMembers() *cobra.Command {
-	return ask.NewCommand(ask.Verb{
+	labels := map[string]string{}
+	cmd := ask.NewCommand(ask.Verb{
 		Use: "members", Short: "list the members of the cluster", Args: cli.NoArguments,
-		Long: "members prints the members as one node sees them, with their status and the leader.\n" +
-			"If no leader confirms the list, members prints a note on standard error.",
+		Long: "members prints the members as one node sees them, with their status, preference and\n" +
+			"labels, and the leader. If no leader confirms the list, members prints a note on standard\n" +
+			"error.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			// A single status contains the members and the leader as of the same moment.
 			s, err := c.Status(ctx)
+			note := describeStaleness(s)
+			s.View.Members = withLabels(s.View.Members, labels)
 			return ask.Reply{
 				Answer: s.View.Members,
 				Table:  func(w io.Writer) { printMembers(w, s) },
-				Note:   describeStaleness(s),
+				Note:   note,
 			}, err
 		},
+	})
+	cmd.Flags().StringToStringVar(&labels, "label", nil, "list only members with this `KEY=VALUE`")
+	return cmd
+}
+
+// withLabels returns the members that have all of the labels.
+func withLabels(members []adminapi.Member, want map[string]string) []adminapi.Member {
+	return slices.DeleteFunc(members, func(m adminapi.Member) bool {
+		for key, value := range want {
+			if got, ok := m.Labels[key]; !ok || got != value {
+				return true
+			}
+		}
+		return false
 	})
 }
 
@@ -50,7 +71,7 @@ func describeStaleness(s adminapi.Status) string {
 
 func printMembers(w io.Writer, s adminapi.Status) {
 	leader, quorate := s.LeaderOf()
-	fmt.Fprintln(w, "NAME\tADDRESS\tSTATUS\tROLE\tSEED\tINCARNATION")
+	fmt.Fprintln(w, "NAME\tADDRESS\tSTATUS\tROLE\tSEED\tINCARNATION\tPREFERENCE\tLABELS")
 	for _, m := range s.View.Members {
 		role, seed := "-", "-"
 		switch {
@@ -62,7 +83,8 @@ func printMembers(w io.Writer, s adminapi.Status) {
 		if m.Seed {
 			seed = "seed"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
-			m.Name, m.Address, m.Status, role, seed, m.Incarnation)
+		labels, _ := member.NewLabels(m.Labels) // valid on every node
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.Name, m.Address, m.Status, role, seed,
+			m.Incarnation, member.Preference(m.Preference), cmp.Or(labels.String(), "-"))
 	}
 }

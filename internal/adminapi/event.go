@@ -4,6 +4,7 @@ package adminapi
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
@@ -112,18 +113,25 @@ func (e Event) String() string {
 func entryOf(m Member) member.Member {
 	e := member.Member{Name: m.Name, Seed: m.Seed, Status: m.Status}
 	e.Address, e.Incarnation = m.Address, m.Incarnation
+	e.Preference = member.Preference(m.Preference)
+	e.Labels, _ = member.NewLabels(m.Labels) // valid on every node
 	return e
 }
 
 // MemberOf converts a member.Member to an API member.
 func MemberOf(m member.Member) Member {
-	return Member{
+	out := Member{
 		Name:        m.Name,
 		Address:     m.Address,
 		Seed:        m.Seed,
 		Status:      m.Shown(),
 		Incarnation: m.Incarnation,
+		Preference:  int(m.Preference),
 	}
+	if m.Labels != "" {
+		out.Labels = maps.Collect(m.Labels.All())
+	}
+	return out
 }
 
 // ChangeOf returns the type and the data of a change. For a snapshot, the type is empty.

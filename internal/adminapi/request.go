@@ -41,8 +41,13 @@ type TransferRequest struct {
 	To string `json:"to,omitempty"`
 }
 
-// HandedOver is the response of /v1/transfer and /v1/drain. Leader is null if there is no leader
-// with authority.
+// PreferRequest is the body of POST /v1/prefer. The preference -1 means that the node never leads.
+type PreferRequest struct {
+	Preference int `json:"preference"`
+}
+
+// HandedOver is the response of /v1/transfer, /v1/drain and /v1/prefer. Leader is null if there is
+// no leader with authority.
 type HandedOver struct {
 	Leader *Leader `json:"leader"`
 }

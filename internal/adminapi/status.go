@@ -80,6 +80,9 @@ type Member struct {
 	Seed        bool           `json:"seed"`
 	Status      member.Status  `json:"status"`
 	Incarnation uint64         `json:"incarnation"`
+	// Preference is -1 if the member never leads.
+	Preference int               `json:"preference,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
 }
 
 // Leader is the response of /v1/leader.

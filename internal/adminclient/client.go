@@ -18,13 +18,14 @@ import (
 
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/member"
 )
 
 // Limits of a Client. Decoding a response may allocate up to about 100 times its size. The status
-// of 255 members is smaller than 300 KiB.
+// of 255 members with the longest labels is smaller than 1.2 MiB.
 const (
 	ClientTimeout  = 5 * time.Second
-	maxAnswerBytes = 1 << 20
+	maxAnswerBytes = 2 << 20
 	maxErrorBytes  = 4 << 10
 )
 
@@ -128,6 +129,15 @@ func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, 
 // leads.
 func (c *Client) Drain(ctx context.Context) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
+}
+
+// Prefer sets the preference of the node until its process restarts. If the node leads and never
+// leads from now on, Prefer waits until another member leads.
+func (c *Client) Prefer(
+	ctx context.Context, p member.Preference,
+) (adminapi.HandedOver, error) {
+	body := adminapi.PreferRequest{Preference: int(p)}
+	return postJSON[adminapi.HandedOver](ctx, c, "/v1/prefer", body)
 }
 
 // Leave makes the node leave its cluster and exit. It does not wait until the node has left.

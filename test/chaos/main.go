@@ -10,6 +10,7 @@
 //	go run ./chaos events     inject faults while all nodes send as fast as they can
 //	go run ./chaos stuck      run with a handler that never returns
 //	go run ./chaos rolling    restart each node in turn while all nodes send
+//	go run ./chaos witness    kill each of two hosts and a witness in turn
 //	go run ./chaos check DIR  check the evidence of an earlier run again
 //	go run ./chaos clean      remove what a killed run left on the machine
 //	go run ./chaos -h         list the flags of each
@@ -50,7 +51,8 @@ func main() {
 }
 
 var (
-	errUsage = errors.New("usage: chaos run|soak|events|stuck|rolling [flags], chaos check DIR, " +
+	errUsage = errors.New("usage: chaos run|soak|events|stuck|rolling|witness [flags], " +
+		"chaos check DIR, " +
 		"chaos clean; chaos -h lists the flags")
 	errSkipped = errors.New("skipped")
 )
@@ -80,7 +82,7 @@ func runCommand(ctx context.Context, args []string) error {
 		return errUsage
 	}
 	switch name := args[0]; name {
-	case "run", "soak", "events", "stuck", "rolling":
+	case "run", "soak", "events", "stuck", "rolling", "witness":
 		o, err := parseFlags(name, args[1:])
 		if err != nil {
 			return err
@@ -97,6 +99,8 @@ func runCommand(ctx context.Context, args []string) error {
 			return runStuck(ctx, o, os.Stdout)
 		case "rolling":
 			return runRolling(ctx, o, os.Stdout)
+		case "witness":
+			return runWitness(ctx, o, os.Stdout)
 		}
 		return runChaos(ctx, o, os.Stdout)
 	case "check":

@@ -39,6 +39,10 @@ type options struct {
 	rate int
 	// handOver is the longest permitted time without a leader after one leaves.
 	handOver time.Duration
+	// witness makes the nodes two hosts and a witness. back is how long the preferred host must be
+	// active until it leads again; 0 for never.
+	witness bool
+	back    time.Duration
 	// payload is the size of the bodies of events; 0 for mixed sizes.
 	payload int
 	// plain makes the nodes share the loopback interface, so that only processes can have faults.
@@ -58,6 +62,7 @@ var commands = []struct {
 	{"events", "inject faults while all nodes send, and account for each event", time.Hour},
 	{"stuck", "measure the memory of a handler that never returns", time.Minute},
 	{"rolling", "restart each node in turn while all nodes send", 20 * time.Second},
+	{"witness", "kill each of two hosts and a witness in turn", time.Minute},
 }
 
 // makeFlags returns the flags of a command and the options that they set.
@@ -80,19 +85,19 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 		}
 		return nil
 	})
-	const timing = "timing of the nodes, as for athena run"
-	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, timing)
-	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, timing)
-	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, timing)
-	f.DurationVar(&o.config.LeaseTimeout, "lease-timeout", 0, timing)
-	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, timing)
-	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, timing)
+	o.addTimings(f)
 	if name == "rolling" {
 		o.plain = true
 		f.IntVar(&o.nodes, "n", 5, fmt.Sprintf("number of nodes, 3 to %d", maxNodes))
 		f.IntVar(&o.rate, "rate", 1000, "events per second, summed over all nodes")
 		f.DurationVar(&o.handOver, "hand-over", handOver,
 			"longest acceptable time without a leader at a restart")
+		return f, o
+	}
+	if name == "witness" {
+		o.plain, o.witness, o.nodes = true, true, witnessNodes
+		f.DurationVar(&o.back, "return", 0,
+			"time after which the preferred host leads again (HandOverToPreferred); 0 for never")
 		return f, o
 	}
 	if name == "stuck" {
@@ -116,6 +121,17 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	f.IntVar(&o.minChanges, "min-changes", -1,
 		"minimum number of leader changes; -1 means 2 per minute")
 	return f, o
+}
+
+// addTimings adds the flags of the timings.
+func (o *options) addTimings(f *flag.FlagSet) {
+	const timing = "timing of the nodes, as for athena run"
+	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, timing)
+	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, timing)
+	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, timing)
+	f.DurationVar(&o.config.LeaseTimeout, "lease-timeout", 0, timing)
+	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, timing)
+	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, timing)
 }
 
 // printHelp lists the commands and their flags.

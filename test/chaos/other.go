@@ -41,7 +41,7 @@ var firstKinds = [...]string{wrongSeedOther, wrongSeed}
 
 // countClusters returns the number of clusters of a run.
 func (o options) countClusters() int {
-	if o.isFlood() || o.nodes < minNodesOfTwo {
+	if o.isFlood() || o.witness || o.nodes < minNodesOfTwo {
 		return 1
 	}
 	return 2

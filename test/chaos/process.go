@@ -195,6 +195,9 @@ func (ps *processes) startNode(node int) error {
 	config.Addr, config.Name, config.Size = ps.seeds[node], nodeName(node), ps.o.nodes
 	config.Seeds, config.Secret, config.JoinOnly = ps.seedsOf(node), ps.secret, ps.lost[node]
 	config.DataDir = ps.storeFolder(node)
+	if ps.o.witness {
+		config.Preference, config.HandOverToPreferred = preferenceOf(node), ps.o.back
+	}
 	ps.starts[node]++
 	if ps.isDaemon(node) {
 		return ps.startDaemon(node, config)

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/athena-go/athena/member"
 )
 
 // handOver is the default of the longest permitted time without a leader while the leader restarts.
@@ -151,4 +153,142 @@ func countLeaderless(terms []hold) (changes int, longest time.Duration) {
 		longest = max(longest, time.Duration(terms[i].begin-terms[i-1].end))
 	}
 	return changes, longest
+}
+
+// The nodes of a run with two hosts and a small third. The first host should lead, and the third
+// node is a witness.
+const (
+	preferredNode = iota
+	secondNode
+	witnessNode
+	witnessNodes // their number
+)
+
+// preferenceOf returns the preference of a node in such a run.
+func preferenceOf(node int) member.Preference {
+	return [witnessNodes]member.Preference{1, 0, member.NeverLeads}[node]
+}
+
+// witnessRun kills each of three nodes in turn.
+type witnessRun struct {
+	*runner
+	kills int // of a leader
+	backs int // hand-overs to the preferred node
+	from  int64
+}
+
+// runWitness kills each node in turn, and restarts it. Whichever it is, a host leads again. The
+// preferred host leads again after it was restarted if that is configured, and only then.
+func runWitness(ctx context.Context, o options, out io.Writer) (err error) {
+	r, err := newRunner(o, out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.removeWorld()) }()
+	s := &witnessRun{runner: r}
+	err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
+	if err == nil {
+		err = r.runDuring(ctx, s.runRounds)
+	}
+	if err != nil {
+		return err
+	}
+	return s.judgeRun()
+}
+
+// runRounds kills all nodes once, and again until the time is over.
+func (s *witnessRun) runRounds(ctx context.Context) error {
+	if err := s.waitUntilCalm(ctx); err != nil {
+		return err
+	}
+	s.from, s.began = readMonotonic(), time.Now()
+	for rounds := 0; rounds == 0 || time.Since(s.began) < s.o.length; rounds++ {
+		for node := range witnessNodes {
+			if err := s.killNode(ctx, node); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// killNode kills a node, waits for a leader, and restarts the node.
+func (s *witnessRun) killNode(ctx context.Context, node int) error {
+	// A restarted node does not vote before this time (protocol.md section 5).
+	if err := waitFor(ctx, 2*s.o.config.WithDefaults().LeaseTimeout); err != nil {
+		return err
+	}
+	before := s.ps.findLeader()
+	s.writeJournal("kill %s, while %s leads", nodeName(node), nodeName(before))
+	s.ps.nodes[node].kill()
+	if before == node {
+		s.kills++
+		before = -1
+	}
+	limit := 10 * s.o.config.LeaderTimeout
+	leads := func() bool {
+		l := s.ps.findLeader()
+		return l >= 0 && l != node && (before < 0 || l == before)
+	}
+	if err := s.waitUntil(ctx, limit, leads, "leader without "+nodeName(node)); err != nil {
+		return err
+	}
+	before = s.ps.findLeader()
+	if err := errors.Join(s.restartNode(node), s.waitUntilCalm(ctx)); err != nil {
+		return err
+	}
+	if s.o.back == 0 || before == preferredNode {
+		return nil // judgeRun counts the changes of leader
+	}
+	s.backs++
+	return s.waitUntil(ctx, s.o.back+limit, func() bool {
+		return s.ps.findLeader() == preferredNode
+	}, "return of the preferred leader")
+}
+
+// waitUntil waits until a condition holds.
+func (s *witnessRun) waitUntil(
+	ctx context.Context, limit time.Duration, holds func() bool, what string,
+) error {
+	for began := time.Now(); !holds(); {
+		if time.Since(began) > limit {
+			return fmt.Errorf("no %s within %v", what, limit)
+		}
+		if err := waitFor(ctx, lookTick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeRun checks the promises that every run checks, that the witness never led, and that the
+// leader changed only because it was killed or because the preferred one returned.
+func (s *witnessRun) judgeRun() error {
+	f, err := auditFolder(s.o.out)
+	if err != nil {
+		return err
+	}
+	f.lacks = nil // these nodes send no events
+	s.report("%d leaders killed, %d returns of the preferred leader", s.kills, s.backs)
+	faults := []error{f.formVerdict(), checkLeaders(f.holds, s.from, s.kills+s.backs)}
+	if s.kills == 0 {
+		faults = append(faults, fmt.Errorf("%w: no leader was killed", errUnproved))
+	}
+	return errors.Join(faults...)
+}
+
+// checkLeaders checks that the witness never led, and that the leader changed as often as expected
+// since the given time.
+func checkLeaders(holds []hold, from int64, want int) error {
+	var faults []error
+	for _, h := range holds {
+		if h.node == nodeName(witnessNode) {
+			faults = append(faults, fmt.Errorf("the witness led with token %d", h.token))
+		}
+	}
+	if changes, _ := countLeaderless(termsOf(holds, from)); changes != want {
+		faults = append(faults, fmt.Errorf("%d leader changes, want %d: one for each leader that was "+
+			"killed, and one for each return", changes, want))
+	}
+	return errors.Join(faults...)
 }

@@ -47,7 +47,7 @@ func valueOf(f *pflag.Flag) any {
 		}
 	case "bool":
 		return text == "true"
-	case (seedList{}).Type():
+	case (seedList{}).Type(), (labelList{}).Type():
 		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 	}
 	return text

@@ -218,7 +218,7 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	v := fileValue{flag: key}
 	nodes := []*yaml.Node{n}
 	kind := p.flags.Lookup(key).Value.Type()
-	if isList := kind == (seedList{}).Type(); isList && n.Kind == yaml.SequenceNode {
+	if isList := listElement[kind] != ""; isList && n.Kind == yaml.SequenceNode {
 		nodes = n.Content
 		v.texts, v.lines = []string{""}, []int{line} // sets the flag even for an empty list
 	}
@@ -226,7 +226,7 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	for _, n := range nodes {
 		err := p.checkScalar(key, kind, n)
 		if err == nil && len(v.texts) > 0 && (n.Value == "" || strings.Contains(n.Value, ",")) {
-			err = errors.New("must be one host:port")
+			err = fmt.Errorf("must be one %s", listElement[kind])
 		}
 		if err != nil {
 			shown := ""
@@ -244,6 +244,11 @@ func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	}
 }
 
+// listElement describes an element of each type of list.
+var listElement = map[string]string{
+	(seedList{}).Type(): "host:port", (labelList{}).Type(): "KEY=VALUE",
+}
+
 // scalarTags maps types of flags to YAML tags. All other types are strings.
 var scalarTags = map[string]string{"int": "!!int", "bool": "!!bool"}
 
@@ -251,6 +256,9 @@ var scalarTags = map[string]string{"int": "!!int", "bool": "!!bool"}
 func (p *fileParser) checkScalar(key, kind string, n *yaml.Node) error {
 	wants := cmp.Or(scalarTags[kind], "!!str")
 	tag := n.ShortTag()
+	if kind == (preference{}).Type() && tag == "!!int" {
+		wants = tag // never is text
+	}
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return errors.New("aliases are not supported: write the value")
@@ -281,8 +289,10 @@ func mustBe(kind string) string {
 		return "true or false"
 	case "duration":
 		return "a duration with a unit, such as 500ms, 10s or 1m30s"
-	case (seedList{}).Type():
-		return "a list of host:port"
+	case (seedList{}).Type(), (labelList{}).Type():
+		return "a list of " + listElement[kind]
+	case (preference{}).Type():
+		return "never, or 0 to 100"
 	default:
 		return "text"
 	}

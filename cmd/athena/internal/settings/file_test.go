@@ -181,7 +181,7 @@ func TestEveryFlagIsAKey(t *testing.T) {
 		if noKey != (name == ConfigFlag) {
 			t.Errorf("%s: %v", name, wrong)
 		}
-		known := []string{"string", "int", "bool", "duration", "seeds"}
+		known := []string{"string", "int", "bool", "duration", "seeds", "labels", "preference"}
 		if kind := f.Lookup(name).Value.Type(); !slices.Contains(known, kind) {
 			t.Errorf("--%s has type %s: add it to mustBe in file.go", name, kind)
 		}

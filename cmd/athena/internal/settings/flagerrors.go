@@ -133,14 +133,19 @@ func fieldErrors(err error) (all []*cluster.FieldError) {
 
 // flagOf maps each field of cluster.Config, and the transport, to its flag.
 var flagOf = map[string]string{
-	"Addr":              "addr",
-	"Advertise":         "advertise",
-	"Name":              "name",
-	"Cluster":           "cluster",
-	"Size":              "size",
-	"Seeds":             "seeds",
-	"JoinOnly":          "join-only",
-	"TrustRefusal":      "trust-refusal",
+	"Addr":         "addr",
+	"Advertise":    "advertise",
+	"Name":         "name",
+	"Cluster":      "cluster",
+	"Size":         "size",
+	"Seeds":        "seeds",
+	"JoinOnly":     "join-only",
+	"TrustRefusal": "trust-refusal",
+	"Preference":   "preference",
+	"Labels":       "label",
+
+	"HandOverToPreferred": "hand-over-to-preferred",
+
 	"DataDir":           "data-dir",
 	"Memory":            "memory",
 	"Secret":            "secret-file",

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/tlsfiles"
+	"github.com/athena-go/athena/member"
 )
 
 // AdminOff is the value of --admin that disables the admin API.
@@ -83,6 +85,12 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.Var(decimal{&c.Size}, "size", "number of members of the full cluster, the same on every node")
 	f.Var(seedList{&c.Seeds}, "seeds",
 		"`host:port,...` of the nodes to join through, the same list on every node")
+	f.Var(preference{&c.Preference}, "preference",
+		"0 to 100: the greatest is elected first; never: the node only votes")
+	f.DurationVar(&c.HandOverToPreferred, "hand-over-to-preferred", 0,
+		"how long a more preferred node is active before the leader hands over to it; 0 disables this")
+	f.Var(labelList{&c.Labels}, "label",
+		"`KEY=VALUE,...` that describe this node to the others")
 	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,
 		"elect a new leader as soon as the host of the old one refuses its port; "+
 			"unsafe behind a proxy, NAT or firewall that refuses ports")
@@ -148,6 +156,66 @@ func (d decimal) String() string {
 
 // Type implements pflag.Value.
 func (decimal) Type() string { return "int" }
+
+// preference is the value of --preference.
+type preference struct{ value *member.Preference }
+
+// Set implements pflag.Value.
+func (p preference) Set(text string) error {
+	n, err := member.ParsePreference(text)
+	if err != nil {
+		return errors.New("must be never, or 0 to 100")
+	}
+	*p.value = n
+	return nil
+}
+
+// String implements pflag.Value.
+func (p preference) String() string {
+	if p.value == nil {
+		return "0"
+	}
+	return p.value.String()
+}
+
+// Type implements pflag.Value.
+func (preference) Type() string { return "preference" }
+
+// labelList is the value of --label. Repeating the flag adds labels.
+type labelList struct{ labels *map[string]string }
+
+// Set implements pflag.Value.
+func (l labelList) Set(text string) error {
+	for label := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(label) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(strings.TrimSpace(label), "=")
+		if !ok {
+			return errors.New("must be KEY=VALUE")
+		}
+		if *l.labels == nil {
+			*l.labels = map[string]string{}
+		}
+		(*l.labels)[key] = value
+	}
+	return nil
+}
+
+// String implements pflag.Value.
+func (l labelList) String() string {
+	if l.labels == nil {
+		return ""
+	}
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(*l.labels)) {
+		all = append(all, key+"="+(*l.labels)[key])
+	}
+	return strings.Join(all, ",")
+}
+
+// Type implements pflag.Value.
+func (labelList) Type() string { return "labels" }
 
 // seedList is the value of --seeds. Repeating the flag adds to the list.
 type seedList struct{ seeds *[]string }

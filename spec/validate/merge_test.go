@@ -47,6 +47,7 @@ func TestNodes(t *testing.T) {
 		c.Advance(3 * time.Second)
 		c.Heal()
 		c.WaitSettled()
+		c.Advance(time.Second)
 	})
 	steps, err := mergeFolder(dir)
 	if err != nil {

@@ -67,8 +67,12 @@ func (u *turn) addRevision(from, to member.State) {
 // requestsOf returns the requests that a revision applied: those that the leader answered with the
 // number of the revision, and the unanswered requests that explain its changes.
 func (u *turn) requestsOf(from, to member.State) (ids []taken) {
+	changed := map[string]bool{} // keys that a request explains
 	use := func(q *received) {
 		q.used = true
+		for _, c := range q.r.Changes {
+			changed[c.Key] = true
+		}
 		ids = append(ids, taken{by: q.by, id: q.r.ID})
 	}
 	open := func(q received) []member.Number {
@@ -82,7 +86,11 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 	}
 	for i := range u.received {
 		q := &u.received[i]
-		if !q.used && q.claim == to.Version && len(open(*q)) == 0 && explainsChanges(*q, from, to) {
+		isExplained := slices.ContainsFunc(q.r.Changes, func(c message.Change) bool {
+			return changed[c.Key]
+		})
+		if !q.used && !isExplained && q.claim == to.Version && len(open(*q)) == 0 &&
+			explainsChanges(*q, from, to) {
 			use(q)
 		}
 	}

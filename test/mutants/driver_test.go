@@ -89,8 +89,8 @@ var driver = []Mutant{
 		Rule: "the handler of a request is canceled if its caller stops waiting",
 		Edits: []Edit{{
 			File: "internal/messaging/request.go",
-			Old:  "\t\t\tm.cancelCall(to, id)\n",
-			New:  "",
+			Old:  "\t\tm.cancelCall(to, id) // also after",
+			New:  "\t\t// also after",
 		}},
 	},
 	{
@@ -98,8 +98,8 @@ var driver = []Mutant{
 		Rule: "the outcome of an event is reported when its connection is lost",
 		Edits: []Edit{{
 			File: "internal/messaging/inbound.go",
-			Old:  "\tm.pending.fail(peer.Address, err)\n",
-			New:  "\t_ = err\n",
+			Old:  "\tm.pending.fail(peer.Address, fmt.Errorf(\"%w: %w\", ErrUnknownOutcome, lost))\n",
+			New:  "",
 		}},
 	},
 	{

@@ -98,6 +98,8 @@ func TestAct(t *testing.T) {
 		{"no event", led, []string{"send", "Order"}, cli.ExitUsage, "", "JSON is missing", ""},
 		{"unquoted", led, []string{"send", "Order", `{"ID":`, `7}`}, cli.ExitUsage, "", "quote", ""},
 		{"argument", led, []string{"leave", "now"}, cli.ExitUsage, "", `unexpected argument "now"`, ""},
+		{"leader", led, []string{"transfer", "n2"}, cli.ExitUsage, "",
+			"name the next leader by --to n2", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a.did = nil

@@ -36,10 +36,11 @@ func newGroup() *cobra.Command {
 			"writes of one of them; static does not stop other leaders either.\n\n" +
 			"All members use the same strategy, except that static and standby may be mixed. A node\n" +
 			"takes part in a group once: a second process is refused. The output is that of elect.\n\n" +
-			"When the command exits, group exits with the same code. If --retry-for is set, a command\n" +
-			"that fails is run again after a pause. When the pauses add up to more than --retry-for,\n" +
-			"this process gives up the leadership, and does not lead before another process has led or\n" +
-			"--hold has passed.\n\n" +
+			"When the command exits, group exits with the same code. Run it under a supervisor: it also\n" +
+			"exits if the node stops.\n\n" +
+			"If --retry-for is set, a command that fails is run again after a pause. When the pauses\n" +
+			"add up to more than --retry-for, this process gives up the leadership, and does not lead\n" +
+			"before another process has led or --hold has passed.\n\n" +
 			"The file of --config may set these flags under groups.NAME, without dashes or by the\n" +
 			"names in Fabric's core.yaml, such as leaderAliveThreshold; useLeaderElection: true is\n" +
 			"lowest, and orgLeader: true is static. athena config check checks it.\n\n" +

@@ -101,7 +101,7 @@ const commandHelp = "" +
 	"The command inherits standard input, output and error, and receives the signals sent to\n" +
 	"athena. If the %[1]s is lost, the command and its child processes get SIGTERM, then SIGKILL\n" +
 	"after --kill-after. The %[1]s is also lost if the node stops or does not respond in time. On\n" +
-	"Linux the command gets SIGTERM if athena is killed.\n\n" +
+	"Linux the command gets only SIGTERM if athena is killed.\n\n" +
 	"ATHENA_TOKEN in its environment is the fencing token, a number that grows with each\n" +
 	"acquisition: ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. Send it with each write:\n" +
 	"storage that compares tokens rejects the writes of a command that outlives its %[1]s. %[2]s"

@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// errWorkFailed ends a grant whose caller reported that its work failed.
+// errWorkFailed ends a grant after the caller has reported failed work.
 var errWorkFailed = errors.New("the work failed")
 
 // groups are the groups of package election in which callers take part.
@@ -112,8 +112,8 @@ func (h *handler) groupContest(
 	}, nil
 }
 
-// reopen opens a group. If the group is in use, its caller may have just disconnected: reopen waits
-// until the group is closed, but at most closeInterval.
+// reopen opens a group. If the group is in use, its caller may have just disconnected. Then reopen
+// waits until the group is closed, but at most closeInterval.
 func (g *groups) reopen(
 	ctx context.Context, name string, o election.Options,
 ) (*leader.Candidate, error) {
@@ -134,7 +134,7 @@ func (g *groups) reopen(
 	return g.open(name, o)
 }
 
-// setCaller sets the caller that takes part in a group. The zero groupCaller means none.
+// setCaller sets the caller that takes part in a group. The zero groupCaller removes the caller.
 func (g *groups) setCaller(group string, c groupCaller) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,8 +157,8 @@ func (h *handler) groupLeader(c *leader.Candidate) *adminapi.Holder {
 	return &holder
 }
 
-// watchLeader returns a channel that receives a value after each change of the leader. It stays
-// open if the Candidate ends.
+// watchLeader returns a channel that receives a value after each change of the leader. The channel
+// stays open if the Candidate ends.
 func watchLeader(ctx context.Context, c *leader.Candidate) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	go func() {
@@ -173,8 +173,8 @@ func watchLeader(ctx context.Context, c *leader.Candidate) <-chan struct{} {
 }
 
 // trustedTime returns how long a caller may rely on a term if the node stops responding. With
-// Lowest, another member leads Alive after the last declaration, which is at most Alive/2 old. With
-// Static, no other member takes over.
+// Lowest, the last declaration of the leader is at most Alive/2 old. Another member leads when no
+// declaration has arrived for Alive. With Static, no other member takes over.
 func trustedTime(o election.Options, t leader.Term) time.Duration {
 	switch deadline := t.Deadline(); {
 	case !t.Valid():
@@ -188,8 +188,8 @@ func trustedTime(o election.Options, t leader.Term) time.Duration {
 	}
 }
 
-// serveGroupFailure makes the node retry the work of its caller that leads a group, or give up the
-// leadership after the time of retry_for_ms.
+// serveGroupFailure makes the node retry the failed work of a caller. After the time of
+// retry_for_ms, the node gives up the leadership instead.
 func (h *handler) serveGroupFailure(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("group")
 	handleAct(h, func(context.Context, adminapi.Empty) (any, error) {

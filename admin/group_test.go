@@ -26,7 +26,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// groupCluster is a trio whose nodes serve groups.
+// groupCluster is a cluster of three nodes that serve groups.
 type groupCluster struct {
 	*testCluster
 	trio  *trio
@@ -97,8 +97,8 @@ func (a *attempt) refused(status int, code string) {
 	}
 }
 
-// TestGroupMoves checks that one caller of three nodes leads, and that another one leads after the
-// connection of the first ends. The first caller does not replace the leader when it returns.
+// TestGroupMoves checks that only one of three callers leads. After the connection of the first
+// caller ends, another caller leads. The first caller does not replace that leader when it returns.
 func TestGroupMoves(t *testing.T) {
 	inGroupCluster(t, func(t *testing.T, a *groupCluster) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -131,7 +131,7 @@ func TestGroupMoves(t *testing.T) {
 	})
 }
 
-// TestGroupInUse checks that a node takes part in a group once.
+// TestGroupInUse checks that a node refuses a second caller for the same group.
 func TestGroupInUse(t *testing.T) {
 	inGroupCluster(t, func(t *testing.T, a *groupCluster) {
 		static := adminapi.GroupRequest{Strategy: "static"}
@@ -147,7 +147,7 @@ func TestGroupInUse(t *testing.T) {
 	})
 }
 
-// TestGroupEndsWithItsNode checks that the work of every strategy ends when the node stops.
+// TestGroupEndsWithItsNode checks for three strategies that the work ends when the node stops.
 func TestGroupEndsWithItsNode(t *testing.T) {
 	for _, strategy := range []string{"static", "lowest", "quorum"} {
 		inGroupCluster(t, func(t *testing.T, a *groupCluster) {
@@ -175,8 +175,8 @@ func TestGroupEndsWithItsNode(t *testing.T) {
 	}
 }
 
-// TestGroupOfASilentNode checks that the work ends before another member leads if the node can no
-// longer be heard.
+// TestGroupOfASilentNode checks that the work ends if the caller no longer receives data from its
+// node. The work must end before another member can lead.
 func TestGroupOfASilentNode(t *testing.T) {
 	inGroupCluster(t, func(t *testing.T, a *groupCluster) {
 		over := newNetwork()
@@ -230,7 +230,7 @@ func TestGroupRetries(t *testing.T) {
 	})
 }
 
-// TestGroupRequests checks that invalid requests are refused before anything is opened.
+// TestGroupRequests checks that invalid requests are refused before a group is opened.
 func TestGroupRequests(t *testing.T) {
 	inGroupCluster(t, func(t *testing.T, a *groupCluster) {
 		h := New(a.trio.nodes[0], "", WithWrite(a.trio.nodes[0], nil), WithGroups(
@@ -275,7 +275,7 @@ func (solo) Self() (string, uint64)      { return "a", 1 }
 func (solo) Members() []string           { return []string{"a"} }
 func (solo) Send(string, lowest.Message) {}
 
-// grouping sends requests that produce every result of the group paths.
+// grouping sends requests that produce every response of the paths for groups.
 func (a asked) grouping(t *testing.T, d apiDocument) {
 	t.Helper()
 	node := leads()
@@ -306,7 +306,7 @@ func (a asked) grouping(t *testing.T, d apiDocument) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/groups/{group}/elect", full.serveGroup)
 	mux.HandleFunc("POST /v1/groups/{group}/fail", full.serveGroupFailure)
-	a.ask(t, d, mux, "POST", path+"elect", body) // no room: the channels have no buffer
+	a.ask(t, d, mux, "POST", path+"elect", body) // too many callers: the channels have no buffer
 	a.ask(t, d, mux, "POST", path+"fail", "")
 	c, _, err := election.Over(solo{}, "a", election.Options{
 		Strategy: election.Lowest, Timing: election.Timing{Grace: lowest.MinTiming,

@@ -38,9 +38,9 @@ func WithOthers(o *Others) Option {
 	return func(h *handler) { h.ask = o.askMember }
 }
 
-// WithGroups exports a metric of the groups that the node leads, and enables requests to take part
-// in groups, which also need WithWrite. list is the List method of election.Groups. open calls
-// Open for the node; nil enables only the metric.
+// WithGroups exports a metric of the groups that the node leads. With WithWrite, it also enables
+// requests to take part in groups. list is the List method of election.Groups. open calls Open for
+// the node. If open is nil, WithGroups only exports the metric.
 func WithGroups(
 	list func() []election.Group,
 	open func(group string, o election.Options) (*leader.Candidate, error),

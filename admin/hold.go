@@ -103,7 +103,7 @@ type heldFunc = func(ctx context.Context, term leader.Term) error
 // contest is a lock, job or group in which callers take part.
 type contest struct {
 	once bool // the stream ends when the caller loses what it held
-	// holder returns the holder or leader, or nil.
+	// holder returns the holder of the lock or the leader, or nil if there is none.
 	holder func(context.Context) *adminapi.Holder
 	// watch returns a channel that receives a value after each change of the holder.
 	watch func(context.Context) <-chan struct{}
@@ -114,7 +114,7 @@ type contest struct {
 	run func(ctx context.Context, held heldFunc) error
 }
 
-// recordContest returns a lock or job without its function run.
+// recordContest returns the contest for a lock or job. The caller must set its field run.
 func (h *handler) recordContest(key string, once bool) contest {
 	return contest{
 		once:    once,

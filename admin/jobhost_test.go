@@ -17,7 +17,7 @@ import (
 // TestDisableHost checks that a disabled host loses the leadership, is listed, and can be enabled.
 func TestDisableHost(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
-		host := adminapi.CandidateRequest{Host: trioAddress(0).Host} // that of all three nodes
+		host := adminapi.CandidateRequest{Host: trioAddress(0).Host} // all three nodes have this host
 		c := a.client(1, newNetwork())
 		first := a.elect(t.Context(), a.client(0, newNetwork()), "job")
 		token := first.works()

@@ -558,7 +558,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 		a.ask(t, d, without, "POST", "/v1/jobs/a/"+what, "")
 	}
 	full := &handler{node: node, actor: node, sameSite: http.NewCrossOriginProtection()}
-	WithJobs(record.NewMemory().Store("n0"), nil)(full) // no room: holds has no buffer
+	WithJobs(record.NewMemory().Store("n0"), nil)(full) // too many callers: holds has no buffer
 	full.streams.open.Store(adminapi.MaxEventStreams)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs/{job}/lock", full.serveLock)

@@ -34,18 +34,19 @@ type Config struct {
 	// worst choice, since both must be up; use three. Later, a node needs to reach only one seed.
 	// Default: the node itself if Size is 1.
 	Seeds []string
-	// Preference states how much this node should lead. Of the members that can, one with the greatest
-	// preference is elected first. member.NeverLeads makes the node a witness: it votes, and never
-	// leads. At least one node must not be a witness. Default: 0; the maximum is member.MaxPreference.
-	// Preferences may differ between nodes, and Prefer changes them at run time.
+	// Preference makes this node a more or less preferred leader. Among the members that can lead, a
+	// member with the greatest preference is elected first. With member.NeverLeads, the node is a
+	// witness: it votes but never leads. At least one node must not be a witness. Default: 0; the
+	// maximum is member.MaxPreference. Preferences may differ between nodes, and Prefer changes them
+	// at run time.
 	Preference member.Preference
-	// HandOverToPreferred makes this node, as the leader, hand over to a more preferred member that
-	// has been active for this time, at least LeaderTimeout. Set it on all nodes alike. Default: 0,
-	// a working leader is not replaced because of preferences.
+	// HandOverToPreferred makes a leader hand over to a more preferred member that has been active for
+	// this time. The time must be at least LeaderTimeout, and should be the same on all nodes.
+	// Default: 0, preferences do not replace a working leader.
 	HandOverToPreferred time.Duration
-	// Labels describe this node to the other members, for example its role, zone or HTTP address. All
-	// members see them (View). They take at most member.MaxLabelBytes; keys and values are printable,
-	// and keys contain no '='. SetLabels changes them at run time.
+	// Labels describe this node to the other members, for example its role, zone or HTTP address. View
+	// shows them on all members. All labels of a node together take at most member.MaxLabelBytes. Keys
+	// and values must be printable, and keys must not contain '='. SetLabels changes them at run time.
 	Labels map[string]string
 	// JoinOnly keeps a seed that lost its disk from founding a new cluster.
 	JoinOnly bool

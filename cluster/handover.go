@@ -58,10 +58,11 @@ func (n *Node) Drain(ctx context.Context) error {
 	return n.waitOtherLeader(ctx, view.Version)
 }
 
-// Prefer sets the preference of this node for the rest of this run (Config.Preference), and undoes
-// Drain. Members learn it from the leader, also from the next one. If the preference is
-// member.NeverLeads and the node leads, it hands over, and Prefer blocks until another leader is
-// quorate or ctx is done; it leads until another member can. An invalid p is a *FieldError.
+// Prefer replaces Config.Preference for the rest of this run, and undoes Drain. All members learn
+// the preference from the leader, even after the leader changes. If the preference is
+// member.NeverLeads and this node leads, it hands over the leadership. Prefer then blocks until
+// another leader is quorate or ctx is done. The node leads until another member can lead. An
+// invalid p is a *FieldError.
 func (n *Node) Prefer(ctx context.Context, p member.Preference) error {
 	if err := checkPreference(p, n.cfg.Size); err != nil {
 		return fieldErrorf("Preference", "%w", err)
@@ -80,8 +81,8 @@ func (n *Node) Prefer(ctx context.Context, p member.Preference) error {
 	return n.waitOtherLeader(ctx, view.Version)
 }
 
-// SetLabels replaces the labels of this node for the rest of this run (Config.Labels). Members
-// learn them from the leader: MemberChanged reports them on each node, this one included.
+// SetLabels replaces Config.Labels for the rest of this run. The members learn the labels from the
+// leader. MemberChanged reports them on each node, including this node.
 func (n *Node) SetLabels(ctx context.Context, labels map[string]string) error {
 	l, err := member.NewLabels(labels)
 	if err != nil {

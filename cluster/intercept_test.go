@@ -20,9 +20,10 @@ type (
 
 var errDenied = errors.New("denied: only orders of the shop")
 
-// TestRefusalReachesTheSender checks that a sender with an outcome, a request, a leader's request
-// and the opener of a stream get the text of an interceptor that refuses, from another member and
-// from the node itself, and that no handler runs.
+// TestRefusalReachesTheSender checks that no handler runs if an interceptor returns an error, and
+// that the sender gets the text of the error. The sender waits for an outcome, sends a request to a
+// member or to the leader, or opens a stream. The interceptor runs on another member or on the node
+// itself.
 func TestRefusalReachesTheSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -86,8 +87,8 @@ func TestRefusalReachesTheSender(t *testing.T) {
 	})
 }
 
-// TestHandlerIsAddedToARunningNode checks that a member that was asked in vain answers after a
-// handler was added, and no longer after its removal.
+// TestHandlerIsAddedToARunningNode checks that a running member answers a request only while it has
+// a handler for the request.
 func TestHandlerIsAddedToARunningNode(t *testing.T) {
 	var muxes [2]*receiver.Mux
 	withReceivers(t, 2, func(_ *testing.T, i int, mux *receiver.Mux) { muxes[i] = mux },

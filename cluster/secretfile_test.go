@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestSecretFileIsReadAndChecked checks that the line end of a secret file does not belong to the
-// secret.
-// Each fault of the file must be reported once, as a fault of SecretFile.
+// TestSecretFileIsReadAndChecked checks that the line end of a secret file is not part of the
+// secret. Each fault of the file must be reported once, as a fault of SecretFile.
 func TestSecretFileIsReadAndChecked(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestLabelsReachEveryNode checks that labels of the configuration and of SetLabels reach the views
-// of all nodes, and that each change is one event.
+// TestLabelsReachEveryNode checks that the labels of Config and of SetLabels reach the views of all
+// nodes, and that each change causes one event.
 func TestLabelsReachEveryNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -97,8 +97,8 @@ func TestPreferMovesLeadership(t *testing.T) {
 	})
 }
 
-// TestPreferredLeaderReturns checks that a leader hands over to a more preferred member, if it is
-// configured to.
+// TestPreferredLeaderReturns checks that HandOverToPreferred makes a leader hand over to a more
+// preferred member.
 func TestPreferredLeaderReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)

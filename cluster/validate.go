@@ -126,8 +126,7 @@ func (c Config) parse() (settings, error) {
 	return s, nil
 }
 
-// checkPreference returns an error if a member of a cluster of the given size cannot have the
-// preference.
+// checkPreference returns an error if the preference is invalid in a cluster of the given size.
 func checkPreference(p member.Preference, size int) error {
 	switch {
 	case !p.IsValid():

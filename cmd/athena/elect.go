@@ -90,8 +90,8 @@ func (h *heldVerb) leadJob(job string) error {
 // workFunc is a function that runs while this process leads.
 type workFunc = func(ctx context.Context, t adminapi.RecordToken) error
 
-// lead calls the function campaign for a job or group, and prints each change. While this process
-// leads, lead runs the function work if there is a command.
+// lead calls the function campaign for a job or group, and prints each change. If there is a
+// command, lead runs the function work while this process leads.
 func (h *heldVerb) lead(
 	name string, work workFunc,
 	campaign func(ctx context.Context, onLeader func(*adminapi.Holder), fn workFunc) error,

@@ -95,7 +95,7 @@ func (h *heldVerb) joinGroup(name string, o election.Options) error {
 		if h.client.FailGroup(ctx, name) != nil && ctx.Err() == nil {
 			return err
 		}
-		<-ctx.Done() // the node ends the term or retries in it
+		<-ctx.Done() // the node ends the term, or runs the work again in it
 		return nil
 	}
 	return h.lead(name, work, func(

@@ -29,7 +29,7 @@ import (
 // defaultKillAfter is the time between SIGTERM and SIGKILL for the command.
 const defaultKillAfter = 10 * time.Second
 
-// heldVerb is the verb lock, elect or group, which holds a lock or leads, with or without a
+// heldVerb is one of the verbs lock, elect and group. It holds a lock or leads, with or without a
 // command.
 type heldVerb struct {
 	ask.Question
@@ -119,7 +119,7 @@ func namedText(name, address string) string {
 type changeLine struct {
 	Time time.Time `json:"time"`
 	Type string    `json:"type"`
-	// JobLeader is set if Type is leader. Its Leader is nil if there is no leader.
+	// JobLeader is set if Type is leader. JobLeader.Leader is nil if there is no leader.
 	*adminapi.JobLeader
 	Token *adminapi.RecordToken `json:"token,omitempty"` // token of this process's leadership
 	Error string                `json:"error,omitempty"`

@@ -73,8 +73,8 @@ func Settable(flags *pflag.FlagSet) (names []string) {
 }
 
 // Misspelled returns the unknown ATHENA_ variables in an environment of "NAME=value" entries, each
-// with the known variable whose name is most similar. The known variables are those of athena run,
-// which include those of all other verbs, and those that athena sets for a command.
+// with the known variable whose name is most similar. The known variables are those that a verb of
+// athena reads, and those that athena sets for a command.
 func Misspelled(environ []string) (found [][2]string) {
 	var known []string
 	for _, name := range Settable(Flags()) {
@@ -127,7 +127,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// The variables that athena lock, elect and group set for their command.
+// athena lock, elect and group set these variables for their command.
 const (
 	VariableToken    = "ATHENA_TOKEN"
 	VariableVersion  = "ATHENA_TOKEN_VERSION"

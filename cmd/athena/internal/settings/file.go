@@ -23,7 +23,7 @@ const MaxFileBytes = 1 << 20
 // fileValue is the value of one flag in a configuration file.
 type fileValue struct {
 	flag  string
-	key   string   // the key in the file if it differs from the flag
+	key   string   // the key in the file, or empty if it equals flag
 	texts []string // arguments of the flag, in order
 	lines []int    // the line of each text; for a list, the first is the line of the key
 }
@@ -32,7 +32,7 @@ type fileValue struct {
 // dashes, to values.
 type fileParser struct {
 	name   string         // name of the file, used in faults
-	verb   string         // the verb of athena that has the flags
+	verb   string         // the verb of athena to which the flags belong
 	flags  *pflag.FlagSet // each value is set here to check it
 	keys   []string
 	values []fileValue

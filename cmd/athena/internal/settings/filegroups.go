@@ -14,11 +14,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// groupsKey is the key of the configuration file that maps names of groups to the flags of athena
-// group, without dashes.
+// groupsKey is the key of the groups in the configuration file. Its value maps the name of each
+// group to flags of athena group, without dashes.
 const groupsKey = "groups"
 
-// Hyperledger Fabric determines the strategy by two flags of core.yaml.
+// Hyperledger Fabric selects the strategy with two flags in core.yaml.
 const (
 	fabricElection = "useLeaderElection"
 	fabricLeader   = "orgLeader"
@@ -46,7 +46,7 @@ func (g fileGroup) applyTo(found *faults) {
 	}
 }
 
-// groupFlags returns the flags that a group in the file may set, including the names of Fabric.
+// groupFlags returns the flags that a group in the file may set, including the flags of Fabric.
 func groupFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("group", pflag.ContinueOnError)
 	new(Group).Define(f)
@@ -97,7 +97,7 @@ func (p *fileParser) readGroup(n *yaml.Node) []fileValue {
 	return values
 }
 
-// translateFabric returns the values with the names of athena group.
+// translateFabric translates the keys of Fabric to flags of athena group.
 func (p *fileParser) translateFabric() (own []fileValue) {
 	isTrue := map[string]bool{}
 	for _, v := range p.values {
@@ -132,14 +132,14 @@ func (p *fileParser) translateFabric() (own []fileValue) {
 		}
 		own = append(own, v)
 	}
-	// core.yaml has the durations even if there is no election.
+	// core.yaml contains the durations even if there is no election.
 	return slices.DeleteFunc(own, func(v fileValue) bool {
 		_, isDuration := fabricDurations[v.key]
 		return isDuration && chosen != "" && strategy != election.Lowest
 	})
 }
 
-// place returns where the file sets element i of a value.
+// place returns the file, the line and the key that set element i of a value.
 func (v fileValue) place(file string, i int) string {
 	place := fmt.Sprintf("%s:%d", file, v.lines[i])
 	if v.key != "" {

@@ -48,8 +48,8 @@ func groupTimings(t *election.Timing) []Timing {
 	}
 }
 
-// Read returns the options of a group: from the flags f, and from the file for flags that are not
-// set. The error is a cli.UsageError that contains every fault and its place.
+// Read returns the options of a group. An option comes from the flags f or, if its flag is not set,
+// from the file. The error is a cli.UsageError that contains every fault and its place.
 func (g *Group) Read(f *pflag.FlagSet, group string) (election.Options, error) {
 	found := &faults{flags: f}
 	if g.file != "" {

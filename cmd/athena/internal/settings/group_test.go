@@ -29,14 +29,14 @@ func readGroup(t *testing.T, args ...string) (election.Options, error) {
 	return g.Read(f, "g")
 }
 
-// timed returns the options of lowest with changed durations.
+// timed returns options with the strategy Lowest and changed durations.
 func timed(change func(*election.Timing)) election.Options {
 	o := election.Options{Strategy: election.Lowest, Timing: election.DefaultTiming()}
 	change(&o.Timing)
 	return o
 }
 
-// TestGroupOptions checks the options that flags, keys of the file and the names of Fabric set.
+// TestGroupOptions checks the options that flags, keys of the file and keys of Fabric set.
 func TestGroupOptions(t *testing.T) {
 	fabric := "startupGracePeriod: 20s, membershipSampleInterval: 2s, leaderAliveThreshold: 12s, " +
 		"leaderElectionDuration: 6s"

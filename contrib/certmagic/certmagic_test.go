@@ -30,8 +30,8 @@ import (
 
 const site = "*.example.org"
 
-// issuer is a certificate authority that takes ten seconds to issue a certificate. The certificate
-// has the number of the node as organization.
+// issuer is a certificate authority that takes ten seconds to issue a certificate. The organization
+// in the certificate is the number of the node.
 type issuer struct {
 	node   string
 	issued chan<- string
@@ -104,8 +104,8 @@ func stored(t *testing.T, dir string) (found string) {
 	return found
 }
 
-// TestKill kills the process that obtains a certificate. Another process obtains it; the killed one
-// hangs meanwhile, and its certificate is then refused.
+// TestKill kills the process that obtains a certificate. Another process then obtains a
+// certificate. The killed process continues without its node, and cannot store its certificate.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	issued := make(chan string, 9)
@@ -155,7 +155,7 @@ func TestLockIsLost(t *testing.T) {
 	table, files := record.NewMemory(), &magic.FileStorage{Path: t.TempDir()}
 	ctx := t.Context()
 	s := certmagic.NewStorage(files, table.Store("a"))
-	long := "issue_cert_" + strings.Repeat("a.", 120) + "example.org" // too long for a key
+	long := "issue_cert_" + strings.Repeat("a.", 120) + "example.org" // it is too long for a key
 	lock := "issue_cert_" + site
 	for _, name := range []string{lock, long} {
 		if err := s.Lock(ctx, name); err != nil {

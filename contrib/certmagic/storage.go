@@ -25,9 +25,9 @@ var errNotLocked = errors.New("this process has not locked it")
 
 // Storage is a certmagic.Storage with locks on a record.Store.
 //
-// certmagic does not ask whether it still holds a lock. So once a lock is lost, Store and Delete
-// refuse the files that it protects until certmagic unlocks it or acquires it again. They check
-// this before the file is written, so a process that is paused in between can still write.
+// certmagic does not ask whether it still holds a lock. So Store and Delete return an error for the
+// files of a lost lock, until certmagic unlocks it or acquires it again. Both methods check the
+// lock before they write. A process that is paused between the check and the write can still write.
 type Storage struct {
 	magic.Storage
 	locks record.Store
@@ -42,7 +42,8 @@ type heldLock struct {
 	unlocked        chan struct{} // closed when the name is free again
 }
 
-// NewStorage returns a Storage with the files of one storage and the locks of another.
+// NewStorage returns a Storage that keeps files in a storage of certmagic and locks in a
+// record.Store.
 func NewStorage(files magic.Storage, locks record.Store) *Storage {
 	return &Storage{Storage: files, locks: locks, held: make(map[string]*heldLock)}
 }
@@ -74,8 +75,8 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// reserve keeps the other goroutines of this process from locking the name, or returns the lock of
-// the goroutine that has reserved it.
+// reserve reserves a name for a goroutine of this process. If the name is already reserved, reserve
+// returns its lock.
 func (s *Storage) reserve(name string) (other *heldLock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +116,7 @@ func (s *Storage) remove(name string) *jobrecord.Held {
 	return h.Held
 }
 
-// Unlock implements certmagic.Locker. If the lock was lost, the error is the reason.
+// Unlock implements certmagic.Locker. If the lock was lost, the error wraps the reason.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	held := s.remove(name)
 	if held == nil {
@@ -127,8 +128,9 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	return nil
 }
 
-// RenewLockLease implements certmagic.LockLeaseRenewer. certmagic calls it before each attempt. If
-// the lock was lost, it waits until this process holds it again. The lease itself needs no renewal.
+// RenewLockLease implements certmagic.LockLeaseRenewer. certmagic calls it before each attempt to
+// obtain or renew a certificate. If the lock was lost, RenewLockLease waits until this process
+// holds the lock again. A held lock needs no renewal.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	h, valid := s.findLock(name)
 	if valid {
@@ -186,7 +188,8 @@ func (s *Storage) Delete(ctx context.Context, key string) error {
 }
 
 // lostErr returns an error if this process has lost the lock of a file. certmagic keeps the files
-// of a site or an account in a directory, and the name of their lock ends with the directory's.
+// of a site or an account in one directory. The name of their lock ends with the name of this
+// directory.
 func (s *Storage) lostErr(key string) error {
 	owner := path.Base(path.Dir(key))
 	s.mu.Lock()
@@ -202,7 +205,8 @@ func (s *Storage) lostErr(key string) error {
 	return nil
 }
 
-// lockKey returns the key of a lock. The names of long domains do not fit into a key.
+// lockKey returns the key of a lock. If the name does not fit into a key, the key contains the hash
+// of the name.
 func lockKey(name string) string {
 	key, err := lock.Key("certmagic/" + name)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package gocron runs the jobs of the scheduler github.com/go-co-op/gocron in one process at a
-// time. An Elector runs all jobs on the leader. A Locker runs each job wherever its lock is taken
-// first.
+// time. An Elector runs all jobs on the leader. A Locker runs each job in the process that acquires
+// its lock first.
 //
 //	elector := gocron.NewElector(node) // or a job of package election
 //	go elector.Run(ctx)

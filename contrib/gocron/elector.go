@@ -23,7 +23,7 @@ type Elector struct {
 	term leader.Term // the last term of this process
 }
 
-// NewElector returns an Elector for a Candidate, which no other function may use.
+// NewElector returns an Elector for a Candidate. No other code may use the Candidate.
 func NewElector(c Candidate) *Elector { return &Elector{candidate: c} }
 
 // Run takes part in the election until ctx is done, and returns the cause. Until Run is called,

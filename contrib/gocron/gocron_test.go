@@ -21,7 +21,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// schedule runs a task every second, at the full second, until ctx is done.
+// schedule runs a task at the start of every second until ctx is done.
 func schedule(
 	ctx context.Context, task func(context.Context) error, o ...scheduler.SchedulerOption,
 ) error {
@@ -88,8 +88,8 @@ func TestElector(t *testing.T) {
 	})
 }
 
-// TestLocker kills a node while it runs the job: each second has at most one run, and the job
-// continues once the cluster has replaced the node.
+// TestLocker kills a node while it runs the job. The job must run at most once in each second, and
+// continue once the cluster has replaced the node.
 func TestLocker(t *testing.T) {
 	var mu sync.Mutex
 	runs := make(map[time.Time]int) // the node that ran the job, by second
@@ -103,7 +103,8 @@ func TestLocker(t *testing.T) {
 			return err
 		}
 		l := gocron.NewLocker(node.Records(), 300*time.Millisecond)
-		// This scheduler is late, as if its clock were behind; without minHold it would run again.
+		// This scheduler is late, as if its clock were behind. Without minHold it would run the job
+		// again.
 		late := time.Duration(i) * 100 * time.Millisecond
 		return schedule(ctx, func(ctx context.Context) error {
 			return l.Do(ctx, "charge", func(ctx context.Context, term leader.Term) error {

@@ -43,8 +43,9 @@ type heldLock struct {
 	since  time.Time
 }
 
-// Lock implements gocron.Locker. It does not wait for another holder: then that scheduler runs the
-// job. The name of the job must be printable and at most 200 bytes long.
+// Lock implements gocron.Locker. If another scheduler holds the lock, Lock returns an error without
+// waiting, and that scheduler runs the job. The name of the job must be printable and at most 200
+// bytes long.
 func (l *Locker) Lock(ctx context.Context, name string) (scheduler.Lock, error) {
 	key, err := lock.Key("gocron/" + name)
 	if err != nil {
@@ -77,9 +78,9 @@ func (h *heldLock) Unlock(ctx context.Context) error {
 	return h.Release(ctx)
 }
 
-// Do runs fn under the lock of a job, for use within that job. The context of fn ends with ctx, or
-// before another scheduler can hold the lock. If the lock is not held, the error is
-// leader.ErrNotLeader or the reason why the lock was lost.
+// Do runs fn under the lock of the job that calls it. The context of fn ends with ctx, or before
+// another scheduler can hold the lock. If the lock is not held, the error is leader.ErrNotLeader or
+// the reason why the lock was lost.
 func (l *Locker) Do(
 	ctx context.Context, name string, fn func(ctx context.Context, term leader.Term) error,
 ) error {

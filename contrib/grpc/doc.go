@@ -7,7 +7,7 @@
 //	conn, err := rpc.NewClient("athena:///billing.internal", rpc.WithResolvers(
 //		grpc.NewResolver(node, leaders, address)), credentials)
 //
-// The path of the target is the name that the certificates of all servers contain.
+// The path of the target must be a name in the certificates of all servers.
 //
 // A client may reach a process that no longer leads. So the server must do its work in the term of
 // its leadership (leader.Term.Do), and pass the token on to storage.

@@ -22,8 +22,8 @@ const Scheme = "athena"
 // Members is the part of a cluster.Node that a Resolver uses.
 type Members interface{ Members() []member.Member }
 
-// Leaders is the leadership to follow: a leader.Candidate or an election.Job. It needs to run no
-// work in this process.
+// Leaders is the leadership to follow: a leader.Candidate or an election.Job. This process does not
+// have to run work under it.
 type Leaders interface {
 	Changes(ctx context.Context) iter.Seq[leader.Holder]
 }
@@ -83,7 +83,7 @@ type follower struct {
 
 	mu       sync.Mutex
 	leader   leader.Holder
-	reported string // address or error that gRPC has
+	reported string // the last address or error that gRPC received
 }
 
 // ResolveNow implements resolver.Resolver.
@@ -106,7 +106,7 @@ func (f *follower) setLeader(h leader.Holder) {
 	f.update()
 }
 
-// update passes the address of the leader on. f.mu must be held.
+// update passes the address of the leader to gRPC. f.mu must be held.
 func (f *follower) update() {
 	if f.ctx.Err() != nil {
 		return
@@ -127,20 +127,20 @@ func (f *follower) update() {
 	f.report(fmt.Errorf("athena: the address of leader %s is unknown", f.leader.ID))
 }
 
-// report makes calls fail, or wait if they wait for readiness. Without the empty list, calls would
-// still go to the former leader.
+// report makes calls fail. Calls with the option WaitForReady wait instead. Without the empty list
+// of endpoints, calls would still go to the former leader.
 func (f *follower) report(err error) {
 	if f.pass(err.Error(), nil) {
 		f.conn.ReportError(err)
 	}
 }
 
-// pass passes endpoints on, unless gRPC has them already.
+// pass passes endpoints to gRPC, unless gRPC already has them.
 func (f *follower) pass(name string, endpoints []resolver.Endpoint) (changed bool) {
 	if f.reported == name {
 		return false
 	}
 	f.reported = name
-	_ = f.conn.UpdateState(resolver.State{Endpoints: endpoints}) // refuses an empty list
+	_ = f.conn.UpdateState(resolver.State{Endpoints: endpoints}) // fails if the list is empty
 	return true
 }

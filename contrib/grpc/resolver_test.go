@@ -25,7 +25,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A world has a gRPC server beside each node. The server of node i knows the service "i".
+// A world is a cluster with a gRPC server for each node. The server of node i provides the service
+// "i".
 type world struct {
 	*athenatest.Cluster
 	listeners []*bufconn.Listener
@@ -49,10 +50,10 @@ func (w *world) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	return nil
 }
 
-// nameOf returns the address of the server beside node i.
+// nameOf returns the address of the server of node i.
 func nameOf(i int) string { return fmt.Sprint("server-", i) }
 
-// dial connects a client on node i with the leader.
+// dial returns a client that runs on node i and calls the leader.
 func (w *world) dial(t *testing.T, i int) health_pb.HealthClient {
 	t.Helper()
 	node := w.Node(i)
@@ -130,7 +131,7 @@ func TestFollowsTheLeader(t *testing.T) {
 		}
 		for _, i := range c.Running() {
 			if i == second || i == first {
-				continue // the client of the first node has ended with it
+				continue // the client of the first node ended when the node ended
 			}
 			if got := w.answers(t, clients[i], rpc.WaitForReady(true)); got != c.Leader() {
 				t.Errorf("node %d answers, want leader %d", got, c.Leader())
@@ -149,7 +150,7 @@ func TestFollowsTheLeader(t *testing.T) {
 	})
 }
 
-// TestAddressChanges changes the address of the leader, which stays the same.
+// TestAddressChanges changes the address of the leader's gRPC server, but not the leader.
 func TestAddressChanges(t *testing.T) {
 	w := &world{listeners: make([]*bufconn.Listener, 3)}
 	athenatest.Run(t, athenatest.Options{Main: w.main}, func(t *testing.T, c *athenatest.Cluster) {

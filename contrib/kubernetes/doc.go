@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubernetes elects the leader of a controller by an Athena lock instead of a Lease object
-// of Kubernetes: no election depends on the API server.
+// Package kubernetes elects the leader of a controller with an Athena lock instead of a Lease
+// object of Kubernetes. So elections do not depend on the API server.
 //
 //	lock, err := kubernetes.NewLock(node.Records(), "controller")
 //	m, err := manager.New(config, manager.Options{

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// runController runs the controllers that add adds to a manager, on the leader only.
+// runController runs controllers on the leader only. The function add adds them to a manager.
 func runController(
 	ctx context.Context, node *cluster.Node, config *rest.Config, add func(manager.Manager) error,
 ) error {
@@ -35,11 +35,11 @@ func runController(
 	return lock.Run(ctx, m.Start) // not m.Start(ctx): see below
 }
 
-// README.md and that of contrib/from-client-go show them. They need an API server, so no test runs
-// them.
+// README.md and contrib/from-client-go/README.md show these functions. They need an API server, so
+// no test runs them.
 var _, _ = runController, runUnderBoth
 
-// runUnderBoth runs work while this process leads by both electors, until ctx is done.
+// runUnderBoth runs work while both electors have elected this process, until ctx is done.
 func runUnderBoth(
 	ctx context.Context, candidate *leader.Candidate, config leaderelection.LeaderElectionConfig,
 	work func(context.Context, leader.Term) error,

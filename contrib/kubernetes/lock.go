@@ -26,12 +26,12 @@ import (
 // callTimeout limits each request to a store without a majority. The LeaderElector retries.
 const callTimeout = 2 * time.Second
 
-// stoppedLeading is what a LeaderElector records when it no longer leads.
+// stoppedLeading is the event that a LeaderElector records when it no longer leads.
 const stoppedLeading = "stopped leading"
 
-// Lock implements resourcelock.Interface for one LeaderElector. client-go takes a lock over when
-// its record is unchanged for LeaseDuration; this lock can be taken when its holder's term has
-// ended.
+// Lock implements resourcelock.Interface for one LeaderElector. client-go takes over a lock when
+// its record has not changed for LeaseDuration. Another process can acquire a Lock when the term of
+// its holder has ended.
 type Lock struct {
 	store    record.Store
 	name     string
@@ -41,7 +41,7 @@ type Lock struct {
 	mu   sync.Mutex
 	held *jobrecord.Held                   // nil unless acquired; kept after a loss, see RecordEvent
 	last resourcelock.LeaderElectionRecord // as of the last successful update
-	lost context.CancelCauseFunc           // of Run; nil unless it runs
+	lost context.CancelCauseFunc           // ends the context of Run; nil unless Run is active
 }
 
 // NewLock returns the lock with a name that all replicas of the controller use. The name must be
@@ -56,9 +56,9 @@ func NewLock(s record.Store, name string) (*Lock, error) {
 	return &Lock{store: s, name: name, key: key, identity: id}, nil
 }
 
-// Run calls run, such as the Start of a manager or the Run of a LeaderElector. Once the lock was
+// Run calls run, such as the Start of a manager or the Run of a LeaderElector. Once the lock is
 // acquired, the context of run ends before another process can hold the lock. If the lock was lost,
-// the error contains the reason. Calls of Run must not overlap.
+// the error contains the reason. Calls to Run must not overlap.
 func (l *Lock) Run(ctx context.Context, run func(context.Context) error) error {
 	working, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
@@ -79,7 +79,7 @@ func (l *Lock) setLost(lost context.CancelCauseFunc) {
 	l.watchTerm()
 }
 
-// watchTerm ends the context of Run with the term. l.mu must be held.
+// watchTerm ends the context of Run when the term ends. l.mu must be held.
 func (l *Lock) watchTerm() {
 	if l.held == nil || l.lost == nil {
 		return
@@ -102,8 +102,8 @@ func (l *Lock) Term() leader.Term {
 	return l.held.Term()
 }
 
-// Get implements resourcelock.Interface. The record of another holder always looks renewed, because
-// its store notices when the holder is gone.
+// Get implements resourcelock.Interface. The record of another holder always looks recently
+// renewed, because the record.Store detects when a holder is gone.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +147,8 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return nil
 }
 
-// Update implements resourcelock.Interface. It fails unless this process holds the lock. A record
-// without a holder releases the lock.
+// Update implements resourcelock.Interface. It returns an error unless this process holds the lock.
+// An update without a holder releases the lock.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -121,7 +121,7 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// A work counts how often the work of a LeaderElector has begun and ended.
+// work counts how often a LeaderElector has started and ended its work.
 type work struct {
 	elector        *leaderelection.LeaderElector
 	started, ended int
@@ -149,7 +149,7 @@ func newWork(t *testing.T, l *kubernetes.Lock) *work {
 	return w
 }
 
-// inBubble runs a test with a lock whose member can be expired.
+// inBubble runs a test with a lock, and with the table in which its member can expire.
 func inBubble(t *testing.T, test func(*testing.T, *record.Memory, *kubernetes.Lock)) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()
@@ -200,8 +200,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestWithoutRun loses a lock: the LeaderElector never acquires it again while it believes that it
-// leads, but gives up only after RenewDeadline, as README.md warns.
+// TestWithoutRun loses a lock that is used without Run. The LeaderElector never acquires the lock
+// again while it believes that it leads. As README.md warns, it gives up only after RenewDeadline.
 func TestWithoutRun(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *record.Memory, l *kubernetes.Lock) {
 		w := newWork(t, l)

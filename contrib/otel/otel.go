@@ -28,8 +28,7 @@ const (
 // Tracer records spans. Its methods may be called concurrently.
 type Tracer struct{ spans trace.Tracer }
 
-// New returns a Tracer whose spans belong to the instrumentation scope with the path of this
-// package.
+// New returns a Tracer. The instrumentation scope of its spans is the path of this package.
 func New(p trace.TracerProvider) *Tracer {
 	return &Tracer{p.Tracer("github.com/athena-go/athena/contrib/otel")}
 }
@@ -40,8 +39,8 @@ type Leaders interface {
 }
 
 // WatchElections records a span for each new leader, until ctx is done or the Candidate ends. The
-// span begins when this node lost the previous leader, and has no length if it learned of the loss
-// from its successor.
+// span begins when this node lost the previous leader. If the node learned of the loss only from
+// the next leader, the span has no length.
 func (t *Tracer) WatchElections(ctx context.Context, l Leaders) {
 	var lost time.Time // zero while a leader is known
 	for h := range l.Changes(ctx) {
@@ -80,8 +79,8 @@ func (t *Tracer) Lead(
 }
 
 // Send runs send in a span of the given name, such as the name of the event's type. The function
-// send must pass the option on to Send, Broadcast, Request or OpenStream of package cluster, with
-// no other cluster.WithMetadata.
+// send must pass its option to Send, Broadcast, Request or OpenStream of package cluster, without
+// another cluster.WithMetadata.
 func (t *Tracer) Send(
 	ctx context.Context, name string,
 	send func(ctx context.Context, traced cluster.SendOption) error,
@@ -113,8 +112,8 @@ func attributesOf(h leader.Holder) []attribute.KeyValue {
 	return []attribute.KeyValue{LeaderKey.String(h.ID), TokenKey.String(h.Token.String())}
 }
 
-// recordError marks a span as failed. An unknown outcome is recorded as such: the receiver may have
-// handled the event.
+// recordError marks a span as failed. An attribute shows whether the outcome is unknown, because
+// then the receiver may have handled the event.
 func recordError(span trace.Span, err error) {
 	if err == nil {
 		return

@@ -90,13 +90,13 @@ func (w *world) charge(ctx context.Context, amount int) error {
 	})
 }
 
-// TestSpans sends requests to the leader, and kills it while it handles one.
+// TestSpans sends requests to the leader, and kills the leader while it handles a request.
 func TestSpans(t *testing.T) {
 	w := &world{spans: tracetest.NewSpanRecorder()}
 	w.tracer = otel.New(trace.NewTracerProvider(trace.WithSpanProcessor(w.spans)))
 	athenatest.Run(t, athenatest.Options{Main: w.main}, func(t *testing.T, c *athenatest.Cluster) {
 		w.Cluster = c
-		if c.Leader() == 0 { // the leader is to be killed, and node 0 watches
+		if c.Leader() == 0 { // the test kills the leader, but not node 0
 			if err := c.Node(0).Transfer(t.Context(), c.Address(1)); err != nil {
 				t.Fatal(err)
 			}

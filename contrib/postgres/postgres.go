@@ -29,19 +29,19 @@ type Store = leasestore.Store
 const (
 	// pollInterval is how often a member reads the table if no notification arrives.
 	pollInterval = time.Second
-	// readTimeout limits a read that no caller limits, in case the server no longer answers.
+	// readTimeout limits reads in the background if the server no longer answers.
 	readTimeout = 5 * time.Second
 )
 
 var errReadOnly = errors.New("the server is a standby, or the row without a name was deleted")
 
-// tableName matches the names that are also valid as a channel.
+// tableName matches names of tables that are also valid names of channels.
 var tableName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,23}(\.[a-z_][a-z0-9_]{0,23})?$`)
 
 // Open makes this process one of the members that use a table, which it creates if necessary. The
-// name has up to 24 lower-case letters, digits and underscores, and may begin with a schema and a
-// dot. Open blocks until the other members see this member, or until ctx is done. The pool must
-// connect to the primary and outlive the Store.
+// name consists of up to 24 lower-case letters, digits and underscores. A schema and a dot may
+// precede the name. Open blocks until the other members see this member, or until ctx is done. The
+// pool must connect to the primary and outlive the Store.
 func Open(
 	ctx context.Context, pool *pgxpool.Pool, table string, cfg Config,
 ) (*Store, error) {
@@ -55,9 +55,9 @@ func Open(
 	return leasestore.Open(ctx, b, cfg)
 }
 
-// backend implements leasestore.Backend. A row of the table is an entry. The row without a name has
-// the revision of the last write; each write locks it first, so that the writes of the table run
-// one after the other.
+// backend implements leasestore.Backend. A row of the table is an entry. The row without a name
+// contains the revision of the last write. Each write first locks this row, so that writes to the
+// table run one after the other.
 type backend struct {
 	pool                                   *pgxpool.Pool
 	channel                                string // for notifications of changes
@@ -128,7 +128,7 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 	var batch pgx.Batch
 	// With a stricter isolation, concurrent writes would fail instead of waiting.
 	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	// A revision that the server forgot in a crash would be used twice.
+	// If the server lost a commit in a crash, its revision would be used twice.
 	batch.Queue("SET LOCAL synchronous_commit = on")
 	batch.Queue(b.lock).QueryRow(func(row pgx.Row) error { return row.Scan(&revision) })
 	batch.Queue(b.write, names, kinds, revisions, values, int32(leasestore.Exists),
@@ -227,7 +227,7 @@ func (b *backend) convertErr(err, otherwise error) error {
 		return fmt.Errorf("postgres: %w", err)
 	case errors.Is(err, puddle.ErrClosedPool):
 		otherwise = leader.ErrClosed
-	// After an error the server rolls back. A fatal error may follow the commit.
+	// After an ERROR the server has rolled back. A FATAL error may occur after the commit.
 	case hasAnswer && answer.SeverityUnlocalized == "ERROR" || pgconn.SafeToRetry(err):
 		otherwise = record.ErrNoQuorum
 	}

@@ -140,7 +140,7 @@ func survivesCut(t *testing.T, address string) {
 }
 
 // An administrator ends all connections, some of them after the server has committed and before it
-// has answered. No commit is reported as failed if it was made, or as made if it was not.
+// has answered. The store must not report a wrong outcome for any commit.
 func survivesTermination(t *testing.T, address string) {
 	ctx, admin := t.Context(), connect(t, address)
 	s := open(t, "a", address)
@@ -155,7 +155,7 @@ func survivesTermination(t *testing.T, address string) {
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
-			// Only the pool of this member is idle or busy with this table.
+			// Only connections of this member have a query with the name of this table.
 			_, err := admin.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`, tableOf(t))
 			if err != nil {

@@ -91,8 +91,8 @@ func EnableJob(ctx context.Context, s record.Store, job, member string, on bool)
 	return memberSetting(job, member, on).commit(ctx, s, s.Session(nil), func() {})
 }
 
-// EnableHost is like EnableJob for all members whose address has the host, including members that
-// join later. A member may lead if neither it nor its host is disabled.
+// EnableHost is like EnableJob for all members on the host, including members that join later. A
+// member may lead unless the member or its host is disabled.
 func EnableHost(ctx context.Context, s record.Store, job, host string, on bool) error {
 	key, err := jobrecord.HostKey(job, host)
 	includes := func(id string) bool { return jobrecord.IsOnHost(id, host) }
@@ -100,7 +100,7 @@ func EnableHost(ctx context.Context, s record.Store, job, host string, on bool) 
 	return set.commit(ctx, s, s.Session(nil), func() {})
 }
 
-// setting is whether a member, or the members of a host, may lead a job.
+// setting determines whether a member, or the members of a host, may lead a job.
 type setting struct {
 	job, name string
 	on        bool
@@ -143,8 +143,8 @@ func (e setting) commit(
 	}
 }
 
-// listOps returns the operations of the commit. It succeeds only if the records are still as
-// listOps read them. The records that it read may be older than the last commit of this member.
+// listOps returns the operations of the commit. The commit succeeds only if the records have not
+// changed since listOps read them. These records may be older than the last commit of this member.
 func (e setting) listOps(ctx context.Context, s record.Store) ([]record.Op, error) {
 	if e.on {
 		return []record.Op{{Kind: record.Drop, Key: e.key}}, nil

@@ -47,7 +47,7 @@ func (j *jobSource) runElection() {
 				led = j.acquireRecord(record.Op{Kind: record.Held, Key: r.Key, Token: r.Token})
 			}
 			if led == nil {
-				changed = nil // by the commit itself: if the node is leaving, the next one fails too
+				changed = nil // an immediate retry would also fail if the node is leaving
 			}
 			resigned, q = j.afterTerm(led, resigned, q)
 		case taken, !j.isEnabled(records, j.session.Member()):

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// openOn opens the job "job" in the member of a store.
+// openOn opens the job "job" on the member of a store.
 func openOn(t *testing.T, s record.Store) *Job {
 	t.Helper()
 	j, err := OpenJob(t.Context(), s, "job", JobOptions{})
@@ -26,7 +26,7 @@ func openOn(t *testing.T, s record.Store) *Job {
 	return j
 }
 
-// wantLeader checks which member leads a minute later.
+// wantLeader waits for a minute, and checks which member leads.
 func wantLeader(t *testing.T, j *Job, want string) {
 	t.Helper()
 	time.Sleep(time.Minute)
@@ -35,8 +35,8 @@ func wantLeader(t *testing.T, j *Job, want string) {
 	}
 }
 
-// TestHostIsDisabled checks that no member of a disabled host leads, not even one that joins later
-// or that has the only job open, and that the members of other hosts are not affected.
+// TestHostIsDisabled checks that no member of a disabled host leads. This includes a member that
+// joins later, and a member that alone has opened the job. Members of other hosts are not affected.
 func TestHostIsDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()
@@ -97,7 +97,7 @@ func TestHostIsDisabled(t *testing.T) {
 	})
 }
 
-// hostless is a Store that does not show disabled hosts, as the records of a slow member.
+// hostless is a Store that does not list disabled hosts, like the old records of a slow member.
 type hostless struct{ record.Store }
 
 func (s hostless) List(ctx context.Context, prefix string) ([]member.Record, error) {
@@ -107,8 +107,8 @@ func (s hostless) List(ctx context.Context, prefix string) ([]member.Record, err
 	}), err
 }
 
-// TestHostIsCheckedByTheCommit checks that a member that has not seen the record of its host does
-// not lead.
+// TestHostIsCheckedByTheCommit checks that a member of a disabled host does not lead, even if the
+// member has not seen the record of the host.
 func TestHostIsCheckedByTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()

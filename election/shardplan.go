@@ -15,27 +15,27 @@ import (
 
 // shardPlan decides which worker takes or gives up which shard. All workers compute the same plan
 // from the same records. A worker acts only on its own part, and only if the records still allow
-// it, so different records cost at most additional moves.
+// it. So if workers see different records, the worst result is additional moves.
 //
-// The load of a worker is the number of its shards, and of those that it has given up because its
-// work failed. If these did not count, healthy shards would move in their place. Loads may differ
-// by 1.
+// The load of a worker is the number of its shards, including the shards that it has given up after
+// failed work. If failed shards did not count, the worker would get healthy shards in their place.
+// The loads of two workers may differ by 1.
 type shardPlan struct {
-	workers []shardWorker // in an order that differs between sets
+	workers []shardWorker // in an order that depends on the set
 	owners  []int         // for each shard, the index of its worker, or noWorker or unknownWorker
 	free    int           // shards without an owner
 }
 
 const (
 	noWorker      = -1 // no record: the shard is free
-	unknownWorker = -2 // its owner is leaving, or holds it as a lock
+	unknownWorker = -2 // the owner is leaving, or holds the shard as a lock
 )
 
 // shardWorker is a worker that may own shards.
 type shardWorker struct {
 	id      string
 	session uint64
-	failing map[int]bool // shards that it does not take now
+	failing map[int]bool // shards that the worker does not take now
 	load    int
 }
 
@@ -95,8 +95,8 @@ func compareHashes(prefix, a, b string) int {
 	return bytes.Compare(x[:], y[:])
 }
 
-// allotFree returns the worker that takes each free shard: the one with the least load. It adds the
-// shards to the loads.
+// allotFree allots each free shard to the worker with the smallest load, and adds the shard to that
+// load. It returns the worker of each allotted shard.
 func (p *shardPlan) allotFree() map[int]int {
 	to := map[int]int{}
 	for shard, owner := range p.owners {
@@ -118,7 +118,8 @@ func (p *shardPlan) allotFree() map[int]int {
 }
 
 // surplus returns how many shards a worker must give up. With k shards for n workers, k mod n
-// workers may keep one more than k / n: those that have them, the last workers first.
+// workers may keep k / n + 1 shards. Only workers with more than k / n shards are chosen, the last
+// workers first.
 func (p *shardPlan) surplus(worker int) int {
 	total := p.free
 	for _, w := range p.workers {
@@ -137,8 +138,8 @@ func (p *shardPlan) surplus(worker int) int {
 	return max(0, p.workers[worker].load-share)
 }
 
-// hasTaker reports whether another worker would have a smaller load with the shard than the worker
-// has.
+// hasTaker reports whether another worker could take the shard, and would still have a smaller load
+// than the given worker has now.
 func (p *shardPlan) hasTaker(shard, worker int) bool {
 	return slices.ContainsFunc(p.workers, func(w shardWorker) bool {
 		return !w.failing[shard] && w.load+1 < p.workers[worker].load
@@ -151,8 +152,8 @@ func (p *shardPlan) isFailing(shard int) bool {
 }
 
 // formatWorker returns the value of a worker's record: the number of shards, then the shards that
-// it does not take now. If the value would be too long, the last shards are missing, and stay free
-// until this worker takes them again.
+// the worker does not take now. If the value would be too long, it omits the last shards. They stay
+// free until this worker takes them again.
 func formatWorker(count int, failing []int) []byte {
 	value := strconv.AppendInt(nil, int64(count), 10)
 	for _, shard := range failing {
@@ -170,7 +171,7 @@ func parseWorker(value []byte) (count int, failing map[int]bool) {
 	for i, field := range strings.Fields(string(value)) {
 		n, err := strconv.Atoi(field)
 		switch {
-		case err != nil: // another version wrote it
+		case err != nil: // another version of Athena wrote the value
 		case i == 0:
 			count = n
 		case n < count:

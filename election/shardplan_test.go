@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// drawPlan returns a plan with drawn owners and, if fails is set, drawn failures.
+// drawPlan returns a plan with random owners and, if fails is set, random failures.
 func drawPlan(r *rand.Rand, fails bool) *shardPlan {
 	p := &shardPlan{owners: make([]int, 1+r.IntN(40))}
 	for i := range 1 + r.IntN(6) {
@@ -37,7 +37,7 @@ func drawPlan(r *rand.Rand, fails bool) *shardPlan {
 	return p
 }
 
-// giveUp lets each worker give up its surplus, and returns the number of shards.
+// giveUp lets each worker give up its surplus, and returns how many shards the workers gave up.
 func (p *shardPlan) giveUp() (moves int) {
 	surplus := make([]int, len(p.workers))
 	for w := range p.workers {
@@ -63,7 +63,7 @@ func (p *shardPlan) take() {
 	}
 }
 
-// shareOut plays the plan until nothing moves, and returns the moves.
+// shareOut runs the plan until no shard moves, and returns the number of moves.
 func (p *shardPlan) shareOut(t *testing.T) (moves int) {
 	t.Helper()
 	p.take()
@@ -78,8 +78,8 @@ func (p *shardPlan) shareOut(t *testing.T) (moves int) {
 	return 0
 }
 
-// leastMoves returns how many shards workers with the given numbers of shards must give up to share
-// a total number of shards fairly.
+// leastMoves returns how many shards the workers must give up to share total shards fairly. counts
+// contains the current number of shards of each worker.
 func leastMoves(counts []int, total int) (moves int) {
 	slices.Sort(counts)
 	slices.Reverse(counts)
@@ -93,8 +93,9 @@ func leastMoves(counts []int, total int) (moves int) {
 	return moves
 }
 
-// TestShardPlans checks in drawn plans that shards stop moving. If no work fails, all shards then
-// have workers, whose numbers of shards differ by 1 at most, and no shard moved needlessly.
+// TestShardPlans checks that the shards of random plans stop moving. If no work fails, each shard
+// then has a worker, and no shard has moved needlessly. The numbers of shards of two workers differ
+// by 1 at most.
 func TestShardPlans(t *testing.T) {
 	for seed := range uint64(3000) {
 		fails := seed%2 == 0

@@ -17,11 +17,11 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// shardSettle is how long a worker waits after a cold start. The other workers start meanwhile.
+// shardSettle is how long a worker waits after a cold start, so that the other workers can start.
 const shardSettle = time.Second
 
-// shardRun is a call of Run. One goroutine, balance, decides by the records. Each shard of this
-// worker has a goroutine that acquires, holds and drops its record.
+// shardRun is a call of Run. One goroutine runs balance, which decides from the records. Each shard
+// of this worker has a goroutine that acquires, holds and drops its record.
 type shardRun struct {
 	*Shards
 	session record.Session
@@ -33,12 +33,13 @@ type shardRun struct {
 	joined time.Time // when the record of this worker was first seen
 }
 
-// ownShard is this worker as the candidate for a shard.
+// ownShard is the state of this worker as a candidate for one shard.
 type ownShard struct {
 	*jobSource
 	candidate *leader.Candidate
-	// spared is set if the work of the shard failed on another worker while this worker leads it. The
-	// shard is given up last, because it would return to the worker on which it failed.
+	// spared is set if the work of the shard failed on another worker while this worker leads the
+	// shard. This worker gives up a spared shard last, because the shard would return to the worker on
+	// which it failed.
 	spared bool
 
 	// These are guarded by jobSource.mu.
@@ -47,7 +48,7 @@ type ownShard struct {
 	dropped member.Token // the token of the last record that the goroutine gave up
 }
 
-// newRun returns an error if another worker uses another number of shards.
+// newRun returns an error if another worker uses a different number of shards.
 func (s *Shards) newRun(end context.CancelCauseFunc) (*shardRun, error) {
 	records, err := s.store.List(context.Background(), s.prefix+"worker/")
 	if err != nil {
@@ -78,8 +79,8 @@ func (s *Shards) newRun(end context.CancelCauseFunc) (*shardRun, error) {
 	return r, nil
 }
 
-// balance takes and gives up shards as the records require. It returns when to call it again even
-// if nothing changes.
+// balance takes and gives up shards as the records require. It returns how long to wait before the
+// next call if nothing changes.
 func (r *shardRun) balance(ctx context.Context) time.Duration {
 	records, err := r.store.List(ctx, r.prefix)
 	if errors.Is(err, leader.ErrClosed) {
@@ -113,7 +114,7 @@ func (r *shardRun) balance(ctx context.Context) time.Duration {
 			r.lead(one, member.Record{})
 		}
 	}
-	// At any time, few shards are without an owner because they move.
+	// Limit the number of shards that have no owner because they are moving.
 	give = min(give, max(1, len(r.keys)/32)-leaving-len(free))
 	for _, shard := range kept {
 		if give > 0 && (worker < 0 || p.hasTaker(shard, worker)) {
@@ -141,7 +142,7 @@ func (r *shardRun) updateWorker(
 	condition := record.Op{Kind: record.Absent, Key: r.slot.Key}
 	if own, ok := jobrecord.Find(records, r.slot.Key); ok {
 		switch {
-		case !r.session.Owns(own) || own.Revoked: // another Run of this member
+		case !r.session.Owns(own) || own.Revoked: // another Run of this member has the record
 			return member.Record{}, again
 		case bytes.Equal(own.Value, value):
 			return own, again
@@ -154,9 +155,9 @@ func (r *shardRun) updateWorker(
 	return own, again
 }
 
-// resumeOwn adds to the plan the shards that this worker is taking, and leads by the records that
-// it owns. It returns the shards that it leads, in the order in which to give them up, and the
-// number of those that it is giving up.
+// resumeOwn adds the shards that this worker is taking to the plan, and leads each shard whose
+// record the worker owns. It returns the shards that the worker leads, in the order in which to
+// give them up. leaving is the number of shards that the worker is giving up.
 func (r *shardRun) resumeOwn(
 	records []member.Record, p *shardPlan, worker int,
 ) (kept []int, leaving int) {
@@ -173,7 +174,7 @@ func (r *shardRun) resumeOwn(
 			p.free--
 			p.setOwner(shard, p.workers[worker].id, p.workers[worker].session)
 		case own.Token.IsZero() || own.Revoked || !r.session.Owns(own):
-		case leaves: // the records may be older than the commit that dropped this one
+		case leaves: // the commit that drops this record may be newer than records
 			leaving++
 		case !active:
 			r.lead(one, own)
@@ -190,8 +191,8 @@ func (r *shardRun) resumeOwn(
 	return append(slices.DeleteFunc(kept, isSpared), last...), leaving
 }
 
-// lead makes this worker lead a shard, by the record that it owns or, if own is zero, by a record
-// that it sets, until the term has ended and its functions have returned.
+// lead makes this worker lead a shard until the term has ended and its functions have returned. The
+// worker leads by its record own or, if own is zero, by a record that it sets.
 func (r *shardRun) lead(one *ownShard, own member.Record) {
 	one.mu.Lock()
 	running := one.active
@@ -231,7 +232,8 @@ func (r *shardRun) lead(one *ownShard, own member.Record) {
 	})
 }
 
-// pauseLeft returns the remaining pause after failed work, or less.
+// pauseLeft returns the rest of the pause after failed work. It is not positive if the pause is
+// over.
 func (o *ownShard) pauseLeft() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

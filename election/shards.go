@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxShards is half of the records that a cluster holds.
+	// maxShards is half the number of records that a cluster can hold.
 	maxShards = 1024
 	// shardCloseTimeout bounds how long Run waits for the commits that drop its records.
 	shardCloseTimeout = 5 * time.Second
 )
 
-// Shards is a set of shards that its workers share: the members that call Run. Each shard has at
-// most one owner, and the numbers of shards of any two workers differ by at most one.
+// Shards is a set of shards that its workers share. The workers are the members that call Run. Each
+// shard has at most one owner, and the numbers of shards of any two workers differ by at most one.
 //
 // Its methods may be called concurrently. Members that do not run shards can still call Owner.
 type Shards struct {
@@ -34,10 +34,10 @@ type Shards struct {
 	keys   []string
 }
 
-// NewShards returns a set of count shards, at most 1,024, which are numbered from 0. The name is
-// that of a job, so that Jobs and EnableJob apply to it: shard 7 is the lock "7" of that job. All
-// members must use the same count. NewShards returns an error if name or count is invalid. It does
-// not block.
+// NewShards returns a set of count shards with the numbers 0 to count-1. The maximum count is
+// 1,024. The name is the name of a job, so that Jobs and EnableJob apply to the set. Shard 7 is the
+// lock "7" of the job. All members must use the same count. NewShards returns an error if name or
+// count is invalid. It does not block.
 func NewShards(s record.Store, name string, count int) (*Shards, error) {
 	prefix, err := jobrecord.JobPrefix(name)
 	if err != nil {
@@ -75,25 +75,25 @@ func (s *Shards) Owner(key string) (shard int, owner leader.Holder, ok bool) {
 }
 
 // Run makes this member a worker, and calls work for each shard that it owns, in a goroutine of its
-// own, until ctx is done. It returns the cause of ctx, an error that wraps leader.ErrClosed if the
-// store is closed, or an error if another worker uses another count.
+// own, until ctx is done. It returns the cause of ctx, or an error that wraps leader.ErrClosed if
+// the store is closed. It also returns an error if another worker uses a different count.
 //
-// The contract of work is that of leader.Candidate.WhileLeader: its context ends before another
-// worker can own the shard, and the token of its term is greater than those of all earlier owners.
-// Tokens of different shards cannot be compared.
+// work has the contract of the function of leader.Candidate.WhileLeader. Its context ends before
+// another worker can own the shard. The token of its term is greater than the tokens of all earlier
+// owners. Tokens of different shards cannot be compared.
 //
 // If workers come or go, each worker computes the same shares from the records. Free shards are
-// taken immediately. A worker with more than its share gives up a few shards at a time, those that
-// it took last: it ends the context, waits until work has returned, and only then lets another
-// worker take the shard. Other shards do not move. After a cold start, a worker waits for a second
-// before it takes shards, so that the first worker does not take all of them.
+// taken immediately. A worker with more than its share gives up a few shards at a time, beginning
+// with the shards that it took last. It ends the context, waits until work has returned, and only
+// then lets another worker take the shard. Other shards do not move. After a cold start, a worker
+// waits for a second before it takes shards, so that the first worker does not take all of them.
 //
 // If work returns an error, the worker gives up the shard. It takes the shard again after a pause,
 // unless another worker has taken it. A worker that is disabled in the job gives up all shards.
 //
-// When ctx is done, Run waits until work has returned, drops the records, and returns. If there is
-// no majority to drop them within 5 s, it returns an error, and continues in the background. While
-// Run is active, a second Run of the set on the same member owns no shards.
+// When ctx is done, Run waits until work has returned, drops the records, and returns. If it cannot
+// drop them within 5 s because there is no majority, it returns an error and continues in the
+// background. While Run is active, a second Run of the set on the same member owns no shards.
 func (s *Shards) Run(
 	ctx context.Context, work func(ctx context.Context, shard int, term leader.Term) error,
 ) error {
@@ -117,7 +117,7 @@ func (s *Shards) Run(
 
 // close waits until the work has returned, and drops the records of this worker.
 func (r *shardRun) close(ctx context.Context, working *sync.WaitGroup) error {
-	closers := []func(context.Context) error{r.slot.Close} // first, so that it takes no shards
+	closers := []func(context.Context) error{r.slot.Close} // first, so that Run takes no shards
 	for _, one := range r.shards {
 		closers = append(closers, one.candidate.Close)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // shardTape records which worker runs which shard. It fails the test if two contexts of a shard are
-// alive at one instant, or if a token does not grow.
+// alive at the same time, or if a token is not greater than the previous token.
 type shardTape struct {
 	t *testing.T
 
@@ -38,7 +38,7 @@ func newTape(t *testing.T, count int) *shardTape {
 	}
 }
 
-// work returns the work of a worker, which returns late.
+// work returns the work of a worker. The work returns some time after its context has ended.
 func (s *shardTape) work(id string) shardWork {
 	return func(ctx context.Context, shard int, term leader.Term) error {
 		s.begin(ctx, id, shard, term.Token())
@@ -78,7 +78,7 @@ func (s *shardTape) counts() (counts map[string]int, moves int) {
 	return counts, s.moves
 }
 
-// await waits until exactly the given workers run all shards, each its share.
+// await waits until only the given workers run shards, and each of them runs its share.
 func (s *shardTape) await(ids ...string) {
 	s.t.Helper()
 	least, most := len(s.owners)/len(ids), (len(s.owners)+len(ids)-1)/len(ids)
@@ -98,8 +98,8 @@ func (s *shardTape) await(ids ...string) {
 	}
 }
 
-// needed returns the least number of moves after which only the given workers own shards, each its
-// share. Shards whose owners are gone move too.
+// needed returns the least number of moves after which only the given workers own shards, and each
+// of them owns its share. It includes the moves of shards whose owners are gone.
 func (s *shardTape) needed(ids ...string) (n int) {
 	counts, _ := s.counts()
 	var all []int
@@ -194,8 +194,8 @@ func TestShardsColdStart(t *testing.T) {
 	})
 }
 
-// TestShardThatFails checks that a shard whose work fails on some workers moves to another, is
-// retried after pauses if it fails on all, and makes no other shard move.
+// TestShardThatFails checks that a shard moves to another worker if its work fails on some workers.
+// If the work fails on all workers, it is retried after pauses. No other shard moves.
 func TestShardThatFails(t *testing.T) {
 	for failing := 1; failing <= 3; failing++ {
 		synctest.Test(t, func(t *testing.T) { failShard(t, failing) })
@@ -231,7 +231,7 @@ func failShard(t *testing.T, failing int) {
 		fails[ids[(slices.Index(ids, first)+i)%len(ids)]] = true
 	}
 	tape.mu.Unlock()
-	table.Expire(first) // its shards are free, and the work of one begins to fail
+	table.Expire(first) // its shards become free, and the work of shard bad begins to fail
 	time.Sleep(time.Minute)
 	tape.mu.Lock()
 	owners, since := slices.Clone(tape.owners), runs
@@ -252,8 +252,8 @@ func failShard(t *testing.T, failing int) {
 	t.Logf("%d workers fail: %d runs in a minute", failing, again)
 }
 
-// TestShardsAndLocks checks that a lock keeps a shard from all workers, and that the owner of a key
-// is found by members that run no shards.
+// TestShardsAndLocks checks that a lock keeps a shard from all workers, and that members without
+// shards find the owner of a key.
 func TestShardsAndLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, tape := record.NewMemory(), newTape(t, 8)
@@ -305,7 +305,7 @@ func TestShardsTwice(t *testing.T) {
 	})
 }
 
-// TestShardsRefused checks the errors of wrong arguments.
+// TestShardsRefused checks the errors for invalid arguments.
 func TestShardsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, tape := record.NewMemory(), newTape(t, 8)
@@ -329,8 +329,8 @@ func TestShardsRefused(t *testing.T) {
 	})
 }
 
-// TestShardsUnderFaults draws faults of five members. No shard has two workers, the shares are fair
-// again within 10 s, and no shard moves needlessly.
+// TestShardsUnderFaults causes random faults of five members. No shard has two workers at the same
+// time. The shares are fair again within 10 s, and no shard moves needlessly.
 func TestShardsUnderFaults(t *testing.T) {
 	for range 4 {
 		inWorld(t, 5, func(t *testing.T, w *world) {
@@ -370,7 +370,7 @@ func (s *shardWorld) runWorker(i int) {
 	s.running.Go(func() { _ = shards.Run(ctx, s.tape.work(address(i).String())) })
 }
 
-// ids returns the ids of all members but some.
+// ids returns the ids of all members except the given ones.
 func (s *shardWorld) ids(but ...int) (ids []string) {
 	for i := range s.nodes {
 		if !slices.Contains(but, i) {
@@ -380,8 +380,8 @@ func (s *shardWorld) ids(but ...int) (ids []string) {
 	return ids
 }
 
-// playFault plays a fault of some members, and waits until all share the shards again. Three
-// members are a majority.
+// playFault causes a fault of some members, repairs it, and waits until all members share the
+// shards again. Three members are a majority.
 func (s *shardWorld) playFault(what string, gone []int) {
 	s.t.Log(what, gone)
 	rest, few := s.ids(gone...), len(gone) < 3

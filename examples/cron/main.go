@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cron runs a job in six shards, as ElasticJob does: the shards spread over the active
-// members, and each member runs its shards. Run it with
+// Command cron runs a job in six shards, like ElasticJob. The shards are spread over the active
+// members, and each member runs its own shards. Run it with
 //
 //	go run -C examples/cron .
 //
@@ -40,7 +40,7 @@ const (
 )
 
 // work runs the shards of this member until ctx is done or the node stops. Each shard runs on one
-// member at a time, under a token of its own.
+// member at a time, and has its own token.
 func work(
 	ctx context.Context, node *cluster.Node,
 	run func(ctx context.Context, shard int, term leader.Term) error,

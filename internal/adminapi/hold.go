@@ -15,8 +15,8 @@ type LockRequest struct {
 	Latch string `json:"latch"`
 }
 
-// GroupRequest is the body of POST /v1/groups/GROUP/elect. The durations have the names of
-// election.Timing and election.Options; 0 means the default.
+// GroupRequest is the body of POST /v1/groups/GROUP/elect. The durations are named like the fields
+// of election.Timing and election.Options. 0 means the default.
 type GroupRequest struct {
 	Strategy   string  `json:"strategy"` // quorum, lowest, static or standby
 	GraceMS    float64 `json:"grace_ms,omitempty"`

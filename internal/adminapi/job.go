@@ -42,8 +42,9 @@ type Latch struct {
 	Holder Holder `json:"holder"`
 }
 
-// CandidateRequest is the body of POST /v1/jobs/JOB/enable and /v1/jobs/JOB/disable. It has either
-// a Member, which is an address or a name, or a Host, which stands for all members with that host.
+// CandidateRequest is the body of POST /v1/jobs/JOB/enable and /v1/jobs/JOB/disable. It contains
+// either a Member or a Host. Member is an address or a name. Host stands for all members on that
+// host.
 type CandidateRequest struct {
 	Member string `json:"member,omitempty"`
 	Host   string `json:"host,omitempty"`

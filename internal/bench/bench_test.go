@@ -217,8 +217,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestTwoOwners checks that work on a shard that began too early, or with a smaller token, is an
-// error.
+// TestTwoOwners checks that it is an error if work on a shard begins too early or has a smaller
+// token.
 func TestTwoOwners(t *testing.T) {
 	killed, alive := &process{died: 20}, &process{}
 	token := func(n uint64) member.Token { return member.Token{Version: 1, Revision: n} }

@@ -24,7 +24,7 @@ import (
 var errTwoOwners = errors.New(
 	"two nodes owned one shard at the same time, or its tokens did not increase")
 
-// shardRun is the beginning or the end of the work on a shard, in nanoseconds of CLOCK_MONOTONIC.
+// shardRun reports when the work on a shard begins or ends, in nanoseconds of CLOCK_MONOTONIC.
 type shardRun struct {
 	Shard int
 	Token member.Token
@@ -39,7 +39,8 @@ type ownedRun struct {
 	began, ended int64 // ended is 0 while the work runs
 }
 
-// runShards runs the work of shards, which prints when it begins and ends.
+// runShards makes this node a worker of shards. The work on each shard prints when it begins and
+// ends.
 func (c *child) runShards(count int) error {
 	shards, err := election.NewShards(c.node.Records(), "shards", count)
 	if err != nil {
@@ -216,8 +217,7 @@ func (ps *processes) readShares() shares {
 	return s
 }
 
-// movesTo returns the least number of moves after which the nodes of the later shares own fair
-// shares.
+// movesTo returns the least number of moves from s to fair shares of the nodes in later.
 func (s shares) movesTo(later shares) int {
 	var counts []int
 	moves := s.had
@@ -237,7 +237,7 @@ func (s shares) movesTo(later shares) int {
 	return moves
 }
 
-// endedAt returns when the work ended, or 0 if it runs.
+// endedAt returns when the work or its process ended, or 0 if the work still runs.
 func (r ownedRun) endedAt() int64 {
 	if r.ended == 0 {
 		return r.owner.died

@@ -15,8 +15,8 @@ import (
 // ErrLocked means that another session holds the lock.
 var ErrLocked = errors.New("athena: the lock is held")
 
-// Held is a lock between two calls of a library that locks and unlocks in separate calls. If the
-// lock can be held in one call, use package lock.
+// Held is a lock for libraries that lock and unlock in separate calls. If one function call can
+// hold the lock, use package lock.
 type Held struct {
 	slot  *Slot
 	lease *leader.Lease
@@ -64,7 +64,7 @@ func takeHeld(
 func (h *Held) Term() leader.Term { return h.lease.Term() }
 
 // Release ends the term, waits for the functions that run under it, and drops the record. If the
-// lock was lost before, the error is the reason. If ctx is done first, Release returns, and the
+// lock was lost before, Release returns the reason. If ctx is done first, Release returns, and the
 // release continues.
 func (h *Held) Release(ctx context.Context) error {
 	var lost error

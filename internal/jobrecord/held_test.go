@@ -17,7 +17,7 @@ import (
 
 const key = "latch/j/latch/l"
 
-// A leavingStore grants no lease, as the store of a node that leaves.
+// leavingStore grants no lease, like the store of a node that is leaving.
 type leavingStore struct{ record.Store }
 
 func (s leavingStore) Session(lost record.LostFunc) record.Session {
@@ -30,7 +30,8 @@ func (leavingSession) Hold(context.Context, string, member.Token) (*leader.Lease
 	return nil, record.ErrNotActive
 }
 
-// TestNoLeaseIsGranted checks that a caller gets the error, and that its record does not stay.
+// TestNoLeaseIsGranted checks that AcquireHeld returns the error of the lease, and that no record
+// remains.
 func TestNoLeaseIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := record.NewMemory().Store("a")
@@ -45,7 +46,8 @@ func TestNoLeaseIsGranted(t *testing.T) {
 	})
 }
 
-// TestHeldExcludes lets one session wait for another, and a third one give up.
+// TestHeldExcludes lets one session wait for a lock of another session, and a third session give
+// up.
 func TestHeldExcludes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()

@@ -61,8 +61,9 @@ func IsOnHost(id, host string) bool {
 	return err == nil && a.Host == host
 }
 
-// disablingKeys returns the keys of the records that keep a member from leading. prefix is that of
-// the job. The key of the host is the shorter one, so it is valid if DisabledKey is.
+// disablingKeys returns the keys of the records that keep a member from leading. prefix is the
+// JobPrefix of the job. If DisabledKey is valid, the key of the host is also valid, because it is
+// shorter.
 func disablingKeys(prefix, id string) []string {
 	keys := []string{prefix + "disabled/" + id}
 	if a, err := member.ParseAddress(id); err == nil {

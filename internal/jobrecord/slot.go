@@ -99,7 +99,7 @@ func (s *Slot) Close(ctx context.Context) error {
 	}
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
-	changed := s.Store.Watch(watched, s.Key) // closed with the store, which ends a pause early
+	changed := s.Store.Watch(watched, s.Key) // closing the store closes changed, and so ends a pause
 	for {
 		err := s.settleRecord(ctx)
 		switch {
@@ -111,7 +111,7 @@ func (s *Slot) Close(ctx context.Context) error {
 		select {
 		case _, open := <-changed:
 			if !open {
-				changed = nil // do not read it again before the next attempts
+				changed = nil // a closed channel would end every pause
 			}
 		case <-time.After(LookInterval):
 		case <-ctx.Done():

@@ -57,8 +57,8 @@ func appendHeader(dst []byte, length int) []byte {
 type frameReader struct {
 	buffered *bufio.Reader
 	limit    int // limit of a frame, in bytes
-	// If lends is true, a frame is valid only until the next one is read. Such a
-	// frame is either in kept, or in the first lent bytes of buffered, which the next read discards.
+	// If lends is true, a frame is valid only until the next one is read. Such a frame is in kept, or
+	// in the first lent bytes of buffered. The next read discards these bytes.
 	lends bool
 	lent  int
 	kept  []byte

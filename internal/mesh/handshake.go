@@ -152,7 +152,7 @@ func (p *peer) claimGreeting(conn transport.Conn) *link {
 	return p.greeting
 }
 
-// exchangeGreets sends the active greeting and reads the passive one.
+// exchangeGreets sends the greeting of this node and reads the greeting of the peer.
 func (m *Mesh) exchangeGreets(
 	conn transport.Conn, r *frameReader, prefix []byte, ours message.Message,
 ) (theirs message.Message, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// runController runs controllers on the leader only. The function add adds them to a manager.
+// runController runs the controllers that add adds to a manager, on the leader only.
 func runController(
 	ctx context.Context, node *cluster.Node, config *rest.Config, add func(manager.Manager) error,
 ) error {
@@ -39,7 +39,7 @@ func runController(
 // no test runs them.
 var _, _ = runController, runUnderBoth
 
-// runUnderBoth runs work while both electors have elected this process, until ctx is done.
+// runUnderBoth runs work while this process leads by both electors, until ctx is done.
 func runUnderBoth(
 	ctx context.Context, candidate *leader.Candidate, config leaderelection.LeaderElectionConfig,
 	work func(context.Context, leader.Term) error,

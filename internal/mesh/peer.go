@@ -256,9 +256,9 @@ func (p *peer) setCur(l *link) {
 	p.mesh.prepared.signal()
 }
 
-// adoptLink is called once greetings have been exchanged on a link. The link becomes the connection
-// of the peer, unless another link is kept. adoptLink returns an error if it refuses a link. This
-// node has then written nothing on the link, which the peer dialed.
+// adoptLink is called after the exchange of greetings on a link. The link becomes the connection of
+// the peer, unless another link is kept. adoptLink returns an error if it refuses a link. This node
+// has then written nothing on the link, which the peer dialed.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
 	verdict := Replace

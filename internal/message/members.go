@@ -11,7 +11,8 @@ type MemberStatusUpdate struct {
 	Member member.Member
 }
 
-// MemberTraits announces the traits of its sender to its leader, whose state shows others.
+// MemberTraits announces the traits of a member to its leader. The member sends it if the leader's
+// state shows other traits.
 type MemberTraits struct{ member.Traits }
 
 // ClusterAlignment is the whole state, with members in every status. The header's claim shows

@@ -32,7 +32,7 @@ func (m *Messenger) currentDirectory() *directory {
 	if d != nil && isSame(d.members, members) {
 		return d
 	}
-	if d != nil && slices.Equal(d.members, members) { // only the records have changed
+	if d != nil && slices.Equal(d.members, members) { // same members; only records have changed
 		d = &directory{members, d.self, d.contacts}
 	} else {
 		d = &directory{members: members, contacts: make(map[member.Address]*contact, len(members))}

@@ -160,8 +160,8 @@ func TestSendsFollowTheView(t *testing.T) {
 	})
 }
 
-// TestContactsAreKept checks that members are not looked up again in an equal roster, which each
-// change of a record brings.
+// TestContactsAreKept checks that contacts stay the same if a new view has an equal roster. Each
+// change of a record produces such a view.
 func TestContactsAreKept(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]

@@ -11,8 +11,8 @@ import (
 
 // TestTheValueOfTheHighestBallotIsAdopted tests protocol.md section 6, step 4. The leader has died.
 // The last voter proposes a value that only it accepts. The first voter then proposes another value
-// at the same version, which is chosen without its knowledge. The others see both values, the older
-// one last.
+// at the same version. This value is chosen, but the first voter does not learn it. The others see
+// both values, the older one last.
 func TestTheValueOfTheHighestBallotIsAdopted(t *testing.T) {
 	c := formed(t, steady(5))
 	var voters []int
@@ -23,7 +23,7 @@ func TestTheValueOfTheHighestBallotIsAdopted(t *testing.T) {
 	}
 	first, last := voters[0], voters[3]
 	for _, i := range voters[:3] {
-		c.Drain(i) // so that the last proposes before them
+		c.Drain(i) // so that the last voter proposes first
 	}
 	c.Crash(c.Leader())
 	c.Interrupt = func(i int, out statemachine.Output) (sent int, crash bool) {

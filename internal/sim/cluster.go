@@ -47,7 +47,7 @@ type Setup struct {
 	// firewall may. It must be empty if TrustRefusal is set.
 	Rejects []int `json:",omitempty"`
 	// Preferences lists the preference of each process; empty if all have the default. HandOver is
-	// the HandOverToPreferred of each process.
+	// the value of HandOverToPreferred in the configuration of every process.
 	Preferences []member.Preference `json:",omitempty"`
 	HandOver    time.Duration       `json:",omitempty"`
 	// Keys is the number of records that processes compete for; 0 disables records.

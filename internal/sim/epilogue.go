@@ -123,7 +123,7 @@ func (j *judge) isolateLeader() {
 		return
 	}
 	leader, version := c.Leader(), c.Authority(c.Leader())
-	// A leader that leaves leadership to others hands over as soon as it can.
+	// A leader that was drained or has become a witness hands over as soon as it can.
 	yields := !c.procs[leader].mayLead() && slices.ContainsFunc(c.procs,
 		func(p *process) bool { return p.isUp() && p.mayLead() })
 	start = c.now

@@ -196,7 +196,7 @@ func FuzzFrames(f *testing.F) {
 			checkFrames(t, m.Advance(now).Send)
 			in, err := wire.Decode(frame)
 			if err != nil || in.Body.Kind() == message.KindGreet {
-				continue // a real connection would be closed, and the Mesh handles greetings
+				continue // an invalid frame closes its connection, and the Mesh handles greetings
 			}
 			checkFrames(t, m.Step(now, in).Send)
 			if m.Check() != nil || m.Durable().Held.Version > member.MaxCount/2 {

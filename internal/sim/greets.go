@@ -59,7 +59,7 @@ func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	return g
 }
 
-// The results of the greetings between two processes, which are cached until one of the two
+// The results of the greetings between two processes. They are cached until one of the processes
 // restarts.
 const (
 	unknown uint8 = iota

@@ -59,8 +59,8 @@ type process struct {
 	renewed      bool                    // the current step began a new run
 	leaving      bool                    // Leave was called in this run
 	drained      bool                    // Drain was called in this run
-	traits       member.Traits           // what this run states about itself
-	couldLead    bool                    // whether this run could lead at any time
+	traits       member.Traits           // the preference and the labels of this run
+	couldLead    bool                    // whether this run was ever allowed to lead
 	asked        bool                    // whether an operator requests something in this step
 	requests     uint64                  // number of requests for records so far
 	openRequests []message.RecordRequest // requests of this run that have no answer yet

@@ -358,7 +358,7 @@ func (j *judge) runEpilogue() {
 		what = quiet // the leader hands over to a returning member that may lead
 	}
 	if c.setup.HandOver > 0 {
-		what = quiet // a returning member may be more preferred
+		what = quiet // the leader may hand over to a returning member
 	}
 	switch what {
 	case disturb:
@@ -399,7 +399,7 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 		return
 	}
 	if j.handsOver(leader) {
-		return // to a member that has just received its seat
+		return // the leader hands over to a member with a new seat
 	}
 	if lost() {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)

@@ -130,8 +130,8 @@ func TestAForgedValueIsNotAdopted(t *testing.T) {
 }
 
 // TestAStoreWithoutAVoteIsPromisedNothing tests protocol.md section 6, step 3. The leader has died,
-// and a process at its address that has another store proposes again and again. If voters promised
-// anything to it, they would never elect one of them.
+// and a process at its address that has another store proposes again and again. If the voters
+// promised anything to this process, they would never elect a new leader.
 func TestAStoreWithoutAVoteIsPromisedNothing(t *testing.T) {
 	c := formed(t, steady(3))
 	l, tm := c.Leader(), c.setup.Timings

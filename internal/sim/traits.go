@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file draws and checks what members state about themselves: their preference and their labels
-// (protocol.md section 3).
+// This file draws and checks the traits of members: their preference and their labels (protocol.md
+// section 3).
 
 // streamPreferences draws the preferences of a run, and streamTraits the changes at run time.
 const (
@@ -21,8 +21,8 @@ const (
 	streamTraits      = -10
 )
 
-// drawTraits draws, in one run of three, the preference of each process and, in half of those runs,
-// that leaders hand over to more preferred members. A minority never leads.
+// drawTraits draws the preference of each process in one run of three. In half of these runs,
+// leaders hand over to more preferred members. At most a minority of the processes are witnesses.
 func drawTraits(r *rand.Rand, p *Plan) {
 	if r.IntN(3) > 0 {
 		return
@@ -45,7 +45,7 @@ func drawTraits(r *rand.Rand, p *Plan) {
 }
 
 // drawChange draws a change of the preference or the labels of a process. Args[0] is the
-// preference, or one less than NeverLeads if the labels change, and Args[1] selects the labels.
+// preference. If the labels change, Args[0] is NeverLeads - 1 and Args[1] selects the labels.
 func (x *chaos) drawChange(f *Fault) {
 	f.Who = x.drawVictim()
 	f.Args = []int64{x.rand.Int64N(2) * (x.rand.Int64N(5) + int64(member.NeverLeads)), 0}
@@ -54,7 +54,7 @@ func (x *chaos) drawChange(f *Fault) {
 	}
 }
 
-// changeTraits applies the change, unless no process would be left that may lead.
+// changeTraits applies the change if at least one process is not a witness afterwards.
 func (x *chaos) changeTraits(f Fault) bool {
 	p := x.c.procs[f.Who]
 	if !p.isUp() || p.paused || len(f.Args) < 2 {
@@ -73,7 +73,7 @@ func (x *chaos) changeTraits(f Fault) bool {
 	return true
 }
 
-// labelsOf returns the labels that a number selects; none for 0.
+// labelsOf returns the labels that a number selects. 0 selects no labels.
 func labelsOf(n int64) member.Labels {
 	if n == 0 {
 		return ""
@@ -102,11 +102,11 @@ func (c *Cluster) SetLabels(i int, l member.Labels) {
 	})
 }
 
-// mayLead reports whether a process does not leave leadership to others.
+// mayLead reports whether a process is neither drained nor a witness.
 func (p *process) mayLead() bool { return !p.drained && p.traits.Preference != member.NeverLeads }
 
-// hasCandidate reports whether a running process that has a vote, other than the given ones, may
-// lead if no other does.
+// hasCandidate reports whether any process except the given ones runs, has a vote, and is not a
+// witness. A drained process counts, because it leads if no other process can.
 func (c *Cluster) hasCandidate(without ...int) bool {
 	return slices.ContainsFunc(c.procs, func(p *process) bool {
 		return p.isUp() && !p.paused && p.traits.Preference != member.NeverLeads && !p.leaving &&
@@ -114,9 +114,9 @@ func (c *Cluster) hasCandidate(without ...int) bool {
 	})
 }
 
-// checkLeads checks a process that becomes leader or hands over. A run that could never lead must
-// not lead, and must not propose itself. A leader hands over only on request, or to a more
-// preferred member if this is configured.
+// checkLeads checks a process that becomes leader or hands over. A run that has always been a
+// witness must not lead. A witness that does not lead must not propose itself. A leader hands over
+// only on request, or to a more preferred member if this is configured.
 func (k *checker) checkLeads(p *process, t statemachine.Trace) {
 	never := p.traits.Preference == member.NeverLeads
 	switch {
@@ -147,8 +147,7 @@ func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
 	k.preferredAt = k.now
 }
 
-// bestPreference returns the greatest preference of the members that may succeed a leader that
-// crashed.
+// bestPreference returns the greatest preference of the possible successors of a crashed leader.
 func (j *judge) bestPreference(old int) member.Preference {
 	best := member.NeverLeads
 	for _, i := range j.listSuccessors(old) {
@@ -157,8 +156,8 @@ func (j *judge) bestPreference(old int) member.Preference {
 	return best
 }
 
-// checkElected checks that the member that was elected in a calm cluster is one of the most
-// preferred. It needs clocks of one rate: otherwise a member with a fast clock misses the leader
+// checkElected checks that a calm cluster has elected one of the most preferred members. It checks
+// only clusters whose clocks run at the same rate: a member with a fast clock misses the leader
 // before the others do.
 func (j *judge) checkElected(best member.Preference) {
 	c := j.c
@@ -169,7 +168,7 @@ func (j *judge) checkElected(best member.Preference) {
 	}
 }
 
-// awaitHandOver waits until the leader has handed over, if it has to.
+// awaitHandOver waits until the leader has handed over, if it must.
 func (j *judge) awaitHandOver() bool {
 	c, t := j.c, j.c.setup.Timings
 	limit := 3*(c.setup.HandOver+2*t.LeaderTimeout) + 2*t.TTLTimeout
@@ -180,8 +179,9 @@ func (j *judge) awaitHandOver() bool {
 	return true
 }
 
-// handsOver reports whether a leader hands over without a request: it leaves leadership to others,
-// or leaders hand over to more preferred members, and there is such a member.
+// handsOver reports whether a leader hands over without a request. A drained leader or a witness
+// hands over to any successor. If HandOver is set, a leader also hands over to a more preferred
+// successor.
 func (j *judge) handsOver(leader int) bool {
 	l := j.c.procs[leader]
 	return slices.ContainsFunc(j.listSuccessors(leader), func(i int) bool {

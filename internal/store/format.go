@@ -197,9 +197,10 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	return body[lengthBytes+1:], end
 }
 
-// isUnfinished reports whether the bytes after the last valid entry are room, or an unfinished
-// entry, some of whose sectors a crash or a full disk has left empty. The node has not acted on an
-// unfinished entry, because Save did not return nil. Any other bytes are damage.
+// isUnfinished reports whether the bytes after the last valid entry are unused room or an
+// unfinished entry. In an unfinished entry, a crash or a full disk has left some sectors empty. The
+// node has not acted on an unfinished entry, because Save did not return nil. Any other bytes are
+// damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {

@@ -175,7 +175,7 @@ func unexpectedError(call string, err error) error {
 	return fmt.Errorf("%s: %w", call, err)
 }
 
-// checkLoad checks that the store holds one of the contents that it may hold.
+// checkLoad checks that the store holds one of the allowed contents.
 func (w *world) checkLoad(s *store.File) error {
 	c, known, err := s.Load()
 	if errors.Is(err, store.ErrCorrupt) && w.disk.Torn && len(w.may) > 1 {
@@ -242,8 +242,8 @@ func (w *world) resetKey(s *store.File) error {
 	return err
 }
 
-// drawContent makes another content of next. Its size is random: some entries fit in two sectors,
-// and some leave no room in the file for another one.
+// drawContent changes w.next to another content. The size is random: some entries fit in two
+// sectors, and some leave no room in the file for another entry.
 func (w *world) drawContent() {
 	address := func(n uint16) member.Address { return member.Address{Host: "10.0.0.1", Port: n} }
 	w.next.Origin = store.Origin{Cluster: "c", Size: 3, Address: address(1)}

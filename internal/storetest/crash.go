@@ -21,12 +21,12 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// memberOf is the variable that turns a test into a member. It has the address of the member's
-// service, and the member's id.
+// memberOf is the environment variable that turns a test into a member. Its value is the address of
+// the member's service and the member's id.
 const memberOf = "ATHENA_TEST_MEMBER_OF"
 
 // RunMember must be the first call of a TestMain. If Crashes has started this program, RunMember
-// leads a job as a member that open opens, and never returns.
+// opens a member's store with open, leads a job, and never returns.
 func RunMember(open func(ctx context.Context, address, id string) (record.Store, error)) {
 	address, id, ok := strings.Cut(os.Getenv(memberOf), " ")
 	if !ok {

@@ -90,7 +90,7 @@ func (s *Server) signal(sig syscall.Signal) (tree []int) {
 	tree = []int{s.cmd.Process.Pid}
 	for i := 0; i < len(tree); i++ {
 		if sig != syscall.SIGCONT {
-			_ = syscall.Kill(tree[i], syscall.SIGSTOP) // it starts no further processes
+			_ = syscall.Kill(tree[i], syscall.SIGSTOP) // a stopped process starts no others
 		}
 		tree = append(tree, childrenOf(tree[i])...)
 	}

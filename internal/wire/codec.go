@@ -58,8 +58,8 @@ func (c *codec) leave(outer scope) {
 	c.array = outer
 }
 
-// hasAddedField reports whether a field that was added to an array later is to be written or is
-// there to be read. Earlier writers omit it.
+// hasAddedField reports whether to write or to read a field that was added to an array later.
+// Earlier versions do not write such a field.
 func (c *codec) hasAddedField() bool { return c.writing || c.array.fields > 0 }
 
 // next reads the head of the next field, which must be of the given class, and returns its value or

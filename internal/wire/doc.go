@@ -33,10 +33,10 @@
 //
 // # Change
 //
-// Within one Version, fields are only appended to these arrays. A reader skips unknown elements,
-// and refuses a frame that lacks a known element, except the traits of a member, which were added
-// later. Any other change to the bytes or to the files in
-// testdata/golden needs a new Version.
+// Within one Version, fields are only appended to these arrays. A reader skips unknown elements. It
+// refuses a frame that lacks a known element. Only the traits of a member may be missing, because
+// they were added later. Any other change to the bytes or to the files in testdata/golden needs a
+// new Version.
 //
 // # Order of checks
 //

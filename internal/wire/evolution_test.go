@@ -84,8 +84,8 @@ func TestLaterFieldsAreSkipped(t *testing.T) {
 	}
 }
 
-// endsInTraits reports whether a struct ends with the traits of a member, which earlier writers
-// omit. Only a roster entry and a request to join do.
+// endsInTraits reports whether a struct is a roster entry or a request to join. Both end with the
+// traits of a member, which earlier versions do not write.
 func endsInTraits(at []any) bool {
 	labels, ok := at[len(at)-1].(string)
 	return ok && (labels == "" || labels == string(traits().Labels)) &&

@@ -127,7 +127,8 @@ func (c *Client) commitRecord(ctx context.Context, s record.Session) {
 	c.endOperation(o, Done)
 }
 
-// UseLock acquires and releases the lock until ctx is done, in the queue or past it.
+// UseLock acquires and releases the lock until ctx is done. Half of the attempts wait in the queue
+// of a semaphore.
 func (c *Client) UseLock(ctx context.Context, name string) error {
 	c.key = name
 	l, err := lock.New(c.Store, name)
@@ -166,8 +167,8 @@ func (c *Client) UseLock(ctx context.Context, name string) error {
 	return nil
 }
 
-// holdLock uses the lock until its term ends, and returns the release of the lock. The term may
-// have ended at any time after the last check that found it valid.
+// holdLock uses the lock until its term ends, and returns the operation that releases the lock. The
+// term may have ended at any time after the last check that found it valid.
 func (c *Client) holdLock(ctx context.Context, term leader.Term, acquire *Operation) *Operation {
 	until := c.Now() + c.Rand.Int64N(int64(longest))
 	var release *Operation

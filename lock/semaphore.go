@@ -26,14 +26,15 @@ type Semaphore struct {
 	store   record.Store
 	name    string
 	queue   string   // prefix of the keys of the records of waiting callers
-	lock    string   // key of the lock of that name, and prefix of the keys in permits
+	lock    string   // key of the lock with this name; prefix of the keys in permits
 	permits []string // keys of the records of the holders
 }
 
 // NewSemaphore returns the semaphore with the given name and at most 1,024 permits. All members
-// must use the same number. The name is that of a lock (New). The only permit of a fair mutex is
-// that lock itself, for which Lock.Do competes without queueing. Permit 2 of several is the lock
-// "JOB/NAME/2". NewSemaphore returns an error if an argument is invalid. It does not block.
+// must use the same number. The name is the name of a lock (see New). The only permit of a fair
+// mutex is this lock, and Lock.Do competes for it without queueing. If there are several permits,
+// permit 2 is the lock "JOB/NAME/2". NewSemaphore returns an error if an argument is invalid. It
+// does not block.
 func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) {
 	if permits < 1 || permits > maxPermits {
 		return nil, fmt.Errorf("lock: semaphore %.300q: %d permits, want 1 to %d", name, permits,
@@ -65,11 +66,12 @@ func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) 
 // tokens of different permits cannot be compared.
 //
 // Callers get permits in the order in which their requests were committed. A caller leaves the
-// queue when its ctx is done. If its member crashes or is cut off, it leaves the queue when the
-// records of the member end. If the member returns, the caller joins the queue again at its end.
+// queue when its ctx is done. If the member of a caller crashes or is cut off, the caller leaves
+// the queue when the records of the member end. If the member returns, the caller joins the end of
+// the queue.
 //
-// If fn did not run, the error is as in Lock.Do. If the permit cannot be returned before ctx is
-// done, Do returns, and the return continues in the background.
+// If fn did not run, the error is as in Lock.Do. If ctx is done before the permit has been
+// returned, Do returns, and the permit is returned in the background.
 func (s *Semaphore) Do(
 	ctx context.Context, fn func(ctx context.Context, term leader.Term) error,
 ) error {
@@ -98,7 +100,7 @@ type caller struct {
 	session record.Session
 	place   *jobrecord.Slot
 	tried   []*jobrecord.Slot // the permits that the session may own
-	token   member.Token      // of the last of them; zero if it is not known
+	token   member.Token      // token of the last permit in tried; zero if unknown
 }
 
 func (c *caller) newSlot(key string) *jobrecord.Slot {
@@ -171,11 +173,11 @@ func (c *caller) tryPermit(ctx context.Context) (*leader.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.place = c.newSlot(c.place.Key) // this commit dropped the old one
+	c.place = c.newSlot(c.place.Key) // this commit dropped the record of the old place
 	return c.holdPermit(ctx, key, token)
 }
 
-// holdPermit returns nil if the record was lost before it could be used.
+// holdPermit returns nil if the permit was lost before it could be used.
 func (c *caller) holdPermit(
 	ctx context.Context, key string, token member.Token,
 ) (*leader.Lease, error) {
@@ -186,8 +188,9 @@ func (c *caller) holdPermit(
 	return lease, err
 }
 
-// findPlace returns the number of callers before this one, and the record of its place or, if it
-// has none, a zero record. No place appears later with a smaller token, so the number never grows.
+// findPlace returns the number of callers before this one in the queue, and the record of this
+// caller's place. The record is zero if this caller has no place. The number never grows, because
+// each new place has a greater token.
 func (c *caller) findPlace(ctx context.Context) (rank int, own member.Record, err error) {
 	queue, err := c.store.List(ctx, c.queue)
 	if err != nil {
@@ -204,18 +207,18 @@ func (c *caller) findPlace(ctx context.Context) (rank int, own member.Record, er
 	return rank, own, nil
 }
 
-// leave drops the records of this caller. If ctx is done first, it returns and continues in the
-// background.
+// leave drops the records of this caller. If ctx is done first, leave returns and the work
+// continues in the background.
 func (c *caller) leave(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		ctx := context.WithoutCancel(ctx)
 		if !c.token.IsZero() {
-			_ = c.tried[len(c.tried)-1].Drop(ctx, c.token) // after an error, Close drops it
+			_ = c.tried[len(c.tried)-1].Drop(ctx, c.token) // if this fails, Close drops the record
 		}
 		for _, s := range append(c.tried, c.place) {
-			_ = s.Close(ctx) // ends at the latest with the store
+			_ = s.Close(ctx) // returns when the store is closed, at the latest
 		}
 	}()
 	select {

@@ -36,12 +36,13 @@ type queueTest struct {
 type queueCaller struct {
 	id     int
 	host   string
-	gone   bool // it was canceled, or its host has crashed
+	gone   bool // the call was canceled, or its host has crashed
 	cancel func()
 	done   chan error
 }
 
-// call runs a caller in the background, which joins the queue and later holds a permit for a while.
+// call starts a caller in the background. The caller joins the queue and later holds a permit for a
+// while.
 func (q *queueTest) call(host string, holds time.Duration) {
 	q.t.Helper()
 	s, err := NewSemaphore(q.table.Store(host), "a", q.permits)
@@ -66,7 +67,7 @@ func (q *queueTest) call(host string, holds time.Duration) {
 			return context.Cause(ctx)
 		})
 	}()
-	synctest.Wait() // it is in the queue now
+	synctest.Wait() // the caller is in the queue now
 }
 
 // begin checks that a caller may hold a permit. If several permits become free simultaneously, the
@@ -103,8 +104,8 @@ func (q *queueTest) leave(is func(*queueCaller) bool) {
 	synctest.Wait()
 }
 
-// TestQueueOrder draws callers on several hosts that wait and leave, and hosts that crash. The
-// callers that have waited longest get the permits.
+// TestQueueOrder runs random callers on several hosts. The callers wait and leave, and hosts crash.
+// The callers that have waited longest get the permits.
 func TestQueueOrder(t *testing.T) {
 	for seed := range uint64(80) {
 		synctest.Test(t, func(t *testing.T) { drawQueue(t, seed) })
@@ -150,7 +151,7 @@ func drawQueue(t *testing.T, seed uint64) {
 	}
 }
 
-// TestFairMutexIsALock checks that a fair mutex and a Lock of one name exclude each other.
+// TestFairMutexIsALock checks that a fair mutex and a Lock with the same name exclude each other.
 func TestFairMutexIsALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()
@@ -187,7 +188,7 @@ func TestFairMutexIsALock(t *testing.T) {
 	})
 }
 
-// TestQueuesOfNames checks that semaphores whose names begin alike have separate queues.
+// TestQueuesOfNames checks that semaphores whose names have a common prefix have separate queues.
 func TestQueuesOfNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()

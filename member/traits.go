@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Traits are what a member states about itself. The leader publishes them in the roster
+// Traits are the properties that a member announces. The leader publishes them in the roster
 // (protocol.md section 3). No safety rule depends on them. The zero value is the default.
 type Traits struct {
 	Preference Preference `json:",omitzero"`
 	Labels     Labels     `json:",omitzero"`
 }
 
-// Preference states how much a member should lead: NeverLeads, or 0, the default, to MaxPreference.
-// Of the members that can lead, one with the greatest preference stands for election first.
+// Preference is NeverLeads or a number from 0, the default, to MaxPreference. Of the members that
+// can lead, one with the greatest preference stands for election first.
 type Preference int8
 
 const (
@@ -54,8 +54,8 @@ func ParsePreference(text string) (Preference, error) {
 // IsValid reports whether p is within its range.
 func (p Preference) IsValid() bool { return NeverLeads <= p && p <= MaxPreference }
 
-// Labels describe a member by keys and values, for example its zone. They are comparable, and
-// NewLabels makes them.
+// Labels describe a member by keys and values, for example its zone. NewLabels creates them, and
+// they can be compared with ==.
 type Labels string // lines "key=value", sorted by key
 
 // MaxLabelBytes is the maximum size of the labels of a member. Each label takes the bytes of its
@@ -76,7 +76,7 @@ func NewLabels(values map[string]string) (Labels, error) {
 	return l, l.Check()
 }
 
-// Check returns an error if NewLabels cannot have made l.
+// Check returns an error if l cannot be a result of NewLabels.
 func (l Labels) Check() error {
 	if len(l) > MaxLabelBytes {
 		return fmt.Errorf("member: labels of %d bytes, the limit is %d", len(l), MaxLabelBytes)

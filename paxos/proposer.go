@@ -23,9 +23,9 @@ type Attempt struct {
 	ID       ID
 	Stage    Stage
 	Founding bool
-	// Candidates are the nodes to propose, in order of preference, if no value must be adopted: the
-	// proposer itself, the successors of a leader that hands over, or members that are preferred in a
-	// founding.
+	// Candidates are the nodes to propose if no value must be adopted, in order of preference. They
+	// are the proposer itself, the successors of a leader that hands over, or the preferred members
+	// of a founding.
 	Candidates []member.Address
 	Base       member.State // state that the value continues; its voters vote
 	Value      Accepted     // proposed value; set in the formal stage

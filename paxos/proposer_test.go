@@ -395,8 +395,9 @@ func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 	}
 }
 
-// TestARestartedSuccessorIsNotProposed checks that a successor that answers in a later run than the
-// held state lists is not proposed: the leader does not know whether that run may lead.
+// TestARestartedSuccessorIsNotProposed checks that a successor is not proposed if its vote comes
+// from a later run than the run in the held state. The leader does not know whether the later run
+// may lead.
 func TestARestartedSuccessorIsNotProposed(t *testing.T) {
 	candidates := []member.Address{addr(2), addr(3)}
 	p := Proposer{}.BeginElection(voter(1), Acceptor{Held: heldBy(3)}, member.Quorum(3), candidates)

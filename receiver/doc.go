@@ -15,8 +15,8 @@
 //
 // # Changes
 //
-// Handlers can be registered at any time; Registration.Remove and Replacing remove and replace them
-// while a node runs. Dispatch takes no lock for that.
+// Handlers can be added at any time. Registration.Remove removes a handler and Replacing replaces a
+// handler, also while a node runs. Dispatching an event takes no lock.
 //
 // # Order and backpressure
 //

@@ -149,9 +149,9 @@ func (w *worker) runItem(ctx context.Context, it *item) (value any, ran bool, er
 	return w.runHandlers(ctx, it)
 }
 
-// runHandlers runs the handlers of an event: those of its type; if none of them took it, those of
-// the interfaces that the type implements; then those of Raw that match every event; and if none
-// took it, the default handlers of Raw.
+// runHandlers runs the handlers of the event's type. If none of them takes the event, it runs the
+// handlers of the interfaces that the type implements. Then it runs the handlers of Raw that have a
+// filter and, if no handler took the event, the handlers of Raw without a filter.
 func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took bool, err error) {
 	try := func(places []*place, event any) {
 		for _, p := range places {

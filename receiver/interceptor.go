@@ -12,25 +12,28 @@ import (
 )
 
 // Interceptor runs around the handlers of every event, request and stream, for example to log,
-// trace or authorize them. It calls next at most once, before it returns; next runs the handlers
-// and returns their error. ctx and the ctx for next have the Metadata of the sender.
+// trace or authorize them. It may call next once, before it returns. next runs the handlers and
+// returns their error. ctx contains the Metadata of the sender, and a context derived from ctx
+// keeps it.
 //
 // The error of the Interceptor replaces that of the handlers. If it does not call next, no handler
-// runs, and a sender that waits or the opener of a stream gets the error as a HandlerError. A nil
-// error without next drops an event; for a request or a stream it is an error too, as is a panic.
+// runs. A sender that waits, or the opener of a stream, then gets the error as a HandlerError. If
+// it returns nil without calling next, an event is dropped, but a request or a stream fails. A
+// panic is an error too.
 type Interceptor func(ctx context.Context, info Info, next func(ctx context.Context) error) error
 
-// Info describes what an Interceptor runs around.
+// Info describes the event, request or stream to an Interceptor.
 type Info struct {
-	Name    string // of the event or of the stream
+	Name    string // name of the event, request or stream
 	From    member.Member
 	Request bool
 	Stream  bool
-	// Event points to the decoded event or request. It must not be changed; it is nil for a stream.
+	// Event points to the decoded event or request. An Interceptor must not change it. It is nil for
+	// a stream.
 	Event any
 }
 
-// WithInterceptor adds an interceptor. The first one is the outermost.
+// WithInterceptor adds an interceptor. The first interceptor is the outermost.
 func WithInterceptor(i Interceptor) MuxOption {
 	return func(m *Mux) { m.interceptors = append(m.interceptors, i) }
 }
@@ -44,7 +47,7 @@ var (
 // goroutine, but no handler runs after the interceptors have returned.
 type guardedCall struct {
 	turn  chan struct{} // guards the other fields
-	begun bool          // next was called, or must not be called any longer
+	begun bool          // next was called, or may no longer be called
 	// failed is set if the handlers returned an error.
 	failed bool
 }
@@ -88,8 +91,8 @@ func (m *Mux) runInterceptors(
 }
 
 // interceptItem runs the handlers of an event within the interceptors. ran is false if no handler
-// took the event, and no interceptor decided what its sender gets. The item is a copy, because it
-// would move the caller's to the heap.
+// took the event and no interceptor replaced the error ErrUnknown. The item is passed by value,
+// because a pointer would move the caller's item to the heap.
 func (w *worker) interceptItem(ctx context.Context, it item) (value any, ran bool, err error) {
 	isRequest := it.call != nil && it.call.Request
 	info := Info{
@@ -104,7 +107,7 @@ func (w *worker) interceptItem(ctx context.Context, it item) (value any, ran boo
 		err = errNoAnswer
 	}
 	if err != nil && !c.failed {
-		w.reportFailure(&it, err) // the handlers have reported their own
+		w.reportFailure(&it, err) // errors of handlers were already reported
 	}
 	return value, took || !errors.Is(err, ErrUnknown), err
 }

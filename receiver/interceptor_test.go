@@ -17,7 +17,7 @@ import (
 
 type contextKey struct{}
 
-// noteAround returns an interceptor that adds what it sees to a journal, and its name to the
+// noteAround returns an interceptor that records each call in a journal and adds its name to the
 // context.
 func noteAround(seen *journal, name string) MuxOption {
 	return WithInterceptor(func(
@@ -86,7 +86,7 @@ func TestInterceptorsRunAroundHandlers(t *testing.T) {
 	})
 }
 
-// wrapped returns what two interceptors note around a handler.
+// wrapped returns the journal of two interceptors and a handler.
 func wrapped(what, handler, err string) []string {
 	return []string{"outer: " + what, "inner: " + what, handler + " after <nil>outerinner",
 		"inner: " + err, "outer: " + err}
@@ -101,8 +101,8 @@ type decision struct {
 	name           string
 	run            func(ctx context.Context, next nextFunc) error
 	handled        bool  // the handler runs
-	event, request error // outcomes; that of a stream is like that of a request
-	failures       int   // of an event, a request and a stream
+	event, request error // outcomes; a stream has the outcome of a request
+	failures       int   // total for an event, a request and a stream
 }
 
 var decisions = []decision{
@@ -232,7 +232,8 @@ func serveOne(t *testing.T, mux *Mux, begins bool) {
 	}
 }
 
-// TestInterceptorSeesWhatHasNoHandler checks the outcome of an event whose filters all refuse.
+// TestInterceptorSeesWhatHasNoHandler checks the outcome of an event that the filters of all
+// handlers refuse.
 func TestInterceptorSeesWhatHasNoHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got error

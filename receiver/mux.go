@@ -181,7 +181,7 @@ func (m *Mux) Start(setup Setup) error {
 	run.ctx, run.cancel = context.WithCancelCause(cmp.Or(setup.Context, context.Background()))
 	for _, r := range m.types {
 		if r.kind == ofNothing && r.hasHandlers() {
-			r.kind = ofEvents // of handlers of interfaces
+			r.kind = ofEvents // the handlers of interfaces handle events
 		}
 		r.makeSlots()
 	}

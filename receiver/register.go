@@ -42,8 +42,8 @@ type route struct {
 	isRaw  bool // typ is Raw
 	kind   kind
 	slots  chan struct{}
-	places []*place // of the handlers, in order; guarded by the lock of the Mux
-	// dispatch has the places that an event is passed to. It is replaced, never changed.
+	places []*place // of the handlers, in order; guarded by Mux.mu
+	// dispatch holds the places to which events are passed. It is replaced, never changed.
 	dispatch atomic.Pointer[dispatch]
 
 	mu    sync.Mutex
@@ -53,14 +53,14 @@ type route struct {
 	count counters
 }
 
-// settings are what options set for an event type or for the streams of a name.
+// settings holds the options of an event type or of the streams of a name.
 type settings struct {
 	name        string
 	named       bool // by Named
 	policy      Policy
 	queue       int           // limit of waiting events per sender
 	concurrency int           // limit of running handlers; 0 means one for each sender
-	replaced    *Registration // by Replacing, for one registration only
+	replaced    *Registration // set by Replacing, for one registration only
 }
 
 // kind is what the handlers of a type handle. It never changes after the first handler.
@@ -144,11 +144,11 @@ func Concurrency(handlers int) Option {
 // of a type run for each of its events, in the order in which they were added. A handler of
 // Raw gets only events that no other handler takes.
 //
-// If T is an interface, fn gets the events of all registered types that implement T, if no handler
-// of the type itself takes them (see Register). All such handlers run, in the order in which they
-// were added, before those of Raw. The event is a value of the registered type, or a pointer to it
-// if only the pointer implements T. Requests are not events in this sense, and the only option is
-// Replacing.
+// If T is an interface, fn gets the events of all registered types that implement T, except events
+// that a handler of the type itself takes (see Register). All such handlers run, in the order in
+// which they were added, before those of Raw. The event is a value of the registered type, or a
+// pointer to it if only the pointer implements T. A handler of an interface gets no requests, and
+// its only option is Replacing.
 //
 // The exported fields of T are sent under their names, or under the tag `msgpack:"name"`. The
 // encoding is msgpack, unless WithCodec replaces it. Unknown fields are ignored and missing fields
@@ -213,8 +213,8 @@ func addHandler[T any](
 	return mux.register(newRoute[T](), ofEvents, h, opts)
 }
 
-// valueAs returns the event behind a pointer as a T, which is its type or an interface that it
-// implements.
+// valueAs returns the event behind a pointer as a T. T is the type of the event or an interface
+// that the event implements.
 func valueAs[T any](pointer any) T {
 	if event, ok := pointer.(*T); ok {
 		return *event

@@ -21,7 +21,7 @@ type Registration struct {
 	mux   *Mux
 	place *place
 	match func(from member.Member, event any) bool // nil matches every event
-	// run handles an event, to which event points, or a Stream.
+	// run handles an event or a stream. The argument event is a pointer to the event, or a Stream.
 	run func(ctx context.Context, from member.Member, event any) (answer any, err error)
 
 	// calls is the number of running calls, less removedBias after the removal.
@@ -32,16 +32,16 @@ type Registration struct {
 
 const removedBias = 1 << 32
 
-// place is the place of a handler among the handlers of its type. A replaced handler leaves its
-// place to another handler, so an event that is being handled meets one of them.
+// place is the place of a handler among the handlers of its type. A new handler takes the place of
+// the handler that it replaces, so each event gets exactly one of the two.
 type place struct {
-	handler atomic.Pointer[Registration] // nil after its removal
+	handler atomic.Pointer[Registration] // nil after the handler was removed
 	route   *route
-	typ     reflect.Type // which the handler is for: that of the route, or an interface
+	typ     reflect.Type // type that the handler is for; may be an interface
 }
 
-// dispatch holds the places that an event is passed to. Those in otherwise get the event if no
-// handler took it.
+// dispatch holds the places to which an event is passed. The places in otherwise get the event only
+// if no handler took it.
 type dispatch struct{ first, otherwise []*place }
 
 // hasHandlers reports whether the route exists and its events have handlers.
@@ -71,10 +71,10 @@ func (h *Registration) endCall() {
 }
 
 // Remove removes the handler. After Remove has returned, no further event is passed to it. Remove
-// does not wait for running calls: the returned channel is closed when they have returned, so a
-// handler that removes itself must not wait for it. Events that are still queued have the handlers
-// that remain; if there are none, they are dropped, and senders that wait get ErrUnknown. If the
-// handler was already removed or replaced, Remove only returns the channel.
+// does not wait for running calls. The returned channel is closed when they have returned, so a
+// handler that removes itself must not wait for the channel. Queued events go to the remaining
+// handlers. If no handler remains, queued events are dropped, and senders that wait get ErrUnknown.
+// If the handler was already removed or replaced, Remove only returns the channel.
 //
 // The type keeps its name, its options and its counters in Stats.
 func (h *Registration) Remove() (idle <-chan struct{}) {
@@ -96,10 +96,11 @@ func (h *Registration) retire() {
 	}
 }
 
-// Replacing is an option for a handler of the same type, or of streams of the same name, as the
-// handler old. It replaces old in one step: each event, request or stream is handled by one of
-// them, and by old if it has already started; old.Remove returns the channel that is closed when
-// the running calls of old have returned. If old was already removed, the handler is added.
+// Replacing is an option that replaces the handler old by the new handler. Both must handle the
+// same type, or streams of the same name. The handler is replaced in one step: each event, request
+// or stream is handled by one of the two. Running calls of old continue; old.Remove returns the
+// channel that is closed when they have returned. If old was already removed, the new handler is
+// added.
 func Replacing(old *Registration) Option {
 	return func(_ *Mux, s *settings) { s.replaced = old }
 }
@@ -202,7 +203,7 @@ func (m *Mux) checkHandler(r *route, t reflect.Type, k kind, h, old *Registratio
 	}
 }
 
-// panicIfRunning panics with the faults after the first n if a node uses the Mux.
+// panicIfRunning panics with all faults except the first n if a node uses the Mux.
 func (m *Mux) panicIfRunning(n int) {
 	if m.live.Load() != nil && len(m.faults) > n {
 		err := errors.Join(m.faults[n:]...)
@@ -251,7 +252,7 @@ func (h *Registration) isCurrent() bool {
 	return h != nil && h.place != nil && h.place.handler.Load() == h
 }
 
-// settleKind fixes the kind of a route that has had no events yet.
+// settleKind sets the kind of a route that has had no handler yet.
 func (m *Mux) settleKind(r *route, k kind) {
 	r.kind = k
 	if m.live.Load() != nil {

@@ -41,7 +41,7 @@ func TestHandlersChangeWhileRunning(t *testing.T) {
 		second := Handle(mux, noteOrder(seen, "second"), Replacing(first))
 		send(t, mux, sender(1), "2")
 		synctest.Wait()
-		first.Remove() // does not remove second
+		first.Remove() // has no effect: second has replaced first
 		send(t, mux, sender(1), "3")
 		synctest.Wait()
 		<-second.Remove()
@@ -61,8 +61,9 @@ func TestHandlersChangeWhileRunning(t *testing.T) {
 	})
 }
 
-// TestRunningCallsOutliveTheirHandler checks that a running call ends as it began, that the next
-// event of the sender gets the new handler, and that the channel of Remove waits for the call.
+// TestRunningCallsOutliveTheirHandler removes a handler during its call. The call must complete,
+// the next event of the sender must get the new handler, and the channel of Remove must wait for
+// the call.
 func TestRunningCallsOutliveTheirHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -92,8 +93,8 @@ func TestRunningCallsOutliveTheirHandler(t *testing.T) {
 	})
 }
 
-// TestQueuedEventsAfterTheRemoval checks what becomes of events that wait when the last handler of
-// their type is removed: their senders get ErrUnknown.
+// TestQueuedEventsAfterTheRemoval removes the last handler of a type while events wait. Their
+// senders must get ErrUnknown.
 func TestQueuedEventsAfterTheRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -116,7 +117,7 @@ func TestQueuedEventsAfterTheRemoval(t *testing.T) {
 	})
 }
 
-// TestRequestsAndStreamsChangeWhileRunning replaces and removes their handlers.
+// TestRequestsAndStreamsChangeWhileRunning replaces and removes handlers of requests and streams.
 func TestRequestsAndStreamsChangeWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -168,8 +169,8 @@ type film struct{ Text string }
 
 func (f *film) Title() string { return f.Text }
 
-// TestInterfaceHandlers checks the precedence: the handlers of a type, those of its interfaces in
-// the order added, and those of Raw.
+// TestInterfaceHandlers checks the order of handlers: those of the type, those of its interfaces in
+// the order in which they were added, then those of Raw.
 func TestInterfaceHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -317,8 +318,8 @@ func TestRegistrationDuringClose(t *testing.T) {
 type tick struct{ N int64 }
 
 // TestHandlersChangeUnderLoad changes the handlers of a type in a drawn order while senders send.
-// Every event is handled once by the handler that is never removed, in the order of its sender, and
-// no handler runs after the channel of its removal is closed.
+// The handler that is only replaced must handle every event once, in the order of its sender. No
+// handler may run after the channel of its removal is closed.
 func TestHandlersChangeUnderLoad(t *testing.T) {
 	const senders, events = 4, 3000
 	seed := uint64(time.Now().UnixNano())
@@ -327,7 +328,7 @@ func TestHandlersChangeUnderLoad(t *testing.T) {
 	var handled sync.WaitGroup
 	handled.Add(senders * events)
 	var last [senders]atomic.Int64
-	// stable returns the handler that takes each event.
+	// stable is the handler that takes each event.
 	stable := func(_ context.Context, from member.Member, n tick) error {
 		i := from.Address.Port
 		if !last[i].CompareAndSwap(n.N, n.N+1) {

@@ -105,9 +105,9 @@ func (m *Mux) registerStream(fresh *streamRoute, h *Registration, opts []Option)
 	return h
 }
 
-// AcceptStream returns a function that handles a stream opened by a member. The caller must
-// call it once: it runs the handler, closes the stream, and returns when the handler has
-// returned; Close waits for it. It calls begin before the handler runs, or with the error of the
+// AcceptStream returns a function that handles a stream opened by a member. The caller must call it
+// once: it runs the handler, closes the stream, and returns when the handler has returned; Close
+// waits for it. The function calls begin with nil before the handler runs, or with the error of the
 // Interceptor that refused the stream. Errors wrap ErrUnknown, ErrBusy or ErrClosed.
 func (m *Mux) AcceptStream(name string) (
 	serve func(from member.Member, metadata map[string]string, s Stream, begin func(refused error)),

@@ -63,7 +63,8 @@ type history struct {
 	read func() ([]steplog.Step, error)
 }
 
-// listFiles returns the histories in files, and those in folders with a file for each process.
+// listFiles returns the histories in the given files. A folder is one history, with a file for each
+// process.
 func (o options) listFiles(files []string) (list []history) {
 	for _, file := range files {
 		read := readHistory
@@ -96,7 +97,7 @@ func readHistory(file string) (steps []steplog.Step, err error) {
 	}
 }
 
-// listRuns returns the histories of drawn runs of the simulator that this program was built with.
+// listRuns returns the histories of random runs of the simulator in this program.
 func (o options) listRuns() (list []history) {
 	for i := range o.runs {
 		seed := o.seed + uint64(i)

@@ -97,8 +97,8 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 	return ids
 }
 
-// changesNothing reports whether a request only drops records that are absent or revoked. It is
-// answered with the current revision, which may have been made for another reason.
+// changesNothing reports whether a request only drops records that are absent or revoked. The
+// answer to such a request is the current revision, which may have been made for another reason.
 func changesNothing(q received, s member.State) bool {
 	return !slices.ContainsFunc(q.r.Changes, func(c message.Change) bool {
 		old, had := s.Records.Find(c.Key)
@@ -106,8 +106,8 @@ func changesNothing(q received, s member.State) bool {
 	})
 }
 
-// isDroppedBy reports whether a request to drop a record changes it. Only its owner can ask that a
-// revoked record is dropped.
+// isDroppedBy reports whether a request can drop a record. Only the owner of a revoked record can
+// drop it.
 func isDroppedBy(q received, r member.Record) bool { return !r.Revoked || r.Owner == q.by }
 
 // explainsChanges reports whether all changes of a request are among the changes from one state to

@@ -112,7 +112,7 @@ func (l *literals) numberAddress(a member.Address) int64 { return int64(numberOf
 func (l *literals) numberStore(s member.StoreID) int64   { return int64(numberOf(l.stores, s)) }
 func (l *literals) numberKey(k string) int64             { return int64(numberOf(l.keys, k)) }
 
-// addRun returns the number of a run in the table of runs.
+// addRun adds a run to the table of runs and returns its number.
 func (l *literals) addRun(i member.Identity) int64 { return l.runs.add(l.writeRun(i)) }
 
 func (l *literals) writeRun(i member.Identity) string {

@@ -36,7 +36,7 @@ func (u *turn) addElection() {
 		pres = append(pres, promised)
 	}
 	if newValue && u.new.Accepted.ID.Compare(u.new.Promised) < 0 {
-		u.addAcceptance(u.new.Accepted) // before it proposed above it
+		u.addAcceptance(u.new.Accepted) // before the node proposed with a higher ballot
 	}
 	for _, id := range pres {
 		u.doOnce("pre "+id, func() { u.emitEntry(pre, u.n, u.ballots.add(id)) })
@@ -164,8 +164,8 @@ func (u *turn) addFollow(m steplog.Message) {
 	}
 }
 
-// addAuthority adds the authority and the trusted records of the node after the step, if they
-// changed or if the step may have ended them.
+// addAuthority adds the authority and the trusted records of the node after the step. It omits what
+// the step cannot have changed or ended.
 func (u *turn) addAuthority() {
 	s := u.s
 	again := u.changed || s.Woke || s.Event == steplog.Order

@@ -45,7 +45,7 @@ func (m *Machine) candidacyAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
 }
 
-// turnDelay returns the time that this voter waits so that the voters that stand before it ask
+// turnDelay returns how long this voter waits before it asks, so that voters with precedence ask
 // first. The leader that was just lost is not counted.
 func (m *Machine) turnDelay() time.Duration {
 	before, wait := 0, time.Duration(0)

@@ -65,8 +65,8 @@ func (m *Machine) tickFollow() {
 	}
 }
 
-// announceAt returns when this node next announces its traits to the leader; zero for never, if the
-// leader's state shows them.
+// announceAt returns when this node next announces its traits to the leader. It returns zero if the
+// leader's state already shows them.
 func (m *Machine) announceAt() time.Time {
 	s := m.shownState()
 	e, _ := s.Roster.Find(m.self.Address)

@@ -163,9 +163,9 @@ func (m *Machine) tickFounding() {
 	}
 }
 
-// foundingCandidates returns the members to propose in a founding: the more preferred members, in
-// the order of preference, and then this node if it may lead. The first attempt waits for a member
-// with the greatest preference.
+// foundingCandidates returns the members to propose in a founding: members that are more preferred
+// than this node, in order of preference, then this node if it may lead. The first attempt proposes
+// only members with the greatest preference.
 func (m *Machine) foundingCandidates(active member.Roster) []member.Address {
 	able := slices.DeleteFunc(slices.Clone(active), func(e member.Member) bool {
 		if e.Address == m.self.Address {

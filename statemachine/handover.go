@@ -86,7 +86,7 @@ func (m *Machine) Drain(now time.Time) Output {
 }
 
 // Prefer sets the preference of this node for the rest of this run, and undoes Drain. A leader that
-// never leads hands over as soon as there is a successor.
+// becomes a witness hands over as soon as there is a successor.
 func (m *Machine) Prefer(now time.Time, p member.Preference) Output {
 	m.beginCall(now)
 	m.operator.drained = false
@@ -107,15 +107,16 @@ func (m *Machine) SetLabels(now time.Time, l member.Labels) Output {
 	return m.endCall()
 }
 
-// Traits returns what this node states about itself. The leader may not have published it yet.
+// Traits returns the preference and the labels of this node. The leader may not have published them
+// yet.
 func (m *Machine) Traits() member.Traits { return m.traits }
 
-// yields reports whether this node leaves leadership to the other members.
+// yields reports whether this node is drained or a witness, so that other members should lead.
 func (m *Machine) yields() bool {
 	return m.operator.drained || m.traits.Preference == member.NeverLeads
 }
 
-// drainLeader hands leadership over if the node yields it.
+// drainLeader hands leadership over if this node is drained or a witness.
 func (m *Machine) drainLeader() {
 	if m.yields() && m.role == member.Leading && m.isHealthy() {
 		if able := m.findSuccessors(); len(able) > 0 {
@@ -132,9 +133,10 @@ func (m *Machine) handOverToPreferred() {
 	}
 }
 
-// findPreferred returns the most preferred of the members to which this leader should hand over, or
-// zero and the time at which there may be one. A member must have been active for long enough, so
-// that a member that keeps failing does not become leader again and again.
+// findPreferred returns the most preferred member to which this leader should hand over. If no
+// member qualifies yet, it returns a zero address and the time at which a member may qualify. A
+// member must have been active for long enough, so that a member that keeps failing does not become
+// leader again and again.
 func (m *Machine) findPreferred() (to member.Address, at time.Time) {
 	if m.cfg.HandOverToPreferred == 0 || m.role != member.Leading || m.operator.leaving {
 		return to, at
@@ -155,8 +157,8 @@ func (m *Machine) findPreferred() (to member.Address, at time.Time) {
 	return to, d.at
 }
 
-// findSuccessors returns the members to which this leader can hand over: the most preferred first,
-// and of these, the ones that showed the newest state.
+// findSuccessors returns the members to which this leader can hand over, the most preferred first.
+// Members with the same preference are sorted by the state that they showed, the newest first.
 func (m *Machine) findSuccessors() []member.Address {
 	var able member.Roster
 	for _, e := range m.durable.Held.Roster {
@@ -171,7 +173,7 @@ func (m *Machine) findSuccessors() []member.Address {
 	return addresses(able)
 }
 
-// canSucceedNow reports whether this leader can hand over to the member e, and heard it lately.
+// canSucceedNow reports whether this leader can hand over to the member e and has heard e recently.
 func (m *Machine) canSucceedNow(e member.Member) bool {
 	return m.maySucceed(e) &&
 		m.now.Sub(m.lead.peer(e.Address).heard) < m.timing.HeartbeatTimeout

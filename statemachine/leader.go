@@ -32,8 +32,8 @@ type leaderState struct {
 	softSynced               int
 	// statusAt is when the statuses of members may change again because of silence.
 	statusAt time.Time
-	// announced lists the traits that members announced and the state does not show yet. The next
-	// revision that publishes traits is made at traitsAt at the earliest.
+	// announced lists the announced traits that the state does not show yet. The leader publishes
+	// traits again at traitsAt at the earliest.
 	announced []announcement
 	traitsAt  time.Time
 	// leaseFrom is the stamp at which the lease begins. It is valid while leaseKnown is set.
@@ -51,8 +51,8 @@ type peer struct {
 	echo    int64         // greatest stamp that the member echoed; 0 for none
 	stamp   message.Stamp // the member's own stamp, from its newest keep-alive
 	drained bool
-	// activeSince is when the member showed this leadership for the first time since it was
-	// unreachable; zero for never.
+	// activeSince is when the member first showed this leadership after it was last unreachable; zero
+	// if it has not shown it.
 	activeSince time.Time
 	// returned is set if the member was heard again and waits for statusAt to become active.
 	returned bool

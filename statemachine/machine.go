@@ -29,10 +29,11 @@ type Config struct {
 	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
 	// a process that died).
 	TrustRefusal bool
-	// Traits are what the node states about itself. Prefer and SetLabels change them for this run.
+	// Traits are the preference and the labels of the node. Prefer and SetLabels change them for this
+	// run.
 	Traits member.Traits
-	// HandOverToPreferred is how long a more preferred member must have been active until this node,
-	// as the leader, hands over to it; 0 for never (protocol.md 6, preference).
+	// HandOverToPreferred is how long a more preferred member must be active before this node, as the
+	// leader, hands over to it; 0 disables this (protocol.md 6, preference).
 	HandOverToPreferred time.Duration
 	// Rand is the source of jitter and identifiers. Each machine must have its own Rand.
 	Rand *rand.Rand

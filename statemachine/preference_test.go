@@ -17,8 +17,8 @@ import (
 
 const never = member.NeverLeads
 
-// preferring returns a cluster of seeds, one for each preference. Leaders hand over to members that
-// were more preferred and active for the given time; 0 for never.
+// preferring returns a cluster of seeds, one for each preference. Leaders hand over to more
+// preferred members that have been active for the time handOver; 0 disables this.
 func preferring(t *testing.T, handOver time.Duration, preferences ...member.Preference) *bus {
 	t.Helper()
 	b := newBus(t, len(preferences), len(preferences))
@@ -39,7 +39,7 @@ func (b *bus) prefer(i int, p member.Preference) {
 }
 
 // The seed with the greatest address founds the cluster, but a more preferred member is its first
-// leader. A witness founds a cluster, too, and does not lead it.
+// leader. A witness also founds a cluster, but does not lead it.
 func TestTheMostPreferredMemberIsElectedInAFounding(t *testing.T) {
 	for _, c := range []struct {
 		preferences []member.Preference
@@ -59,8 +59,8 @@ func TestTheMostPreferredMemberIsElectedInAFounding(t *testing.T) {
 	}
 }
 
-// After the loss of a leader the most preferred of the members that are up is elected, within the
-// time of an election without preferences and one turn for each member before it.
+// After the loss of a leader the most preferred of the running members is elected. This takes no
+// longer than an election without preferences and one turn for each stopped member.
 func TestTheMostPreferredMemberIsElected(t *testing.T) {
 	for _, c := range []struct {
 		preferences []member.Preference
@@ -167,8 +167,8 @@ func TestALeaderIsNotReplacedUnasked(t *testing.T) {
 	}
 }
 
-// With HandOverToPreferred a leader hands over to a more preferred member once it has been active
-// for that time without a break. A member that keeps failing does not become leader.
+// With HandOverToPreferred a leader hands over to a more preferred member after that member has
+// been active for this time without a break. A member that keeps failing does not become leader.
 func TestALeaderHandsOverToAPreferredMember(t *testing.T) {
 	const wait = 5 * time.Second
 	b := preferring(t, wait, 0, 1, 2)
@@ -197,8 +197,8 @@ func TestALeaderHandsOverToAPreferredMember(t *testing.T) {
 	}
 }
 
-// A change of traits reaches every view, also after the leader that published it is lost. It sends
-// nothing afterwards, and heartbeats stay as they are.
+// A change of traits reaches every view, and remains when the leader that published it is lost.
+// Members stop announcing traits when every view shows them.
 func TestTraitsReachEveryView(t *testing.T) {
 	b := preferring(t, 0, 0, 0, 0)
 	want := member.Traits{Preference: 7, Labels: "zone=a\n"}
@@ -228,7 +228,7 @@ func TestTraitsReachEveryView(t *testing.T) {
 	}
 }
 
-// A restarted member has the traits of its configuration, and a view shows no others.
+// A restarted member has the traits of its configuration, and views show these traits.
 func TestARestartReturnsToTheConfiguration(t *testing.T) {
 	b := preferring(t, 0, 0, 1, 2)
 	b.prefer(0, never)
@@ -241,8 +241,8 @@ func TestARestartReturnsToTheConfiguration(t *testing.T) {
 	}
 }
 
-// A member that announces other traits all the time, and one that announces those of another run,
-// cost at most one revision per state interval.
+// A member that keeps announcing different traits causes at most one revision per state interval.
+// Announcements of another run are dropped.
 func TestHostileAnnouncementsAreBounded(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	before := b.nodes[0].durable.Held.Revision

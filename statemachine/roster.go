@@ -240,7 +240,7 @@ func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	}
 }
 
-// announcement is what one run of a member announced about itself.
+// announcement holds the traits that one run of a member announced.
 type announcement struct {
 	id     member.Identity
 	traits member.Traits
@@ -259,8 +259,8 @@ func (m *Machine) onMemberTraits(in message.Message, b message.MemberTraits) {
 	}
 }
 
-// publishTraits makes one revision of all traits that were announced. It makes one at most once per
-// stateInterval, because every node stores it.
+// publishTraits publishes all announced traits in one revision, at most once per stateInterval,
+// because every node stores each revision.
 func (m *Machine) publishTraits() {
 	if !m.hasUnpublishedTraits() || m.now.Before(m.lead.traitsAt) {
 		return
@@ -283,7 +283,8 @@ func (m *Machine) publishTraits() {
 	}
 }
 
-// hasUnpublishedTraits reports whether this leader may and should publish traits.
+// hasUnpublishedTraits reports whether there are traits to publish, and this leader may publish
+// them.
 func (m *Machine) hasUnpublishedTraits() bool {
 	e, _ := m.shownState().Roster.Find(m.self.Address)
 	return (len(m.lead.announced) > 0 || e.Traits != m.traits) && m.mayChange()

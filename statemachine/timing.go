@@ -84,7 +84,7 @@ func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 // learn of each other later, and a member that lost an update stays behind for longer.
 //
 // With more than unpacedMembers members it is also the minimum time between two revisions that
-// change statuses because of silence (3), which would make a busy machine busier.
+// change statuses because of silence (3). More revisions would make a busy machine busier.
 func (t timing) stateInterval(members int) time.Duration {
 	return t.HeartbeatInterval / unpacedMembers / 2 * time.Duration(max(unpacedMembers, members))
 }
@@ -176,9 +176,10 @@ func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// preferenceTurn is HeartbeatInterval / 4: how much later a voter asks if a more preferred one may
-// ask (6, 2). If it is shorter than the difference between the times at which voters miss a leader,
-// a less preferred one is elected; if it is longer, so is a failover without the preferred ones.
+// preferenceTurn is HeartbeatInterval / 4: how much later a voter asks if a more preferred voter
+// may ask (6, 2). Voters miss a leader at slightly different times. If preferenceTurn is shorter
+// than this difference, a less preferred voter is elected. A longer preferenceTurn delays a
+// failover in which no preferred voter is left.
 func (t timing) preferenceTurn() time.Duration { return t.HeartbeatInterval / 4 }
 
 // refusedTurn is HeartbeatInterval / 20. After its leader's host refused the port, a follower waits

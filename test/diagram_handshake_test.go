@@ -40,7 +40,7 @@ type greet struct {
 }
 
 // arrow returns the greeting as the diagram draws it, in the colour of its connection: red if
-// member1 dialed it, green if member2 did.
+// member1 dialed the connection, green if member2 did.
 func (g greet) arrow() string {
 	from := 1 - g.to
 	if g.active {

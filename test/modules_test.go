@@ -60,12 +60,12 @@ func TestModulesAreTidy(t *testing.T) {
 	}
 }
 
-// heavyModules are those that make test leaves out.
+// heavyModules lists the modules that "make test" omits.
 var heavyModules = []string{"contrib/kubernetes"}
 
 var heavy = flag.Bool("heavy", false, "build modules whose dependencies compile for minutes too")
 
-// TestHeavyModules checks that make test leaves out exactly the heavy modules.
+// TestHeavyModules checks that "make test" omits exactly the heavy modules.
 func TestHeavyModules(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {

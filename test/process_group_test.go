@@ -55,8 +55,8 @@ func (n *notes) waitLeader() (i int) {
 	return i
 }
 
-// TestGroupRunsOneCommand checks that athena group runs the command of one node, and that the
-// command of another node runs after the process of the leader is killed, and after its node stops.
+// TestGroupRunsOneCommand checks that athena group runs the command of one node. Another command
+// must run after the process of the leader is killed, and after the node of the leader stops.
 func TestGroupRunsOneCommand(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux signals the death of a parent")
@@ -90,8 +90,8 @@ func TestGroupRunsOneCommand(t *testing.T) {
 	}
 }
 
-// TestGroupOfANodeThatDies kills or silences the node of a leader by Lowest. The command must end
-// before another member leads.
+// TestGroupOfANodeThatDies kills or pauses the node of a leader that the strategy Lowest elected.
+// The command must end before another member leads.
 func TestGroupOfANodeThatDies(t *testing.T) {
 	slow := slices.Concat(quickLowest, []string{"--alive", "3s"})
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
@@ -119,8 +119,8 @@ func (n *notes) waitOther(than ...int) (i int) {
 	return i
 }
 
-// TestGroupByFile checks that the configuration file alone configures the election, by the names of
-// Fabric, and that the command of a static leader gets SIGTERM when the node stops.
+// TestGroupByFile checks that the configuration file alone configures the election, under the names
+// that Fabric uses. When the node stops, the command of a static leader must get SIGTERM.
 func TestGroupByFile(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)
@@ -144,8 +144,9 @@ func TestGroupByFile(t *testing.T) {
 	n.want("begin:1:delivery", "end:1")
 }
 
-// TestGroupRetries checks that a command that fails is run again under the same token, that another
-// node leads when the time is over, and that the exit code is that of the command without retries.
+// TestGroupRetries checks that a command that fails is run again under the same token, and that
+// another node leads when the time for retries is over. Without retries, athena must exit with the
+// code of the command.
 func TestGroupRetries(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)

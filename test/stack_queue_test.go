@@ -16,8 +16,8 @@ import (
 )
 
 // TestStackFairMutex crashes a waiting member, then the holder of a fair mutex. The other members
-// still get it in the order of their calls, each with a greater token. A crash delays the next one
-// by no more than the time after which the records of the crashed member end.
+// still get the mutex in the order of their calls, each with a greater token. A crash delays the
+// next member at most until the records of the crashed member end.
 func TestStackFairMutex(t *testing.T) {
 	athenatest.Run(t, athenatest.Options{Size: 5}, func(t *testing.T, c *athenatest.Cluster) {
 		ctx, stop := context.WithCancel(t.Context())

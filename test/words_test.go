@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages. A
-// match of pattern is reported, except in text that the regular expression unless matches.
+// A plainWord is a turn of phrase that STYLE.md keeps out of comments, messages and pages. A match
+// of pattern is reported, except in text that matches the field unless.
 type plainWord struct {
 	pattern *regexp.Regexp
 	unless  *regexp.Regexp // nil: always wrong

@@ -34,7 +34,7 @@ const (
 // overhead. The first limits are those of transport/quicnet, transport/tlsnet and internal/mesh.
 const (
 	quicWindow   = 256 << 10 // sent but not yet read
-	tlsWindow    = 1 << 20   // the same over TLS
+	tlsWindow    = 1 << 20   // sent over TLS but not yet read
 	pendingBytes = 256 << 10 // frames that wait to be written; as many bytes are being written
 	readBytes    = 64 << 10  // a reader's buffer and the frame in it
 	eventBytes   = 1 << 10   // a waiting event, without its body

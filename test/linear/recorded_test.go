@@ -75,7 +75,7 @@ func findFiles(t *testing.T, pattern ...string) []string {
 	return names
 }
 
-// readLines decodes the lines of a file, and counts the lines that killed processes left invalid.
+// readLines decodes the lines of a file, and counts the invalid lines that killed processes left.
 func readLines[T any](t *testing.T, name string) (lines []T, invalid int) {
 	t.Helper()
 	content, err := os.ReadFile(name)

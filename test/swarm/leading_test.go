@@ -230,7 +230,7 @@ func runLock(p *proc, r *rand.Rand, _ int) {
 	}
 }
 
-// runQueue waits in the queue of the lock that runLock takes without one.
+// runQueue takes the lock of runLock through the queue of a semaphore.
 func runQueue(p *proc, r *rand.Rand, _ int) {
 	s, err := lock.NewSemaphore(p.n.Records(), "a", 1)
 	if err != nil {
@@ -247,7 +247,7 @@ func runQueue(p *proc, r *rand.Rand, _ int) {
 	}
 }
 
-// runShards runs shards for some time, and again.
+// runShards runs shards repeatedly, each time for a random time.
 func runShards(p *proc, r *rand.Rand, _ int) {
 	s, err := election.NewShards(p.n.Records(), "shards", 4)
 	if err != nil {
@@ -255,13 +255,13 @@ func runShards(p *proc, r *rand.Rand, _ int) {
 		return
 	}
 	var works [4]func(context.Context, leader.Term) error
-	for shard := range works { // each has a goroutine
+	for shard := range works { // each shard runs in its own goroutine
 		works[shard] = p.drawWork(rand.New(rand.NewPCG(r.Uint64(), 0)), fmt.Sprint("shard ", shard),
 			false, 2*time.Second)
 	}
 	for !p.hasEnded() {
 		limit := drawTime(r, 0, 9*time.Second)
-		const stops = 6 * time.Second // the time for the work and, without a majority, for the records
+		const stops = 6 * time.Second // until the work and, without a majority, the records end
 		_ = p.timeCall("Shards.Run", limit+stops, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()

@@ -109,7 +109,7 @@ func drawPlan(seed uint64) plan {
 	return p
 }
 
-// payloadSize returns how many of the given bytes a payload of this plan has.
+// payloadSize returns the size of a payload, which is smaller if the plan has small payloads.
 func (p plan) payloadSize(bytes int) int {
 	if p.Small {
 		return bytes / 32

@@ -258,7 +258,7 @@ func (w *world) checkQuiet(procs []*proc) {
 	w.failRun("quiet", "10 s after the last call: %s", strings.Join(left, "\n"))
 }
 
-// listUnquiet lists what is left of earlier calls.
+// listUnquiet lists what earlier calls have left behind.
 func (w *world) listUnquiet(procs []*proc) (left []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -100,7 +100,7 @@ func (s *shrinker) tryChange(change func(p *plan)) bool {
 	return true
 }
 
-// failsAgain runs a plan some times.
+// failsAgain runs a plan several times and reports whether it fails in the same way.
 func (s *shrinker) failsAgain(p plan) bool {
 	file := filepath.Join(s.t.TempDir(), "plan.json")
 	content, err := json.Marshal(p)

@@ -119,8 +119,8 @@ type campaign struct {
 	costs         []int         // CPU time of each run in milliseconds
 	faults, calls int
 	failed        uint64        // the first seed that failed
-	until         time.Duration // busy when it failed
-	out           string        // the output of its process; empty if no seed has failed
+	until         time.Duration // value of busy when the seed failed
+	out           string        // output of the failed process; empty if no seed has failed
 }
 
 // runBatches runs batches until a run fails or all seeds have run.

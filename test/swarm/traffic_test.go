@@ -170,7 +170,7 @@ func runChat(p *proc, _ *rand.Rand, lane int) {
 	}
 }
 
-// sendEvent sends an event in one of the ways that there are.
+// sendEvent sends an event in a randomly chosen way.
 func (p *proc) sendEvent(r *rand.Rand, e event) {
 	to := r.IntN(p.plan.Size)
 	limit := drawTime(r, 0, 3*time.Second)

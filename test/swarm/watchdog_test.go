@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The limits of a run. The process ends if a run exceeds one, because that run would never end.
+// The limits of a run. The process exits if a run exceeds a limit, because such a run would never
+// end.
 const (
 	maxSeconds = 600             // of virtual time
 	maxBusy    = time.Minute     // of CPU time within a second of virtual time

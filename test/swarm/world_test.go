@@ -36,7 +36,7 @@ type world struct {
 	probing atomic.Bool  // the applications have stopped
 	ending  atomic.Bool  // no process starts again
 	seconds atomic.Int64 // of virtual time
-	calls   atomic.Int64 // of the API that were checked
+	calls   atomic.Int64 // calls of the API that were checked
 
 	mu        sync.Mutex // guards everything below, and the fields of checkers
 	found     bool
@@ -131,7 +131,7 @@ func (w *world) configureNode(i int, c *cluster.Config) {
 	c.JoinOnly = w.machine[i].wiped
 }
 
-// superviseNode is the program of a node: it starts a node again whenever one ended.
+// superviseNode runs a node, and starts it again whenever it has ended.
 func (w *world) superviseNode(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {

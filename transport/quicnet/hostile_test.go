@@ -157,9 +157,9 @@ func (h *hostile) fill(prefix string, members int, id uint64) {
 
 // TestHostilePeersTakeBoundedMemory lets a process that knows the secret open and fill all
 // connections that a node of a cluster of three allows. These are the connections of members, seeds
-// and other peers, two more connections of each of these peers, which the node is leaving, and
-// connections without a greeting. The limit is the figure in docs/security.md. It includes the
-// memory of both ends of the connections.
+// and other peers, and connections without a greeting. For each of these peers, there are also two
+// connections that the node is leaving. The limit is the figure in docs/security.md. It includes
+// the memory of both ends of the connections.
 func TestHostilePeersTakeBoundedMemory(t *testing.T) {
 	limit := documentedBytes(t)
 	synctest.Test(t, func(t *testing.T) {

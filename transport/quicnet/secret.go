@@ -29,8 +29,8 @@ const (
 	// 10^-12.
 	minDifferentBytes = MinSecretBytes / 2
 
-	// serverName is the name in every certificate: a holder of the secret may be any node,
-	// and its greeting declares which one.
+	// serverName is the name in every certificate. A holder of the secret may be any node, and its
+	// greeting declares which node it is.
 	serverName = "node.athena.internal"
 	// These are the contexts of the derivations. A different context gives a different authority or
 	// key.

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// chunk is memory for received bytes: as much as the payload of a TLS record.
+// chunk is memory for received bytes. It has room for the payload of one TLS record.
 type chunk struct {
 	bytes      [recordBytes]byte
-	start, end int // of the unread bytes
+	start, end int // range of the unread bytes
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
@@ -19,7 +19,7 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 // and returns them when they are empty, so that an idle stream holds no memory.
 type backlog struct {
 	chunks  []*chunk
-	filling bool // the last chunk is being filled, and stays although it is empty
+	filling bool // the last chunk is being filled, so it stays even if it is empty
 }
 
 func (b *backlog) empty() bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// TestBacklog fills and reads a backlog in pieces of any size, with reads while memory is reserved.
-// Nothing may be lost or reordered, and the memory must follow the unread bytes.
+// TestBacklog fills and reads a backlog in pieces of random size, and also reads while memory is
+// reserved. No bytes may be lost or reordered, and read bytes must not hold memory.
 func TestBacklog(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -53,7 +53,7 @@ func TestBacklog(t *testing.T) {
 }
 
 // TestWindowsGrow reads the beginning of a stream that its peer fills, and then nothing more. The
-// stream must hold one window, which has grown to its limit, and no more memory than that.
+// window must grow to its limit, and the stream must hold no more memory than one window.
 func TestWindowsGrow(t *testing.T) {
 	const alreadyRead = 4 * maxFrameWindow
 	a, b := connected(t)

@@ -19,8 +19,8 @@ const (
 	// the round trip takes 10 ms.
 	streamWindow    = 32 << 10
 	maxStreamWindow = 256 << 10
-	// maxFrameWindow is larger, because each renewal wakes both ends: with 256 KiB, frames of 64 KiB
-	// took a quarter more CPU time.
+	// maxFrameWindow is larger than maxStreamWindow, because each renewal wakes both ends: with 256
+	// KiB, frames of 64 KiB took a quarter more CPU time.
 	maxFrameWindow = 1 << 20
 	// maxTurn is how much a stream sends before the other streams of its lane take their turns.
 	maxTurn = 2 * sentPayload

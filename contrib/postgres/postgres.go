@@ -46,7 +46,7 @@ func Open(
 	ctx context.Context, pool *pgxpool.Pool, table string, cfg Config,
 ) (*Store, error) {
 	if !tableName.MatchString(table) {
-		return nil, fmt.Errorf("postgres: invalid name of a table %.100q", table)
+		return nil, fmt.Errorf("postgres: invalid table name %.100q", table)
 	}
 	b := newBackend(pool, table)
 	if err := b.createTable(ctx); err != nil {

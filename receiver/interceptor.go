@@ -13,13 +13,11 @@ import (
 
 // Interceptor runs around the handlers of every event, request and stream, for example to log,
 // trace or authorize them. It may call next once, before it returns. next runs the handlers and
-// returns their error. ctx contains the Metadata of the sender, and a context derived from ctx
-// keeps it.
+// returns their error. Contexts derived from ctx have the sender's Metadata.
 //
 // The error of the Interceptor replaces that of the handlers. If it does not call next, no handler
-// runs. A sender that waits, or the opener of a stream, then gets the error as a HandlerError. If
-// it returns nil without calling next, an event is dropped, but a request or a stream fails. A
-// panic is an error too.
+// runs. A waiting sender or the opener of a stream then gets the error as a HandlerError. A nil
+// error drops an event, but fails a request or a stream. A panic is an error too.
 type Interceptor func(ctx context.Context, info Info, next func(ctx context.Context) error) error
 
 // Info describes the event, request or stream to an Interceptor.
@@ -28,8 +26,7 @@ type Info struct {
 	From    member.Member
 	Request bool
 	Stream  bool
-	// Event points to the decoded event or request. An Interceptor must not change it. It is nil for
-	// a stream.
+	// Event points to the event or request, which must not be changed. Event is nil for a stream.
 	Event any
 }
 

@@ -36,9 +36,8 @@ type lane struct {
 	items   []item // oldest first
 	spare   []item // memory for the next items
 	workers int
-	// waiting is the number of waiting events times 1<<32, plus the number of their bytes. Events
-	// that a worker has already taken out of items count too. Each event changes both numbers twice,
-	// each time in one step.
+	// waiting is the number of waiting events times 1<<32, plus their bytes: both change in one step.
+	// Events that a worker has already taken out of items count too.
 	waiting atomic.Int64
 	blocked atomic.Bool   // a sender is waiting for room
 	space   chan struct{} // closed when there may be room; nil if no sender is waiting

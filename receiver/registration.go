@@ -96,11 +96,10 @@ func (h *Registration) retire() {
 	}
 }
 
-// Replacing is an option that replaces the handler old by the new handler. Both must handle the
-// same type, or streams of the same name. The handler is replaced in one step: each event, request
-// or stream is handled by one of the two. Running calls of old continue; old.Remove returns the
-// channel that is closed when they have returned. If old was already removed, the new handler is
-// added.
+// Replacing makes the new handler replace old in one step: each event, request or stream is handled
+// by one of the two. Both must handle the same type, or streams of the same name. Running calls of
+// old continue; old.Remove returns the channel that is closed when they have returned. If old was
+// already removed, the new handler is added.
 func Replacing(old *Registration) Option {
 	return func(_ *Mux, s *settings) { s.replaced = old }
 }

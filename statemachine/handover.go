@@ -107,8 +107,7 @@ func (m *Machine) SetLabels(now time.Time, l member.Labels) Output {
 	return m.endCall()
 }
 
-// Traits returns the preference and the labels of this node. The leader may not have published them
-// yet.
+// Traits returns the traits of this node. The leader may not have published them yet.
 func (m *Machine) Traits() member.Traits { return m.traits }
 
 // yields reports whether this node is drained or a witness, so that other members should lead.
@@ -134,9 +133,8 @@ func (m *Machine) handOverToPreferred() {
 }
 
 // findPreferred returns the most preferred member to which this leader should hand over. If no
-// member qualifies yet, it returns a zero address and the time at which a member may qualify. A
-// member must have been active for long enough, so that a member that keeps failing does not become
-// leader again and again.
+// member qualifies yet, it returns zero and the time at which a member may qualify. A member must
+// have been active for some time: a member that keeps failing must not lead again and again.
 func (m *Machine) findPreferred() (to member.Address, at time.Time) {
 	if m.cfg.HandOverToPreferred == 0 || m.role != member.Leading || m.operator.leaving {
 		return to, at

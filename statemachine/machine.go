@@ -29,8 +29,7 @@ type Config struct {
 	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
 	// a process that died).
 	TrustRefusal bool
-	// Traits are the preference and the labels of the node. Prefer and SetLabels change them for this
-	// run.
+	// Traits are the node's preference and labels. Prefer and SetLabels change them for this run.
 	Traits member.Traits
 	// HandOverToPreferred is how long a more preferred member must be active before this node, as the
 	// leader, hands over to it; 0 disables this (protocol.md 6, preference).

@@ -283,8 +283,7 @@ func (m *Machine) publishTraits() {
 	}
 }
 
-// hasUnpublishedTraits reports whether there are traits to publish, and this leader may publish
-// them.
+// hasUnpublishedTraits reports whether there are traits that this leader may publish now.
 func (m *Machine) hasUnpublishedTraits() bool {
 	e, _ := m.shownState().Roster.Find(m.self.Address)
 	return (len(m.lead.announced) > 0 || e.Traits != m.traits) && m.mayChange()

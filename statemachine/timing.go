@@ -177,9 +177,8 @@ func (t timing) inquiryTurn(before int) time.Duration {
 }
 
 // preferenceTurn is HeartbeatInterval / 4: how much later a voter asks if a more preferred voter
-// may ask (6, 2). Voters miss a leader at slightly different times. If preferenceTurn is shorter
-// than this difference, a less preferred voter is elected. A longer preferenceTurn delays a
-// failover in which no preferred voter is left.
+// may ask (6, 2). If it is too short, a less preferred voter that misses the leader early is
+// elected; if it is too long, a failover without preferred voters takes long.
 func (t timing) preferenceTurn() time.Duration { return t.HeartbeatInterval / 4 }
 
 // refusedTurn is HeartbeatInterval / 20. After its leader's host refused the port, a follower waits

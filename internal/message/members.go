@@ -11,8 +11,7 @@ type MemberStatusUpdate struct {
 	Member member.Member
 }
 
-// MemberTraits announces the traits of a member to its leader. The member sends it if the leader's
-// state shows other traits.
+// MemberTraits announces a member's traits to a leader whose state does not show them yet.
 type MemberTraits struct{ member.Traits }
 
 // ClusterAlignment is the whole state, with members in every status. The header's claim shows

@@ -198,9 +198,8 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 }
 
 // isUnfinished reports whether the bytes after the last valid entry are unused room or an
-// unfinished entry. In an unfinished entry, a crash or a full disk has left some sectors empty. The
-// node has not acted on an unfinished entry, because Save did not return nil. Any other bytes are
-// damage.
+// unfinished entry. A crash or a full disk leaves some of its sectors empty, and Save does not
+// return nil, so the node has not acted on the entry. Any other bytes are damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {

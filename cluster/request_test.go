@@ -235,7 +235,7 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second) // too short to make another connection
 		if _, ended := d.seen(); len(ended) != 1 ||
-			!matchesError(ended[0], textError("connection to the requesting member was lost")) {
+			!matchesError(ended[0], textError("the connection to "+asker.cfg.self.String()+" was lost")) {
 			t.Errorf("the handler's context: got %v, want the asker lost", ended)
 		}
 		if err := asked.Close(); err != nil {

@@ -147,11 +147,14 @@ func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
 	k.preferredAt = k.now
 }
 
-// bestPreference returns the greatest preference of the possible successors of a crashed leader.
+// bestPreference returns the greatest preference of the possible successors of a crashed leader. It
+// leaves out members that do not vote yet after a start: until then they do not propose themselves.
 func (j *judge) bestPreference(old int) member.Preference {
 	best := member.NeverLeads
 	for _, i := range j.listSuccessors(old) {
-		best = max(best, j.c.procs[i].traits.Preference)
+		if p := j.c.procs[i]; !j.c.waitsAfterStart(p) {
+			best = max(best, p.traits.Preference)
+		}
 	}
 	return best
 }

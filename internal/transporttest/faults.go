@@ -132,7 +132,7 @@ func testStuckPeer(t *testing.T, w World) {
 	connect(t, a, b)
 	b.stop(transport.System)
 	for range 10 * time.Second / interval {
-		a.Notify(addr(2), make([]byte, 50_000))
+		a.Notify(addr(2), make([]byte, mesh.MaxSystemBytes/20))
 		time.Sleep(interval)
 	}
 	errs := a.reported(mesh.ReportLost)

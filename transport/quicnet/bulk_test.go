@@ -64,7 +64,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 		defer cancel()
 		for range 3 * (connectionWindow - streamsWindow) / mesh.MaxSystemBytes {
 			a.Notify(addrB, make([]byte, mesh.MaxSystemBytes))
-			if err := a.Send(ctx, addrB, make([]byte, mesh.MaxSystemBytes)); err != nil {
+			if err := a.Send(ctx, addrB, make([]byte, 1<<20)); err != nil {
 				t.Fatalf("Send: %v", err)
 			}
 			next(t, b.frames[transport.System], "system frame beside full windows")

@@ -32,7 +32,7 @@ func (p lossTest) connect(run uint64) *link {
 // offer queues a frame on the connection.
 func (p lossTest) offer() {
 	p.Helper()
-	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x")); l == nil || err != nil {
+	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x"), false); l == nil || err != nil {
 		p.Fatalf("offerFrame: got %v, %v, want the connection", l, err)
 	}
 }

@@ -118,7 +118,7 @@ type waitingSend struct {
 // admit queues the frames of waiting Sends while there is room.
 func (q *flow) admit() {
 	n := 0
-	for n < len(q.waiting) && q.push(q.waiting[n].frame) {
+	for n < len(q.waiting) && q.push(q.waiting[n].frame, false) {
 		close(q.waiting[n].done)
 		n++
 	}
@@ -133,9 +133,9 @@ func (q *flow) refuse(err error) {
 	q.waiting = nil
 }
 
-// push adds a frame. It returns false if there is no room.
-func (q *flow) push(frame []byte) bool {
-	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
+// push adds a frame. It returns false if there is no room, which an urgent frame does not need.
+func (q *flow) push(frame []byte, urgent bool) bool {
+	if !urgent && q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
 		return false
 	}
 	q.pending = appendFrame(q.pending, frame)

@@ -63,9 +63,9 @@ func (d *Destination) Send(
 	return p.send(ctx, &p.flows[k], frame, flush)
 }
 
-// TrySend sends a custom frame if it can do so without waiting. It returns false if it did not send
-// the frame for any reason.
-func (d *Destination) TrySend(frame []byte) bool {
+// TrySend sends a custom frame without waiting, or returns false. An urgent frame needs no room,
+// only a connection, and precedes waiting Sends. The caller must bound the number of urgent frames.
+func (d *Destination) TrySend(frame []byte, urgent bool) bool {
 	if len(frame) == 0 || len(frame) > d.mesh.cfg.CustomBytes {
 		return false // Send would return the reason
 	}
@@ -74,7 +74,7 @@ func (d *Destination) TrySend(frame []byte) bool {
 		return false
 	}
 	defer p.release()
-	l, err := p.offerFrame(&p.flows[transport.Custom], frame)
+	l, err := p.offerFrame(&p.flows[transport.Custom], frame, urgent)
 	if err != nil || l == nil {
 		return false
 	}
@@ -87,7 +87,7 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) erro
 	if ctx.Err() != nil {
 		return p.sendFailure(context.Cause(ctx))
 	}
-	l, err := p.offerFrame(f, frame)
+	l, err := p.offerFrame(f, frame, false)
 	switch {
 	case err != nil:
 		return err
@@ -162,15 +162,15 @@ func (p *peer) addSenders(k transport.Kind, change int) {
 	p.wakeOrDial(k)
 }
 
-// offerFrame queues a frame if there is a connection with room for it. The caller must then
-// wake the writer of the link or flush the frame.
-func (p *peer) offerFrame(f *flow, frame []byte) (*link, error) {
+// offerFrame queues a frame if there is a connection with room for it; an urgent frame needs no
+// room. The caller must then wake the writer of the link or flush the frame.
+func (p *peer) offerFrame(f *flow, frame []byte, urgent bool) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.leaving:
 		return nil, ErrClosed
-	case p.cur == nil, len(f.waiting) > 0, !f.push(frame):
+	case p.cur == nil, len(f.waiting) > 0 && !urgent, !f.push(frame, urgent):
 		return nil, nil
 	}
 	return p.cur, nil

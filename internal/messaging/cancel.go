@@ -20,15 +20,15 @@ type cancel struct {
 	frame []byte
 }
 
-// cancelCall asks the member to cancel the handler of a call, because the caller has
-// stopped waiting. It does not block.
+// cancelCall cancels the handler of a call whose caller has stopped waiting. It does not block. The
+// frame is urgent: the handler may have no deadline. The accepted requests bound these frames.
 func (m *Messenger) cancelCall(to member.Address, id uint64) {
 	if to == m.self {
 		m.mux.Cancel(to, id)
 		return
 	}
 	c := cancel{to, wire.AppendCancel(nil, id)}
-	if m.destinationOf(to).TrySend(c.frame) {
+	if m.destinationOf(to).TrySend(c.frame, true) {
 		return
 	}
 	select {

@@ -100,6 +100,50 @@ func TestLostRequestIsCanceled(t *testing.T) {
 	})
 }
 
+// TestSlowMemberGetsCancels checks that a handler is canceled if its member accepts no frame for
+// longer than HeartbeatTimeout after the caller has stopped waiting.
+func TestSlowMemberGetsCancels(t *testing.T) {
+	handler := make(chan error, 1)
+	inWorld(t, func(_ int, mux *receiver.Mux) {
+		receiver.HandleRequest(mux, func(ctx context.Context, _ member.Member, _ sum) (total, error) {
+			<-ctx.Done()
+			handler <- context.Cause(ctx)
+			return total{}, nil
+		})
+		receiver.Handle(mux, func(context.Context, member.Member, note) error {
+			time.Sleep(2 * time.Second) // longer than the test sends
+			return nil
+		})
+	}, func(t *testing.T, nodes []*node) {
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := make(chan error, 1)
+		go func() { asked <- nodes[0].Request(ctx, address(1), sum{}, &total{}, Options{}) }()
+		synctest.Wait()
+		sending, stop := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer stop()
+		failed := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil {
+				err = nodes[0].Send(sending, address(1), note{strings.Repeat("x", 100_000)}, Options{})
+			}
+			failed <- err
+		}()
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-asked; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("Request: got %v, want ErrUnknownOutcome", err)
+		}
+		if err := <-failed; !errors.Is(err, ErrNotDelivered) {
+			t.Errorf("Send to a slow member: got %v, want ErrNotDelivered", err)
+		}
+		time.Sleep(time.Minute) // until the notes are handled
+		if len(handler) == 0 {
+			t.Error("the handler still runs")
+		}
+	})
+}
+
 // TestLeaderAloneTakesLeaderRequests checks that other members refuse a request to the leader
 // because they do not lead.
 func TestLeaderAloneTakesLeaderRequests(t *testing.T) {

@@ -401,9 +401,22 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	if j.handsOver(leader) {
 		return // the leader hands over to a member with a new seat
 	}
+	if j.exceedsStopped(leader, version) {
+		return
+	}
 	if lost() {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
 		return
 	}
 	j.noteFailure("L3", "a member of the cluster led by %s was disturbed %s", nameOf(leader), why)
+}
+
+// exceedsStopped reports whether a leader has been elected again to exceed the bound of a member
+// that has stopped meanwhile (protocol.md section 6, above the bound).
+func (j *judge) exceedsStopped(leader int, version uint64) bool {
+	l := j.c.procs[leader]
+	return l.store.Held.Version > version && l.store.Held.Leader == l.cfg.Address &&
+		slices.ContainsFunc(j.c.procs, func(p *process) bool {
+			return !p.isUp() && p.store.Bound() > version
+		})
 }

@@ -151,6 +151,11 @@ func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
 // leaves out members that do not vote yet after a start: until then they do not propose themselves.
 func (j *judge) bestPreference(old int) member.Preference {
 	best := member.NeverLeads
+	for _, p := range j.c.procs {
+		if p.isUp() && p.store.Promised.Version > j.c.procs[old].store.Held.Version {
+			return best // a promise to an earlier attempt refuses the first proposal
+		}
+	}
 	for _, i := range j.listSuccessors(old) {
 		if p := j.c.procs[i]; !j.c.waitsAfterStart(p) {
 			best = max(best, p.traits.Preference)

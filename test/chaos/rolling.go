@@ -23,22 +23,31 @@ import (
 // A leaving leader names its successor, so that no node waits for a timeout.
 const handOver = 50 * time.Millisecond
 
-// rollingRun restarts every node in turn while all nodes send.
-type rollingRun struct {
-	*runner
-	leaders int // number of restarts of a leader
-	from    int64
+// turns are what a run does to its nodes, one after another.
+type turns interface {
+	disturbNode(ctx context.Context, node int) error
+	finish(ctx context.Context) error // after the last turn, before the nodes are stopped
+	judgeRun() error
 }
 
-// runRolling restarts the nodes one at a time with SIGTERM. Before each restart, all nodes must be
-// active and vote again. It checks the events and the changes of leader.
-func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
+// turnRun disturbs its nodes in turn.
+type turnRun struct {
+	*runner
+	turns
+	from int64 // when the first turn began
+}
+
+// runInTurns disturbs each node once, and again until the time is over, and judges the run.
+func runInTurns(
+	ctx context.Context, o options, out io.Writer, newTurns func(*turnRun) turns,
+) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.removeWorld()) }()
-	s := &rollingRun{runner: r}
+	s := &turnRun{runner: r}
+	s.turns = newTurns(s)
 	err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
 	if err == nil {
 		err = r.runDuring(ctx, s.runRounds)
@@ -46,29 +55,45 @@ func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.judgeRun()
+	return s.turns.judgeRun()
 }
 
-// runRounds restarts all nodes once, and again until the time is over.
-func (s *rollingRun) runRounds(ctx context.Context) error {
+func (s *turnRun) runRounds(ctx context.Context) error {
 	if err := s.waitUntilCalm(ctx); err != nil {
 		return err
 	}
 	s.from, s.began = readMonotonic(), time.Now()
 	for rounds := 0; rounds == 0 || time.Since(s.began) < s.o.length; rounds++ {
-		for i := range s.ps.nodes {
-			if err := s.restartNode(ctx, i); err != nil {
+		for node := range s.ps.nodes {
+			if err := s.turns.disturbNode(ctx, node); err != nil {
 				return err
 			}
 		}
 	}
+	return s.turns.finish(ctx)
+}
+
+// rollingRun restarts every node in turn while all nodes send.
+type rollingRun struct {
+	*turnRun
+	leaders int // number of restarts of a leader
+}
+
+// runRolling restarts the nodes one at a time with SIGTERM. Before each restart, all nodes must be
+// active and vote again. It checks the events and the changes of leader.
+func runRolling(ctx context.Context, o options, out io.Writer) error {
+	return runInTurns(ctx, o, out, func(t *turnRun) turns { return &rollingRun{turnRun: t} })
+}
+
+// finish waits until all events have an outcome.
+func (s *rollingRun) finish(ctx context.Context) error {
 	f := flooding{runner: s.runner, costs: map[string]*classCost{}}
 	sent, err := f.sumTotals()
 	f.accepted, f.took = sent.Accepted, time.Since(s.began)
 	return errors.Join(err, f.waitForOutcomes(ctx))
 }
 
-func (s *rollingRun) restartNode(ctx context.Context, node int) error {
+func (s *rollingRun) disturbNode(ctx context.Context, node int) error {
 	// Before LeaseTimeout, a restarted node does not vote for a new leader (protocol.md section 5). If
 	// two of three nodes had just restarted, the third could not hand over leadership.
 	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
@@ -171,49 +196,21 @@ func preferenceOf(node int) member.Preference {
 
 // witnessRun kills each of three nodes in turn.
 type witnessRun struct {
-	*runner
+	*turnRun
 	kills int // of a leader
 	backs int // hand-overs to the preferred node
-	from  int64
 }
 
 // runWitness kills each node in turn, and restarts it. Whichever it is, a host leads again. The
 // preferred host leads again after it was restarted if that is configured, and only then.
-func runWitness(ctx context.Context, o options, out io.Writer) (err error) {
-	r, err := newRunner(o, out)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.removeWorld()) }()
-	s := &witnessRun{runner: r}
-	err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
-	if err == nil {
-		err = r.runDuring(ctx, s.runRounds)
-	}
-	if err != nil {
-		return err
-	}
-	return s.judgeRun()
+func runWitness(ctx context.Context, o options, out io.Writer) error {
+	return runInTurns(ctx, o, out, func(t *turnRun) turns { return &witnessRun{turnRun: t} })
 }
 
-// runRounds kills all nodes once, and again until the time is over.
-func (s *witnessRun) runRounds(ctx context.Context) error {
-	if err := s.waitUntilCalm(ctx); err != nil {
-		return err
-	}
-	s.from, s.began = readMonotonic(), time.Now()
-	for rounds := 0; rounds == 0 || time.Since(s.began) < s.o.length; rounds++ {
-		for node := range witnessNodes {
-			if err := s.killNode(ctx, node); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+func (*witnessRun) finish(context.Context) error { return nil }
 
-// killNode kills a node, waits for a leader, and restarts the node.
-func (s *witnessRun) killNode(ctx context.Context, node int) error {
+// disturbNode kills a node, waits for a leader, and restarts the node.
+func (s *witnessRun) disturbNode(ctx context.Context, node int) error {
 	// A restarted node does not vote before this time (protocol.md section 5).
 	if err := waitFor(ctx, 2*s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err

@@ -148,18 +148,18 @@ func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
 }
 
 // bestPreference returns the greatest preference of the possible successors of a crashed leader. It
-// leaves out members that do not vote yet after a start: until then they do not propose themselves.
+// returns NeverLeads if a voter may refuse the first proposal, because it does not vote yet after a
+// start, or promised a later version to an earlier attempt.
 func (j *judge) bestPreference(old int) member.Preference {
 	best := member.NeverLeads
 	for _, p := range j.c.procs {
-		if p.isUp() && p.store.Promised.Version > j.c.procs[old].store.Held.Version {
-			return best // a promise to an earlier attempt refuses the first proposal
+		promised := p.store.Promised.Version > j.c.procs[old].store.Held.Version
+		if p.isUp() && (promised || j.c.waitsAfterStart(p)) {
+			return best
 		}
 	}
 	for _, i := range j.listSuccessors(old) {
-		if p := j.c.procs[i]; !j.c.waitsAfterStart(p) {
-			best = max(best, p.traits.Preference)
-		}
+		best = max(best, j.c.procs[i].traits.Preference)
 	}
 	return best
 }

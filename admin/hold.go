@@ -103,7 +103,7 @@ type heldFunc = func(ctx context.Context, term leader.Term) error
 // contest is a lock, job or group in which callers take part.
 type contest struct {
 	once bool // the stream ends when the caller loses what it held
-	// holder returns the holder of the lock or the leader, or nil if there is none.
+	// holder returns the member that holds the lock or leads. It returns nil if no member does.
 	holder func(context.Context) *adminapi.Holder
 	// watch returns a channel that receives a value after each change of the holder.
 	watch func(context.Context) <-chan struct{}

@@ -83,12 +83,12 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 			s.endTerm(leader.ErrDisabled)
 		}
 	}
-	return memberSetting(s.name, member, on).commit(ctx, s.store, s.session, prepare)
+	return memberSetting(s.name, member, on).commitSetting(ctx, s.store, s.session, prepare)
 }
 
 // EnableJob is like Job.Enable, for programs that have not opened the job.
 func EnableJob(ctx context.Context, s record.Store, job, member string, on bool) error {
-	return memberSetting(job, member, on).commit(ctx, s, s.Session(nil), func() {})
+	return memberSetting(job, member, on).commitSetting(ctx, s, s.Session(nil), func() {})
 }
 
 // EnableHost is like EnableJob for all members on the host, including members that join later. A
@@ -97,7 +97,7 @@ func EnableHost(ctx context.Context, s record.Store, job, host string, on bool) 
 	key, err := jobrecord.HostKey(job, host)
 	includes := func(id string) bool { return jobrecord.IsOnHost(id, host) }
 	set := setting{job, host, on, key, err, includes}
-	return set.commit(ctx, s, s.Session(nil), func() {})
+	return set.commitSetting(ctx, s, s.Session(nil), func() {})
 }
 
 // setting determines whether a member, or the members of a host, may lead a job.
@@ -114,8 +114,8 @@ func memberSetting(job, member string, on bool) setting {
 	return setting{job, member, on, key, err, func(id string) bool { return id == member }}
 }
 
-// commit blocks until the setting is committed. It calls prepare before each attempt.
-func (e setting) commit(
+// commitSetting blocks until the setting is committed. It calls prepare before each attempt.
+func (e setting) commitSetting(
 	ctx context.Context, s record.Store, session record.Session, prepare func(),
 ) error {
 	if e.keyErr != nil {

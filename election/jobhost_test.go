@@ -153,7 +153,7 @@ func TestShardsLeaveADisabledHost(t *testing.T) {
 		table, tape := record.NewMemory(), newTape(t, count)
 		ids := []string{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"}
 		for _, id := range ids {
-			defer runShards(t, table.Store(id), count, tape.work(id))()
+			defer runShards(t, table.Store(id), count, tape.workOn(id))()
 		}
 		tape.await(ids...)
 		for _, on := range []bool{false, true} {

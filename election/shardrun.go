@@ -111,7 +111,7 @@ func (r *shardRun) balance(ctx context.Context) time.Duration {
 	free := p.allotFree()
 	for shard, w := range free {
 		if one := r.shards[shard]; w == worker && one.pauseLeft() <= 0 {
-			r.lead(one, member.Record{})
+			r.leadShard(one, member.Record{})
 		}
 	}
 	// Limit the number of shards that have no owner because they are moving.
@@ -177,7 +177,7 @@ func (r *shardRun) resumeOwn(
 		case leaves: // the commit that drops this record may be newer than records
 			leaving++
 		case !active:
-			r.lead(one, own)
+			r.leadShard(one, own)
 		case leads:
 			one.spared = one.spared || p.isFailing(shard)
 			kept, tokens[shard] = append(kept, shard), own.Token
@@ -191,9 +191,9 @@ func (r *shardRun) resumeOwn(
 	return append(slices.DeleteFunc(kept, isSpared), last...), leaving
 }
 
-// lead makes this worker lead a shard until the term has ended and its functions have returned. The
-// worker leads by its record own or, if own is zero, by a record that it sets.
-func (r *shardRun) lead(one *ownShard, own member.Record) {
+// leadShard makes this worker lead a shard until the term has ended and its functions have
+// returned. The worker leads by its record own or, if own is zero, by a record that it sets.
+func (r *shardRun) leadShard(one *ownShard, own member.Record) {
 	one.mu.Lock()
 	running := one.active
 	one.active = true

@@ -38,10 +38,10 @@ func newTape(t *testing.T, count int) *shardTape {
 	}
 }
 
-// work returns the work of a worker. The work returns some time after its context has ended.
-func (s *shardTape) work(id string) shardWork {
+// workOn returns the work of a worker. The work returns some time after its context has ended.
+func (s *shardTape) workOn(id string) shardWork {
 	return func(ctx context.Context, shard int, term leader.Term) error {
-		s.begin(ctx, id, shard, term.Token())
+		s.beginWork(ctx, id, shard, term.Token())
 		<-ctx.Done()
 		time.Sleep(rand.N(100 * time.Millisecond))
 		return nil
@@ -50,7 +50,7 @@ func (s *shardTape) work(id string) shardWork {
 
 type shardWork = func(context.Context, int, leader.Term) error
 
-func (s *shardTape) begin(ctx context.Context, id string, shard int, token member.Token) {
+func (s *shardTape) beginWork(ctx context.Context, id string, shard int, token member.Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.contexts[shard]; old != nil && old.Err() == nil {
@@ -157,7 +157,7 @@ func TestShardsMoveOnlyAsNeeded(t *testing.T) {
 		table, tape := record.NewMemory(), newTape(t, count)
 		stops := map[string]func(){}
 		for i, id := range []string{"a", "b", "c", "d"} {
-			stops[id] = runShards(t, table.Store(id), count, tape.work(id))
+			stops[id] = runShards(t, table.Store(id), count, tape.workOn(id))
 			tape.moveTo(id+" joins", []string{"a", "b", "c", "d"}[:i+1]...)
 		}
 		stops["a"]()
@@ -184,7 +184,7 @@ func TestShardsColdStart(t *testing.T) {
 		table, tape := record.NewMemory(), newTape(t, 256)
 		ids := []string{"a", "b", "c", "d", "e"}
 		for _, id := range ids {
-			defer runShards(t, table.Store(id), 256, tape.work(id))()
+			defer runShards(t, table.Store(id), 256, tape.workOn(id))()
 			time.Sleep(100 * time.Millisecond)
 		}
 		tape.await(ids...)
@@ -218,7 +218,7 @@ func failShard(t *testing.T, failing int) {
 			if fail {
 				return errors.New("it fails")
 			}
-			return tape.work(id)(ctx, shard, term)
+			return tape.workOn(id)(ctx, shard, term)
 		}
 	}
 	for _, id := range ids {
@@ -268,7 +268,7 @@ func TestShardsAndLocks(t *testing.T) {
 			}
 		}
 		change(record.SetOwned)
-		defer runShards(t, table.Store("a"), 8, tape.work("a"))()
+		defer runShards(t, table.Store("a"), 8, tape.workOn("a"))()
 		time.Sleep(time.Minute)
 		if counts, _ := tape.counts(); counts["a"] != 7 {
 			t.Errorf("the worker has %d shards while one is locked, want 7", counts["a"])
@@ -293,9 +293,9 @@ func TestShardsAndLocks(t *testing.T) {
 func TestShardsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, first, second := record.NewMemory(), newTape(t, 8), newTape(t, 8)
-		stop := runShards(t, table.Store("a"), 8, first.work("a"))
+		stop := runShards(t, table.Store("a"), 8, first.workOn("a"))
 		first.await("a")
-		defer runShards(t, table.Store("a"), 8, second.work("a"))()
+		defer runShards(t, table.Store("a"), 8, second.workOn("a"))()
 		time.Sleep(time.Minute)
 		if counts, _ := second.counts(); counts["a"] != 0 {
 			t.Errorf("the second Run owns %d shards, want 0", counts["a"])
@@ -317,11 +317,11 @@ func TestShardsRefused(t *testing.T) {
 		if _, err := NewShards(table.Store("a"), "a/b", 8); err == nil {
 			t.Error("name a/b: no error")
 		}
-		defer runShards(t, table.Store("a"), 8, tape.work("a"))()
+		defer runShards(t, table.Store("a"), 8, tape.workOn("a"))()
 		synctest.Wait()
 		s, err := NewShards(table.Store("b"), "set", 9)
 		if err == nil {
-			err = s.Run(t.Context(), tape.work("b"))
+			err = s.Run(t.Context(), tape.workOn("b"))
 		}
 		if err == nil || errors.Is(err, leader.ErrClosed) {
 			t.Errorf("another count: %v, want an error", err)
@@ -367,7 +367,7 @@ func (s *shardWorld) runWorker(i int) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stops[i] = cancel
-	s.running.Go(func() { _ = shards.Run(ctx, s.tape.work(address(i).String())) })
+	s.running.Go(func() { _ = shards.Run(ctx, s.tape.workOn(address(i).String())) })
 }
 
 // ids returns the ids of all members except the given ones.
@@ -435,7 +435,7 @@ func TestShardsStopWithoutMajority(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- s.Run(ctx, tape.work(fmt.Sprint(address(0)))) }()
+		go func() { done <- s.Run(ctx, tape.workOn(fmt.Sprint(address(0)))) }()
 		tape.await(fmt.Sprint(address(0)))
 		w.cutBetween([]int{0}, []int{1, 2}, true)
 		cancel()

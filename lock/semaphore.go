@@ -77,7 +77,7 @@ func (s *Semaphore) Do(
 ) error {
 	c := &caller{Semaphore: s, session: s.store.Session(nil)}
 	c.place = c.newSlot(s.queue + rand.Text())
-	defer c.leave(ctx)
+	defer c.leaveQueue(ctx)
 	for {
 		lease, err := c.awaitPermit(ctx)
 		if err != nil {
@@ -207,9 +207,9 @@ func (c *caller) findPlace(ctx context.Context) (rank int, own member.Record, er
 	return rank, own, nil
 }
 
-// leave drops the records of this caller. If ctx is done first, leave returns and the work
-// continues in the background.
-func (c *caller) leave(ctx context.Context) {
+// leaveQueue drops the records of this caller. If ctx is done first, leaveQueue returns and the
+// work continues in the background.
+func (c *caller) leaveQueue(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

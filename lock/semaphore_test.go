@@ -59,7 +59,7 @@ func (q *queueTest) call(host string, holds time.Duration) {
 		c.done <- s.Do(ctx, func(ctx context.Context, term leader.Term) error {
 			ctx, end := context.WithCancel(ctx)
 			defer end()
-			q.begin(ctx, c, term.Token())
+			q.beginCall(ctx, c, term.Token())
 			select {
 			case <-time.After(holds):
 			case <-ctx.Done():
@@ -70,9 +70,9 @@ func (q *queueTest) call(host string, holds time.Duration) {
 	synctest.Wait() // the caller is in the queue now
 }
 
-// begin checks that a caller may hold a permit. If several permits become free simultaneously, the
-// first callers get them in any order.
-func (q *queueTest) begin(ctx context.Context, c *queueCaller, token member.Token) {
+// beginCall checks that a caller may hold a permit. If several permits become free simultaneously,
+// the first callers get them in any order.
+func (q *queueTest) beginCall(ctx context.Context, c *queueCaller, token member.Token) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if i := slices.Index(q.waiting, c); i < 0 || i >= q.permits {
@@ -90,8 +90,8 @@ func (q *queueTest) begin(ctx context.Context, c *queueCaller, token member.Toke
 	q.last = token
 }
 
-// leave cancels callers.
-func (q *queueTest) leave(is func(*queueCaller) bool) {
+// leaveCalls cancels callers.
+func (q *queueTest) leaveCalls(is func(*queueCaller) bool) {
 	q.mu.Lock()
 	q.waiting = slices.DeleteFunc(q.waiting, is)
 	q.mu.Unlock()
@@ -128,10 +128,10 @@ func drawQueue(t *testing.T, seed uint64) {
 		switch r.IntN(8) {
 		case 0, 1:
 			left := r.IntN(id + 1)
-			q.leave(func(c *queueCaller) bool { return c.id == left })
+			q.leaveCalls(func(c *queueCaller) bool { return c.id == left })
 		case 2: // the host crashes, and starts again later
 			q.table.Cut(host)
-			q.leave(func(c *queueCaller) bool { return c.host == host })
+			q.leaveCalls(func(c *queueCaller) bool { return c.host == host })
 			time.Sleep(pause(500))
 			q.table.Heal(host)
 		}

@@ -80,7 +80,7 @@ func (h *heldVerb) leadJob(job string) error {
 	work := func(ctx context.Context, t adminapi.RecordToken) error {
 		return h.runCommand(ctx, t, settings.VariableJob+"="+job)
 	}
-	return h.lead(job, work, func(
+	return h.leadByStream(job, work, func(
 		ctx context.Context, onLeader func(*adminapi.Holder), fn workFunc,
 	) error {
 		return h.client.Elect(ctx, job, onLeader, fn)
@@ -90,9 +90,9 @@ func (h *heldVerb) leadJob(job string) error {
 // workFunc is a function that runs while this process leads.
 type workFunc = func(ctx context.Context, t adminapi.RecordToken) error
 
-// lead calls the function campaign for a job or group, and prints each change. If there is a
-// command, lead runs the function work while this process leads.
-func (h *heldVerb) lead(
+// leadByStream calls the function campaign for a job or group, and prints each change. If there is
+// a command, leadByStream runs the function work while this process leads.
+func (h *heldVerb) leadByStream(
 	name string, work workFunc,
 	campaign func(ctx context.Context, onLeader func(*adminapi.Holder), fn workFunc) error,
 ) error {

@@ -98,7 +98,7 @@ func (h *heldVerb) joinGroup(name string, o election.Options) error {
 		<-ctx.Done() // the node ends the term, or runs the work again in it
 		return nil
 	}
-	return h.lead(name, work, func(
+	return h.leadByStream(name, work, func(
 		ctx context.Context, onLeader func(*adminapi.Holder), fn workFunc,
 	) error {
 		return h.client.Group(ctx, name, request, onLeader, fn)

@@ -51,7 +51,7 @@ func NewStorage(files magic.Storage, locks record.Store) *Storage {
 // Lock implements certmagic.Locker. It waits until no process holds the lock.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
-		other := s.reserve(name)
+		other := s.reserveName(name)
 		if other == nil {
 			return s.acquire(ctx, name, jobrecord.AcquireHeld)
 		}
@@ -65,7 +65,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 
 // TryLock implements certmagic.TryLocker.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
-	if s.reserve(name) != nil {
+	if s.reserveName(name) != nil {
 		return false, nil
 	}
 	err := s.acquire(ctx, name, jobrecord.TryHeld)
@@ -75,9 +75,9 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// reserve reserves a name for a goroutine of this process. If the name is already reserved, reserve
+// reserveName reserves a name for a goroutine of this process. If the name is already reserved, it
 // returns its lock.
-func (s *Storage) reserve(name string) (other *heldLock) {
+func (s *Storage) reserveName(name string) (other *heldLock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.held[name]; h != nil {

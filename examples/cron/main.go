@@ -39,9 +39,9 @@ const (
 	every = 250 * time.Millisecond
 )
 
-// work runs the shards of this member until ctx is done or the node stops. Each shard runs on one
-// member at a time, and has its own token.
-func work(
+// runShards runs the shards of this member until ctx is done or the node stops. Each shard runs on
+// one member at a time, and has its own token.
+func runShards(
 	ctx context.Context, node *cluster.Node,
 	run func(ctx context.Context, shard int, term leader.Term) error,
 ) error {
@@ -135,8 +135,8 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 		}
 	}
 	run := func(ctx context.Context, shard int, term leader.Term) error {
-		s.table.begin(shard, addr)
-		defer s.table.end(shard)
+		s.table.beginShard(shard, addr)
+		defer s.table.endShard(shard)
 		say("runs shard %d with token %v", shard, term.Token())
 		for tick := time.NewTicker(every); ; {
 			select {
@@ -151,7 +151,7 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 		}
 	}
 	s.running.Go(func() {
-		if err := work(ctx, node, run); err != nil {
+		if err := runShards(ctx, node, run); err != nil {
 			say("stops working: %v", err)
 		}
 	})

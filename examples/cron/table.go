@@ -25,7 +25,7 @@ type row struct {
 	count  int
 }
 
-func (t *table) begin(shard int, runner string) {
+func (t *table) beginShard(shard int, runner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &t.rows[shard]
@@ -35,7 +35,7 @@ func (t *table) begin(shard int, runner string) {
 	r.runner = runner
 }
 
-func (t *table) end(shard int) {
+func (t *table) endShard(shard int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rows[shard].runner = ""

@@ -80,7 +80,7 @@ func Measurements() []Measurement {
 		{"locks", "records acquired and dropped by all nodes, one record per client", 3,
 			Options{Sizes: []int{5}, Reps: 3, Workers: []int{10, 200}, For: 4 * time.Second,
 				Config: lan}},
-		{"shards", "shards of five nodes, one of which is killed and restarted", 3,
+		{"shards", "balance of shards over five nodes; one is killed and restarted", 3,
 			Options{Sizes: []int{5}, Reps: 20, Jobs: 256, Config: lan}},
 		{"group", "election by Lowest: the leader dies, or two partitions merge", 4,
 			Options{Sizes: []int{5}, Reps: 20, Config: lan}},

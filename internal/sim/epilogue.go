@@ -83,7 +83,11 @@ func (j *judge) checkCrash() {
 		c.Crash(old)
 	}
 	drained, best := j.drainedDelay(old), j.bestPreference(old)
-	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
+	// An earlier fault may restart the crashed leader, and it may lead again.
+	run := c.procs[old].identity()
+	next := func() bool {
+		return c.Leader() >= 0 && (c.Leader() != old || c.procs[old].identity() != run)
+	}
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, next) {
 		j.noteFailure("L1", "still no quorate leader %v after the last one crashed", limit)
 		return

@@ -53,7 +53,7 @@ func stamp(n int) message.Stamp {
 	return message.Stamp{Version: 7, Incarnation: identity(n).Incarnation, Clock: clock}
 }
 
-func traits() member.Traits {
+func sampleTraits() member.Traits {
 	return member.Traits{Preference: member.NeverLeads, Labels: "role=witness\nzone=c\n"}
 }
 
@@ -65,7 +65,7 @@ func roster(size int) member.Roster {
 		}
 		if n == 2 {
 			m.Status, m.Gone, m.Resigned = member.Leaving, true, true
-			m.Traits = traits()
+			m.Traits = sampleTraits()
 		}
 		r = append(r, m)
 	}
@@ -138,7 +138,7 @@ func typical() []message.Message {
 		message.LeaderQuery{ID: 70_000, Held: state(3)},
 		message.LeaderResponse{ID: 70_000, Held: number()},
 		message.JoinClusterRequest{
-			Name: "n2", Seed: true, Held: number(), Bound: 8, Traits: traits(),
+			Name: "n2", Seed: true, Held: number(), Bound: 8, Traits: sampleTraits(),
 		},
 		message.JoinClusterResponse{Accepted: true, Reason: 200, Known: 5_000_000_000},
 		message.MemberStatusUpdate{Number: number(), Member: roster(3)[2]},
@@ -180,7 +180,7 @@ func typical() []message.Message {
 			Number: number(), Set: slices.Collect(records().All()),
 			Dropped: []string{"jobs/old", "länge"},
 		},
-		message.MemberTraits{Traits: traits()},
+		message.MemberTraits{Traits: sampleTraits()},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {

@@ -26,7 +26,7 @@ const handOver = 50 * time.Millisecond
 // turns are what a run does to its nodes, one after another.
 type turns interface {
 	disturbNode(ctx context.Context, node int) error
-	finish(ctx context.Context) error // after the last turn, before the nodes are stopped
+	finishTurns(ctx context.Context) error // after the last turn, before the nodes are stopped
 	judgeRun() error
 }
 
@@ -70,7 +70,7 @@ func (s *turnRun) runRounds(ctx context.Context) error {
 			}
 		}
 	}
-	return s.turns.finish(ctx)
+	return s.turns.finishTurns(ctx)
 }
 
 // rollingRun restarts every node in turn while all nodes send.
@@ -85,8 +85,8 @@ func runRolling(ctx context.Context, o options, out io.Writer) error {
 	return runInTurns(ctx, o, out, func(t *turnRun) turns { return &rollingRun{turnRun: t} })
 }
 
-// finish waits until all events have an outcome.
-func (s *rollingRun) finish(ctx context.Context) error {
+// finishTurns waits until all events have an outcome.
+func (s *rollingRun) finishTurns(ctx context.Context) error {
 	f := flooding{runner: s.runner, costs: map[string]*classCost{}}
 	sent, err := f.sumTotals()
 	f.accepted, f.took = sent.Accepted, time.Since(s.began)
@@ -207,7 +207,7 @@ func runWitness(ctx context.Context, o options, out io.Writer) error {
 	return runInTurns(ctx, o, out, func(t *turnRun) turns { return &witnessRun{turnRun: t} })
 }
 
-func (*witnessRun) finish(context.Context) error { return nil }
+func (*witnessRun) finishTurns(context.Context) error { return nil }
 
 // disturbNode kills a node, waits for a leader, and restarts the node.
 func (s *witnessRun) disturbNode(ctx context.Context, node int) error {

@@ -264,8 +264,8 @@ func (w *world) listUnquiet(procs []*proc) (left []string) {
 	defer w.mu.Unlock()
 	for id, a := range w.asks {
 		if a.running > 0 {
-			left = append(left, fmt.Sprintf("the handler of question %d of run %d runs in run %d, but "+
-				"nobody waits", id, a.from, a.at))
+			left = append(left, fmt.Sprintf("the handler of question %d of run %d still runs in "+
+				"run %d after its caller gave up", id, a.from, a.at))
 		}
 	}
 	for _, p := range procs {

@@ -26,9 +26,9 @@ func (b *backlog) empty() bool {
 	return len(b.chunks) == 0 || b.chunks[0].start == b.chunks[0].end
 }
 
-// reserve returns memory for received bytes, not more than limit. The caller fills it and calls
-// commit; other calls may happen in between.
-func (b *backlog) reserve(limit int) []byte {
+// reserveSpace returns memory for received bytes, not more than limit. The caller fills it and
+// calls commit; other calls may happen in between.
+func (b *backlog) reserveSpace(limit int) []byte {
 	n := len(b.chunks)
 	if n == 0 || b.chunks[n-1].end == recordBytes {
 		c := chunks.Get().(*chunk)
@@ -40,8 +40,8 @@ func (b *backlog) reserve(limit int) []byte {
 	return last.bytes[last.end:min(last.end+limit, recordBytes)]
 }
 
-// commit adds the first n bytes of the reserved memory.
-func (b *backlog) commit(n int) {
+// commitBytes adds the first n bytes of the reserved memory.
+func (b *backlog) commitBytes(n int) {
 	b.filling = false
 	b.chunks[len(b.chunks)-1].end += n
 	b.release()

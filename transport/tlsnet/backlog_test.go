@@ -28,14 +28,14 @@ func TestBacklog(t *testing.T) {
 			}
 		}
 		for range 200 {
-			room := b.reserve(1 + r.IntN(1<<r.IntN(16)))
+			room := b.reserveSpace(1 + r.IntN(1<<r.IntN(16)))
 			n := r.IntN(len(room) + 1)
 			for i := range n {
 				room[i] = byte(r.Uint32())
 			}
 			read()
 			in = append(in, room[:n]...)
-			b.commit(n)
+			b.commitBytes(n)
 			read()
 			unread := len(in) - len(out)
 			if held := len(b.chunks); held > unread/recordBytes+2 || b.empty() != (unread == 0) {

@@ -210,7 +210,7 @@ func (s *stream) renewal(n int) int {
 func (s *stream) receive(r io.Reader, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room := s.received.reserve(limit)
+	room := s.received.reserveSpace(limit)
 	s.mu.Unlock()
 	n, err = r.Read(room)
 	s.mu.Lock()
@@ -223,7 +223,7 @@ func (s *stream) receive(r io.Reader, limit int) (n int, err error) {
 	case s.readErr != nil: // the data will not be read
 		s.received = backlog{}
 	default:
-		s.received.commit(n)
+		s.received.commitBytes(n)
 	}
 	return n, err
 }

@@ -175,7 +175,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	if b.Number == s.Number && (b.Digest == m.shownDigest() || m.role == member.Provisional) {
 		return
 	}
-	if !m.wasJustAligned(p) || !shows {
+	if !m.wasJustAligned(p) {
 		m.alignMember(p)
 	}
 }

@@ -122,7 +122,6 @@ func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
 // If the digest or the number differs, the leader sends a ClusterAlignment.
 func TestADifferingDigestBringsTheState(t *testing.T) {
 	b := aQuorateLeader(t, 3)
-	b.run(b.timings.HeartbeatInterval)
 	in := b.keepAlive(1, b.now)
 	for _, tc := range []struct {
 		name   string
@@ -133,6 +132,7 @@ func TestADifferingDigestBringsTheState(t *testing.T) {
 		{"another digest", func(k *message.LeaderKeepAlive) { k.Digest++ }, 1},
 		{"an earlier revision", func(k *message.LeaderKeepAlive) { k.Number = number(3, 9) }, 1},
 	} {
+		b.run(b.timings.HeartbeatInterval)
 		k := in.Body.(message.LeaderKeepAlive)
 		tc.change(&k)
 		out := b.hand(event(1, chosen(4, 0), k))
@@ -143,6 +143,23 @@ func TestADifferingDigestBringsTheState(t *testing.T) {
 		if len(got) > 0 && got[0].State.Number != number(4, 0) {
 			t.Errorf("%s: got state %v, want 4.0", tc.name, got[0].State.Number)
 		}
+	}
+}
+
+// Keep-alives that a slow network kept back arrive all at the same time. They bring one state, even
+// if they show an earlier version (seed 9300196).
+func TestQueuedKeepAlivesBringOneState(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	b.run(b.timings.HeartbeatInterval)
+	k := b.keepAlive(1, b.now).Body.(message.LeaderKeepAlive)
+	got := 0
+	for i := range 100 {
+		k.Number = number(3, uint64(i))
+		out := b.hand(event(1, chosen(3, 0), k))
+		got += len(bodies[message.ClusterAlignment](out.Send))
+	}
+	if got != 1 {
+		t.Errorf("100 keep-alives of an earlier version bring %d states, want 1", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
@@ -29,6 +30,7 @@ type Actor interface {
 	Transfer(ctx context.Context, to member.Address) error
 	Drain(ctx context.Context) error
 	Prefer(ctx context.Context, p member.Preference) error
+	SetLabels(ctx context.Context, labels map[string]string) error
 }
 
 // WithWrite enables the write requests of the API. Without it the handler refuses every POST as
@@ -192,6 +194,25 @@ func (h *handler) preferNode(ctx context.Context, body adminapi.PreferRequest) (
 	return h.handedOver(), nil
 }
 
+// changeLabels sets and removes labels of the node. The labels that the request does not name stay.
+func (h *handler) changeLabels(ctx context.Context, body adminapi.LabelRequest) (any, error) {
+	h.labels.Lock() // so that no other request changes the labels in between
+	defer h.labels.Unlock()
+	labels := maps.Collect(h.node.Status().Self.Labels.All())
+	for key, value := range body.Labels {
+		if delete(labels, key); value != nil {
+			labels[key] = *value
+		}
+	}
+	if _, err := member.NewLabels(labels); err != nil {
+		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
+	}
+	if err := h.actor.SetLabels(ctx, labels); err != nil {
+		return nil, err
+	}
+	return adminapi.Labels{Labels: labels}, nil
+}
+
 func (h *handler) handedOver() adminapi.HandedOver {
 	if l, ok := h.readStatus().LeaderOf(); ok {
 		return adminapi.HandedOver{Leader: &l}
@@ -217,7 +238,8 @@ func writeRefusal(w http.ResponseWriter, err error) {
 // textOf returns the text of an error without its package prefix.
 func textOf(err error) string {
 	text := err.Error()
-	for _, name := range []string{"lock: ", "election: ", "cluster: ", "record: ", "athena: "} {
+	for _, name := range []string{"lock: ", "election: ", "cluster: ", "record: ", "member: ",
+		"athena: "} {
 		text = strings.TrimPrefix(text, name)
 	}
 	return text

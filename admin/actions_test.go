@@ -64,6 +64,10 @@ func (a *acting) Prefer(ctx context.Context, p member.Preference) error {
 	return a.do(ctx, "prefer %v", p)
 }
 
+func (a *acting) SetLabels(ctx context.Context, labels map[string]string) error {
+	return a.do(ctx, "labels %v", labels)
+}
+
 // post returns a POST request with a JSON body.
 func post(h http.Handler, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
@@ -145,6 +149,33 @@ func TestActs(t *testing.T) {
 	}
 }
 
+// TestLabels checks that a request changes only the labels that it names.
+func TestLabels(t *testing.T) {
+	node := leading(t)
+	node.Self.Labels = "rack=1\nzone=a\n"
+	tooLong := `{"labels": {"key": "` + strings.Repeat("x", member.MaxLabelBytes) + `"}}`
+	for _, c := range []struct {
+		body       string
+		code       int
+		want, call string
+	}{
+		{`{"labels": {"zone": "b"}}`, 200, `{"labels":{"rack":"1","zone":"b"}}`,
+			"labels map[rack:1 zone:b]"},
+		{`{"labels": {"rack": null, "none": null}}`, 200, `{"labels":{"zone":"a"}}`,
+			"labels map[zone:a]"},
+		{`{"labels": {"a=b": "c"}}`, 400, `"code":"bad_request"`, ""},
+		{tooLong, 400, `"code":"bad_request"`, ""},
+	} {
+		a := &acting{}
+		w := post(admin.New(node, "", admin.WithWrite(a, nil)), "/v1/labels", c.body)
+		got := strings.Join(a.calls, ", ")
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) || got != c.call {
+			t.Errorf("%.100s: %d %s, did %q, want %d %s, %q", c.body, w.Code, w.Body, got, c.code,
+				c.want, c.call)
+		}
+	}
+}
+
 // TestActErrors checks the status and code of each error of a node.
 func TestActErrors(t *testing.T) {
 	leader := at(t, "10.0.0.1:7000")
@@ -187,7 +218,9 @@ func TestActsRefused(t *testing.T) {
 	a := &acting{}
 	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("leave was called") }))
 	readOnly := admin.New(leading(t), "")
-	for _, path := range []string{"/v1/send", "/v1/transfer", "/v1/drain", "/v1/prefer", "/v1/leave"} {
+	for _, path := range []string{
+		"/v1/send", "/v1/transfer", "/v1/drain", "/v1/prefer", "/v1/labels", "/v1/leave",
+	} {
 		for _, c := range []struct {
 			h      http.Handler
 			header []string

@@ -99,6 +99,7 @@ type handler struct {
 	actor    Actor     // nil without WithWrite
 	leave    func()
 	left     sync.Once
+	labels   sync.Mutex // held while a request changes the labels of the node
 }
 
 // route is an API path and its method. GET includes HEAD.
@@ -131,6 +132,7 @@ func (h *handler) listRoutes() []route {
 		{"POST", "/v1/transfer", handleAct(h, h.transferLeadership)},
 		{"POST", "/v1/drain", handleAct(h, h.drainNode)},
 		{"POST", "/v1/prefer", handleAct(h, h.preferNode)},
+		{"POST", "/v1/labels", handleAct(h, h.changeLabels)},
 		{"POST", "/v1/leave", h.leaveCluster},
 		{"GET", "/v1/openapi.json", serveDocument},
 		{"GET", "/livez", h.serveLive},

@@ -7,12 +7,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
+	"github.com/athena-go/athena/member"
 )
 
 const (
@@ -39,16 +42,35 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	c := h.recordContest(key, true)
-	c.run = func(ctx context.Context, held heldFunc) error {
-		l, done, err := h.contests.useLock(name + "/" + body.Latch)
-		if err != nil {
-			return err
+	h.serveHold(w, r, func() (contest, error) {
+		if body.Permits != 0 {
+			return h.permitContest(key, name+"/"+body.Latch, body.Permits)
 		}
-		defer done()
-		return l.Do(ctx, held)
+		c := h.recordContest(true, key)
+		c.run = func(ctx context.Context, held heldFunc) error {
+			l, done, err := h.contests.useLock(name + "/" + body.Latch)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return l.Do(ctx, held)
+		}
+		return c, nil
+	})
+}
+
+// permitContest returns the contest for the permits of a semaphore. key is the key of its lock.
+func (h *handler) permitContest(key, name string, permits int) (contest, error) {
+	s, err := lock.NewSemaphore(h.contests.store, name, permits)
+	if err != nil {
+		return contest{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	}
-	h.serveHold(w, r, func() (contest, error) { return c, nil })
+	c := h.recordContest(true, jobrecord.PermitKeys(key, permits)...)
+	c.run = func(ctx context.Context, held heldFunc) error {
+		defer closeAll(s.Close)
+		return s.Do(ctx, held)
+	}
+	return c, nil
 }
 
 // serveElect campaigns for a job for a caller while the connection lasts.
@@ -63,7 +85,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	c := h.recordContest(key, false)
+	c := h.recordContest(false, key)
 	c.run = func(ctx context.Context, held heldFunc) error {
 		j, err := election.OpenJob(ctx, h.contests.store, name, election.JobOptions{})
 		if err != nil {
@@ -89,7 +111,7 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.streams.admitStream(w, r, func() {
-		c := &contender{eventWriter: beginEvents(w), contest: h.recordContest(key, false)}
+		c := &contender{eventWriter: beginEvents(w), contest: h.recordContest(false, key)}
 		if r.Method != http.MethodHead {
 			c.reportHolder(r.Context())
 			c.writeEvents(r.Context(), c.watch(r.Context()), nil)
@@ -103,7 +125,8 @@ type heldFunc = func(ctx context.Context, term leader.Term) error
 // contest is a lock, job or group in which callers take part.
 type contest struct {
 	once bool // the stream ends when the caller loses what it held
-	// holder returns the member that holds the lock or leads. It returns nil if no member does.
+	// holder returns the member that holds the lock or leads. It returns nil if no member does, or if
+	// a permit is free.
 	holder func(context.Context) *adminapi.Holder
 	// watch returns a channel that receives a value after each change of the holder.
 	watch func(context.Context) <-chan struct{}
@@ -114,12 +137,17 @@ type contest struct {
 	run func(ctx context.Context, held heldFunc) error
 }
 
-// recordContest returns the contest for a lock or job. The caller must set its field run.
-func (h *handler) recordContest(key string, once bool) contest {
+// recordContest returns the contest for a lock, a job or the permits of a semaphore, which are the
+// records under the keys. The caller must set its field run.
+func (h *handler) recordContest(once bool, keys ...string) contest {
+	prefix := keys[0]
+	if len(keys) > 1 {
+		prefix = strings.TrimSuffix(prefix, "0")
+	}
 	return contest{
 		once:    once,
-		holder:  func(ctx context.Context) *adminapi.Holder { return h.recordHolder(ctx, key) },
-		watch:   func(ctx context.Context) <-chan struct{} { return h.contests.store.Watch(ctx, key) },
+		holder:  func(ctx context.Context) *adminapi.Holder { return h.recordHolder(ctx, prefix, keys) },
+		watch:   func(ctx context.Context) <-chan struct{} { return h.contests.store.Watch(ctx, prefix) },
 		trusted: func(leader.Term) time.Duration { return h.contests.remaining() },
 	}
 }
@@ -288,17 +316,25 @@ func (c *contender) reportHolder(ctx context.Context) {
 	}
 }
 
-// recordHolder returns the owner of a record, or nil if there is no owner or the record is revoked.
-func (h *handler) recordHolder(ctx context.Context, key string) *adminapi.Holder {
-	records, err := h.contests.store.List(ctx, key)
+// recordHolder returns the owner of the records under the keys, which begin with prefix. Of several
+// owners, it returns the one with the smallest token. It returns nil if a record has no owner or is
+// revoked.
+func (h *handler) recordHolder(ctx context.Context, prefix string, keys []string) *adminapi.Holder {
+	records, err := h.contests.store.List(ctx, prefix)
 	if err != nil {
 		return nil // the node has closed, and the stream ends
 	}
-	r, ok := jobrecord.Find(records, key)
-	if !ok || r.Revoked {
-		return nil
+	var first member.Record
+	for i, key := range keys {
+		r, ok := jobrecord.Find(records, key)
+		if !ok || r.Revoked {
+			return nil
+		}
+		if i == 0 || r.Token.Less(first.Token) {
+			first = r
+		}
 	}
 	members := h.node.Status().View.Members
-	holder := holderOf(members, leader.Holder{ID: string(r.Value), Token: r.Token})
+	holder := holderOf(members, leader.Holder{ID: string(first.Value), Token: first.Token})
 	return &holder
 }

@@ -202,9 +202,17 @@ func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 }
 
 func (a *testCluster) lock(ctx context.Context, c *adminclient.Client, job, name string) *attempt {
+	return a.permit(ctx, c, job, name, 0)
+}
+
+// permit is like lock, but for a permit if permits is not 0.
+func (a *testCluster) permit(
+	ctx context.Context, c *adminclient.Client, job, name string, permits int,
+) *attempt {
 	at := newAttempt(a.t)
+	r := adminapi.LockRequest{Latch: name, Permits: permits}
 	go func() {
-		at.over <- c.Lock(ctx, job, name, func(h *adminapi.Holder) { at.seen <- h }, at.work)
+		at.over <- c.Lock(ctx, job, r, func(h *adminapi.Holder) { at.seen <- h }, at.work)
 	}()
 	synctest.Wait()
 	return at

@@ -20,6 +20,8 @@ var viewFamilies = []family{
 		func(l snapshot, s *sink) { s.addFlag(l.Insecure) }},
 	{"athena_drained", "1 while the node is drained: it leads only if no other member can.",
 		gauge, nil, func(l snapshot, s *sink) { s.addFlag(l.Drained) }},
+	{"athena_preference", "Preference of this node; -1 if it never leads.", gauge, nil,
+		func(l snapshot, s *sink) { s.addValue(float64(l.Self.Preference)) }},
 	{"athena_members", "Members of the view, by status.", gauge, []string{"status"}, readMembers},
 	{"athena_cluster_size", "Configured size of the full cluster.", gauge, nil,
 		func(l snapshot, s *sink) { s.addValue(float64(l.Size)) }},

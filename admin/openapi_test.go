@@ -95,7 +95,7 @@ func typesOf() map[string]reflect.Type {
 	for _, value := range []any{adminapi.Status{}, adminapi.Leader{}, adminapi.Entry{},
 		adminapi.Record{}, adminapi.MemberChange{}, adminapi.LeaderChange{},
 		adminapi.Lagged{}, adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
-		adminapi.PreferRequest{},
+		adminapi.PreferRequest{}, adminapi.LabelRequest{}, adminapi.Labels{},
 		adminapi.HandedOver{}, adminapi.Done{}, adminapi.Job{}, adminapi.JobLeader{},
 		adminapi.CandidateRequest{}, adminapi.GroupRequest{},
 		adminapi.LockRequest{}, adminapi.Waiting{}, adminapi.Grant{},
@@ -362,6 +362,7 @@ func (s saying) Broadcast(context.Context, any, ...cluster.SendOption) error { r
 func (s saying) Transfer(context.Context, member.Address) error              { return s.err }
 func (s saying) Drain(context.Context) error                                 { return s.err }
 func (s saying) Prefer(context.Context, member.Preference) error             { return s.err }
+func (s saying) SetLabels(context.Context, map[string]string) error          { return s.err }
 
 // leads returns n0, which leads a cluster of one member.
 func leads() saying {
@@ -457,8 +458,7 @@ func TestDocumentHasEveryResponse(t *testing.T) {
 	got.grouping(t, d)
 	for path, body := range map[string]string{
 		"/v1/send": `{"name": "a", "payload": {}, "to": "n0"}`, "/v1/transfer": "", "/v1/drain": "",
-		"/v1/prefer": "",
-		"/v1/leave":  "",
+		"/v1/prefer": "", "/v1/labels": "", "/v1/leave": "",
 	} {
 		got.acting(t, d, path, body)
 	}

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/athena-go/athena/internal/jobrecord"
@@ -36,17 +35,10 @@ const defaultJob = "lock"
 // concurrently. A function that holds the lock must not call Do or Close of the Lock: both wait for
 // the function.
 type Lock struct {
+	*calls
 	name string
 	slot *jobrecord.Slot
-
-	life    context.Context // ends with Close
-	end     context.CancelCauseFunc
-	running sync.WaitGroup
-	idle    chan struct{} // closed once the Lock is closed and nothing runs
-	turn    chan struct{} // semaphore of the calls of Do
-
-	mu     sync.Mutex
-	closed bool
+	turn chan struct{} // semaphore of the calls of Do
 }
 
 // New returns the lock with the given name, which the members of a Store share. As for athena lock,
@@ -57,12 +49,11 @@ func New(s record.Store, name string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lock{
-		name: name, slot: &jobrecord.Slot{Store: s, Session: s.Session(nil), Key: key},
-		idle: make(chan struct{}), turn: make(chan struct{}, 1),
-	}
-	l.life, l.end = context.WithCancelCause(context.Background())
-	return l, nil
+	return &Lock{
+		calls: newCalls(), name: name,
+		slot: &jobrecord.Slot{Store: s, Session: s.Session(nil), Key: key},
+		turn: make(chan struct{}, 1),
+	}, nil
 }
 
 // Key returns the key of the record that the holder of a lock owns, or an error if the name is
@@ -162,35 +153,11 @@ func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 // may be called again. Without a majority the record cannot be dropped: pass a ctx with a timeout,
 // and let the node leave afterwards, which drops its records.
 func (l *Lock) Close(ctx context.Context) error {
-	l.mu.Lock()
-	first := !l.closed
-	l.closed = true
-	l.mu.Unlock()
-	if first {
-		l.end(leader.ErrClosed)
-		go func() {
-			l.running.Wait()
-			close(l.idle)
-		}()
-	}
-	select {
-	case <-l.idle:
-	case <-ctx.Done():
-		return fmt.Errorf("lock: close %q: a function is still running: %w", l.name, context.Cause(ctx))
+	if err := l.closeCalls(ctx); err != nil {
+		return fmt.Errorf("lock: close %q: a function is still running: %w", l.name, err)
 	}
 	if err := l.slot.Close(ctx); err != nil {
 		return fmt.Errorf("lock: close %q: %w", l.name, err)
 	}
-	return nil
-}
-
-// beginCall registers a call, which must call running.Done when it returns.
-func (l *Lock) beginCall() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return leader.ErrClosed
-	}
-	l.running.Add(1)
 	return nil
 }

@@ -21,8 +21,10 @@ import (
 const maxPermits = member.MaxRecords / 2
 
 // Semaphore has permits that the members share, and a queue of callers that wait for one. With one
-// permit it is a fair mutex. Its method Do may be called concurrently.
+// permit it is a fair mutex. Its methods may be called concurrently. A function that holds a permit
+// must not call Close of the Semaphore, which waits for the function.
 type Semaphore struct {
+	*calls
 	store   record.Store
 	name    string
 	queue   string   // prefix of the keys of the records of waiting callers
@@ -44,12 +46,9 @@ func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) 
 	if err != nil {
 		return nil, err
 	}
-	sem := &Semaphore{store: s, name: name, lock: key, permits: []string{key}}
-	if permits > 1 {
-		sem.permits = nil
-	}
-	for i := 0; len(sem.permits) < permits; i++ {
-		sem.permits = append(sem.permits, fmt.Sprint(key, "/", i))
+	sem := &Semaphore{
+		calls: newCalls(), store: s, name: name, lock: key,
+		permits: jobrecord.PermitKeys(key, permits),
 	}
 	job, rest := splitName(name)
 	place, err := jobrecord.QueueKey(job, rest, rand.Text())
@@ -61,9 +60,9 @@ func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) 
 }
 
 // Do waits for a permit, runs fn, returns the permit, and returns the error of fn. The context of
-// fn ends with ctx, or before another caller can hold the permit. The cause of the context is the
-// reason. The token of the term is greater than those of all earlier holders of the same permit;
-// tokens of different permits cannot be compared.
+// fn ends with ctx, with Close, or before another caller can hold the permit. The cause of the
+// context is the reason. The token of the term is greater than those of all earlier holders of the
+// same permit; tokens of different permits cannot be compared.
 //
 // Callers get permits in the order in which their requests were committed. A caller leaves the
 // queue when its ctx is done. If the member of a caller crashes or is cut off, the caller leaves
@@ -75,6 +74,12 @@ func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) 
 func (s *Semaphore) Do(
 	ctx context.Context, fn func(ctx context.Context, term leader.Term) error,
 ) error {
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.running.Done()
+	ctx, stop := jobrecord.WithStop(ctx, s.life)
+	defer stop()
 	c := &caller{Semaphore: s, session: s.store.Session(nil)}
 	c.place = c.newSlot(s.queue + rand.Text())
 	defer c.leaveQueue(ctx)
@@ -92,6 +97,16 @@ func (s *Semaphore) Do(
 			return err
 		}
 	}
+}
+
+// Close ends the contexts of the functions that hold permits with leader.ErrClosed, makes all
+// callers leave the queue, and waits until all permits are returned. If ctx is done first, Close
+// returns an error with its cause, and may be called again. See Lock.Close.
+func (s *Semaphore) Close(ctx context.Context) error {
+	if err := s.closeCalls(ctx); err != nil {
+		return fmt.Errorf("lock: close %q: not all permits are returned: %w", s.name, err)
+	}
+	return nil
 }
 
 // caller is a call of Do. Its session owns a place in the queue, then a permit.
@@ -211,7 +226,7 @@ func (c *caller) findPlace(ctx context.Context) (rank int, own member.Record, er
 // work continues in the background.
 func (c *caller) leaveQueue(ctx context.Context) {
 	done := make(chan struct{})
-	go func() {
+	c.running.Go(func() {
 		defer close(done)
 		ctx := context.WithoutCancel(ctx)
 		if !c.token.IsZero() {
@@ -220,7 +235,7 @@ func (c *caller) leaveQueue(ctx context.Context) {
 		for _, s := range append(c.tried, c.place) {
 			_ = s.Close(ctx) // returns when the store is closed, at the latest
 		}
-	}()
+	})
 	select {
 	case <-done:
 	case <-ctx.Done():

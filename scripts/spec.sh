@@ -34,8 +34,7 @@ part() {
 }
 
 types() {
-  # Both import athena.qnt.
-  for f in sim trace; do node $cli typecheck spec/$f.qnt || return 1; done
+  for f in sim trace; do # both import athena node $cli typecheck spec/$f.qnt || return 1; done
 }
 
 random() {

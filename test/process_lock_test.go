@@ -5,7 +5,11 @@
 package test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -69,6 +73,28 @@ func withWrite(t *testing.T) (*nodes, []*process) {
 func (c *nodes) verb(i int, verb, name string, more ...string) *process {
 	c.t.Helper()
 	return start(c.t, append([]string{verb, name, "--admin", c.admin(i)}, more...)...)
+}
+
+// countRecords returns the number of records under a prefix in the view of node i.
+func (c *nodes) countRecords(i int, prefix string) int {
+	c.t.Helper()
+	path := strings.TrimPrefix(c.admin(i), "unix:")
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+		DisableKeepAlives: true,
+	}}
+	r, err := client.Get("http://localhost/v1/records?prefix=" + prefix)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var records []struct{}
+	if err := json.NewDecoder(r.Body).Decode(&records); err != nil {
+		c.t.Fatal(err)
+	}
+	return len(records)
 }
 
 // ended checks the exit code and a text on standard error.
@@ -142,6 +168,56 @@ func TestLockWaits(t *testing.T) {
 	first.ended(7, "")
 	second.ended(0, "")
 	n.want("begin", "term", "second")
+}
+
+// TestPermitsInOrder kills the node of a holder. The callers that wait at the other nodes get the
+// permits in the order of their requests.
+func TestPermitsInOrder(t *testing.T) {
+	for permits := 1; permits <= 2; permits++ {
+		c, nodes := withWrite(t)
+		n := newNotes(t)
+		var want []string
+		begin := func(i, node int) *process {
+			t.Helper()
+			p := c.verb(node, "lock", "x", append([]string{"--permits", strconv.Itoa(permits)},
+				n.script(fmt.Sprintf(`echo %d $N; while [ ! -e `+n.path+`.end ]; do sleep 0.02; done`,
+					i))...)...)
+			if i < permits {
+				want = append(want, strconv.Itoa(i))
+				n.want(want...)
+				return p
+			}
+			eventually(t, "it waits in the queue", func() bool {
+				return c.countRecords(2, "latch/lock/queue/x/") == i-permits+1
+			})
+			return p
+		}
+		first := begin(0, 1)
+		var rest []*process
+		for i := 1; i < 6; i++ {
+			rest = append(rest, begin(i, 2+i%2))
+		}
+		nodes[0].signal(syscall.SIGKILL)
+		first.ended(1, "lock/x was lost: ")
+		want = append(want, strconv.Itoa(permits))
+		n.want(want...)
+		if err := os.WriteFile(n.path+".end", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range rest {
+			p.ended(0, "")
+		}
+		got := n.lines()
+		for place, line := range got {
+			// If two permits become free at once, two callers begin in any order.
+			if i, _ := strconv.Atoi(line); i-place >= permits || place-i >= permits {
+				t.Errorf("%d permits: began in the order %q", permits, got)
+			}
+		}
+		if len(got) != 6 {
+			t.Errorf("%d permits: %q began, want 6 callers", permits, got)
+		}
+	}
 }
 
 // TestLockWithoutALeader checks that an interrupted athena prints why there is no leader.

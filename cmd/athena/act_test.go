@@ -53,6 +53,11 @@ func (a *acting) Prefer(_ context.Context, p member.Preference) error {
 	return nil
 }
 
+func (a *acting) SetLabels(_ context.Context, labels map[string]string) error {
+	a.did = append(a.did, fmt.Sprint("labels ", labels))
+	return nil
+}
+
 func TestAct(t *testing.T) {
 	a := &acting{}
 	write := admin.WithWrite(a, func() { a.did = append(a.did, "leave") })
@@ -85,6 +90,13 @@ func TestAct(t *testing.T) {
 		{"prefer never", led, []string{"prefer", "never"}, cli.ExitDone, leader, "", "prefer never"},
 		{"prefer a wrong number", led, []string{"prefer", "101"}, cli.ExitUsage, "",
 			"want never, or 0 to 100", ""},
+		{"label", led, []string{"label", "zone=b", "note=a=b-", "rack-"}, cli.ExitDone,
+			"note=a=b-\nzone=b\n", "", "labels map[note:a=b- zone:b]"},
+		{"label without a value", led, []string{"label", "zone"}, cli.ExitUsage, "",
+			`"zone": want KEY=VALUE, or KEY- to remove a label`, ""},
+		{"set and remove a label", led, []string{"label", "zone=b", "zone-"}, cli.ExitUsage, "",
+			`"zone-": the label zone is given twice`, ""},
+		{"no label", led, []string{"label"}, cli.ExitUsage, "", "KEY=VALUE or KEY- is missing", ""},
 		{"leave", led, []string{"leave"}, cli.ExitDone, "the node is leaving\n", "", "leave"},
 		{"leave as JSON", answering(t, pair(3), write), []string{"leave", "-o", "json"}, cli.ExitDone,
 			"{\n  \"status\": \"leaving\"\n}\n", "", "leave"},

@@ -38,11 +38,12 @@ var contract = map[string]map[string]string{
 	"transfer":     {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
 	"drain":        {"admin": "127.0.0.1:7070", "output": "table"},
 	"prefer":       {"admin": "127.0.0.1:7070", "output": "table"},
+	"label":        {"admin": "127.0.0.1:7070", "output": "table"},
 	"leave":        {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"jobs":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"jobs enable":  {"admin": "127.0.0.1:7070", "output": "table", "host": ""},
 	"jobs disable": {"admin": "127.0.0.1:7070", "output": "table", "host": ""},
-	"lock": {"admin": "127.0.0.1:7070", "output": "table", "timeout": "0s",
+	"lock": {"admin": "127.0.0.1:7070", "output": "table", "timeout": "0s", "permits": "0",
 		"kill-after": "10s"},
 	"elect": {"admin": "127.0.0.1:7070", "output": "table", "listen": "false",
 		"kill-after": "10s"},
@@ -64,7 +65,9 @@ var contract = map[string]map[string]string{
 }
 
 // short maps flags to their one-letter names.
-var short = map[string]string{"output": "o", "help": "h", "follow": "f", "listen": "l"}
+var short = map[string]string{
+	"output": "o", "help": "h", "follow": "f", "listen": "l", "permits": "n",
+}
 
 // verb returns the command for a verb.
 func verb(t *testing.T, words string) *cobra.Command {

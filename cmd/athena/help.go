@@ -74,6 +74,7 @@ var exitHelps = map[string]exitHelp{
 		failed: "the node leads until another member can, or " + nodeRefused,
 		see:    "members, drain, transfer",
 	},
+	"label": {done: "the labels are set", failed: nodeRefused, see: "members, prefer"},
 	"leave": {done: "the node is leaving", failed: nodeRefused, see: "members, drain"},
 	"jobs":  {failed: noResponse, see: "elect, lock"},
 	"jobs enable": {

@@ -34,12 +34,17 @@ var errTimedOut = errors.New("timed out")
 func newLock() *cobra.Command {
 	var h heldVerb
 	var timeout time.Duration
+	var permits int
 	cmd := &cobra.Command{
 		Use:   "lock NAME [-- COMMAND ARGUMENT...]",
 		Short: "hold a lock of the cluster while a command runs",
 		Long: "lock waits for the lock NAME, acquires it through a node and runs COMMAND. Without\n" +
 			"COMMAND it prints the token and holds the lock until it is interrupted. While it waits, it\n" +
 			"prints the holder to standard error, unless -o json is set.\n\n" +
+			"Without --permits, any of the waiting callers may be next. With --permits N, callers are\n" +
+			"served in the order of their requests, and N of them hold the lock together: 1 is a fair\n" +
+			"lock, which excludes callers without --permits too. All callers must give the same N. Each\n" +
+			"of several permits has its own tokens, which cannot be compared with those of another.\n\n" +
 			"NAME is short for lock/NAME. Programs that use package lock share the locks by their full\n" +
 			"name JOB/NAME.\n\n" +
 			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is set to the full name.\n\n"+
@@ -47,11 +52,15 @@ func newLock() *cobra.Command {
 				"that ended it.") +
 			needsWrite,
 		Example: "  athena lock backup -- /usr/local/bin/backup.sh\n" +
-			"  athena lock billing/schema -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'",
+			"  athena lock billing/schema -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'\n" +
+			"  athena lock export --permits 3 -- /usr/local/bin/export.sh",
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {
 				return cli.Usage(fmt.Errorf("--timeout %v: must not be negative", timeout))
+			}
+			if cmd.Flags().Changed("permits") && permits < 1 {
+				return cli.Usage(fmt.Errorf("--permits %d: must be at least 1", permits))
 			}
 			job, name, other := strings.Cut(args[0], "/")
 			if !other {
@@ -65,16 +74,21 @@ func newLock() *cobra.Command {
 				return err
 			}
 			defer end()
-			return h.holdLatch(job, name, timeout, cmd.ErrOrStderr())
+			r := adminapi.LockRequest{Latch: name, Permits: permits}
+			return h.holdLatch(job, r, timeout, cmd.ErrOrStderr())
 		},
 	}
 	h.defineFlags(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time; 0 means never")
+	cmd.Flags().IntVarP(&permits, "permits", "n", 0,
+		"serve callers in order, and let this `NUMBER` of them hold the lock together")
 	return cmd
 }
 
 // holdLatch acquires a latch, and holds it until the command exits or a signal arrives.
-func (h *heldVerb) holdLatch(job, name string, timeout time.Duration, errOut io.Writer) error {
+func (h *heldVerb) holdLatch(
+	job string, r adminapi.LockRequest, timeout time.Duration, errOut io.Writer,
+) error {
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
 	late := func() bool { return false }
@@ -83,8 +97,8 @@ func (h *heldVerb) holdLatch(job, name string, timeout time.Duration, errOut io.
 		late = func() bool { return !timer.Stop() }
 	}
 	held := false
-	whole := job + "/" + name
-	err := h.client.Lock(ctx, job, name, func(by *adminapi.Holder) {
+	whole := job + "/" + r.Latch
+	err := h.client.Lock(ctx, job, r, func(by *adminapi.Holder) {
 		if by != nil && h.Output != "json" {
 			fmt.Fprintf(errOut, "athena: waiting: %s\n", describeHolder(*by))
 		}
@@ -96,7 +110,7 @@ func (h *heldVerb) holdLatch(job, name string, timeout time.Duration, errOut io.
 		if h.command != nil {
 			return h.runCommand(ctx, t, settings.VariableLock+"="+whole)
 		}
-		if err := h.printGrant(grantLine{job, name, t}); err != nil {
+		if err := h.printGrant(grantLine{job, r.Latch, t}); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -107,9 +121,9 @@ func (h *heldVerb) holdLatch(job, name string, timeout time.Duration, errOut io.
 	case err == nil, errors.As(err, &ended):
 		return err
 	case errors.Is(err, errTimedOut):
-		return fmt.Errorf("%s was not acquired within %v: %s", whole, timeout, h.explainWait(job, name))
+		return fmt.Errorf("%s was not acquired within %v: %s", whole, timeout, h.explainWait(job, r))
 	case errors.Is(err, cli.ErrStopped):
-		return fmt.Errorf("%s was not acquired: %w: %s", whole, err, h.explainWait(job, name))
+		return fmt.Errorf("%s was not acquired: %w: %s", whole, err, h.explainWait(job, r))
 	case held:
 		return fmt.Errorf("%s was lost: %w", whole, err)
 	default:
@@ -122,7 +136,7 @@ func describeHolder(h adminapi.Holder) string {
 }
 
 // explainWait returns why a latch was not acquired.
-func (h *heldVerb) explainWait(job, name string) string {
+func (h *heldVerb) explainWait(job string, r adminapi.LockRequest) string {
 	ctx, cancel := context.WithTimeout(context.Background(), explainTimeout)
 	defer cancel()
 	if s, err := h.client.Status(ctx); err == nil && s.NoLeader != "" {
@@ -131,6 +145,10 @@ func (h *heldVerb) explainWait(job, name string) string {
 	jobs, err := h.client.Jobs(ctx)
 	if err != nil {
 		return h.Explain(err).Error()
+	}
+	name := r.Latch
+	if r.Permits > 1 {
+		name += "/0" // the first permit
 	}
 	for _, j := range jobs {
 		for _, l := range j.Latches {

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena prefer: set how much a node should lead until its process restarts.
+// athena prefer and label: set what a node states about itself until its process restarts.
 
 package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,4 +43,56 @@ func newPrefer() *cobra.Command {
 			return handedOver(h), err
 		},
 	})
+}
+
+func newLabel() *cobra.Command {
+	return ask.NewCommand(ask.Verb{
+		Use:   "label KEY=VALUE|KEY-...",
+		Short: "set and remove labels of a node until its process restarts",
+		Long: "label sets each KEY=VALUE, removes each KEY-, and prints all labels of the node. Other\n" +
+			"labels stay; a restart returns to --label. athena members shows the labels of all members,\n" +
+			"which learn them from the leader." + needsWrite,
+		Example: "  athena label zone=b --admin 127.0.0.1:7070\n" +
+			"  athena label role=db rack-",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("KEY=VALUE or KEY- is missing")
+			}
+			return nil
+		},
+		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
+			change, err := parseLabels(args)
+			if err != nil {
+				return ask.Reply{}, cli.Usage(err)
+			}
+			all, err := c.Label(ctx, change)
+			return ask.Reply{Answer: all, Table: func(w io.Writer) {
+				for _, key := range slices.Sorted(maps.Keys(all.Labels)) {
+					fmt.Fprintf(w, "%s=%s\n", key, all.Labels[key])
+				}
+			}}, err
+		},
+	})
+}
+
+// parseLabels returns the labels to set and, with the value nil, those to remove.
+func parseLabels(args []string) (map[string]*string, error) {
+	labels := map[string]*string{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		set := ok
+		if !set {
+			key, ok = strings.CutSuffix(arg, "-")
+		}
+		if !ok || key == "" {
+			return nil, fmt.Errorf("%q: want KEY=VALUE, or KEY- to remove a label", arg)
+		}
+		if _, twice := labels[key]; twice {
+			return nil, fmt.Errorf("%q: the label %s is given twice", arg, key)
+		}
+		if labels[key] = nil; set {
+			labels[key] = &value
+		}
+	}
+	return labels, nil
 }

@@ -13,6 +13,9 @@ const (
 // LockRequest is the body of POST /v1/jobs/JOB/lock.
 type LockRequest struct {
 	Latch string `json:"latch"`
+	// Permits is the number of callers that hold the lock together, in the order of their requests. 0
+	// means one caller without an order.
+	Permits int `json:"permits,omitempty"`
 }
 
 // GroupRequest is the body of POST /v1/groups/GROUP/elect. The durations are named like the fields
@@ -29,7 +32,8 @@ type GroupRequest struct {
 
 // Waiting is the data of an EventWaiting.
 type Waiting struct {
-	// Holder is null if the lock is free.
+	// Holder is null if the lock or a permit is free. Of several holders, it is the one that has held
+	// its permit longest.
 	Holder *Holder `json:"holder"`
 }
 

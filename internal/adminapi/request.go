@@ -46,6 +46,17 @@ type PreferRequest struct {
 	Preference int `json:"preference"`
 }
 
+// LabelRequest is the body of POST /v1/labels. It sets the labels with a value and removes those
+// that are null.
+type LabelRequest struct {
+	Labels map[string]*string `json:"labels"`
+}
+
+// Labels is the response of /v1/labels: all labels of the node.
+type Labels struct {
+	Labels map[string]string `json:"labels"`
+}
+
 // HandedOver is the response of /v1/transfer, /v1/drain and /v1/prefer. Leader is null if there is
 // no leader with authority.
 type HandedOver struct {

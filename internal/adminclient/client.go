@@ -140,6 +140,13 @@ func (c *Client) Prefer(
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/prefer", body)
 }
 
+// Label sets the labels of the node that have a value, and removes those that are nil, until its
+// process restarts. It returns all labels of the node.
+func (c *Client) Label(ctx context.Context, labels map[string]*string) (adminapi.Labels, error) {
+	body := adminapi.LabelRequest{Labels: labels}
+	return postJSON[adminapi.Labels](ctx, c, "/v1/labels", body)
+}
+
 // Leave makes the node leave its cluster and exit. It does not wait until the node has left.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := postJSON[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})

@@ -67,9 +67,9 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 	}
 }
 
-// Lock acquires a lock of a job through the node, runs fn while holding the lock, and releases the
-// lock when fn has returned. While waiting, it calls onHolder with the current holder, or nil, and
-// again after each change. onHolder must not block.
+// Lock acquires a lock or permit of a job through the node, runs fn while holding the lock, and
+// releases the lock when fn has returned. While waiting, it calls onHolder with the current holder,
+// or nil, and again after each change. onHolder must not block.
 //
 // The context of fn ends when ctx ends or the lock is lost. The lock is lost if the node reports
 // it, the connection breaks, or the time granted by the last EventAlive passes. The reason is the
@@ -80,11 +80,11 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 // The time granted by an EventAlive counts from its arrival. A network delay therefore extends the
 // context of fn beyond the lease: run this client on the host of the node, and use fencing tokens.
 func (c *Client) Lock(
-	ctx context.Context, job, latch string, onHolder func(*adminapi.Holder),
+	ctx context.Context, job string, r adminapi.LockRequest, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
 	s := holdSession{client: c, once: true, onHolder: onHolder, fn: fn}
-	return s.runUntilDone(ctx, jobPath(job, "lock"), adminapi.LockRequest{Latch: latch})
+	return s.runUntilDone(ctx, jobPath(job, "lock"), r)
 }
 
 // Elect campaigns for a job through the node, and runs fn whenever the node leads the job for this

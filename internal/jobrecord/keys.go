@@ -37,6 +37,19 @@ func LeaderKey(job string) (string, error) {
 // LockKey returns the key of the record that the holder of a lock of a job owns.
 func LockKey(job, name string) (string, error) { return namedKey(job, "latch/", name) }
 
+// PermitKeys returns the keys of the records that the holders of a semaphore's permits own. key is
+// the LockKey of the semaphore.
+func PermitKeys(key string, permits int) []string {
+	if permits == 1 {
+		return []string{key} // a fair mutex excludes the lock of its name
+	}
+	keys := make([]string, permits)
+	for i := range keys {
+		keys[i] = fmt.Sprint(key, "/", i)
+	}
+	return keys
+}
+
 // QueueKey returns the key of the record that a caller owns while it waits for a lock of a job.
 func QueueKey(job, name, caller string) (string, error) {
 	return namedKey(job, "queue/", name+"/"+caller)

@@ -64,6 +64,7 @@ type Cluster struct {
 
 // slot holds the state of one node.
 type slot struct {
+	addr    member.Address
 	present *process // nil if none is running
 	store   int      // number of its store; increases with each new store
 }
@@ -104,6 +105,12 @@ func New(t testing.TB, opts Options) *Cluster {
 		slots:   make([]slot, opts.Size+Spares),
 		leases:  leases{t: t},
 		timings: cluster.DefaultConfig(),
+	}
+	for i := range c.slots {
+		host := i + 1
+		c.slots[i].addr = member.Address{
+			Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000,
+		}
 	}
 	t.Cleanup(c.closeAll)
 	return c
@@ -155,10 +162,7 @@ func (c *Cluster) Size() int { return c.opts.Size }
 
 // Address returns the address of node i, whether or not it is running.
 func (c *Cluster) Address(i int) member.Address {
-	c.t.Helper()
-	c.slotOf(i) // fails the test if there is no node i
-	host := i + 1
-	return member.Address{Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000}
+	return c.slotOf(i).addr // slotOf fails the test if there is no node i
 }
 
 // DataDir returns the directory of the store of node i, for its current or its next run. To

@@ -66,8 +66,8 @@ func (p *process) hasEnded() bool {
 }
 
 func (c *Cluster) slotOf(i int) *slot {
-	c.t.Helper()
 	if i < 0 || i >= len(c.slots) {
+		c.t.Helper()
 		c.t.Fatalf("athenatest: there is no node %d, want 0 to %d", i, len(c.slots)-1)
 	}
 	return &c.slots[i]

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -32,7 +33,7 @@ type TCPHost struct {
 
 // tcpKey identifies a connection at one of its ends. The id stands for the dialer's port.
 type tcpKey struct {
-	peer   string
+	peer   netip.AddrPort
 	id     uint64
 	dialed bool
 }
@@ -101,7 +102,7 @@ func (h *TCPHost) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	h.mu.Lock()
-	c := h.newConn(tcpKey{to.String(), rand.Uint64(), true}, to)
+	c := h.newConn(tcpKey{keyOf(to), rand.Uint64(), true}, to)
 	c.send(segment{flags: flagSyn})
 	c.armTimer()
 	h.mu.Unlock()
@@ -146,7 +147,7 @@ func (h *TCPHost) receive() {
 
 // handle passes a segment to its connection. h.mu must be held.
 func (h *TCPHost) handle(from net.Addr, s segment) {
-	key := tcpKey{from.String(), s.id, s.flags&flagDialer == 0}
+	key := tcpKey{keyOf(from), s.id, s.flags&flagDialer == 0}
 	c := h.conns[key]
 	switch {
 	case c == nil && s.flags&flagReset != 0:
@@ -193,10 +194,7 @@ func (h *TCPHost) reset(key tcpKey, to net.Addr) {
 	_, _ = h.packets.WriteTo(s.encode(), to) // the segment may be lost
 }
 
-func toTCP(a net.Addr) net.Addr {
-	at, _ := net.ResolveTCPAddr("tcp", a.String()) // no error: the host is an IP address
-	return at
-}
+func toTCP(a net.Addr) net.Addr { return net.TCPAddrFromAddrPort(keyOf(a)) }
 
 // The flags of a segment.
 const (

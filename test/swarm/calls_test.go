@@ -5,6 +5,7 @@
 package swarm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -180,12 +181,10 @@ func (p *proc) onStream(_ context.Context, _ member.Member, s receiver.Stream) e
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := s.Read(buf)
-		for k := range n {
-			if buf[k] == streamFails {
-				return errDrawn
-			} else if buf[k] == streamPanics {
-				panic(errDrawn)
-			}
+		if bytes.IndexByte(buf[:n], streamFails) >= 0 {
+			return errDrawn
+		} else if bytes.IndexByte(buf[:n], streamPanics) >= 0 {
+			panic(errDrawn)
 		}
 		if n > 0 {
 			if _, err := s.Write(buf[:n]); err != nil {
@@ -205,6 +204,15 @@ const (
 	streamFails  = 251
 	streamPanics = 252
 )
+
+// makeStream returns the first bytes of a stream.
+func makeStream(size int) []byte {
+	counted := make([]byte, streamFails)
+	for i := range counted {
+		counted[i] = byte(i)
+	}
+	return bytes.Repeat(counted, size/streamFails+1)[:size]
+}
 
 // runStream opens streams.
 func runStream(p *proc, r *rand.Rand, _ int) {
@@ -227,10 +235,7 @@ func (p *proc) echoStream(ctx context.Context, to, size int, last byte) error {
 	}
 	defer s.Close()
 	defer context.AfterFunc(ctx, func() { s.Close() })()
-	sent := make([]byte, size)
-	for i := range sent {
-		sent[i] = byte(i % streamFails)
-	}
+	sent := makeStream(size)
 	if size > 0 && last != 0 {
 		sent[size-1] = last
 	}
@@ -243,12 +248,10 @@ func (p *proc) echoStream(ctx context.Context, to, size int, last byte) error {
 		}
 	})
 	got, err := io.ReadAll(s)
-	for i := range got {
-		if i >= size || got[i] != sent[i] {
-			p.failRun("stream", "run %d of node %d to node %d: byte %d of %d is wrong",
-				p.run, p.node, to, i, size)
-			return err
-		}
+	if !bytes.HasPrefix(sent, got) {
+		p.failRun("stream", "run %d of node %d to node %d: the %d bytes received are not the first of "+
+			"the %d bytes sent", p.run, p.node, to, len(got), size)
+		return err
 	}
 	if err == nil && (len(got) != size || size > 0 && last != 0) {
 		p.failRun("stream", "run %d of node %d to node %d: got %d of %d bytes without an error",

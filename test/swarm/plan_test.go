@@ -73,13 +73,13 @@ func drawPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := plan{
 		Seed:   seed,
-		Size:   pickOne(r, 3, 3, 3, 3, 3, 3, 3, 5, 2, 1),
+		Size:   pickOne(r, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 5, 2, 2, 1),
 		TLS:    r.IntN(3) == 0,
-		Small:  r.IntN(8) > 0,
+		Small:  r.IntN(24) > 0,
 		Delay:  pickOne(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
 		Jitter: pickOne(r, 0, 0, 0, 5*time.Millisecond, 30*time.Millisecond),
 		Save:   pickOne(r, 0, 0, time.Millisecond, 10*time.Millisecond),
-		Lasts:  drawTime(r, 3*time.Second, pickOne[time.Duration](r, 5, 5, 10, 20)*time.Second),
+		Lasts:  drawTime(r, 2*time.Second, pickOne[time.Duration](r, 4, 4, 4, 4, 6, 16)*time.Second),
 	}
 	if r.IntN(4) == 0 {
 		for range p.Size {

@@ -69,10 +69,12 @@ func (w *world) probeWorld() {
 	}
 	w.probing.Store(true)
 	w.probeWork(procs)
+	var records running
 	for _, p := range procs {
 		w.probeTraffic(p)
-		w.probeRecords(p)
+		records.startNamed("records", func() { w.probeRecords(p) })
 	}
+	records.work.Wait()
 	w.checkQuiet(procs)
 }
 
@@ -197,7 +199,11 @@ func (p *proc) sendLarge(ctx context.Context, to int) error {
 func (w *world) probeRecords(p *proc) {
 	store := p.n.Records()
 	session := store.Session(nil)
-	for range 6 { // more large messages than a node keeps at a time
+	large := 6 // more large messages than a node keeps at a time
+	if w.plan.Small {
+		large = 1
+	}
+	for range large {
 		p.mustSucceed("large Commit", func(ctx context.Context) error {
 			return p.commitBulk(ctx, session, "bulk/0/")
 		})
@@ -234,14 +240,15 @@ func (w *world) probeRecords(p *proc) {
 		return job.Close(ctx)
 	})
 	p.mustSucceed("Hold", func(ctx context.Context) error {
-		token, err := session.Commit(ctx, record.Op{Kind: record.SetOwned, Key: "own"})
+		key := fmt.Sprint("own/", p.node)
+		token, err := session.Commit(ctx, record.Op{Kind: record.SetOwned, Key: key})
 		if err != nil {
 			return err
 		}
-		if _, err = session.Hold(ctx, "own", token); err != nil {
+		if _, err = session.Hold(ctx, key, token); err != nil {
 			return err
 		}
-		_, err = session.Commit(ctx, record.Op{Kind: record.Drop, Key: "own"})
+		_, err = session.Commit(ctx, record.Op{Kind: record.Drop, Key: key})
 		return err
 	})
 }

@@ -52,7 +52,9 @@ func (w *world) flowLocked(key flowKey) *flow {
 // makePad returns bytes that depend on n.
 func makePad(n, size int) []byte { return bytes.Repeat([]byte{byte(n)}, size) }
 
-func isPad(b []byte, n int) bool { return bytes.Equal(b, makePad(n, len(b))) }
+func isPad(b []byte, n int) bool {
+	return len(b) == 0 || b[0] == byte(n) && bytes.Equal(b[1:], b[:len(b)-1])
+}
 
 // registerHandlers registers the handlers of a process.
 func (p *proc) registerHandlers(mux *receiver.Mux) {

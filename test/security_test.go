@@ -18,6 +18,7 @@ var securityRules = []struct {
 	{"TLS 1.3, both sides verified by own authorities; no passwords", []string{
 		"TestPasswordsAreRefused", "TestRandomSecretsAreAccepted", "TestSecretsAreChecked",
 		"TestSecretDecides", "TestOtherSecretIsRefused", "TestNoCertificate",
+		"TestCertificateOfAnotherKey",
 		"TestCertificatesThatNobodyAccepts",
 	}},
 	{"A certificate is valid for one member", []string{

@@ -23,14 +23,25 @@ type Credentials struct {
 // whose certificate was issued by one of Authorities and allows both sides of a handshake. The
 // identity in the certificate is checked when the peer greets, so Config.Named must be set.
 func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Config {
-	config := newTLS(now, func() (*tls.Certificate, error) { return current().Certificate, nil })
-	// The verification of crypto/tls needs fixed authorities and a name known in advance,
-	// so VerifyConnection replaces it on both sides.
+	certificate := func() (*tls.Certificate, error) { return current().Certificate, nil }
+	return newMutualTLS(now, certificate, func(chain []*x509.Certificate) error {
+		_, err := current().Verify(chain, now())
+		return err
+	})
+}
+
+// newMutualTLS returns the TLS configuration of a node that verifies the certificates of its peers
+// with the function verify. The verification of crypto/tls needs fixed authorities and a name known
+// in advance, so VerifyConnection replaces it on both sides.
+func newMutualTLS(
+	now func() time.Time, certificate func() (*tls.Certificate, error),
+	verify func(chain []*x509.Certificate) error,
+) *tls.Config {
+	config := newTLS(now, certificate)
 	config.InsecureSkipVerify = true
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {
-		_, err := current().Verify(state.PeerCertificates, now())
-		return err
+		return verify(state.PeerCertificates)
 	}
 	return config
 }
@@ -52,6 +63,8 @@ func newTLS(now func() time.Time, certificate func() (*tls.Certificate, error)) 
 // server.
 var nodeUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
+var errNoCertificate = errors.New("the peer sent no certificate")
+
 var errUsage = errors.New("the certificate does not allow both sides of a handshake: " +
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
@@ -60,7 +73,7 @@ var errUsage = errors.New("the certificate does not allow both sides of a handsh
 // is when the certificate or its chain expires.
 func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
-		return until, errors.New("the peer sent no certificate")
+		return until, errNoCertificate
 	}
 	between := x509.NewCertPool()
 	for _, authority := range chain[1:] {

@@ -4,6 +4,7 @@ package quicnet
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -29,6 +30,9 @@ const (
 	// 10^-12.
 	minDifferentBytes = MinSecretBytes / 2
 
+	// maxSecrets is two: the old and the new secret while the secret is being changed.
+	maxSecrets = 2
+
 	// serverName is the name in every certificate. A holder of the secret may be any node, and its
 	// greeting declares which node it is.
 	serverName = "node.athena.internal"
@@ -47,15 +51,15 @@ const (
 // SecretTLS returns the TLS configuration of a node whose cluster shares a secret. Every node
 // derives the key of the cluster's authority from the secret and the cluster name. With that key it
 // signs its own certificate, which it keeps in memory and renews each day. It accepts only peers
-// that know the secret and the name. Clocks may differ by a day. To change the secret, give each
-// node first (old, new), then (new, old), then (new): the first signs, all verify. Each secret must
-// pass CheckSecret.
+// that know the secret and the name. Clocks may differ by a day. With two secrets, the node accepts
+// holders of either, and holders of either accept the node. So to change the secret, give each node
+// first (old, new), in any order, then (new). Each secret must pass CheckSecret.
 func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Config, error) {
-	if len(secrets) == 0 {
-		return nil, errors.New("quicnet: no secret given")
+	if len(secrets) == 0 || len(secrets) > maxSecrets {
+		return nil, fmt.Errorf("quicnet: %d secrets given, want 1 to %d", len(secrets), maxSecrets)
 	}
-	pool := x509.NewCertPool()
-	var signer *authority
+	trusted := Credentials{Authorities: x509.NewCertPool()}
+	own := &issuer{now: now}
 	for i, secret := range secrets {
 		if err := CheckSecret(secret); err != nil {
 			return nil, fmt.Errorf("quicnet: secret %d %w", i+1, err)
@@ -64,20 +68,33 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 		if err != nil {
 			return nil, fmt.Errorf("quicnet: derive certificate authority: %w", err)
 		}
-		pool.AddCert(a.certificate)
-		if signer == nil {
-			signer = a
-		}
+		trusted.Authorities.AddCert(a.certificate)
+		own.authorities = append(own.authorities, a)
 	}
-	own := &issuer{authority: signer, now: now}
 	if _, err := own.certificate(); err != nil {
 		return nil, err
 	}
-	config := newTLS(now, own.certificate)
-	config.RootCAs, config.ClientCAs = pool, pool
-	config.ClientAuth = tls.RequireAndVerifyClientCert
-	config.ServerName = serverName
+	config := newMutualTLS(now, own.certificate, func(chain []*x509.Certificate) error {
+		return trusted.verifyAny(chain, now())
+	})
+	config.RootCAs, config.ServerName = trusted.Authorities, serverName
 	return config, nil
+}
+
+// verifyAny checks that one of the certificates of a peer that has a secret was issued by one of
+// Authorities. All must be for the key of the first: the handshake proves that the peer has this key.
+func (c Credentials) verifyAny(all []*x509.Certificate, at time.Time) (err error) {
+	for i, one := range all[:min(len(all), maxSecrets)] {
+		if !bytes.Equal(one.RawSubjectPublicKeyInfo, all[0].RawSubjectPublicKeyInfo) {
+			break
+		}
+		_, wrong := c.Verify(all[i:i+1], at)
+		if wrong == nil {
+			return nil
+		}
+		err = cmp.Or(err, wrong)
+	}
+	return cmp.Or(err, errNoCertificate)
 }
 
 // CheckSecret returns an error unless a secret looks like the random output of a program: at least
@@ -123,7 +140,7 @@ func InsecureTLS(now func() time.Time) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quicnet: make certificate: %w", err)
 	}
-	config := newTLS(now, (&issuer{authority: a, now: now}).certificate)
+	config := newTLS(now, (&issuer{authorities: []*authority{a}, now: now}).certificate)
 	config.InsecureSkipVerify = true
 	return config, nil
 }
@@ -179,11 +196,8 @@ func newAuthority(secret []byte, cluster string) (*authority, error) {
 	return &authority{key, certificate}, nil
 }
 
-func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
+// sign issues a certificate for the key of a node.
+func (a *authority) sign(key ed25519.PublicKey, now time.Time) (der []byte, err error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
 	if err != nil {
 		return nil, err
@@ -197,36 +211,40 @@ func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:     []string{serverName},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, public, a.key)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
+	return x509.CreateCertificate(rand.Reader, template, a.certificate, key, a.key)
 }
 
-// issuer holds the certificate of this node. It is used only in handshakes, so a renewal
-// does not affect connections.
+// issuer holds the certificates of this node, one by each authority for the same key. They are used
+// only in handshakes, so a renewal does not affect connections.
 type issuer struct {
-	authority *authority
-	now       func() time.Time
+	authorities []*authority
+	now         func() time.Time
 
-	mu   sync.Mutex
-	leaf *tls.Certificate
-	made time.Time
+	mu    sync.Mutex
+	leafs *tls.Certificate
+	made  time.Time
 }
 
-// certificate returns a certificate that is valid now, even if the clock was changed.
+// certificate returns certificates that are valid now, even if the clock was changed.
 func (i *issuer) certificate() (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now().Round(0) // strip the monotonic reading, which does not follow changes of the clock
-	if i.leaf != nil && now.Sub(i.made).Abs() < certificateAge {
-		return i.leaf, nil
+	if i.leafs != nil && now.Sub(i.made).Abs() < certificateAge {
+		return i.leafs, nil
 	}
-	leaf, err := i.authority.sign(now)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("quicnet: make certificate: %w", err)
+		return nil, fmt.Errorf("quicnet: make key: %w", err)
 	}
-	i.leaf, i.made = leaf, now
-	return leaf, nil
+	leafs := &tls.Certificate{PrivateKey: private}
+	for _, a := range i.authorities {
+		leaf, err := a.sign(public, now)
+		if err != nil {
+			return nil, fmt.Errorf("quicnet: make certificate: %w", err)
+		}
+		leafs.Certificate = append(leafs.Certificate, leaf)
+	}
+	i.leafs, i.made = leafs, now
+	return leafs, nil
 }

@@ -91,7 +91,7 @@ func TestSecretDecides(t *testing.T) {
 		{"other secret", mustSecretTLS(t, "c", now, after), false},
 		{"other cluster", mustSecretTLS(t, "d", now, before), false},
 		{"both, the same one signs", mustSecretTLS(t, "c", now, before, after), true},
-		{"both, the other one signs", mustSecretTLS(t, "c", now, after, before), false},
+		{"both, in the other order", mustSecretTLS(t, "c", now, after, before), true},
 	}
 	for _, test := range tests {
 		if got := fit(t, node, test.other); got != test.want {
@@ -101,19 +101,51 @@ func TestSecretDecides(t *testing.T) {
 }
 
 // TestSecretsRotate follows the steps that SecretTLS documents, one node after the other:
-// nodes of adjacent steps accept each other.
+// nodes of adjacent steps accept each other, whichever secret is named first.
 func TestSecretsRotate(t *testing.T) {
 	const before, after = secret, otherSecret
 	now := fixed(today)
-	steps := []*tls.Config{
-		mustSecretTLS(t, "c", now, before),
-		mustSecretTLS(t, "c", now, before, after),
-		mustSecretTLS(t, "c", now, after, before),
-		mustSecretTLS(t, "c", now, after),
+	for _, both := range [][]string{{before, after}, {after, before}} {
+		steps := []*tls.Config{
+			mustSecretTLS(t, "c", now, before),
+			mustSecretTLS(t, "c", now, both...),
+			mustSecretTLS(t, "c", now, after),
+		}
+		for i, step := range steps[1:] {
+			if !fit(t, steps[i], step) {
+				t.Errorf("with %.4q: a node of step %d does not fit to one of step %d", both, i, i+1)
+			}
+		}
+		if fit(t, steps[0], steps[2]) {
+			t.Errorf("with %.4q: a node with the removed secret is accepted", both)
+		}
 	}
-	for i, step := range steps[1:] {
-		if !fit(t, steps[i], step) {
-			t.Errorf("a node of step %d does not fit to one of step %d", i, i+1)
+}
+
+// TestCertificateOfAnotherKey checks that a node refuses a peer that presents a certificate of a
+// member behind its own: the peer does not have the key of that certificate.
+func TestCertificateOfAnotherKey(t *testing.T) {
+	now := fixed(today)
+	node := mustSecretTLS(t, "c", now, secret)
+	member, err := mustSecretTLS(t, "c", now, secret, otherSecret).GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stolen := range member.Certificate {
+		thief := mustSecretTLS(t, "c", now, otherSecret)
+		own, err := thief.GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := &tls.Certificate{
+			Certificate: [][]byte{own.Certificate[0], stolen}, PrivateKey: own.PrivateKey,
+		}
+		thief.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return shown, nil }
+		thief.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return shown, nil
+		}
+		if fit(t, node, thief) {
+			t.Error("a certificate of another key is accepted")
 		}
 	}
 }
@@ -123,6 +155,7 @@ func TestSecretsAreChecked(t *testing.T) {
 		"none":         nil,
 		"short":        {[]byte(secret)[1:]},
 		"second short": {[]byte(secret), nil},
+		"three":        {[]byte(secret), []byte(secret), []byte(secret)},
 	} {
 		_, err := SecretTLS(secrets, "c", time.Now)
 		if err == nil || !strings.Contains(err.Error(), "secret") {

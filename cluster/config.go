@@ -77,9 +77,8 @@ type Config struct {
 	// as root, a file owned by root may be readable by its group, because container platforms mount
 	// secrets like that.
 	SecretFile string
-	// OtherSecret is accepted in addition to Secret. To change the secret, set OtherSecret to the new
-	// secret on every node. Then exchange Secret and OtherSecret on every node. Then remove
-	// OtherSecret.
+	// OtherSecret is accepted in addition to Secret. To change the secret, give both the old and the
+	// new secret to every node, then only the new one. SetCredentials changes them at run time.
 	OtherSecret []byte
 	// TLSCA, TLSCert and TLSKey are PEM files that replace Secret. They contain the CA certificates of
 	// the cluster, the certificate of this node followed by any intermediates, and its private key.
@@ -88,7 +87,7 @@ type Config struct {
 	// it has the URI athena:///CLUSTER/HOST:PORT, which is valid for this member only.
 	//
 	// If the files change, the node loads them at the next handshake; if they are invalid, it keeps
-	// the previous certificate. Open connections are not affected.
+	// the previous certificate. Open connections are not affected; see SetCredentials.
 	TLSCA, TLSCert, TLSKey string
 	// Insecure confirms that there is neither a secret nor a certificate: anyone who can reach the
 	// port can join and read everything. Without a secret and a certificate, the default is true if

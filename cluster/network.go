@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,11 @@ import (
 
 // openTransport opens the network, by default QUIC on UDP, and creates the Mesh on it.
 func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
+	loaded, err := loadCredentials(n.cfg, n.log)
+	if err != nil {
+		return nil, err
+	}
+	n.credentials.Store(loaded)
 	listen := func(c transport.Config) (transport.Network, error) {
 		c.Addr, c.TLS = n.cfg.Addr, n.makeTLSConfig
 		if o.transport == nil {
@@ -136,25 +142,92 @@ func (c Config) tlsFiles() tlsfiles.Files {
 	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey}
 }
 
-// makeTLSConfig returns the TLS configuration of a node, and whether certificates identify members.
-// The dates of certificates are compared with the wall clock, not with the clock of leases.
-func (n *Node) makeTLSConfig() (made *tls.Config, named bool, err error) {
+// credentials are the secrets or the certificate of a node.
+type credentials struct {
+	tls     *tls.Config
+	files   *tlsfiles.Source // nil with secrets
+	trusted *x509.CertPool   // the accepted authorities when the credentials were loaded
+}
+
+// loadCredentials loads the secrets or the TLS files, or returns nil for an insecure node. The
+// dates of certificates are compared with the wall clock, not with the clock of leases.
+func loadCredentials(cfg settings, log *slog.Logger) (*credentials, error) {
 	switch {
-	case n.cfg.Insecure:
+	case cfg.Insecure:
+		return nil, nil
+	case cfg.tlsFiles().Used():
+		files, err := openCertificates(cfg, log)
+		if err != nil {
+			return nil, err
+		}
+		made := quicnet.CertificateTLS(files.Current, time.Now)
+		return &credentials{made, files, files.Current().Authorities}, nil
+	}
+	secrets := [][]byte{cfg.Secret}
+	if len(cfg.OtherSecret) > 0 {
+		secrets = append(secrets, cfg.OtherSecret)
+	}
+	made, err := quicnet.SecretTLS(secrets, cfg.Cluster, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &credentials{made, nil, made.RootCAs}, nil
+}
+
+// makeTLSConfig returns the TLS configuration of a node, and whether certificates identify members.
+// Each handshake uses the credentials of that time.
+func (n *Node) makeTLSConfig() (made *tls.Config, named bool, err error) {
+	first := n.credentials.Load()
+	if first == nil {
 		made, err = quicnet.InsecureTLS(time.Now)
 		return made, false, err
-	case n.cfg.tlsFiles().Used():
-		if n.identity, err = openCertificates(n.cfg, n.log); err != nil {
-			return nil, false, err
-		}
-		return quicnet.CertificateTLS(n.identity.Current, time.Now), true, nil
 	}
-	secrets := [][]byte{n.cfg.Secret}
-	if len(n.cfg.OtherSecret) > 0 {
-		secrets = append(secrets, n.cfg.OtherSecret)
+	made = first.tls.Clone()
+	made.RootCAs = nil // VerifyConnection has those of that time
+	made.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return n.credentials.Load().tls.GetCertificate(h)
 	}
-	made, err = quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
-	return made, false, err
+	made.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return n.credentials.Load().tls.GetClientCertificate(r)
+	}
+	made.VerifyConnection = func(s tls.ConnectionState) error {
+		return n.credentials.Load().tls.VerifyConnection(s)
+	}
+	return made, first.files != nil, nil
+}
+
+// SetCredentials replaces Secret, SecretFile, OtherSecret, TLSCA, TLSCert and TLSKey of the node by
+// those of c, and reads the files again. It ignores the other fields of c. If it returns an error,
+// it has changed nothing. A running node cannot change between a secret, certificates and Insecure.
+//
+// If the accepted secrets or authorities have changed, all connections are replaced without losing
+// events. Streams that are open for another second end. A peer that can no longer authenticate
+// loses its connections within 20 seconds.
+func (n *Node) SetCredentials(c Config) error {
+	next := n.cfg.Config
+	next.Secret, next.SecretFile, next.OtherSecret = c.Secret, c.SecretFile, c.OtherSecret
+	next.TLSCA, next.TLSCert, next.TLSKey = c.TLSCA, c.TLSCert, c.TLSKey
+	next.Receiver = nil // in use
+	s, err := next.parse()
+	if err != nil {
+		return err
+	}
+	have := n.credentials.Load()
+	if s.Insecure || have == nil || s.tlsFiles().Used() != (have.files != nil) {
+		return errors.New("cluster: a running node cannot change between a secret, certificates " +
+			"and neither of them: restart it")
+	}
+	loaded, err := loadCredentials(s, n.log)
+	if err != nil {
+		return err
+	}
+	have = n.credentials.Swap(loaded)
+	replaced := !loaded.trusted.Equal(have.trusted)
+	if replaced {
+		n.net.ReplaceConns()
+	}
+	n.log.Info("loaded the secrets or TLS files again", slog.Bool("connections_replaced", replaced))
+	return nil
 }
 
 // openCertificates loads the TLS files of a node, and logs when they change or expire.

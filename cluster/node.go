@@ -19,7 +19,6 @@ import (
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/records"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -38,8 +37,9 @@ type Node struct {
 	volatile bool // the store is in memory
 	net      *mesh.Mesh
 	mux      *receiver.Mux
-	receives bool             // whether mux was started for this node
-	identity *tlsfiles.Source // nil if the certificate does not come from files
+	receives bool // whether mux was started for this node
+
+	credentials atomic.Pointer[credentials] // nil if the node is insecure
 
 	machine  *statemachine.Machine // used by the loop only
 	recorder observe.Recorder      // used by the loop only; nil except in tests

@@ -44,10 +44,11 @@ func TestLogsHoldNoSecret(t *testing.T) {
 		var nodes []*Node
 		for i := range 3 {
 			cfg, secret := quicConfig(i+1, clusterSecret), clusterSecret
+			cfg.OtherSecret = []byte(nextSecret)
 			if i == 2 {
 				secret = strangersSecret
+				cfg.Secret, cfg.OtherSecret = []byte(secret), nil
 			}
-			cfg.Secret, cfg.OtherSecret = []byte(secret), []byte(nextSecret)
 			n, err := Start(t.Context(), cfg, WithSocket(p.Open), WithClock(time.Now),
 				WithLogger(logTo(zerolog.New(log).Level(zerolog.TraceLevel))))
 			if i == 2 {

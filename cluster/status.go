@@ -115,8 +115,8 @@ func (n *Node) Status() Status {
 	if term != nil {
 		s.Token, s.TermSince, s.LeaseRemaining = term.Term().Token(), term.began, lease
 	}
-	if n.identity != nil {
-		s.CertificateExpires = n.identity.Expires()
+	if c := n.credentials.Load(); c != nil && c.files != nil {
+		s.CertificateExpires = c.files.Expires()
 	}
 	s.setReport(n.observer.ReadReport(now, n.stateOf(&current)))
 	s.Counts.Requests = convertKeys(n.messages.Requests(),

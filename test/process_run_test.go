@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -160,34 +158,6 @@ func TestProcessStart(t *testing.T) {
 	p.signal(os.Interrupt.(syscall.Signal))
 	if code := p.wait(); code != 0 || p.stdout.String() != "" {
 		t.Errorf("after SIGINT: exit %d, output %q, want 0 and none", code, &p.stdout)
-	}
-}
-
-// TestProcessHangup checks that a node leaves gracefully when its terminal is closed, unless nohup
-// started it.
-func TestProcessHangup(t *testing.T) {
-	if signal.Ignored(syscall.SIGHUP) {
-		t.Skip("the parent of the tests ignores SIGHUP, and so does the node")
-	}
-	c := newNodes(t, 1)
-	p := c.start(1)
-	c.settle(1)
-	p.signal(syscall.SIGHUP)
-	if code := p.wait(); code != 0 || !strings.Contains(p.stderr.String(), "leaving the cluster") {
-		t.Errorf("after SIGHUP: exit %d, want 0 after leaving the cluster", code)
-	}
-
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ignoring := append([]string{"-c", `trap "" HUP; exec "$@"`, "sh", path}, c.flags(1)...)
-	p = startCommand(t, nil, exec.Command("sh", ignoring...))
-	c.settle(1)
-	p.signal(syscall.SIGHUP)
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "hangup") {
-		t.Errorf("SIGHUP under nohup, then SIGTERM: exit %d, want 0 and no log line about SIGHUP", code)
 	}
 }
 

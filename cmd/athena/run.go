@@ -21,8 +21,10 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run one node of a cluster until it is stopped",
-		Long: "On SIGINT, SIGTERM or SIGHUP the node hands over leadership, leaves the cluster and\n" +
-			"exits. A second signal ends it immediately. SIGHUP is ignored under nohup.\n\n" +
+		Long: "On SIGINT or SIGTERM the node hands over leadership, leaves the cluster and exits. A\n" +
+			"second signal ends it immediately. SIGHUP reads the --config file, secrets and\n" +
+			"certificates again: secrets, certificates, labels, preference and log level change, and\n" +
+			"a warning names other keys that have changed.\n\n" +
 			"Each flag can also be set by an environment variable (--data-dir by ATHENA_DATA_DIR) or\n" +
 			"by a key of the --config file. Flags override variables, and variables override the\n" +
 			"file. run makes the same checks as athena config check and starts nothing if one fails.",

@@ -16,6 +16,9 @@ const (
 	// expiryInterval is the time between two checks of the clock. A single timer is not
 	// enough: the clock may be set, and timers do not run while the machine sleeps.
 	expiryInterval = time.Minute
+	// replaceTimeout is how long a connection lasts that ReplaceConns replaces. It is longer than a
+	// handshake and the exchange of greetings take.
+	replaceTimeout = 10 * time.Second
 )
 
 var errExpired = errors.New("transport: the certificate of the peer has expired: " +
@@ -58,4 +61,39 @@ func (l *link) checkExpiry(end time.Time) {
 		p.wakeOrDial(transport.System)
 	}
 	l.expiry.Reset(expiryPause(end))
+}
+
+// ReplaceConns replaces all connections, after the credentials of this node have changed: each peer
+// must authenticate again. Connections are left gracefully, so no frame is lost. Those of peers
+// that can no longer authenticate end after replaceTimeout.
+func (m *Mesh) ReplaceConns() {
+	m.replaceLinks()
+	// Handshakes that were in progress may have used the old credentials.
+	time.AfterFunc(replaceTimeout, m.replaceLinks)
+}
+
+func (m *Mesh) replaceLinks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		p.replaceLinks()
+	}
+}
+
+// replaceLinks leaves the connections of a peer, and limits how long this takes.
+func (p *peer) replaceLinks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leaving {
+		return
+	}
+	if p.cur != nil {
+		p.drainLink(p.cur)
+		p.wakeOrDial(transport.System)
+	}
+	for _, l := range p.draining {
+		time.AfterFunc(replaceTimeout, func() {
+			l.end(transport.CodeRefused, "the credentials have been replaced", nil)
+		})
+	}
 }

@@ -82,7 +82,8 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 }
 
 // verifyAny checks that one of the certificates of a peer that has a secret was issued by one of
-// Authorities. All must be for the key of the first: the handshake proves that the peer has this key.
+// Authorities. Only certificates for the key of the first count: the handshake proves that the peer
+// has this key.
 func (c Credentials) verifyAny(all []*x509.Certificate, at time.Time) (err error) {
 	for i, one := range all[:min(len(all), maxSecrets)] {
 		if !bytes.Equal(one.RawSubjectPublicKeyInfo, all[0].RawSubjectPublicKeyInfo) {

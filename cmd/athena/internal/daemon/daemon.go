@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -50,11 +52,17 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 		file, ok := w.(*os.File)
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.DateTime, NoColor: !ok || !isTerminal(file)}
 	}
+	setLevel(level)
+	return slog.New(zslog.NewHandler(zerolog.New(w).With().Timestamp().Logger()))
+}
+
+// setLevel sets the lowest level of all loggers of this process.
+func setLevel(level string) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
 		panic(err) // impossible: settings checks the level
 	}
-	return slog.New(zslog.NewHandler(zerolog.New(w).With().Timestamp().Logger().Level(l)))
+	zerolog.SetGlobalLevel(l)
 }
 
 func isTerminal(f *os.File) bool {
@@ -79,6 +87,8 @@ type daemon struct {
 	others    *admin.Others
 	groups    *election.Groups   // opened by callers of the admin API
 	listening chan *cluster.Node // receives the node once it listens
+	hangups   chan os.Signal     // SIGHUP: reload
+	inUse     []settings.Effective
 }
 
 // quietBuffers is the variable that disables a warning that quic-go prints to standard error.
@@ -92,7 +102,11 @@ func Run(o Options) error {
 		log:       newLogger(o.Log, o.Settings.LogFormat, o.Settings.LogLevel),
 		admin:     o.Settings.Admin,
 		listening: make(chan *cluster.Node, 1),
+		hangups:   make(chan os.Signal, 1),
+		inUse:     o.Settings.Effective(o.Flags, o.Config),
 	}
+	signal.Notify(d.hangups, syscall.SIGHUP)
+	defer signal.Stop(d.hangups)
 	for _, found := range settings.Misspelled(os.Environ()) {
 		d.log.Warn("ignored an unknown environment variable",
 			slog.String("variable", found[0]), slog.String("nearest", found[1]))
@@ -170,15 +184,20 @@ func (d *daemon) options() []cluster.Option {
 }
 
 // runMember waits until the node ends or ctx is done. If ctx is done, the node leaves the cluster.
+// On each SIGHUP it reloads the configuration.
 func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	supervisor := service{d.log}
 	supervisor.joined(ctx, node)
-	select {
-	case <-node.Done():
-		return fmt.Errorf("the node failed: %w", node.Err())
-	case <-ctx.Done():
-		supervisor.leaving()
-		return d.leave(node)
+	for {
+		select {
+		case <-node.Done():
+			return fmt.Errorf("the node failed: %w", node.Err())
+		case <-d.hangups:
+			d.reload(ctx, node)
+		case <-ctx.Done():
+			supervisor.leaving()
+			return d.leave(node)
+		}
 	}
 }
 
@@ -239,8 +258,13 @@ func (d *daemon) closeGroups(ctx context.Context) {
 	}
 }
 
+// leaveTimeout bounds the time to hand over leadership.
+func (d *daemon) leaveTimeout() time.Duration {
+	return min(d.Config.LeaderTimeout+leaveMargin, maxLeave)
+}
+
 func (d *daemon) leave(node *cluster.Node) error {
-	timeout := min(d.Config.LeaderTimeout+leaveMargin, maxLeave)
+	timeout := d.leaveTimeout()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", timeout.Milliseconds()))

@@ -17,15 +17,12 @@ import (
 // signal both the process and its group.
 const sameSignal = 100 * time.Millisecond
 
-// untilSignal returns a context that the first SIGINT, SIGTERM or SIGHUP cancels with the cause
+// untilSignal returns a context that the first SIGINT or SIGTERM cancels with the cause
 // cli.ErrStopped. A second signal ends the process.
 func untilSignal(log *slog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
-		signal.Notify(signals, syscall.SIGHUP)
-	}
 	done := make(chan struct{})
 	go func() {
 		var first time.Time

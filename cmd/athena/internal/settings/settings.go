@@ -279,6 +279,26 @@ func (s *Settings) Read(f *pflag.FlagSet, getenv func(string) string) (cluster.C
 	return c, found.joinedErr()
 }
 
+// Reread reads the configuration again, with the flags that the command line has set in given. The
+// other results are like those of a process that starts now.
+func Reread(given *pflag.FlagSet, getenv func(string) string) (
+	*Settings, *pflag.FlagSet, cluster.Config, error,
+) {
+	s, f := new(Settings), pflag.NewFlagSet("run", pflag.ContinueOnError)
+	s.Define(f)
+	var err error
+	f.VisitAll(func(flag *pflag.Flag) {
+		if originOf(given, flag.Name).from == "flag" && err == nil {
+			err = f.Set(flag.Name, given.Lookup(flag.Name).Value.String())
+		}
+	})
+	if err != nil {
+		return nil, nil, cluster.Config{}, err // impossible: given has accepted the value
+	}
+	c, err := s.Read(f, getenv)
+	return s, f, c, err
+}
+
 // readFile adds the values of the file to the flags.
 func (s *Settings) readFile(found *faults) {
 	content, err := fileContent(s.file)

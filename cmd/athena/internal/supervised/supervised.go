@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
@@ -119,7 +118,7 @@ func (b *Parent) write(r Report) {
 // listens, it reports the address of the admin API to the parent.
 func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Option {
 	return cluster.WithTransport(func(t transport.Config) (transport.Network, error) {
-		tls, err := quicnet.SecretTLS([][]byte{c.Secret}, c.Cluster, time.Now)
+		tls, _, err := t.TLS()
 		if err != nil {
 			return nil, err
 		}

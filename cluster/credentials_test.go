@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+// rotation is a cluster whose credentials change while each node sends events to all others.
+type rotation struct {
+	t        *testing.T
+	nodes    []*Node
+	configs  []Config
+	book     *book
+	mu       sync.Mutex
+	received map[string][]string // texts by "SENDER to RECEIVER"
+	refused  uint64              // handshakes before the change: the other node had not started
+	stop     context.CancelFunc
+	senders  sync.WaitGroup
+	sent     [3]int // by each node to each other node
+}
+
+func (r *rotation) note(from, to, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.received[from+" to "+to] = append(r.received[from+" to "+to], text)
+}
+
+// inRotation runs a test with a formed cluster. config returns the configuration of node i, from 1.
+func inRotation(
+	t *testing.T, config func(t *testing.T, i int) Config, test func(r *rotation),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := transporttest.NewPacketNet(time.Millisecond)
+		r := &rotation{t: t, book: newBook(t), received: map[string][]string{}}
+		for i := 1; i <= 3; i++ {
+			cfg := config(t, i)
+			cfg.Receiver = receiver.NewMux()
+			receiver.Handle(cfg.Receiver, func(_ context.Context, from member.Member, m note) error {
+				r.note(from.Name, cfg.Name, m.Text)
+				return nil
+			})
+			n, err := Start(t.Context(), cfg, WithSocket(p.Open), WithClock(time.Now),
+				WithLogger(logTo(zerolog.New(r.book))))
+			if err != nil {
+				t.Fatalf("Start of node %d: %v", i, err)
+			}
+			defer n.Close()
+			r.nodes, r.configs = append(r.nodes, n), append(r.configs, cfg)
+		}
+		for _, n := range r.nodes {
+			if err := n.WaitActive(t.Context(), 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.refused = r.countRefused()
+		test(r)
+	})
+}
+
+func withSecret(_ *testing.T, i int) Config { return quicConfig(i, clusterSecret) }
+
+// send sends an event each 10 ms from each node to all others until finish is called.
+func (r *rotation) send() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.stop = cancel
+	for i, n := range r.nodes {
+		r.senders.Go(func() {
+			for k := 0; ctx.Err() == nil; k++ {
+				if err := n.Broadcast(r.t.Context(), note{Text: fmt.Sprint(k)}); err != nil {
+					r.t.Errorf("Broadcast %d of node %d: %v", k, i+1, err)
+				}
+				r.sent[i] = k + 1
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// finish checks that every event has arrived once and in order.
+func (r *rotation) finish() {
+	r.t.Helper()
+	r.stop()
+	r.senders.Wait()
+	time.Sleep(time.Second)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sent[0] < 100 || len(r.received) != 6 {
+		r.t.Fatalf("%d events sent; %d pairs, want at least 100 and 6", r.sent[0], len(r.received))
+	}
+	for pair, texts := range r.received {
+		for i, text := range texts {
+			if text != fmt.Sprint(i) {
+				r.t.Fatalf("%s: event %s arrived as number %d", pair, text, i)
+			}
+		}
+		if want := r.sent[pair[1]-'1']; len(texts) != want {
+			r.t.Errorf("%s: %d of %d events arrived", pair, len(texts), want)
+		}
+	}
+}
+
+// round gives node after node other credentials, with a pause after each.
+func (r *rotation) round(pause time.Duration, edit func(i int, c *Config)) {
+	r.t.Helper()
+	for i, n := range r.nodes {
+		edit(i+1, &r.configs[i])
+		if err := n.SetCredentials(r.configs[i]); err != nil {
+			r.t.Fatalf("SetCredentials of node %d: %v", i+1, err)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// check checks that the leader is still the one of the token, and that no handshake was refused.
+func (r *rotation) check(token member.Token) {
+	r.t.Helper()
+	for i, n := range r.nodes {
+		s := n.Status()
+		if s.Token != token || s.View.Members.Count(member.Active) != 3 {
+			r.t.Errorf("node %d: token %v, %d active; want %v and 3", i+1, s.Token,
+				s.View.Members.Count(member.Active), token)
+		}
+	}
+	if got := r.countRefused() - r.refused; got > 0 {
+		r.t.Errorf("%d handshakes failed, want none", got)
+	}
+}
+
+// countRefused counts the handshakes of all nodes that failed.
+func (r *rotation) countRefused() (n uint64) {
+	for _, node := range r.nodes {
+		counts := node.Status().Transport.Handshakes
+		for _, result := range []string{"refused", "refused by peer", "failed", "certificate refused"} {
+			n += counts[result]
+		}
+	}
+	return n
+}
+
+// TestSecretInTwoRounds replaces the secret of a running cluster: first all nodes get both secrets,
+// then only the new one. No event is lost, no leader is replaced and no connection is refused.
+func TestSecretInTwoRounds(t *testing.T) {
+	for _, pause := range []time.Duration{
+		0, time.Millisecond, 700 * time.Millisecond, 15 * time.Second,
+	} {
+		t.Run(pause.String(), func(t *testing.T) {
+			inRotation(t, withSecret, func(r *rotation) {
+				token := r.nodes[0].Status().Token
+				r.send()
+				time.Sleep(time.Second)
+				r.round(pause, func(i int, c *Config) { // the order of the two does not matter
+					c.OtherSecret = []byte(otherSecret)
+					if i == 2 {
+						c.Secret, c.OtherSecret = c.OtherSecret, c.Secret
+					}
+				})
+				r.round(pause, func(_ int, c *Config) {
+					c.Secret, c.OtherSecret = []byte(otherSecret), nil
+				})
+				time.Sleep(2 * time.Second)
+				r.check(token)
+				time.Sleep(30 * time.Second)
+				r.check(token)
+				r.finish()
+			})
+		})
+	}
+}
+
+// TestAuthorityInTwoRounds replaces the authority and the certificates of a running cluster.
+func TestAuthorityInTwoRounds(t *testing.T) {
+	var old, next *transporttest.Authority // made when the clock of the test runs
+	read := func(path string) []byte {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	write := func(path string, text []byte) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := func(t *testing.T, i int) Config {
+		if old == nil {
+			old, next = transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+		}
+		c := pkiConfig(t, i, old)
+		c.TLSCA = c.TLSCert + ".ca"
+		write(c.TLSCA, read(old.Path))
+		return c
+	}
+	inRotation(t, config, func(r *rotation) {
+		token := r.nodes[0].Status().Token
+		r.send()
+		time.Sleep(time.Second)
+		both := append(read(old.Path), read(next.Path)...)
+		r.round(0, func(_ int, c *Config) { write(c.TLSCA, both) })
+		r.round(0, func(_ int, c *Config) {
+			host, _, _ := strings.Cut(c.Addr, ":")
+			transporttest.Write(r.t, next.Issue(host, nil), c.TLSCert, c.TLSKey)
+		})
+		r.round(0, func(_ int, c *Config) { write(c.TLSCA, read(next.Path)) })
+		time.Sleep(30 * time.Second)
+		r.check(token)
+		r.finish()
+		// A certificate of the same authority replaces no connection.
+		before := r.nodes[0].Status().Transport.Handshakes["established"]
+		r.round(0, func(_ int, c *Config) {
+			host, _, _ := strings.Cut(c.Addr, ":")
+			transporttest.Write(r.t, next.Issue(host, func(x *x509.Certificate) {
+				x.NotAfter = time.Now().Add(time.Hour)
+			}), c.TLSCert, c.TLSKey)
+		})
+		time.Sleep(15 * time.Second)
+		s := r.nodes[0].Status()
+		if got := s.Transport.Handshakes["established"]; got != before {
+			t.Errorf("%d connections after new certificates, want the %d from before", got, before)
+		}
+		if left := time.Until(s.CertificateExpires); left > time.Hour {
+			t.Errorf("the certificate ends in %v, want that of the new one", left)
+		}
+	})
+}
+
+// strange is the network of a node that is not what it should be.
+type strange struct {
+	transport.Network
+	// wrap returns the stream in place of one of a connection.
+	wrap func(transport.Kind, transport.FrameStream) transport.FrameStream
+	open *atomic.Int64 // connections that other nodes have not ended
+}
+
+type strangeConn struct {
+	transport.Conn
+	strange
+}
+
+func (s strange) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	c, err := s.Network.Dial(ctx, to)
+	return strangeConn{c, s}, err
+}
+
+func (s strange) Accept() (transport.Conn, error) {
+	c, err := s.Network.Accept()
+	return strangeConn{c, s}, err
+}
+
+func (s strangeConn) Stream(k transport.Kind) transport.FrameStream {
+	return s.wrap(k, s.Conn.Stream(k))
+}
+
+func (s strangeConn) AcceptStream() (transport.RawStream, error) {
+	s.open.Add(1)
+	defer s.open.Add(-1)
+	return s.Conn.AcceptStream()
+}
+
+// strangeStream calls before before each write, and writes nothing if the result is false.
+type strangeStream struct {
+	transport.FrameStream
+	before func() bool
+}
+
+func (s strangeStream) TryWrite([]byte) (bool, error) { return false, nil }
+
+func (s strangeStream) Write(b []byte) (int, error) {
+	if !s.before() {
+		return len(b), nil
+	}
+	return s.FrameStream.Write(b)
+}
+
+// startStrange starts nodes 1 and 2 and, with strange streams, node 3. It waits until count nodes
+// are active, and then gives the first two nodes another secret. open is the number of connections
+// of node 3.
+func startStrange(
+	t *testing.T, count int, wrap func(transport.Kind, transport.FrameStream) transport.FrameStream,
+) (nodes []*Node, open *atomic.Int64) {
+	t.Helper()
+	open = new(atomic.Int64)
+	p := transporttest.NewPacketNet(time.Millisecond)
+	listen := func(c transport.Config) (transport.Network, error) {
+		socket, err := p.Open(c.Addr)
+		if err != nil {
+			return nil, err
+		}
+		made, _, err := c.TLS()
+		if err != nil {
+			return nil, err
+		}
+		network, err := quicnet.New(quicnet.Config{Config: c, Conn: socket, TLS: made})
+		return strange{network, wrap, open}, err
+	}
+	quiet := WithLogger(slog.New(slog.DiscardHandler))
+	for i := 1; i <= 2; i++ {
+		n, err := Start(t.Context(), quicConfig(i, clusterSecret), quiet, WithSocket(p.Open),
+			WithClock(time.Now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		nodes = append(nodes, n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if n, err := Start(ctx, quicConfig(3, clusterSecret), quiet, WithTransport(listen),
+			WithClock(time.Now)); err == nil {
+			<-ctx.Done()
+			n.Close()
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	if err := nodes[0].WaitActive(t.Context(), count); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	for _, n := range nodes {
+		if err := n.SetCredentials(Config{Secret: []byte(otherSecret)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes, open
+}
+
+// checkApart checks that node 3 has no connection and the others have one.
+func checkApart(t *testing.T, nodes []*Node, open *atomic.Int64) {
+	t.Helper()
+	if got := open.Load(); got != 0 {
+		t.Errorf("the node with the removed secret has %d connections, want none", got)
+	}
+	for i, n := range nodes {
+		if got := n.Status().Transport.Connections; got != 1 {
+			t.Errorf("node %d has %d connections, want one with the other new secret", i+1, got)
+		}
+	}
+}
+
+// TestRemovedSecretEndsConnections checks that a node which knows only the removed secret loses its
+// connections, even if it never finishes them.
+func TestRemovedSecretEndsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, open := startStrange(t, 3, func(
+			k transport.Kind, s transport.FrameStream,
+		) transport.FrameStream {
+			if k != transport.Custom {
+				return s
+			}
+			return strangeStream{s, func() bool { return false }}
+		})
+		time.Sleep(5 * time.Second)
+		if open.Load() == 0 {
+			t.Fatal("the node that never finishes its connections has none")
+		}
+		time.Sleep(15 * time.Second)
+		checkApart(t, nodes, open)
+	})
+}
+
+// TestLateGreetWithRemovedSecret checks that a peer cannot keep a connection for which it
+// authenticated before its secret was removed, and greeted afterwards.
+func TestLateGreetWithRemovedSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, open := startStrange(t, 2, func(
+			k transport.Kind, s transport.FrameStream,
+		) transport.FrameStream {
+			if k != transport.System {
+				return s
+			}
+			return strangeStream{s, func() bool {
+				time.Sleep(2 * time.Second)
+				return true
+			}}
+		})
+		time.Sleep(2 * time.Second)
+		if open.Load() == 0 {
+			t.Fatal("the node that greets late has no connection")
+		}
+		time.Sleep(18 * time.Second)
+		checkApart(t, nodes, open)
+	})
+}
+
+// TestSetCredentialsChangesNothingAfterAnError checks the errors of SetCredentials.
+func TestSetCredentialsChangesNothingAfterAnError(t *testing.T) {
+	inRotation(t, withSecret, func(r *rotation) {
+		pki := transporttest.NewAuthority(r.t)
+		n, before := r.nodes[0], r.nodes[0].credentials.Load()
+		for want, edit := range map[string]func(c *Config){
+			"has at most 6 random": func(c *Config) { c.Secret = []byte("password") },
+			"OtherSecret is set":   func(c *Config) { c.Secret, c.OtherSecret = nil, c.Secret },
+			"no such file":         func(c *Config) { c.Secret, c.SecretFile = nil, "/no/such/file" },
+			"Secret is empty":      func(c *Config) { c.Secret = nil },
+			"restart it": func(c *Config) {
+				files := pkiConfig(r.t, 1, pki)
+				c.Secret, c.TLSCA, c.TLSCert, c.TLSKey = nil, files.TLSCA, files.TLSCert, files.TLSKey
+			},
+		} {
+			c := r.configs[0]
+			edit(&c)
+			if err := n.SetCredentials(c); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an error with %q", err, want)
+			}
+			if n.credentials.Load() != before {
+				t.Errorf("%s: the credentials changed", want)
+			}
+		}
+		r.book.wants("loaded the secrets or TLS files again", 0)
+		c := r.configs[0]
+		if err := n.SetCredentials(c); err != nil {
+			t.Error(err)
+		}
+		r.book.wants("loaded the secrets or TLS files again", 1)
+		c.Secret = []byte("password")
+		if _, ok := errors.AsType[*FieldError](n.SetCredentials(c)); !ok {
+			t.Error("an invalid secret is not a FieldError")
+		}
+	})
+}

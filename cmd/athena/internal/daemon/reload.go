@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
+)
+
+// reloadable are the keys whose new values a running node can use.
+var reloadable = []string{
+	"label", "log-level", "other-secret-file", "preference", "secret-file", "tls-ca", "tls-cert",
+	"tls-key",
+}
+
+// reload reads the configuration again and logs the outcome. If the configuration is invalid, it
+// changes nothing.
+func (d *daemon) reload(ctx context.Context, node *cluster.Node) {
+	s, flags, config, err := settings.Reread(d.Flags, os.Getenv)
+	if err == nil && !(node.Status().Insecure && config.WithDefaults().Insecure) {
+		if err = node.SetCredentials(config); err != nil {
+			err = settings.InFlags(err, flags)
+		}
+	}
+	if err != nil {
+		d.log.Error("cannot reload the configuration: nothing was changed", slog.Any("error", err))
+		return
+	}
+	changed, fixed := d.noteChanges(s.Effective(flags, config))
+	setLevel(s.LogLevel)
+	ctx, cancel := context.WithTimeout(ctx, d.leaveTimeout())
+	defer cancel()
+	// Valid labels and preferences are refused only by a node that ends. A leader that must not lead
+	// leads until another member can, even if the context ends before.
+	if slices.Contains(changed, "label") {
+		_ = node.SetLabels(ctx, config.Labels)
+	}
+	if slices.Contains(changed, "preference") {
+		_ = node.Prefer(ctx, config.Preference)
+	}
+	d.log.Info("reloaded the configuration", slog.String("changed", strings.Join(changed, ",")))
+	if len(fixed) > 0 {
+		d.log.Warn("these keys have changed but need a restart: the node keeps their old values",
+			slog.String("keys", strings.Join(fixed, ",")))
+	}
+}
+
+// noteChanges returns the keys whose values differ from those in use: the reloadable ones, which it
+// notes as in use, and the others.
+func (d *daemon) noteChanges(next []settings.Effective) (changed, fixed []string) {
+	for i, e := range next {
+		// The keys of groups follow those of the node.
+		if i >= len(d.inUse) || e.Key != d.inUse[i].Key || e.Text == d.inUse[i].Text {
+			continue
+		}
+		if slices.Contains(reloadable, e.Key) {
+			d.inUse[i] = e
+			changed = append(changed, e.Key)
+		} else {
+			fixed = append(fixed, e.Key)
+		}
+	}
+	return changed, fixed
+}

@@ -80,8 +80,8 @@ func inRotation(
 
 func withSecret(_ *testing.T, i int) Config { return quicConfig(i, clusterSecret) }
 
-// send sends an event each 10 ms from each node to all others until finish is called.
-func (r *rotation) send() {
+// send sends an event in each interval from each node to all others until finish is called.
+func (r *rotation) send(interval time.Duration) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.stop = cancel
 	for i, n := range r.nodes {
@@ -91,7 +91,7 @@ func (r *rotation) send() {
 					r.t.Errorf("Broadcast %d of node %d: %v", k, i+1, err)
 				}
 				r.sent[i] = k + 1
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(interval)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestSecretInTwoRounds(t *testing.T) {
 		t.Run(pause.String(), func(t *testing.T) {
 			inRotation(t, withSecret, func(r *rotation) {
 				token := r.nodes[0].Status().Token
-				r.send()
+				r.send(10 * time.Millisecond)
 				time.Sleep(time.Second)
 				r.round(pause, func(i int, c *Config) { // the order of the two does not matter
 					c.OtherSecret = []byte(otherSecret)
@@ -214,7 +214,7 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 	}
 	inRotation(t, config, func(r *rotation) {
 		token := r.nodes[0].Status().Token
-		r.send()
+		r.send(10 * time.Millisecond)
 		time.Sleep(time.Second)
 		both := append(read(old.Path), read(next.Path)...)
 		r.round(0, func(_ int, c *Config) { write(c.TLSCA, both) })
@@ -358,6 +358,40 @@ func checkApart(t *testing.T, nodes []*Node, open *atomic.Int64) {
 			t.Errorf("node %d has %d connections, want one with the other new secret", i+1, got)
 		}
 	}
+}
+
+// TestCertificatesExpireUnderTraffic replaces the certificates on disk, without a reload, until the
+// first ones have expired several times over.
+func TestCertificatesExpireUnderTraffic(t *testing.T) {
+	const life = 90 * time.Second
+	var pki *transporttest.Authority // made when the clock of the test runs
+	renew := func(t *testing.T, c Config) {
+		host, _, _ := strings.Cut(c.Addr, ":")
+		transporttest.Write(t, pki.Issue(host, func(x *x509.Certificate) {
+			x.NotAfter = time.Now().Add(life)
+		}), c.TLSCert, c.TLSKey)
+	}
+	config := func(t *testing.T, i int) Config {
+		if pki == nil {
+			pki = transporttest.NewAuthority(t)
+		}
+		c := pkiConfig(t, i, pki)
+		renew(t, c)
+		return c
+	}
+	inRotation(t, config, func(r *rotation) {
+		token := r.nodes[0].Status().Token
+		first := r.nodes[0].Status().CertificateExpires
+		r.send(50 * time.Millisecond)
+		for time.Since(first) < life {
+			time.Sleep(life / 6)
+			for _, c := range r.configs {
+				renew(r.t, c)
+			}
+		}
+		r.check(token)
+		r.finish()
+	})
 }
 
 // TestRemovedSecretEndsConnections checks that a node which knows only the removed secret loses its

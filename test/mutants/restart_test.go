@@ -46,4 +46,13 @@ var restart = []Mutant{
 		}},
 		Test: "TestSecondRestartOwesTheRest",
 	},
+	{
+		Name: "timings-not-compared",
+		Rule: "8: nodes with other timings refuse each other",
+		Edits: []Edit{{
+			File: "internal/mesh/greet.go",
+			Old:  "differ(their.Name, timings[i].Value != their.Value, timings[i].Value, their.Value)",
+			New:  "_, _, _ = i, their, timings",
+		}},
+	},
 }

@@ -180,13 +180,19 @@ func rotate(t *testing.T, c *nodes, first func(i int) string, rounds ...func(i i
 
 // TestProcessSecretInTwoRounds replaces the secret of running daemons without a restart.
 func TestProcessSecretInTwoRounds(t *testing.T) {
+	for _, transport := range []string{"quic", "tls"} {
+		t.Run(transport, func(t *testing.T) { testSecretInTwoRounds(t, "\ntransport: "+transport) })
+	}
+}
+
+func testSecretInTwoRounds(t *testing.T, transport string) {
 	c := newNodes(t, 3)
 	old, next := filepath.Join(c.dir, "secret"), c.secret("next", string(cluster.NewSecret()))
-	rotate(t, c, func(int) string { return "secret-file: " + old },
-		func(int) string { return "secret-file: " + old + "\nother-secret-file: " + next },
-		func(int) string { return "secret-file: " + next })
+	rotate(t, c, func(int) string { return "secret-file: " + old + transport },
+		func(int) string { return "secret-file: " + old + "\nother-secret-file: " + next + transport },
+		func(int) string { return "secret-file: " + next + transport })
 	code, _, stderr := run(t, c.flags(1, "--addr", freeAddresses(t, 1)[0], "--data-dir", c.store(9),
-		"--admin", "off")...)
+		"--admin", "off", strings.Replace(transport, "\ntransport: ", "--transport=", 1))...)
 	if code != 1 || !strings.Contains(stderr, "same secret") {
 		t.Errorf("a node with the removed secret: exit %d, %s", code, stderr)
 	}

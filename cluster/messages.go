@@ -18,7 +18,6 @@ func (n *Node) newMessenger() *messaging.Messenger {
 		Mux:               n.mux,
 		Net:               n.net,
 		HeartbeatInterval: n.cfg.HeartbeatInterval,
-		HeartbeatTimeout:  n.cfg.HeartbeatTimeout,
 		Quit:              n.life.Done(),
 		Cause:             n.Err,
 		Dropped:           n.handleDrop,

@@ -45,7 +45,6 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 			"anyone who reaches the port can join and read everything")
 	}
 	n.work.Go(n.deliverEvents)
-	n.work.Go(n.messages.SendCancels)
 	go n.runLoop()
 	o.listening(n)
 	if err := n.waitJoined(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/athena-go/athena/member"
@@ -14,11 +15,40 @@ import (
 // ErrCanceled is the cause of the context of a request whose sender has stopped waiting.
 var ErrCanceled = errors.New("receiver: the sender canceled the request")
 
+// maxEarlyCancels bounds the cancels that are remembered.
+const maxEarlyCancels = 1 << 14
+
 // callTable holds the requests that are queued or being handled, so that they can be canceled.
 // Queue and Concurrency bound their number.
 type callTable struct {
 	mu      sync.Mutex
 	pending map[callKey]context.CancelCauseFunc
+	early   earlyCancels
+}
+
+// earlyCancels are the latest cancels that named an unknown request. A cancel may arrive before its
+// request.
+type earlyCancels struct {
+	known  map[callKey]bool
+	ring   []callKey // may contain keys that are no longer known
+	oldest int
+}
+
+func (e *earlyCancels) add(key callKey) {
+	switch {
+	case e.known[key]:
+		return
+	case e.known == nil:
+		e.known = map[callKey]bool{}
+	}
+	if len(e.ring) < maxEarlyCancels {
+		e.ring = append(e.ring, key)
+	} else {
+		delete(e.known, e.ring[e.oldest])
+		e.ring[e.oldest] = key
+		e.oldest = (e.oldest + 1) % maxEarlyCancels
+	}
+	e.known[key] = true
 }
 
 type callKey struct {
@@ -45,16 +75,24 @@ func (c *callTable) openCall(ctx context.Context, d Delivery) (context.Context, 
 		c.pending = map[callKey]context.CancelCauseFunc{}
 	}
 	c.pending[key] = cancel
+	if c.early.known[key] {
+		delete(c.early.known, key)
+		cancel(ErrCanceled)
+	}
 	return ctx, nil
 }
 
-// cancelCall cancels the context of a pending request, which is still answered.
-func (c *callTable) cancelCall(key callKey, cause error) {
+// cancelCall cancels the context of a request, which is still answered, or remembers to do so when
+// the request arrives.
+func (c *callTable) cancelCall(key callKey) {
 	c.mu.Lock()
 	cancel := c.pending[key]
+	if cancel == nil {
+		c.early.add(key)
+	}
 	c.mu.Unlock()
 	if cancel != nil {
-		cancel(cause)
+		cancel(ErrCanceled)
 	}
 }
 
@@ -69,11 +107,11 @@ func (c *callTable) endCall(key callKey, cause error) {
 	}
 }
 
-// Cancel cancels the context of a request on behalf of its sender. It does nothing if the
-// request is unknown, for example because it was already answered.
+// Cancel cancels the context of a request on behalf of its sender, also if the request arrives
+// later. A sender must not use the id again.
 func (m *Mux) Cancel(from member.Address, id uint64) {
 	if run := m.live.Load(); run != nil {
-		run.calls.cancelCall(callKey{from, id}, ErrCanceled)
+		run.calls.cancelCall(callKey{from, id})
 	}
 }
 
@@ -97,6 +135,7 @@ func (m *Mux) CancelAll(from member.Address, cause error) {
 	}
 	run.calls.mu.Lock()
 	defer run.calls.mu.Unlock()
+	maps.DeleteFunc(run.calls.early.known, func(key callKey, _ bool) bool { return key.from == from })
 	for key, cancel := range run.calls.pending {
 		if key.from == from {
 			cancel(cause)

@@ -246,3 +246,51 @@ func TestEncodingThatPanicsIsAnError(t *testing.T) {
 		t.Errorf("got %v, want ErrUnsendable", err)
 	}
 }
+
+// TestCancelBeforeItsRequest checks that a cancel that overtakes its request cancels it, unless the
+// connection was lost in between or the sender has sent too many other cancels.
+func TestCancelBeforeItsRequest(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between func(m *Mux)
+		want    error
+	}{
+		{"nothing between", func(*Mux) {}, ErrCanceled},
+		{"cancels of another sender", func(m *Mux) {
+			for id := range uint64(maxEarlyCancels - 1) {
+				m.Cancel(sender(2).Address, id)
+			}
+		}, ErrCanceled},
+		{"lost", func(m *Mux) { m.CancelAll(sender(1).Address, errBoom) }, nil},
+		{"too many cancels", func(m *Mux) {
+			for id := range uint64(3 * maxEarlyCancels) {
+				m.Cancel(sender(1).Address, id+2)
+			}
+		}, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mux := slow()
+			started(t, mux, Setup{})
+			mux.Cancel(sender(1).Address, 1)
+			mux.Cancel(sender(1).Address, 1)
+			c.between(mux)
+			early := mux.live.Load().calls.early
+			if len(early.known) > maxEarlyCancels || len(early.ring) > maxEarlyCancels {
+				t.Errorf("%s: %d cancels are remembered", c.name, len(early.ring))
+			}
+			for range 2 { // the second request with the id is not canceled
+				var got outcome
+				if err := mux.Deliver(t.Context(), orderFor("x", got.call(1, true))); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second)
+				if c.want != nil {
+					got.want(t, nil, false, c.want)
+				} else {
+					got.want(t, 1, true, nil)
+				}
+				c.want = nil
+			}
+		})
+	}
+}

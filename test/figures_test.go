@@ -32,9 +32,9 @@ func figures() []figure {
 		{"exported names in them", countExported, 685},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted. 514
 		// lines are for interceptors and handlers that change at run time, 494 lines for preferences
-		// and labels of members, 5 lines for saving on a disk that is almost full, and 142 lines for
-		// credentials that change at run time.
-		{"lines that cluster.Start links", countLinked, 30_055},
+		// and labels of members, 5 lines for saving on a disk that is almost full, 142 lines for
+		// credentials that change at run time, and 35 lines for cancels that pass full queues.
+		{"lines that cluster.Start links", countLinked, 30_090},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

@@ -32,9 +32,16 @@ func (p lossTest) connect(run uint64) *link {
 // offer queues a frame on the connection.
 func (p lossTest) offer() {
 	p.Helper()
-	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x"), false); l == nil || err != nil {
+	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x")); l == nil || err != nil {
 		p.Fatalf("offerFrame: got %v, %v, want the connection", l, err)
 	}
+}
+
+// urge sends an urgent frame.
+func (p lossTest) urge() {
+	d := Destination{mesh: p.mesh, addr: p.addr}
+	d.peer.Store(p.peer)
+	d.SendUrgent(transport.Custom, []byte("x"))
 }
 
 func (p lossTest) leave(l *link) {
@@ -181,5 +188,36 @@ func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
 	}
 	if !p.isIdle() {
 		t.Error("isIdle: got false after all frames were delivered, want true")
+	}
+}
+
+// TestUrgentFramesAreKept checks that an urgent frame that is sent between two connections is
+// written on the next one to the same run, and that dropping it for a later run is no loss.
+func TestUrgentFramesAreKept(t *testing.T) {
+	for _, c := range []lossCase{
+		{"left, and the same run connects", func(p lossTest) {
+			l := p.connect(1)
+			p.leave(l)
+			p.urge()
+			l.end(transport.CodeLeft, "", nil)
+			p.urge()
+			p.connect(1)
+		}, nil, nil, 2},
+		{"failed, and the same run connects", func(p lossTest) {
+			l := p.connect(1)
+			l.started = true
+			l.end(transport.CodeClosed, "", nil)
+			p.urge()
+			p.connect(1)
+		}, []uint64{1}, []uint64{1}, 1},
+		{"failed, and a later run connects", func(p lossTest) {
+			l := p.connect(1)
+			l.started = true
+			l.end(transport.CodeClosed, "", nil)
+			p.urge()
+			p.connect(2)
+		}, []uint64{1}, []uint64{1}, 0},
+	} {
+		c.check(t)
 	}
 }

@@ -71,16 +71,16 @@ func TestSystemQueueExpires(t *testing.T) {
 
 func TestFlowTakesOneLongFrameAlone(t *testing.T) {
 	var q flow
-	if !q.push(make([]byte, 2*pendingBytes), false) {
+	if !q.push(make([]byte, 2*pendingBytes)) {
 		t.Error("a long frame does not fit into the empty queue")
 	}
-	if q.push([]byte("x"), false) {
+	if q.push([]byte("x")) {
 		t.Error("another one fits beside it")
 	}
 	if b := q.take(nil); b.frames != 1 || b.payload != 2*pendingBytes || b.spare() != nil {
 		t.Errorf("took %d frames of %d bytes, keeps %d", b.frames, b.payload, cap(b.spare()))
 	}
-	if !q.push([]byte("x"), false) {
+	if !q.push([]byte("x")) {
 		t.Error("nothing fits into the queue after everything was taken")
 	}
 }

@@ -105,6 +105,7 @@ type flow struct {
 	kind    transport.Kind
 	pending []byte
 	frames  int
+	kept    int            // number of urgent frames queued without a connection
 	waiting []*waitingSend // the earliest first
 }
 
@@ -118,7 +119,7 @@ type waitingSend struct {
 // admit queues the frames of waiting Sends while there is room.
 func (q *flow) admit() {
 	n := 0
-	for n < len(q.waiting) && q.push(q.waiting[n].frame, false) {
+	for n < len(q.waiting) && q.push(q.waiting[n].frame) {
 		close(q.waiting[n].done)
 		n++
 	}
@@ -133,26 +134,31 @@ func (q *flow) refuse(err error) {
 	q.waiting = nil
 }
 
-// push adds a frame. It returns false if there is no room, which an urgent frame does not need.
-func (q *flow) push(frame []byte, urgent bool) bool {
-	if !urgent && q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
+// push adds a frame. It returns false if there is no room.
+func (q *flow) push(frame []byte) bool {
+	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
 		return false
 	}
+	q.add(frame)
+	return true
+}
+
+func (q *flow) add(frame []byte) {
 	q.pending = appendFrame(q.pending, frame)
 	q.frames++
-	return true
 }
 
 // take removes and returns all frames. The spare memory is used for later frames.
 func (q *flow) take(spare []byte) batch {
 	b := batch{bytes: q.pending, frames: q.frames, payload: len(q.pending) - q.frames*headerBytes}
-	q.pending, q.frames = spare[:0], 0
+	q.pending, q.frames, q.kept = spare[:0], 0, 0
 	return b
 }
 
-// clear drops all frames and returns how many it dropped.
+// clear drops all frames and returns how many it dropped. It does not count kept frames: their
+// calls were lost with the earlier connection.
 func (q *flow) clear() int {
-	n := q.frames
-	q.pending, q.frames = nil, 0
+	n := q.frames - q.kept
+	q.pending, q.frames, q.kept = nil, 0, 0
 	return n
 }

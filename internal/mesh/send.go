@@ -63,9 +63,8 @@ func (d *Destination) Send(
 	return p.send(ctx, &p.flows[k], frame, flush)
 }
 
-// TrySend sends a custom frame without waiting, or returns false. An urgent frame needs no room,
-// only a connection, and precedes waiting Sends. The caller must bound the number of urgent frames.
-func (d *Destination) TrySend(frame []byte, urgent bool) bool {
+// TrySend sends a custom frame without waiting, or returns false.
+func (d *Destination) TrySend(frame []byte) bool {
 	if len(frame) == 0 || len(frame) > d.mesh.cfg.CustomBytes {
 		return false // Send would return the reason
 	}
@@ -74,7 +73,7 @@ func (d *Destination) TrySend(frame []byte, urgent bool) bool {
 		return false
 	}
 	defer p.release()
-	l, err := p.offerFrame(&p.flows[transport.Custom], frame, urgent)
+	l, err := p.offerFrame(&p.flows[transport.Custom], frame)
 	if err != nil || l == nil {
 		return false
 	}
@@ -82,12 +81,34 @@ func (d *Destination) TrySend(frame []byte, urgent bool) bool {
 	return true
 }
 
+// SendUrgent sends a frame that needs no room and precedes waiting Sends. Without a connection, it
+// keeps the frame for the next one to the same run of the peer, and drops it if a later run
+// connects. The caller must bound the number of urgent frames.
+func (d *Destination) SendUrgent(k transport.Kind, frame []byte) {
+	p, err := d.holdPeer()
+	if err != nil {
+		return // the Mesh is closed, or has too many peers
+	}
+	defer p.release()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch f := &p.flows[k]; {
+	case p.leaving:
+	case p.cur != nil:
+		f.add(frame)
+		p.cur.signalWriter(k)
+	default:
+		f.add(frame)
+		f.kept++
+	}
+}
+
 // send implements Destination.Send for one peer.
 func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) error {
 	if ctx.Err() != nil {
 		return p.sendFailure(context.Cause(ctx))
 	}
-	l, err := p.offerFrame(f, frame, false)
+	l, err := p.offerFrame(f, frame)
 	switch {
 	case err != nil:
 		return err
@@ -162,15 +183,15 @@ func (p *peer) addSenders(k transport.Kind, change int) {
 	p.wakeOrDial(k)
 }
 
-// offerFrame queues a frame if there is a connection with room for it; an urgent frame needs no
-// room. The caller must then wake the writer of the link or flush the frame.
-func (p *peer) offerFrame(f *flow, frame []byte, urgent bool) (*link, error) {
+// offerFrame queues a frame if there is a connection with room for it. The caller must then wake
+// the writer of the link or flush the frame.
+func (p *peer) offerFrame(f *flow, frame []byte) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.leaving:
 		return nil, ErrClosed
-	case p.cur == nil, len(f.waiting) > 0 && !urgent, !f.push(frame, urgent):
+	case p.cur == nil, len(f.waiting) > 0, !f.push(frame):
 		return nil, nil
 	}
 	return p.cur, nil

@@ -91,8 +91,11 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 	}
 }
 
-// Answered completes the call that an answer belongs to (mesh.Handler).
+// Answered completes the call that an answer belongs to, or cancels a handler (mesh.Handler).
 func (m *Messenger) Answered(from member.Identity, frame []byte) error {
+	if wire.IsCancel(frame) {
+		return m.cancelHandler(from, frame)
+	}
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	if err != nil {
 		return m.dropUndecoded(from, err)

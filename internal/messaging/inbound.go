@@ -16,12 +16,7 @@ import (
 // of the handlers is full.
 func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if wire.IsCancel(frame) {
-		id, err := wire.DecodeCancel(frame)
-		if err != nil {
-			return m.dropFrame(from, DropMalformed, err)
-		}
-		m.mux.Cancel(from.Address, id)
-		return nil
+		return m.cancelHandler(from, frame)
 	}
 	c := m.contactOf(from.Address)
 	var names *wire.Names

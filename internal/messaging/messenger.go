@@ -49,8 +49,6 @@ type Config struct {
 	Net  *mesh.Mesh
 	// RequestLeader retries when the view changes, and at the latest after HeartbeatInterval.
 	HeartbeatInterval time.Duration
-	// HeartbeatTimeout bounds how long a cancel waits for a connection.
-	HeartbeatTimeout time.Duration
 	// Quit is closed when the node starts to shut down; Cause then returns the reason.
 	Quit  <-chan struct{}
 	Cause func() error
@@ -69,7 +67,6 @@ type Messenger struct {
 
 	latest   atomic.Pointer[directory] // nil before the first message
 	pending  pendingCalls
-	cancels  chan cancel
 	sending  atomic.Int64 // sends in flight
 	requests requestCounts
 
@@ -96,7 +93,6 @@ func New(cfg Config) *Messenger {
 		mux:     cfg.Mux,
 		net:     cfg.Net,
 		pending: newPendingCalls(),
-		cancels: make(chan cancel, maxCancels),
 		handled: make(chan struct{}),
 	}
 	m.answering, m.stopAnswering = context.WithCancel(context.Background())

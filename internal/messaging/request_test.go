@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,8 +102,8 @@ func TestLostRequestIsCanceled(t *testing.T) {
 	})
 }
 
-// TestSlowMemberGetsCancels checks that a handler is canceled if its member accepts no frame for
-// longer than HeartbeatTimeout after the caller has stopped waiting.
+// TestSlowMemberGetsCancels checks that a handler is canceled although its member is slow to handle
+// events.
 func TestSlowMemberGetsCancels(t *testing.T) {
 	handler := make(chan error, 1)
 	inWorld(t, func(_ int, mux *receiver.Mux) {
@@ -140,6 +142,45 @@ func TestSlowMemberGetsCancels(t *testing.T) {
 		time.Sleep(time.Minute) // until the notes are handled
 		if len(handler) == 0 {
 			t.Error("the handler still runs")
+		}
+	})
+}
+
+// TestCancelsPassFullQueues cancels more requests than a member handles and queues. Their handlers
+// wait for the cancels, so that no event behind them is read.
+func TestCancelsPassFullQueues(t *testing.T) {
+	const requests = 2000
+	var running atomic.Int64
+	noted := make(chan bool, 1)
+	inWorld(t, func(_ int, mux *receiver.Mux) {
+		receiver.HandleRequest(mux, func(ctx context.Context, _ member.Member, _ sum) (total, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			<-ctx.Done()
+			return total{}, nil
+		})
+		receiver.Handle(mux, func(context.Context, member.Member, note) error {
+			noted <- true
+			return nil
+		})
+	}, func(t *testing.T, nodes []*node) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var asked sync.WaitGroup
+		for range requests {
+			asked.Go(func() { _ = nodes[0].Request(ctx, address(1), sum{}, &total{}, Options{}) })
+		}
+		time.Sleep(time.Second)
+		if got := running.Load(); got != 64 {
+			t.Errorf("%d handlers run, want 64", got)
+		}
+		cancel()
+		asked.Wait()
+		if err := nodes[0].Send(t.Context(), address(1), note{}, Options{}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if got := running.Load(); got != 0 || len(noted) != 1 {
+			t.Errorf("%d handlers still run, %d of 1 later events were handled", got, len(noted))
 		}
 	})
 }

@@ -112,7 +112,7 @@ func (m *Messenger) trySend(
 		return false
 	}
 	c, err := m.checkSend(ctx, to)
-	return err == nil && c.to.TrySend(e.Frame(), false)
+	return err == nil && c.to.TrySend(e.Frame())
 }
 
 // checkSend returns the contact of a member, or an error if nothing can be sent to it now.

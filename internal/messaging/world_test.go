@@ -149,8 +149,8 @@ func start(
 	}
 	n.Messenger = New(Config{
 		Node: n, Self: n.addr, Mux: mux, Net: m,
-		HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
-		Quit: n.quit, Cause: func() error { return n.cause },
+		HeartbeatInterval: 100 * time.Millisecond,
+		Quit:              n.quit, Cause: func() error { return n.cause },
 		Dropped: func(d Drop) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -160,6 +160,5 @@ func start(
 	if err := m.Start(n); err != nil {
 		t.Fatal(err)
 	}
-	go n.SendCancels()
 	return n
 }

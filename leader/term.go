@@ -12,7 +12,7 @@ import (
 
 // Holder is a process that leads or holds a lock. The zero Holder stands for no process.
 type Holder struct {
-	ID    string // id of the member; in a cluster its address as text
+	ID    string // id of the member; in a cluster its address, for member.ParseAddress
 	Token member.Token
 }
 

@@ -71,6 +71,14 @@ func newBackend(pool *pgxpool.Pool, table string) *backend {
 	return &backend{
 		pool: pool, channel: channel,
 		create: sql(`DO $$ BEGIN
+	IF pg_is_in_recovery() THEN
+		RAISE 'the server is a standby; connect to the primary';
+	ELSIF current_setting('transaction_read_only')::bool THEN
+		RAISE 'default_transaction_read_only is on';
+	ELSIF NOT current_setting('fsync')::bool
+			AND current_setting('synchronous_standby_names') = '' THEN
+		RAISE 'fsync is off: the server would lose commits if its machine crashed';
+	END IF;
 	IF to_regclass('ENTRIES') IS NULL THEN
 		PERFORM pg_advisory_xact_lock(hashtext('ENTRIES'));
 		CREATE TABLE IF NOT EXISTS ENTRIES (
@@ -84,7 +92,7 @@ END $$`),
 	SELECT * FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bytea[])
 		AS c (name, kind, revision, value)
 ), met AS (
-	SELECT NOT EXISTS (
+	SELECT EXISTS (SELECT FROM ENTRIES WHERE name = '') AND NOT EXISTS (
 		SELECT FROM change c LEFT JOIN ENTRIES e USING (name) WHERE CASE c.kind
 			WHEN $5 THEN e.name IS NULL ELSE coalesce(e.revision, 0) <> c.revision END
 	) AS all_met
@@ -222,13 +230,17 @@ func (b *backend) convertErr(err, otherwise error) error {
 	}
 	var answer *pgconn.PgError
 	hasAnswer := errors.As(err, &answer)
+	// After an ERROR the server has rolled back. A FATAL error may occur after the commit. Poolers
+	// report a lost server with a code of class 08, some of them as an ERROR.
+	isRolledBack := hasAnswer && answer.SeverityUnlocalized == "ERROR" &&
+		!strings.HasPrefix(answer.Code, "08")
+	mayRefuse := isRolledBack || hasAnswer && !errors.Is(otherwise, record.ErrUnknownOutcome)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows) || hasAnswer && isRefusal(answer.Code):
+	case errors.Is(err, pgx.ErrNoRows) || mayRefuse && isRefusal(answer.Code):
 		return fmt.Errorf("postgres: %w", err)
 	case errors.Is(err, puddle.ErrClosedPool):
 		otherwise = leader.ErrClosed
-	// After an ERROR the server has rolled back. A FATAL error may occur after the commit.
-	case hasAnswer && answer.SeverityUnlocalized == "ERROR" || pgconn.SafeToRetry(err):
+	case isRolledBack || pgconn.SafeToRetry(err):
 		otherwise = record.ErrNoQuorum
 	}
 	return fmt.Errorf("postgres: %w: %w", otherwise, err)
@@ -237,7 +249,8 @@ func (b *backend) convertErr(err, otherwise error) error {
 // isRefusal reports whether retries fail until an operator intervenes.
 func isRefusal(code string) bool {
 	switch code[:min(2, len(code))] {
-	case "22", "23", "28", "3D", "3F", "42": // data, constraints, authorization, names, permissions
+	// data, constraints, authorization, names, permissions, and RAISE
+	case "22", "23", "28", "3D", "3F", "42", "P0":
 		return true
 	}
 	return false

@@ -3,6 +3,8 @@
 package storetest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -91,4 +93,20 @@ func (r *Relay) pass(from, to net.Conn) {
 			return // one end was closed
 		}
 	}
+}
+
+// FreeAddress returns an unused loopback address. Its port is below the range that systems
+// use for outgoing connections, so that it stays free while the server is stopped.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	const from, to = 10_000, 32_000
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+rand.N(to-from)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port found in 100 attempts")
+	return ""
 }

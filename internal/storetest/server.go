@@ -6,9 +6,6 @@ package storetest
 
 import (
 	"bytes"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"os/exec"
 	"slices"
 	"syscall"
@@ -65,11 +62,26 @@ func (s *Server) Start() {
 
 // Kill kills the server and waits until it has ended.
 func (s *Server) Kill() {
-	tree := s.signal(syscall.SIGKILL)
+	s.waitEnd(s.signal(syscall.SIGKILL))
+}
+
+// KillParent kills the first process of the server, and waits until the others have ended without
+// being killed.
+func (s *Server) KillParent() {
+	tree := s.signal(syscall.SIGSTOP)
+	_ = s.cmd.Process.Kill() // cannot fail: it is stopped
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+	s.waitEnd(tree)
+}
+
+// waitEnd waits until the first process was killed and the processes of the tree have ended.
+func (s *Server) waitEnd(tree []int) {
 	_ = s.cmd.Wait() // the error reports that it was killed
 	for end := time.Now().Add(patience); slices.ContainsFunc(tree, isRunning); {
 		if time.Now().After(end) {
-			s.t.Fatalf("a process of the server is running %v after it was killed", patience)
+			s.t.Fatalf("a process of the server is running after %v", patience)
 		}
 		pause(s.t, time.Millisecond)
 	}
@@ -98,20 +110,4 @@ func (s *Server) signal(sig syscall.Signal) (tree []int) {
 		_ = syscall.Kill(pid, sig)
 	}
 	return tree
-}
-
-// FreeAddress returns an unused loopback address. Its port is below the range that systems
-// use for outgoing connections, so that it stays free while the server is stopped.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	const from, to = 10_000, 32_000
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+rand.N(to-from)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no free port found in 100 attempts")
-	return ""
 }

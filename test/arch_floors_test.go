@@ -88,6 +88,7 @@ var dependencies = []dependency{
 	{"github.com/jackc/puddle/v2", []string{"contrib/postgres"}, "013-example-databases.md"},
 	{"github.com/go-co-op/gocron/v2", []string{"contrib/gocron"}, "018-adapters.md"},
 	{"k8s.io/client-go", []string{"contrib/kubernetes"}, "018-adapters.md"},
+	{"k8s.io/api", []string{"contrib/kubernetes"}, "018-adapters.md"},
 	{"k8s.io/apimachinery", []string{"contrib/kubernetes"}, "018-adapters.md"},
 	{"sigs.k8s.io/controller-runtime", nil, "018-adapters.md"},
 	{"github.com/go-logr/logr", nil, "018-adapters.md"},

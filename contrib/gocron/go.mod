@@ -25,3 +25,5 @@ require (
 	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
+
+tool github.com/go-co-op/gocron/v2/examples/elector

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package gocron_test
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/athena-go/athena/internal/storetest"
+)
+
+// TestProgram runs the example of gocron for distributed schedulers as three processes, and kills
+// the leader twice. Instead of three schedulers, two of which exchange the lead after five seconds,
+// each process has one.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	binary := storetest.BuildProgram(t, "github.com/go-co-op/gocron/v2/examples/elector",
+		"elector.go",
+		"i < 3", "i < 1",
+		`&myElector{
+				num: i,
+			}
+			if i == 0 {
+				elector.leader = true
+			}
+`, "startElector()\n",
+		`			if i == 0 {
+				time.Sleep(5 * time.Second)
+				elector.leader = false
+			}
+			if i == 1 {
+				time.Sleep(5 * time.Second)
+				elector.leader = true
+			}
+`, "")
+	p := storetest.StartPrograms(t, func(int) *exec.Cmd { return exec.Command(binary) })
+	first := p.NextWorker(0, 3, "run job")
+	second := p.NextWorker(p.End(first, syscall.SIGKILL), 3, "run job")
+	p.Start(first)
+	if again := p.NextWorker(p.Mark(), 3, "run job"); again != second {
+		t.Errorf("process %d took the lead from process %d", again, second)
+	}
+	if third := p.NextWorker(p.End(second, syscall.SIGKILL), 3, "run job"); third == second {
+		t.Errorf("process %d was killed and continues", second)
+	}
+}

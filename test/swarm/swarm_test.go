@@ -212,7 +212,8 @@ func runChild(
 ) (out string, took time.Duration, failed bool) {
 	t.Helper()
 	run := exec.Command(os.Args[0], append(args, "-test.timeout=1h", "-test.failfast")...)
-	run.Env = append(append(os.Environ(), "GOGC=800"), env...) // a run needs little memory
+	// A run needs little memory, unless it fails.
+	run.Env = append(append(os.Environ(), "GOGC=800", "GOMEMLIMIT=500MiB"), env...)
 	b, err := run.CombinedOutput()
 	if run.ProcessState == nil {
 		t.Error(err)

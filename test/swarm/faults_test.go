@@ -22,7 +22,7 @@ type moment struct {
 func (w *world) playFaults() {
 	var all []moment
 	for _, f := range w.plan.Faults {
-		all = append(all, moment{f.At, func() { w.beginFault(f) }},
+		all = append(all, moment{f.At, func() { w.aimFault(&f); w.beginFault(f) }},
 			moment{min(f.At+f.Lasts, w.plan.Lasts), func() { w.endFault(f) }})
 	}
 	all = append(all, moment{w.plan.Lasts, func() {}})
@@ -40,6 +40,18 @@ func (w *world) updateMachine(node int, change func(m *machine)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w.machine[node])
+}
+
+// aimFault lets a fault hit the leader if the plan wants that.
+func (w *world) aimFault(f *fault) {
+	leader, ok := w.Leading()
+	if !f.Leads || !ok || leader >= w.plan.Size {
+		return
+	}
+	f.Node = leader
+	if f.Kind == partition {
+		f.Group = []int{leader}
+	}
 }
 
 // beginFault begins a fault.

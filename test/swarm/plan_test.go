@@ -36,6 +36,7 @@ type fault struct {
 	Kind      string
 	At, Lasts time.Duration
 	Node      int
+	Leads     bool            `json:",omitempty"` // it hits the leader, if there is one, not Node
 	Other     int             `json:",omitempty"` // of cut and path
 	Group     []int           `json:",omitempty"` // of partition
 	Path      athenatest.Path `json:",omitzero"`  // of path
@@ -79,7 +80,7 @@ func drawPlan(seed uint64) plan {
 		Delay:  pickOne(r, 200*time.Microsecond, time.Millisecond, 5*time.Millisecond),
 		Jitter: pickOne(r, 0, 0, 0, 5*time.Millisecond, 30*time.Millisecond),
 		Save:   pickOne(r, 0, 0, time.Millisecond, 10*time.Millisecond),
-		Lasts:  drawTime(r, 2*time.Second, pickOne[time.Duration](r, 4, 4, 4, 4, 6, 16)*time.Second),
+		Lasts:  drawTime(r, 2*time.Second, pickOne[time.Duration](r, 4, 4, 5, 6, 8, 16)*time.Second),
 	}
 	if r.IntN(4) == 0 {
 		for range p.Size {
@@ -124,6 +125,7 @@ func drawFault(r *rand.Rand, p plan) fault {
 		At:    drawTime(r, 0, p.Lasts),
 		Lasts: pickOne(r, drawTime(r, 0, time.Second), drawTime(r, 0, 5*time.Second)),
 		Node:  r.IntN(p.Size),
+		Leads: r.IntN(2) == 0,
 		Other: r.IntN(p.Size),
 	}
 	switch f.Kind {

@@ -207,6 +207,7 @@ func TestProcessAlone(t *testing.T) {
 	} {
 		eventually(t, "n1 prints "+want, func() bool { return strings.Contains(p.stderr.String(), want) })
 	}
+	p.signal(syscall.SIGHUP) // read after joining
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {
 		t.Errorf("SIGTERM while joining: exit %d, want 0", code)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,4 +249,51 @@ func TestSemaphoreRefused(t *testing.T) {
 	if !errors.Is(err, want) {
 		t.Errorf("Do: %v, want %v", err, want)
 	}
+}
+
+// TestCloseSemaphore checks that Close ends the functions that hold permits and the callers that
+// wait, and returns after their records were dropped.
+func TestCloseSemaphore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := record.NewMemory()
+		s, err := NewSemaphore(table.Store("a"), "x", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ran, ended atomic.Int64
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				err := s.Do(t.Context(), func(ctx context.Context, _ leader.Term) error {
+					ran.Add(1)
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					ended.Add(1)
+					return context.Cause(ctx)
+				})
+				if !errors.Is(err, leader.ErrClosed) {
+					t.Errorf("Do: got %v, want ErrClosed", err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		short, stop := context.WithTimeout(t.Context(), time.Millisecond)
+		defer stop()
+		if err := s.Close(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close while functions run: got %v, want the end of its context", err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if ran.Load() != 2 || ended.Load() != 2 {
+			t.Errorf("%d functions ran, %d had returned before Close, want 2", ran.Load(), ended.Load())
+		}
+		if left, _ := table.Store("a").List(t.Context(), ""); len(left) > 0 {
+			t.Errorf("records are left: %v", left)
+		}
+		all.Wait()
+		if err := s.Do(t.Context(), nil); !errors.Is(err, leader.ErrClosed) {
+			t.Errorf("Do after Close: got %v, want ErrClosed", err)
+		}
+	})
 }

@@ -134,7 +134,7 @@ rolling: ## restart five nodes one by one while they send 1,000 events a second:
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
 
-witness: ## kill two hosts and a witness in turn for a minute: FOR RETURN TRANSPORT
+witness: ## let two hosts and a witness fail in turn (root, nft): FOR RETURN TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos witness $(if $(FOR),-for $(FOR)) $(if $(RETURN),-return $(RETURN)) \
 	  $(if $(TRANSPORT),-transport $(TRANSPORT))

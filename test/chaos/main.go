@@ -10,7 +10,7 @@
 //	go run ./chaos events     inject faults while all nodes send as fast as they can
 //	go run ./chaos stuck      run with a handler that never returns
 //	go run ./chaos rolling    restart each node in turn while all nodes send
-//	go run ./chaos witness    kill each of two hosts and a witness in turn
+//	go run ./chaos witness    let each of two hosts and a witness fail in turn
 //	go run ./chaos check DIR  check the evidence of an earlier run again
 //	go run ./chaos clean      remove what a killed run left on the machine
 //	go run ./chaos -h         list the flags of each

@@ -194,48 +194,69 @@ func preferenceOf(node int) member.Preference {
 	return [witnessNodes]member.Preference{1, 0, member.NeverLeads}[node]
 }
 
-// witnessRun kills each of three nodes in turn.
+// singleFailures are the failures of a witness run, a round for each. Those from firstOfNetwork on
+// need a network of their own. The link that is cut is that to the next node.
+var singleFailures = []string{"kill", "stop", "isolate", cutLink}
+
+const (
+	cutLink        = "cut link"
+	firstOfNetwork = 2
+)
+
+// witnessRun lets each of three nodes fail in turn.
 type witnessRun struct {
 	*turnRun
-	kills int // of a leader
-	backs int // hand-overs to the preferred node
+	turn   int // number of failures
+	losses int // failures of a leader
+	backs  int // hand-overs to the preferred node
 }
 
-// runWitness kills each node in turn, and restarts it. Whichever it is, a host leads again. The
-// preferred host leads again after it was restarted if that is configured, and only then.
+// runWitness lets each node fail in turn. Whichever it is, a host leads. The preferred host leads
+// again after its failure if that is configured, and only then.
 func runWitness(ctx context.Context, o options, out io.Writer) error {
 	return runInTurns(ctx, o, out, func(t *turnRun) turns { return &witnessRun{turnRun: t} })
 }
 
 func (*witnessRun) finishTurns(context.Context) error { return nil }
 
-// disturbNode kills a node, waits for a leader, and restarts the node.
+// disturbNode makes a node fail, waits for a leader, and ends the failure.
 func (s *witnessRun) disturbNode(ctx context.Context, node int) error {
 	// A restarted node does not vote before this time (protocol.md section 5).
 	if err := waitFor(ctx, 2*s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
+	kinds := singleFailures
+	if s.o.plain {
+		kinds = kinds[:firstOfNetwork]
+	}
+	kind := kinds[s.turn/witnessNodes%len(kinds)]
+	s.turn++
 	before := s.ps.findLeader()
-	s.writeJournal("kill %s, while %s leads", nodeName(node), nodeName(before))
-	s.ps.nodes[node].kill()
-	if before == node {
-		s.kills++
-		before = -1
+	s.writeJournal("%s leads", nodeName(before))
+	order := []int{node, (node + 1) % witnessNodes, (node + 2) % witnessNodes}
+	failure := s.inflictFault(fault{Kind: kind, Order: order})
+	if err := failure[0].do(); err != nil {
+		return err
+	}
+	replaced := before == node && kind != cutLink
+	if replaced {
+		s.losses++
 	}
 	limit := 10 * s.o.config.LeaderTimeout
 	leads := func() bool {
-		l := s.ps.findLeader()
-		return l >= 0 && l != node && (before < 0 || l == before)
+		leader := s.ps.findLeader()
+		return leader >= 0 && (leader == before) != replaced
 	}
-	if err := s.waitUntil(ctx, limit, leads, "leader without "+nodeName(node)); err != nil {
-		return err
-	}
+	what := "leader after " + kind + " of " + nodeName(node)
+	// The failure lasts after a leader was elected, so that the nodes notice all its effects.
+	err := errors.Join(s.waitUntil(ctx, limit, leads, what),
+		waitFor(ctx, s.o.config.LeaderTimeout), s.waitUntil(ctx, limit, leads, what))
 	before = s.ps.findLeader()
-	if err := errors.Join(s.restartNode(node), s.waitUntilCalm(ctx)); err != nil {
+	if err := errors.Join(err, failure[1].do()); err != nil {
 		return err
 	}
-	if s.o.back == 0 || before == preferredNode {
-		return nil // judgeRun counts the changes of leader
+	if err := s.waitUntilCalm(ctx); err != nil || s.o.back == 0 || before == preferredNode {
+		return err // judgeRun counts the changes of leader
 	}
 	s.backs++
 	return s.waitUntil(ctx, s.o.back+limit, func() bool {
@@ -259,17 +280,18 @@ func (s *witnessRun) waitUntil(
 }
 
 // judgeRun checks the promises that every run checks, that the witness never led, and that the
-// leader changed only because it was killed or because the preferred one returned.
+// leader changed only because it failed or because the preferred one returned.
 func (s *witnessRun) judgeRun() error {
 	f, err := auditFolder(s.o.out)
 	if err != nil {
 		return err
 	}
 	f.lacks = nil // these nodes send no events
-	s.report("%d leaders killed, %d returns of the preferred leader", s.kills, s.backs)
-	faults := []error{f.formVerdict(), checkLeaders(f.holds, s.from, s.kills+s.backs)}
-	if s.kills == 0 {
-		faults = append(faults, fmt.Errorf("%w: no leader was killed", errUnproved))
+	s.report("%d failures, %d of them of the leader; %d returns of the preferred leader",
+		s.turn, s.losses, s.backs)
+	faults := []error{f.formVerdict(), checkLeaders(f.holds, s.from, s.losses+s.backs)}
+	if s.losses == 0 {
+		faults = append(faults, fmt.Errorf("%w: no leader failed", errUnproved))
 	}
 	return errors.Join(faults...)
 }
@@ -284,8 +306,8 @@ func checkLeaders(holds []hold, from int64, want int) error {
 		}
 	}
 	if changes, _ := countLeaderless(termsOf(holds, from)); changes != want {
-		faults = append(faults, fmt.Errorf("%d leader changes, want %d: one for each leader that was "+
-			"killed, and one for each return", changes, want))
+		faults = append(faults, fmt.Errorf("%d leader changes, want %d: one for each leader that "+
+			"failed, and one for each return", changes, want))
 	}
 	return errors.Join(faults...)
 }

@@ -68,8 +68,8 @@ var (
 	ErrSplitVersion = errors.New("cluster: two leaders were chosen for one version")
 	// ErrRosterLost means that so many members have lost their stores that the roster can never
 	// elect a leader again. Restore the lost stores, or stop all nodes and run athena recover (or
-	// call Forget of store.File) on each remaining store. The tokens of the new cluster start at 1
-	// again.
+	// call Forget of store.File) on each remaining store. The tokens of the new cluster are above all
+	// that these stores know.
 	ErrRosterLost = errors.New("cluster: no leader can be elected: too many members lost their stores")
 	// ErrNotElected means that the designated successor was not elected and this node leads again.
 	ErrNotElected = errors.New("cluster: no successor was elected; this node leads again")

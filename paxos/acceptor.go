@@ -21,6 +21,8 @@ type Acceptor struct {
 	Promised ID           // highest promised or accepted proposal
 	Accepted Accepted     // last accepted value
 	Held     member.State // newest state of a chosen leader
+	// Floor is the highest token of the cluster that this node forgot (athena recover), or 0.
+	Floor uint64 `json:",omitempty"`
 }
 
 // Durable is the data that a node must not lose in a crash. It is saved and synced before the node
@@ -89,6 +91,16 @@ func (a Acceptor) Accept(p Proposal) Acceptor {
 // ack of a lower version (protocol.md 6, 5).
 func (a Acceptor) Bound() uint64 { return a.Accepted.ID.Version }
 
+// Least returns the lowest version that this node helps to lead, or 0 for any. It is above Bound's
+// for a recovered node: the node takes states up to its Floor, so that it can vote, but neither
+// leads nor supports with a token that may have been used before (protocol.md 4, founding).
+func (a Acceptor) Least() uint64 {
+	if a.Floor > 0 {
+		return max(a.Bound(), a.Floor+1)
+	}
+	return a.Bound()
+}
+
 // Take makes s, the state of a chosen leader, the held state. It returns the acceptor to save.
 //
 // (S) The promise and the accepted value of a version are dropped only when a state of that
@@ -100,6 +112,9 @@ func (a Acceptor) Take(s member.State) Acceptor {
 	}
 	if a.Accepted.ID.Version <= s.Version {
 		a.Accepted = Accepted{}
+	}
+	if a.Floor < s.Version {
+		a.Floor = 0
 	}
 	return a
 }
@@ -124,6 +139,9 @@ const (
 	// accepted its value. With a HeartbeatInterval of 100 ms, 65,536 failures in a row take at least
 	// an hour and a half.
 	MaxVersionJump = 1 << 16
+	// MaxFloor limits Floor, and the version of the first state of a cluster. It is less than half
+	// of what fits into one integer, so that a recovered cluster has as many versions left.
+	MaxFloor = 1 << 22
 	// maxRound limits the rounds of ballots, which grow by one with each proposal.
 	maxRound = 1 << 40
 )

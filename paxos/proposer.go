@@ -29,6 +29,7 @@ type Attempt struct {
 	Candidates []member.Address
 	Base       member.State // state that the value continues; its voters vote
 	Value      Accepted     // proposed value; set in the formal stage
+	first      uint64       // version of the initial state
 	quorum     int          // M
 	seeds      []member.Address
 	able       []member.Identity // runs that can lead, according to their pre votes
@@ -48,8 +49,10 @@ func (t Attempt) IsZero() bool { return t.ID.IsZero() }
 func (p Proposer) BeginElection(
 	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
 ) Proposer {
+	version := max(a.Held.Version+1, p.version, a.Promised.Version, a.Least())
 	return p.beginAttempt(self, a, Attempt{
-		ID:         ID{Version: max(a.Held.Version+1, p.version, a.Promised.Version)},
+		ID:         ID{Version: version},
+		first:      version,
 		Candidates: candidates,
 		Base:       a.Held,
 		quorum:     quorum,
@@ -60,14 +63,17 @@ func (p Proposer) BeginElection(
 // proposer's provisional state.
 //
 // (S) A founding is always for version 1. It needs pre and formal votes of M active members and of
-// a majority of the configured seeds (protocol.md 4).
+// a majority of the configured seeds. Its value is the only one for all of its ballots, so the
+// initial state may have another version: least, above the tokens of members that were recovered
+// (protocol.md 4).
 func (p Proposer) BeginFounding(
 	self member.Identity, a Acceptor, quorum int, active member.Roster,
-	seeds, candidates []member.Address,
+	seeds, candidates []member.Address, least uint64,
 ) Proposer {
 	return p.beginAttempt(self, a, Attempt{
 		ID:         ID{Version: 1},
 		Founding:   true,
+		first:      max(1, least, a.Least()),
 		Candidates: candidates,
 		Base:       member.State{Roster: active},
 		quorum:     quorum,
@@ -235,7 +241,7 @@ func (t Attempt) mayAdopt(v Accepted) bool {
 // proposer does not know whether the new run may lead.
 func (t Attempt) initialState() (member.State, bool) {
 	for _, c := range t.Candidates {
-		s := t.votes.initialState(t.Base, c, t.ID.Version)
+		s := t.votes.initialState(t.Base, c, t.first)
 		run := s.LeaderIdentity()
 		known := t.Base.Roster.Has(run) || c == t.ID.Ballot.Proposer
 		if known && slices.Contains(t.able, run) {

@@ -36,7 +36,7 @@ func founding(t *testing.T, n int) Proposer {
 	t.Helper()
 	seeds := []member.Address{addr(1), addr(2)}
 	p := Proposer{}.BeginFounding(voter(1), Acceptor{}, member.Quorum(n), roster(n), seeds,
-		[]member.Address{voter(1).Address})
+		[]member.Address{voter(1).Address}, 0)
 	p, _ = counted(t, p, yes(1))
 	return p
 }

@@ -196,7 +196,7 @@ func (m *Machine) tickPropose() {
 // boundAbove reports whether this leader, or a node that it needs, is bound to a version above
 // its own (protocol.md 6, 8).
 func (m *Machine) boundAbove() bool {
-	return max(m.lead.boundSeen, m.durable.Bound()) > m.leader.Version
+	return max(m.lead.boundSeen, m.durable.Least()) > m.leader.Version
 }
 
 func (m *Machine) electionDeadline(d *deadline) {

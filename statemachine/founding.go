@@ -158,7 +158,7 @@ func (m *Machine) tickFounding() {
 	}
 	if candidates := m.foundingCandidates(active); len(candidates) > 0 {
 		m.propose.Proposer = m.propose.BeginFounding(
-			m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds, candidates)
+			m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds, candidates, m.lead.boundSeen)
 		m.sendProposal()
 	}
 }

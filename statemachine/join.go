@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // askForPlace leaves the current leader and asks the leader of c for a place.
@@ -21,7 +22,7 @@ func (m *Machine) askForPlace(c member.Claim) {
 		Name:  m.cfg.Name,
 		Seed:  m.isSeed,
 		Held:  m.heldNumber(),
-		Bound: m.durable.Bound(),
+		Bound: m.durable.Least(),
 
 		Traits: m.traits,
 	})
@@ -41,7 +42,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.drop(in, message.ReasonUnknownMember)
 	case b.Accepted && c.Chosen && c.Version < m.heldNumber().Version:
 		m.drop(in, message.ReasonOtherVersion)
-	case b.Accepted && c.Chosen && c.Version < m.durable.Bound():
+	case b.Accepted && c.Chosen && c.Version < m.durable.Least():
 		m.drop(in, message.ReasonBound)
 	case b.Accepted:
 		m.becomeFollower(c, in.From)
@@ -76,6 +77,9 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	if m.role == member.Leading && !m.noteBound(in, max(b.Bound, b.Held.Version)) {
 		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonVersionJump})
 		return
+	}
+	if m.role == member.Provisional && b.Bound <= paxos.MaxFloor+1 {
+		m.lead.boundSeen = max(m.lead.boundSeen, b.Bound) // for the founding
 	}
 	entry := member.Member{Identity: in.From, Name: b.Name, Seed: b.Seed, Traits: b.Traits}
 	j := joiner{Member: entry, held: b.Held, at: m.now}

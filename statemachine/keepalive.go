@@ -52,7 +52,7 @@ func (m *Machine) sendClaims(silent []member.Address) {
 
 func (m *Machine) sendKeepAlive() {
 	m.follow.sentAt = m.now
-	if m.leader.Chosen && m.leader.Version < m.durable.Bound() {
+	if m.leader.Chosen && m.leader.Version < m.durable.Least() {
 		// A bound voter sends no keep-alive of a lower version (protocol.md 6, 5).
 		return
 	}
@@ -61,7 +61,7 @@ func (m *Machine) sendKeepAlive() {
 	m.send(m.leader.Leader, message.LeaderKeepAlive{
 		Number:  s.Number,
 		Digest:  m.shownDigest(),
-		Bound:   m.durable.Bound(),
+		Bound:   m.durable.Least(),
 		Echo:    m.follow.echo,
 		Stamp:   m.newStamp(m.leader.Version),
 		Drained: m.operator.leaving || m.yields(),
@@ -89,7 +89,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	case in.Claim != m.leader:
 		m.drop(in, message.ReasonOtherVersion)
 		return
-	case m.leader.Chosen && m.leader.Version < m.durable.Bound():
+	case m.leader.Chosen && m.leader.Version < m.durable.Least():
 		m.drop(in, message.ReasonBound)
 		return
 	}

@@ -176,7 +176,7 @@ func (m *Machine) leadDeadline(d *deadline) {
 // version changes nothing in its own version (protocol.md 6, 5).
 func (m *Machine) mayChange() bool {
 	return m.role == member.Provisional ||
-		m.role == member.Leading && m.durable.Bound() <= m.leader.Version
+		m.role == member.Leading && m.durable.Least() <= m.leader.Version
 }
 
 // isCommitted reports whether the current state is committed: M of its voters hold it, in the

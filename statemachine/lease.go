@@ -47,6 +47,9 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 		return time.Time{}
 	}
 	margin := m.timing.leaseMargin()
+	if m.leader.Version <= m.durable.Floor {
+		return time.Time{} // the token may have been used before
+	}
 	if m.quorum == 1 {
 		return now.Add(margin)
 	}

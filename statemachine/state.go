@@ -58,7 +58,7 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
 		!m.leader.Chosen: // a provisional leader sends only whole states
 		reason = message.ReasonOtherLeader
-	case m.leader.Version < m.durable.Bound():
+	case m.leader.Version < m.durable.Least():
 		reason = message.ReasonBound
 	case n.Version != m.leader.Version:
 		reason = message.ReasonOtherVersion
@@ -249,6 +249,7 @@ func (m *Machine) isChoosable(s member.State) bool {
 
 // isValidValue reports whether a value that was proposed or accepted is internally consistent.
 func (m *Machine) isValidValue(a paxos.Accepted) bool {
-	return m.isChoosable(a.State) && a.State.Version == a.ID.Version &&
+	founded := a.Base.IsZero() && a.ID.Version == 1 && a.State.Version <= paxos.MaxFloor+1
+	return m.isChoosable(a.State) && (a.State.Version == a.ID.Version || founded) &&
 		a.State.Revision == 0 && a.Base.Version < a.ID.Version
 }

@@ -6,8 +6,10 @@ package test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,8 +18,9 @@ import (
 )
 
 // TestProcessRecover checks recovery after two of three nodes have permanently lost their
-// directories. The third one reports the loss, and discards its state only when it is stopped and
-// the user confirms. All three then form a new cluster.
+// directories, among them those with the newest state. The third one reports the loss, and discards
+// its state only when it is stopped and the user confirms. All three then form a new cluster. Its
+// tokens continue above those that the third node knows, and above --tokens-above.
 func TestProcessRecover(t *testing.T) {
 	c := newNodes(t, 3)
 	all, _ := c.startAll()
@@ -28,6 +31,8 @@ func TestProcessRecover(t *testing.T) {
 		}
 	}
 	kill(all)
+	known, others := c.leaveBehind()
+	kill(others)
 	for i := 2; i <= 3; i++ {
 		if err := os.RemoveAll(c.store(i)); err != nil {
 			t.Fatal(err)
@@ -65,16 +70,55 @@ func TestProcessRecover(t *testing.T) {
 	refused("for another cluster", `the store belongs to cluster "athena"`, 2, "--confirm", "other")
 
 	code, stdout, stderr := run(t, append(recoverArgs, "--confirm", "athena")...)
-	if code != 0 || !strings.Contains(stdout, "Tokens restart at 1") ||
-		!strings.Contains(stdout, c.addrs[2]) {
+	if code != 0 || !strings.Contains(stdout, c.addrs[2]) ||
+		!strings.Contains(stdout, fmt.Sprintf("continue above %d.", known)) {
 		t.Fatalf("exit %d, %s, %s; want 0, what it discarded, and the next steps", code, stdout, stderr)
 	}
 	refused("a second time", store.ErrUnused.Error(), 1, "--confirm", "athena")
 
-	_, leader := c.startAll()
-	if s, ok := c.status(leader); !ok || s.Token != 1 {
-		t.Errorf("got token %d, want 1 in the new cluster", s.Token)
+	all, leader := c.startAll()
+	s, ok := c.status(leader)
+	if !ok || s.Token != known+1 {
+		t.Errorf("got token %d, want %d in the new cluster", s.Token, known+1)
 	}
+
+	// The operator read a higher token in the storage: the lost directories knew it.
+	kill(all)
+	c.recoverAbove(known + 50)
+	_, leader = c.startAll()
+	if s, ok := c.status(leader); !ok || s.Token != known+51 {
+		t.Errorf("got token %d, want %d", s.Token, known+51)
+	}
+}
+
+// recoverAbove recovers every node with --tokens-above.
+func (c *nodes) recoverAbove(token uint64) {
+	c.t.Helper()
+	above := strconv.FormatUint(token, 10)
+	for i := range c.addrs {
+		code, stdout, stderr := run(c.t, "recover", "--data-dir", c.store(i+1), "--confirm", "athena",
+			"--tokens-above", above)
+		if code != 0 || !strings.Contains(stdout, "continue above "+above+".") {
+			c.t.Fatalf("exit %d, %s, %s; want 0 and the token", code, stdout, stderr)
+		}
+	}
+}
+
+// leaveBehind makes nodes 2 and 3, which are down, elect a leader while node 1 is down too. It
+// returns the highest token that node 1 knows, which is lower, and the two nodes.
+func (c *nodes) leaveBehind() (known uint64, others []*process) {
+	c.t.Helper()
+	content, _, err := store.Peek(c.store(1))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	known = content.HighestToken()
+	others = []*process{c.start(2), c.start(3)}
+	eventually(c.t, "a token that node 1 does not know", func() bool {
+		s, ok := c.status(2)
+		return ok && s.Token > known
+	})
+	return known, others
 }
 
 // TestProcessRecoverWithoutStore runs recover with a misspelled directory, and with the parent of

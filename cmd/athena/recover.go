@@ -23,17 +23,21 @@ var errUnconfirmed = errors.New("nothing was changed")
 
 func newRecover() *cobra.Command {
 	var dir, confirm string
+	var above uint64
 	cmd := &cobra.Command{
-		Use:   "recover --data-dir DIR [--confirm CLUSTER]",
+		Use:   "recover --data-dir DIR [--tokens-above N] [--confirm CLUSTER]",
 		Short: "DANGEROUS: discard the state of a cluster that lost its majority",
 		Long: "Use recover only if fewer than a majority of the data directories are left. Their\n" +
 			"nodes report \"no leader can be elected: too many members lost their stores\" in athena\n" +
 			"status and in the log, and wait for the lost directories. Restore those if you can: that\n" +
 			"loses nothing.\n\n" +
-			"Otherwise stop all nodes, run recover on EACH remaining data directory, and start all\n" +
-			"nodes without --join-only. They form a new cluster:\n\n" +
-			"  - Fencing tokens restart at 1. Storage that compares tokens rejects the new\n" +
-			"    leaders until you reset its highest token.\n" +
+			"Otherwise stop all nodes and run recover on EACH remaining data directory. Start those\n" +
+			"nodes first, then the others, all without --join-only. They form a new cluster:\n\n" +
+			"  - Members, records, locks and jobs are forgotten.\n" +
+			"  - Fencing tokens continue above the highest one in any recovered directory.\n" +
+			"    The lost directories may have known higher ones, which are then issued\n" +
+			"    twice: read the highest token in your storage, and pass it in\n" +
+			"    --tokens-above.\n" +
 			"  - A node whose directory was not recovered cannot join the new cluster. If it\n" +
 			"    is a running seed, the others cannot form one.\n" +
 			"  - If a majority of the old cluster still runs, there are two clusters, each\n" +
@@ -50,17 +54,19 @@ func newRecover() *cobra.Command {
 			if dir == "" {
 				return cli.Usage(errors.New("--data-dir is required: the data directory of the node"))
 			}
-			return forgetStore(cmd.OutOrStdout(), dir, confirm)
+			return forgetStore(cmd.OutOrStdout(), dir, confirm, above)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory of the node (env ATHENA_DATA_DIR)")
 	cmd.Flags().StringVar(&confirm, "confirm", "", "name of the cluster whose state to remove")
+	cmd.Flags().Uint64Var(&above, "tokens-above", 0, "highest `TOKEN` of a leader that storage "+
+		"has seen, or VERSION of a token of a lock or job")
 	return cmd
 }
 
 // forgetStore prints the state in dir and, if confirm is the name of its cluster, sets the store
-// aside so that the node starts as a new member.
-func forgetStore(w io.Writer, dir, confirm string) (err error) {
+// aside so that the node starts as a new member of a cluster with higher tokens.
+func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 	// OpenFile would create a missing store.
 	if _, known, err := store.Peek(dir); err != nil {
 		return err
@@ -79,7 +85,7 @@ func forgetStore(w io.Writer, dir, confirm string) (err error) {
 	if err != nil {
 		return err
 	}
-	if !known || c.IsUnused() {
+	if !known || c.IsUnused() && above <= c.Floor {
 		return fmt.Errorf("%s: %w; this node can start as it is", dir, store.ErrUnused)
 	}
 	if err := showStore(w, c); err != nil {
@@ -94,12 +100,16 @@ func forgetStore(w io.Writer, dir, confirm string) (err error) {
 		return cli.Usage(fmt.Errorf("--confirm %q: the store belongs to cluster %q; %w",
 			confirm, c.Origin.Cluster, errUnconfirmed))
 	}
-	kept, err := s.Forget()
+	kept, err := s.Forget(above)
+	if errors.Is(err, store.ErrTooHigh) {
+		return cli.Usage(err)
+	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\nState removed; a copy is in %s.\nNext: recover every other remaining "+
-		"data directory, then start all nodes. Tokens restart at 1.\n", kept)
+	_, err = fmt.Fprintf(w, "\nState removed; a copy is in %s.\nTokens of this node continue above "+
+		"%d.\nNext: recover every other remaining data directory, start those nodes, then the others.\n",
+		kept, max(above, c.HighestToken()))
 	return err
 }
 
@@ -118,6 +128,7 @@ func showStore(w io.Writer, c store.Content) error {
 	if !c.Accepted.IsZero() {
 		line("accepted", fmt.Sprintf("version %d", c.Accepted.ID.Version))
 	}
+	line("highest token", c.HighestToken())
 	if !c.Held.Leader.IsZero() {
 		line("leader", c.Held.Leader)
 	}

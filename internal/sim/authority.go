@@ -140,7 +140,8 @@ func (k *checker) checkQuorate(p int, t token) {
 	}
 	n := 0
 	for _, m := range held.Roster {
-		if l := k.voters[m.Voter()]; m.IsVoter() && l != nil && l.held.Version >= t.version {
+		l := k.voters[m.Voter()]
+		if m.IsVoter() && l != nil && l.held.Version >= t.version && k.floorOf(m.StoreID) < t.version {
 			n++
 		}
 	}
@@ -148,4 +149,14 @@ func (k *checker) checkQuorate(p int, t token) {
 		k.noteBroken("I2", "%v has authority for version %d, but only %d voters hold it, want %d: %s",
 			t.holder, t.version, n, k.quorum, formatState(held))
 	}
+}
+
+// floorOf returns the token above which a store was recovered, as far as the store remembers it.
+func (k *checker) floorOf(id member.StoreID) uint64 {
+	for _, d := range k.stores {
+		if d.StoreID == id {
+			return d.Floor
+		}
+	}
+	return 0
 }

@@ -39,6 +39,7 @@ func (v *Violation) Error() string {
 type checker struct {
 	size, quorum int
 	seeds        []member.Address
+	floors       []uint64 // of Setup
 	now          int64
 	first        *Violation
 	// void is the reason why the invariants between nodes no longer apply, or "". They do not apply if

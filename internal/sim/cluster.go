@@ -52,6 +52,9 @@ type Setup struct {
 	HandOver    time.Duration       `json:",omitempty"`
 	// Keys is the number of records that processes compete for; 0 disables records.
 	Keys int `json:",omitempty"`
+	// Floors lists the tokens above which the store of each process was recovered, 0 for a new store;
+	// empty if all are new.
+	Floors []uint64 `json:",omitempty"`
 	// Record is called for every event. It may be nil.
 	Record func(Record) `json:"-"`
 }
@@ -174,6 +177,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 		c.procs = append(c.procs, newProcess(s, i, seeds, clocks))
 	}
 	c.check = newChecker(s.Size, seeds, total)
+	c.check.floors = s.Floors
 	c.startHolders()
 	c.recordSetup(seeds)
 	return c
@@ -207,6 +211,9 @@ func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *proc
 		TrustRefusal: s.TrustRefusal,
 
 		HandOverToPreferred: s.HandOver,
+	}
+	if i < len(s.Floors) && !p.cfg.Volatile {
+		p.floor = s.Floors[i]
 	}
 	if len(s.Preferences) > 0 {
 		p.cfg.Traits = member.Traits{Preference: s.Preferences[home], Labels: labelsOf(int64(home))}

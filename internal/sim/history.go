@@ -60,6 +60,9 @@ func (k *checker) checkIntroduced(p *process, before member.Number, s member.Sta
 		// vote is not visible.
 		if k.chosen[s.Version] == nil {
 			id := paxos.ID{Version: s.Version}
+			if before.IsZero() {
+				id.Version = 1
+			}
 			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
 				digest: s.Digest()})
 		}

@@ -31,6 +31,7 @@ type process struct {
 	clock clock
 
 	store           paxos.Durable // the contents of its disk
+	floor           uint64        // its store was recovered above this token; 0 if it was not
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run
 	// clockSetBack reports whether its wall clock was ever set back, and clockSetForward whether its
@@ -101,6 +102,9 @@ func (c *Cluster) Start(i int) {
 func (c *Cluster) beginRun(p *process) {
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
 		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].nextIncarnation}
+		if p.floor > 0 {
+			p.store.Floor = p.floor
+		}
 	} else {
 		p.store.Incarnation = max(p.store.Incarnation+1, p.nextIncarnation)
 	}

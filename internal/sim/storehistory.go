@@ -208,7 +208,14 @@ func (k *checker) noteChosen(v *value) {
 		return
 	}
 	k.chosen[a.ID.Version] = v
-	k.order = append(k.order, a.ID.Version)
+	if a.State.Version != a.ID.Version {
+		if c := k.chosen[a.State.Version]; c != nil {
+			k.noteBroken("I1", "two leaders for version %d: of %v and %v", a.State.Version,
+				c.accepted.ID, a.ID)
+		}
+		k.chosen[a.State.Version] = v // a founding above the tokens of recovered stores
+	}
+	k.order = append(k.order, a.State.Version)
 	k.checkInitialState(a)
 	for _, version := range k.commitV {
 		if version < a.ID.Version {
@@ -226,15 +233,17 @@ func (k *checker) noteChosen(v *value) {
 // section 6).
 func (k *checker) checkInitialState(a paxos.Accepted) {
 	s := a.State
-	if s.Number != (member.Number{Version: a.ID.Version}) {
+	if s.Number != (member.Number{Version: a.ID.Version}) && !a.Base.IsZero() {
 		k.noteBroken("I1", "%v chose a state with the wrong number %v", a.ID, s.Number)
 	}
 	if lead, ok := s.Roster.Find(s.Leader); !ok || lead.Status != member.Active {
 		k.noteBroken("I1", "%v chose %s, whose leader is not active", a.ID, formatState(s))
 	}
 	if a.Base.IsZero() {
-		if a.ID.Version != 1 {
-			k.noteBroken("I1", "%v founds a cluster, but its version is not 1", a.ID)
+		known := s.Version == 1 || slices.Contains(k.floors, s.Version-1)
+		if a.ID.Version != 1 || s.Revision != 0 || !known {
+			k.noteBroken("I1", "%v founds a cluster with %s, which is not a first state", a.ID,
+				formatState(s))
 		}
 		return
 	}

@@ -89,9 +89,9 @@ func (k *checker) checkSentKeepAlive(p *process, claim member.Claim, b message.L
 	case p.store.Held.Number.Less(b.Number):
 		k.noteViolation("unsaved", "%s shows state %v, but has saved only %v", p.cfg.Name, b.Number,
 			p.store.Held.Number)
-	case claim.Version < p.store.Bound():
+	case claim.Chosen && claim.Version < p.store.Least(), claim.Version < p.store.Bound():
 		k.noteViolation("I7", "%s keeps %v alive although it is bound to version %d", p.cfg.Name, claim,
-			p.store.Bound())
+			p.store.Least())
 	}
 }
 

@@ -39,6 +39,12 @@ func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }
 
+// HighestToken returns the highest token that a leader may have, as far as the store shows. A
+// version that was promised or accepted may have been elected without this node.
+func (c Content) HighestToken() uint64 {
+	return max(c.Held.Version, c.Promised.Version, c.Accepted.ID.Version, c.Floor)
+}
+
 // checkOrigin returns every fault of an origin, each naming its field.
 func (o Origin) checkOrigin() error {
 	var faults []error

@@ -44,7 +44,7 @@ func useAll(dir string) error {
 	}
 	_, _, loaded := s.Load()
 	_, key := s.ResetKey()
-	_, forgotten := s.Forget()
+	_, forgotten := s.Forget(0)
 	return errors.Join(peeked, loaded, key, forgotten, s.Close())
 }
 
@@ -139,7 +139,7 @@ func TestRootLeavesAllFilesToTheOwner(t *testing.T) {
 	}
 	save(t, s, typical())
 	save(t, s, fresh2())
-	if _, err := s.Forget(); err != nil {
+	if _, err := s.Forget(0); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names(t, dir) {

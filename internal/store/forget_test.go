@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
 
@@ -35,7 +36,7 @@ func TestForgetMakesANewMember(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	kept, err := s.Forget()
+	kept, err := s.Forget(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,21 +52,57 @@ func TestForgetMakesANewMember(t *testing.T) {
 	}
 	want := before
 	want.Durable = paxos.Durable{StoreID: after.StoreID, Incarnation: before.Incarnation + 1}
+	want.Floor = before.HighestToken()
 	if diff := cmp.Diff(want, after); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if again, err := s.ResetKey(); err != nil || again != key {
 		t.Errorf("got reset key %x, %v; want the same as before", again, err)
 	}
-	if _, err := s.Forget(); !errors.Is(err, ErrUnused) {
+	if _, err := s.Forget(0); !errors.Is(err, ErrUnused) {
 		t.Errorf("a second time: got %v, want ErrUnused", err)
+	}
+}
+
+// TestForgetRemembersTheHighestToken checks that each version that may have had a leader raises the
+// floor of the new member, as does the token of the caller, and that Forget never lowers it.
+func TestForgetRemembersTheHighestToken(t *testing.T) {
+	held := member.State{Number: member.Number{Version: 4, Revision: 2}, Cluster: member.ClusterID{1}}
+	for name, tc := range map[string]struct {
+		above uint64
+		used  paxos.Acceptor
+		want  uint64
+	}{
+		"held":     {0, paxos.Acceptor{Held: held}, 4},
+		"promised": {4, paxos.Acceptor{Held: held, Promised: paxos.ID{Version: 6}}, 6},
+		"accepted": {0, paxos.Acceptor{Accepted: paxos.Accepted{ID: paxos.ID{Version: 5}}}, 5},
+		"given":    {17, paxos.Acceptor{Held: held}, 17},
+		"floor":    {0, paxos.Acceptor{Held: held, Floor: 9}, 9},
+		"unused":   {paxos.MaxFloor, paxos.Acceptor{}, paxos.MaxFloor},
+	} {
+		c := typical()
+		c.Acceptor = tc.used
+		s := open(t, saved(t, c))
+		if _, err := s.Forget(tc.above); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, _, err := s.Load(); err != nil || got.Floor != tc.want || got.HighestToken() != tc.want {
+			t.Errorf("%s: got floor %d, highest token %d, %v; want %d",
+				name, got.Floor, got.HighestToken(), err, tc.want)
+		}
+		if _, err := s.Forget(tc.want); !errors.Is(err, ErrUnused) {
+			t.Errorf("%s: a second time: got %v, want ErrUnused", name, err)
+		}
+		if _, err := s.Forget(paxos.MaxFloor + 1); !errors.Is(err, ErrTooHigh) {
+			t.Errorf("%s: got %v, want ErrTooHigh", name, err)
+		}
 	}
 }
 
 // TestForgetChangesNothing checks Forget if the state cannot be read or a different copy
 // exists.
 func TestForgetChangesNothing(t *testing.T) {
-	if _, err := open(t, t.TempDir()).Forget(); !errors.Is(err, ErrUnused) {
+	if _, err := open(t, t.TempDir()).Forget(0); !errors.Is(err, ErrUnused) {
 		t.Errorf("an empty store: got %v, want ErrUnused", err)
 	}
 
@@ -74,7 +111,7 @@ func TestForgetChangesNothing(t *testing.T) {
 	if err := os.WriteFile(state, []byte("rubbish\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, dir).Forget(); !errors.Is(err, ErrCorrupt) {
+	if _, err := open(t, dir).Forget(0); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a corrupt store: got %v, want ErrCorrupt", err)
 	}
 	if got, _ := os.ReadFile(state); string(got) != "rubbish\n" {
@@ -86,7 +123,7 @@ func TestForgetChangesNothing(t *testing.T) {
 	load(t, s)
 	before := typical()
 	save(t, s, before)
-	kept, err := s.Forget()
+	kept, err := s.Forget(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +131,7 @@ func TestForgetChangesNothing(t *testing.T) {
 	if err := os.WriteFile(kept, []byte("another state\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Forget(); err == nil {
+	if _, err := s.Forget(0); err == nil {
 		t.Errorf("%s was replaced", kept)
 	}
 	if got, _, err := s.Load(); err != nil || !cmp.Equal(got, before) {
@@ -114,14 +151,14 @@ func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := s.Forget()
+	first, err := s.Forget(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(state, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.Forget()
+	second, err := s.Forget(0)
 	if err != nil || second != first {
 		t.Fatalf("got %s, %v; want %s", second, err, first)
 	}
@@ -136,7 +173,7 @@ func TestForgetCutOffInItsCopy(t *testing.T) {
 	s := open(t, dir)
 	load(t, s)
 	save(t, s, typical())
-	kept, err := s.Forget()
+	kept, err := s.Forget(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +216,7 @@ func TestForgetByRootKeepsTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, dir)
-	kept, err := s.Forget()
+	kept, err := s.Forget(0)
 	if err != nil {
 		t.Fatal(err)
 	}

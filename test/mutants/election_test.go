@@ -319,8 +319,8 @@ var election = []Mutant{
 		Rule: "6, 5: a bound node sends no keep-alive of a lower version",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "if m.leader.Chosen && m.leader.Version < m.durable.Bound() {",
-			New:  "if m.leader.Chosen && m.leader.Version < 0*m.durable.Bound() {",
+			Old:  "if m.leader.Chosen && m.leader.Version < m.durable.Least() {",
+			New:  "if m.leader.Chosen && m.leader.Version < 0*m.durable.Least() {",
 		}},
 	},
 	{
@@ -328,7 +328,7 @@ var election = []Mutant{
 		Rule: "6, 5: a leader that accepted a higher version makes no further changes",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
-			Old:  "m.role == member.Leading && m.durable.Bound() <= m.leader.Version\n",
+			Old:  "m.role == member.Leading && m.durable.Least() <= m.leader.Version\n",
 			New:  "m.role == member.Leading\n",
 		}},
 	},

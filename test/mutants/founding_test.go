@@ -42,6 +42,26 @@ var founding = []Mutant{
 		}},
 	},
 	{
+		Name: "founding-repeats-tokens",
+		Rule: "4: the first state of a cluster is above the tokens of its recovered members",
+		Edits: []Edit{{
+			File: "statemachine/founding.go",
+			Old:  "m.cfg.Seeds, candidates, m.lead.boundSeen)",
+			New:  "m.cfg.Seeds, candidates, 0)",
+		}},
+		Test: "TestARecoveredMinorityIsHeard",
+	},
+	{
+		Name: "recovered-supports-used-tokens",
+		Rule: "4: a recovered node does not support a leader whose token may have been used before",
+		Edits: []Edit{{
+			File: "paxos/acceptor.go",
+			Old:  "\tif a.Floor > 0 {\n\t\treturn max(a.Bound(), a.Floor+1)\n\t}\n",
+			New:  "",
+		}},
+		Test: "TestRecoveredStoresFoundAboveTheirTokens",
+	},
+	{
 		Name: "join-only-founds",
 		Rule: "4: a seed that lost its disk does not vote in a founding",
 		Edits: []Edit{{

@@ -67,6 +67,8 @@ var transportFamilies = []family{
 				s.addCount(l.Transport.Handshakes[r.String()], r.String())
 			}
 		}},
+	{"athena_observers", "Observers that are connected to this node.", gauge, nil,
+		func(l snapshot, s *sink) { s.addCount(uint64(l.Transport.Observers)) }},
 	{"athena_transport_duplicate_connections_total",
 		"Connections closed because the two nodes had another one.", counter, nil,
 		func(l snapshot, s *sink) { s.addCount(l.Transport.Duplicates) }},

@@ -39,6 +39,18 @@ func (m messagingNode) Leader() messaging.Leader {
 	}
 }
 
+func (m messagingNode) Follow() (messaging.Report, <-chan struct{}) {
+	s, changed := m.n.snapshots.watch()
+	return messaging.Report{
+		ClusterID: s.held.Cluster, Leader: s.view.Leader, Authority: s.liveTerm() != nil,
+		Version: s.view.Version, Members: s.view.Members,
+	}, changed
+}
+
+func (m messagingNode) FindRecord(key string) (member.Record, bool) {
+	return m.n.currentSnapshot().held.Records.Find(key)
+}
+
 func (m messagingNode) WaitLeader(ctx context.Context) (messaging.Leadership, error) {
 	term, err := m.n.waitTerm(ctx)
 	if err != nil {

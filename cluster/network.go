@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/internal/wire"
@@ -45,6 +46,7 @@ func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 		Encode:      wire.Encode,
 		Decode:      wire.Decode,
 		Size:        n.cfg.Size,
+		Observers:   messaging.MaxObservers,
 		CustomBytes: MaxEventBytes,
 		Report:      n.handleReport,
 	}, listen)

@@ -169,6 +169,7 @@ func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	case explicit && err != nil:
 		f.Check(false, "Advertise", "%q: %w", addr, err)
 	}
+	f.Check(!a.IsObserver(), "Advertise", "%q: must not be the address of an observer", addr)
 	return a
 }
 

@@ -75,6 +75,9 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"all addresses, advertised", with(func(c *Config) {
 			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", testSecret
 		}), ""},
+		{"advertises an observer", with(func(c *Config) {
+			c.Addr, c.Advertise, c.Secret = ":7001", "x.observer.invalid:1", testSecret
+		}), "must not be the address of an observer"},
 		{"bad advertise", with(func(c *Config) { c.Advertise = "a b:1" }), `Advertise "a b:1"`},
 		{"long name", with(func(c *Config) { c.Name = strings.Repeat("n", 129) }), "Name"},
 		{"control in name", with(func(c *Config) { c.Name = "a\x1b[2J" }), `Name "a\x1b[2J"`},

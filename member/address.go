@@ -64,6 +64,16 @@ func (a Address) String() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
 }
 
+// observerDomain is the domain of the addresses of observers. No host has such a name (RFC 2606).
+const observerDomain = ".observer.invalid"
+
+// ObserverAddress returns an address for an observer with the given id.
+func ObserverAddress(id string) Address { return Address{id + observerDomain, 1} }
+
+// IsObserver reports whether a is the address of an observer, which is not a member and has no
+// place in the roster. A node cannot have such an address.
+func (a Address) IsObserver() bool { return strings.HasSuffix(a.Host, observerDomain) }
+
 // IsZero reports whether a is the zero Address.
 func (a Address) IsZero() bool { return a == Address{} }
 

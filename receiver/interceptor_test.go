@@ -219,7 +219,7 @@ func (l *failureList) list() []Failure {
 // serveOne serves a stream and checks whether its handler begins.
 func serveOne(t *testing.T, mux *Mux, begins bool) {
 	t.Helper()
-	serve, err := mux.AcceptStream("file")
+	serve, err := mux.AcceptStream("file", false)
 	if err != nil {
 		t.Fatal(err)
 	}

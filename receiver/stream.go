@@ -37,7 +37,9 @@ type Stream interface {
 // counters of the route.
 type streamRoute struct {
 	route
-	running int // guarded by the lock
+	// running and observed are guarded by the lock.
+	running  int
+	observed int // those of observers
 }
 
 // HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters. Names of
@@ -108,8 +110,9 @@ func (m *Mux) registerStream(fresh *streamRoute, h *Registration, opts []Option)
 // AcceptStream returns a function that handles a stream opened by a member. The caller must call it
 // once: it runs the handler, closes the stream, and returns when the handler has returned; Close
 // waits for it. The function calls begin with nil before the handler runs, or with the error of the
-// Interceptor that refused the stream. Errors wrap ErrUnknown, ErrBusy or ErrClosed.
-func (m *Mux) AcceptStream(name string) (
+// Interceptor that refused the stream. Errors wrap ErrUnknown, ErrBusy or ErrClosed. The streams of
+// observers may use half of the concurrency.
+func (m *Mux) AcceptStream(name string, observer bool) (
 	serve func(from member.Member, metadata map[string]string, s Stream, begin func(refused error)),
 	err error,
 ) {
@@ -128,7 +131,7 @@ func (m *Mux) AcceptStream(name string) (
 		return nil, ErrClosed
 	case !r.hasHandlers():
 		return nil, m.unknownStreamErr(name)
-	case r.running == r.concurrency:
+	case r.running == r.concurrency, observer && r.observed >= (r.concurrency+1)/2:
 		r.count.rejected.Add(1)
 		return nil, fmt.Errorf("%w: %d streams named %q", ErrBusy, r.running, name)
 	}
@@ -136,12 +139,16 @@ func (m *Mux) AcceptStream(name string) (
 	if h == nil {
 		return nil, m.unknownStreamErr(name)
 	}
-	r.running++
+	r.countStream(observer, 1)
 	r.count.handled.Add(1)
 	m.work.Add(1)
 	return func(from member.Member, metadata map[string]string, s Stream, begin func(error)) {
 		defer m.work.Done()
-		defer r.releaseStream()
+		defer func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.countStream(observer, -1)
+		}()
 		defer h.endCall()
 		ctx := run.ctx
 		if metadata != nil {
@@ -156,10 +163,12 @@ func (m *Mux) unknownStreamErr(name string) error {
 	return fmt.Errorf("%w for streams named %s", ErrUnknown, safetext.QuotePeerText(name))
 }
 
-func (r *streamRoute) releaseStream() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.running--
+// countStream changes the counts of running streams. r.mu must be held.
+func (r *streamRoute) countStream(observer bool, n int) {
+	r.running += n
+	if observer {
+		r.observed += n
+	}
 }
 
 // serveStream runs the handler of a stream. It returns even if the handler panics.

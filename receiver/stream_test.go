@@ -57,7 +57,7 @@ func (s *fakeStream) Close() error {
 func opened(
 	mux *Mux, from member.Member, name string, metadata map[string]string,
 ) (*fakeStream, error) {
-	serve, err := mux.AcceptStream(name)
+	serve, err := mux.AcceptStream(name, false)
 	if err != nil {
 		return nil, err
 	}

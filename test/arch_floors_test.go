@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"internal/messaging", "internal/tlsfiles", "internal/steplog", "transport/tlsnet"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"election", "lock", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
-	{"internal/leasestore", "internal/adminclient"},
+	{"observer", "internal/leasestore", "internal/adminclient"},
 	{
 		"internal/storetest", "internal/workload", "admin", "athenatest", "internal/bench",
 		"cmd/athena/internal/cli",

@@ -11,10 +11,12 @@ import (
 // Stats contains the counters of a node's connections since the node started.
 type Stats struct {
 	Connections int // in use now
+	Observers   int // connected now
 	Sent        [Kinds]Traffic
 	Received    [Kinds]Traffic
 	// Handshakes counts by result: "established", "refused", "refused by peer",
-	// "duplicate", "failed" and "certificate refused". Every result has an entry.
+	// "duplicate", "failed", "certificate refused" and "too many observers". Every result has an
+	// entry.
 	Handshakes map[string]uint64
 	// Duplicates counts connections that were closed because another one to the same peer was kept.
 	Duplicates uint64

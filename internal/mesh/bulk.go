@@ -228,6 +228,12 @@ func (l *link) serveStream(raw transport.RawStream) {
 	defer raw.Release()
 	b := newBulk(l, raw)
 	defer b.Close()
+	if m := l.peer.mesh; l.peer.addr.IsObserver() {
+		if !m.takeObserverStream() {
+			return
+		}
+		defer m.observerStreams.Add(-1)
+	}
 	timeout := time.AfterFunc(HeadTimeout, func() {
 		l.peer.mesh.stats.countDrop(DropStalled, 1)
 		l.reportBadHead(errHeadStalled)

@@ -187,4 +187,9 @@ func (p *peer) setLastErr(err error, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastErr, p.refused = err, refused
+	if refused && p.mesh.self.IsObserver() { // it asks another member instead of waiting
+		for k := range p.flows {
+			p.flows[k].refuse(fmt.Errorf("%w: %s: %w", ErrUnreachable, p.addr, err))
+		}
+	}
 }

@@ -146,7 +146,7 @@ func (r *frameReader) release() {
 // canReuse reports whether the memory of a frame may be kept for the next frame. It returns false
 // for frames in the shared room, because the shared room does not count memory that is kept.
 func (r *frameReader) canReuse(frame []byte) bool {
-	shared := r.room != nil && r.room == &r.link.peer.mesh.sharedRoom
+	shared := r.room != nil && r.room != &r.link.peer.ownRoom
 	return r.lends && !shared && cap(frame) <= keptFrameBytes
 }
 

@@ -37,6 +37,11 @@ func CheckGreet(ours, theirs message.Message) error {
 	if theirs.From.Address == ours.From.Address {
 		return ErrSelf
 	}
+	ourOne, theirOne := ours.From.Address.IsObserver(), theirs.From.Address.IsObserver()
+	observed := ourOne || theirOne
+	if ourOne && !our.Active || theirOne && !their.Active {
+		return ErrNotGreet // only the dialer can be an observer
+	}
 	var faults []error
 	differ := func(field string, differs bool, ours, theirs any) {
 		if differs {
@@ -50,10 +55,12 @@ func CheckGreet(ours, theirs message.Message) error {
 	differ("Cluster", our.Cluster != their.Cluster, our.Cluster, their.Cluster)
 	known := !our.ClusterID.IsZero() && !their.ClusterID.IsZero()
 	differ("ClusterID", known && our.ClusterID != their.ClusterID, our.ClusterID, their.ClusterID)
-	differ("Size", our.Size != their.Size, our.Size, their.Size)
-	timings := our.Timings.Fields()
-	for i, their := range their.Timings.Fields() {
-		differ(their.Name, timings[i].Value != their.Value, timings[i].Value, their.Value)
+	if !observed { // an observer learns the rest from the member
+		differ("Size", our.Size != their.Size, our.Size, their.Size)
+		timings := our.Timings.Fields()
+		for i, their := range their.Timings.Fields() {
+			differ(their.Name, timings[i].Value != their.Value, timings[i].Value, their.Value)
+		}
 	}
 	_, common := CommonProtocol(our, their)
 	differ("Protocol", !common, formatProtocols(our), formatProtocols(their))

@@ -76,9 +76,11 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		m.refuseConn(conn, from, err, m.reports.reportStranger)
 		return
 	}
-	if err := m.handler.Admit(theirs); err != nil {
-		m.refuseConn(conn, from, err, m.reports.reportStranger)
-		return
+	if !from.IsObserver() {
+		if err := m.handler.Admit(theirs); err != nil {
+			m.refuseConn(conn, from, err, m.reports.reportStranger)
+			return
+		}
 	}
 	p, err := m.holdPeer(from)
 	if err != nil {
@@ -87,7 +89,11 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 			code, reason = transport.CodeClosed, shutdownReason // not a refusal
 		}
 		conn.Close(code, reason)
-		m.stats.handshakes[ResultRefused].Add(1)
+		if errors.Is(err, errTooManyObservers) {
+			m.stats.handshakes[ResultFull].Add(1)
+		} else {
+			m.stats.handshakes[ResultRefused].Add(1)
+		}
 		return
 	}
 	defer p.release()
@@ -208,6 +214,9 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 	m.stats.handshakes[ResultEstablished].Add(1)
 	m.reports.report(Report{Kind: ReportConnected, Peer: l.peer.addr})
 	l.start()
+	if l.isObserved() {
+		return
+	}
 	if err := GreetWarning(our, their); err != nil {
 		m.reports.report(Report{ReportSeedsDiffer, theirs.From.Address, err})
 	}

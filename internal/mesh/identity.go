@@ -51,7 +51,8 @@ func (e *IdentityError) Unwrap() error { return transport.ErrCertificate }
 // address. The certificate must name the host, as a DNS name or an IP address. If the certificate
 // has URIs of the scheme athena, only these URIs count. athena:///CLUSTER/HOST:PORT is for one
 // member of one cluster. The display name of a member is not an identity: several members may share
-// it, so a certificate for it could be used under any address.
+// it, so a certificate for it could be used under any address. An observer needs no name, but if
+// its certificate has such URIs, one of them must be of the cluster.
 func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) error {
 	var uris []string
 	for _, uri := range c.URIs {
@@ -59,14 +60,15 @@ func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) erro
 			continue
 		}
 		uris = append(uris, uri.String())
-		if uri.Host == "" && uri.Path == "/"+cluster+"/"+who.String() {
+		name, ours := strings.CutPrefix(uri.Path, "/"+cluster+"/")
+		if uri.Host == "" && ours && (name == who.String() || who.IsObserver()) {
 			return nil
 		}
 	}
 	if len(uris) > 0 {
 		return &IdentityError{who, uris}
 	}
-	if c.VerifyHostname(who.Host) == nil {
+	if who.IsObserver() || c.VerifyHostname(who.Host) == nil {
 		return nil
 	}
 	var names []string

@@ -3,6 +3,7 @@
 package mesh
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ func (l *link) readSystem() {
 		return
 	}
 	defer l.reader.release()
-	if !l.deliverFrames(transport.System, l.reader, l.peer.mesh.handler.System) {
+	if !l.deliverFrames(transport.System, l.reader, l.systemHandler()) {
 		return
 	}
 	l.read[transport.System].release()
@@ -46,6 +47,9 @@ func (l *link) readFlow(k transport.Kind, deliver deliverFunc) {
 		return
 	}
 	reader := newFrameReader(l.conn.Stream(k), l.peer.mesh.cfg.CustomBytes)
+	if l.isObserved() {
+		reader.buffered = bufio.NewReaderSize(l.conn.Stream(k), observerBufferBytes)
+	}
 	reader.lends, reader.link = true, l
 	defer reader.release()
 	l.deliverFrames(k, reader, deliver)

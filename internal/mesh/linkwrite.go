@@ -55,7 +55,7 @@ func (l *link) flush(k transport.Kind) bool {
 		return false
 	}
 	var stuck *time.Timer
-	if k == transport.System {
+	if k == transport.System || l.peer.addr.IsObserver() {
 		stuck = time.AfterFunc(writeTimeout, func() {
 			err := fmt.Errorf("transport: %s does not read", l.peer.addr)
 			l.end(transport.CodeTimeout, "the peer does not read", err)

@@ -52,6 +52,8 @@ type Config struct {
 	Decode func([]byte) (message.Message, error)
 	// Size is the size of the cluster, N. It bounds the number of peers and of pending greetings.
 	Size int
+	// Observers bounds the observers that are connected.
+	Observers int
 	// CustomBytes bounds a custom frame; 0 means DefaultCustomBytes. A sender refuses a
 	// longer frame, and a receiver closes the connection.
 	CustomBytes int
@@ -97,6 +99,9 @@ type Mesh struct {
 	slots      *dialSlots
 	dialing    atomic.Int64 // number of peers that are being dialed
 	sharedRoom budget       // room for large frames of peers that are neither members nor seeds
+	// observerRoom is the same for observers, and observerStreams counts their bulk streams.
+	observerRoom    budget
+	observerStreams atomic.Int64
 
 	prepared preparation
 
@@ -108,6 +113,8 @@ type Mesh struct {
 	mu      sync.Mutex
 	closing bool
 	peers   map[member.Address]*peer
+	// observers is the number of peers that are observers.
+	observers int
 
 	closed   chan struct{} // closed when Close returns
 	closeErr error         // error of closing the network; set before closed is closed
@@ -134,6 +141,7 @@ func New(
 		closed:   make(chan struct{}),
 	}
 	m.sharedRoom.free = max(sharedFrameBytes, cfg.maxFrameBytes())
+	m.observerRoom.free = m.sharedRoom.free
 	net, err := listen(transport.Config{
 		Size:            cfg.Size,
 		HandshakeFailed: m.onHandshakeFailed,
@@ -178,6 +186,9 @@ func (m *Mesh) Start(h Handler) error {
 	}
 	m.handler, m.self = h, greet.From.Address
 	m.redialCap = min(max(2*body.Timings.HeartbeatInterval, minRedialCap), maxRedialCap)
+	if m.self.IsObserver() {
+		m.redialCap = observerRedialCap
+	}
 	m.silence = min(max(body.Timings.HeartbeatTimeout, minSilence), maxSilence)
 	if !m.spawnWork(m.acceptConns) || !m.spawnWork(m.keepPrepared) {
 		return ErrClosed
@@ -211,14 +222,20 @@ func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error 
 }
 
 // Stats returns the counters. They are not read atomically as a whole.
-func (m *Mesh) Stats() transport.Stats { return m.stats.read() }
+func (m *Mesh) Stats() transport.Stats {
+	s := m.stats.read()
+	s.Observers = m.countObservers()
+	return s
+}
 
 // Peers returns the state of each peer, in no particular order.
 func (m *Mesh) Peers() []transport.PeerState {
 	m.mu.Lock()
 	peers := make([]*peer, 0, len(m.peers))
 	for _, p := range m.peers {
-		peers = append(peers, p)
+		if !p.addr.IsObserver() {
+			peers = append(peers, p)
+		}
 	}
 	m.mu.Unlock()
 	states := make([]transport.PeerState, len(peers))
@@ -299,26 +316,39 @@ func (m *Mesh) holdPeer(addr member.Address) (*peer, error) {
 	if addr == m.self {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, addr, ErrSelf)
 	}
+	if addr.IsObserver() {
+		return m.addObserver(addr)
+	}
 	room := m.cfg.maxPeers()
 	if m.handler != nil && !m.handler.Needs(addr) {
 		room -= reservedPerMember * m.cfg.Size
 	}
-	if len(m.peers) >= room && !m.forgetPeer() {
-		return nil, fmt.Errorf("%w: %s: the limit of %d peers is reached",
-			ErrUnreachable, addr, len(m.peers))
+	if peers := len(m.peers) - m.observers; peers >= room && !m.forgetPeer(false) {
+		return nil, fmt.Errorf("%w: %s: the limit of %d peers is reached", ErrUnreachable, addr, peers)
 	}
+	return m.addPeer(addr), nil
+}
+
+func (m *Mesh) addPeer(addr member.Address) *peer {
 	p := newPeer(m, addr)
 	p.holders.Add(1)
 	m.peers[addr] = p
-	return p, nil
+	return p
 }
 
-// forgetPeer removes an idle peer to make room for another peer. m.mu must be held.
-func (m *Mesh) forgetPeer() bool {
+// forgetPeer removes an idle peer, an observer or another node, to make room for another. m.mu must
+// be held.
+func (m *Mesh) forgetPeer(observer bool) bool {
 	for addr, p := range m.peers {
+		if addr.IsObserver() != observer {
+			continue
+		}
 		// A Destination holds the peer without m.mu: either it sees forgotten, or isIdle sees its hold.
 		if p.forgotten.Store(true); p.isIdle() {
 			delete(m.peers, addr)
+			if observer {
+				m.observers--
+			}
 			return true
 		}
 		p.forgotten.Store(false)

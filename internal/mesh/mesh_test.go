@@ -247,7 +247,7 @@ func TestDestinationOfForgottenPeer(t *testing.T) {
 	forget := func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.forgetPeer()
+		return m.forgetPeer(false)
 	}
 	d := m.Destination(member.Address{Host: "a", Port: 1})
 	first, err := d.holdPeer()

@@ -67,8 +67,12 @@ type peer struct {
 func newPeer(m *Mesh, addr member.Address) *peer {
 	p := &peer{mesh: m, addr: addr}
 	p.ownRoom.free = int(transport.Kinds) * m.cfg.maxFrameBytes()
+	limit := pendingBytes
+	if addr.IsObserver() {
+		limit = MaxObserverBytes
+	}
 	for k := range transport.Kinds {
-		p.flows[k] = flow{kind: k}
+		p.flows[k] = flow{kind: k, limit: limit}
 	}
 	return p
 }
@@ -99,10 +103,14 @@ func (p *peer) peerState() transport.PeerState {
 }
 
 func (p *peer) frameRoom() *budget {
-	if p.mesh.handler.Needs(p.addr) {
+	switch {
+	case p.addr.IsObserver():
+		return &p.mesh.observerRoom
+	case p.mesh.handler.Needs(p.addr):
 		return &p.ownRoom
+	default:
+		return &p.mesh.sharedRoom
 	}
-	return &p.mesh.sharedRoom
 }
 
 // countGarbage counts bytes from the peer that are not a valid frame.
@@ -155,7 +163,7 @@ func (p *peer) dialIfNeeded() {
 // needsDial reports whether a connection must be dialed. p.mu must be held.
 func (p *peer) needsDial() bool {
 	switch {
-	case p.leaving:
+	case p.leaving, p.addr.IsObserver(): // only observers dial
 		return false
 	case p.cur != nil:
 		return p.cur.silent

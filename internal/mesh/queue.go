@@ -17,7 +17,7 @@ const (
 	// maxQueuedTime bounds how long a system frame waits. A frame describes the state of
 	// its sender at the time of sending, and is useless later.
 	maxQueuedTime = 2 * time.Second
-	// pendingBytes bounds the waiting frames of a flow. A longer frame may wait if it is the only one.
+	// pendingBytes bounds the waiting frames of a flow to a member.
 	pendingBytes = 256 << 10
 )
 
@@ -103,6 +103,7 @@ func (b *batch) spare() []byte {
 // for room. The peer's mutex guards it.
 type flow struct {
 	kind    transport.Kind
+	limit   int // of pending, in bytes; a longer frame may wait if it is the only one
 	pending []byte
 	frames  int
 	kept    int            // number of urgent frames queued without a connection
@@ -136,7 +137,7 @@ func (q *flow) refuse(err error) {
 
 // push adds a frame. It returns false if there is no room.
 func (q *flow) push(frame []byte) bool {
-	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
+	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > q.limit {
 		return false
 	}
 	q.add(frame)

@@ -71,7 +71,7 @@ func (r *reporter) report(rep Report) { r.passReport(rep, false) }
 func (r *reporter) reportStranger(rep Report) { r.passReport(rep, true) }
 
 func (r *reporter) passReport(rep Report, stranger bool) {
-	if r.to != nil && (rep.Err == nil || r.isNew(rep, stranger)) {
+	if r.to != nil && !rep.Peer.IsObserver() && (rep.Err == nil || r.isNew(rep, stranger)) {
 		r.to(rep)
 	}
 }

@@ -63,8 +63,8 @@ func (d *Destination) Send(
 	return p.send(ctx, &p.flows[k], frame, flush)
 }
 
-// TrySend sends a custom frame without waiting, or returns false.
-func (d *Destination) TrySend(frame []byte) bool {
+// TrySend sends a frame without waiting, or returns false.
+func (d *Destination) TrySend(k transport.Kind, frame []byte) bool {
 	if len(frame) == 0 || len(frame) > d.mesh.cfg.CustomBytes {
 		return false // Send would return the reason
 	}
@@ -73,11 +73,11 @@ func (d *Destination) TrySend(frame []byte) bool {
 		return false
 	}
 	defer p.release()
-	l, err := p.offerFrame(&p.flows[transport.Custom], frame)
+	l, err := p.offerFrame(&p.flows[k], frame)
 	if err != nil || l == nil {
 		return false
 	}
-	l.signalWriter(transport.Custom)
+	l.signalWriter(k)
 	return true
 }
 
@@ -112,6 +112,8 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) erro
 	switch {
 	case err != nil:
 		return err
+	case l == nil && p.addr.IsObserver() && !p.isConnected():
+		return p.sendFailure(nil) // no node dials an observer
 	case l == nil:
 		return p.sendWaiting(ctx, f, frame)
 	case !flush || !l.tryFlush(f.kind):

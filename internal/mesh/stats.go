@@ -20,11 +20,13 @@ const (
 	ResultDuplicate                   // the two nodes keep another connection
 	ResultFailed                      // the network failed or timed out
 	ResultCertificate                 // one of the nodes refused the other's certificate
+	ResultFull                        // this node has too many observers
 	Results                           // counts the results
 )
 
 var resultNames = [Results]string{
 	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
+	"too many observers",
 }
 
 // String returns the name of the result in metrics.

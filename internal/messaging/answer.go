@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -28,8 +29,12 @@ func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 			defer payload.release()
 			payload.b, err = m.mux.EncodeAnswer(payload.b, value)
 			a := wire.Answer{ID: c.ID, Payload: payload.b}
-			if err == nil && len(payload.b) > MaxEventBytes {
-				err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload.b), MaxEventBytes)
+			limit := MaxEventBytes
+			if from.IsObserver() {
+				limit = mesh.MaxObserverBytes
+			}
+			if err == nil && len(payload.b) > limit {
+				err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload.b), limit)
 			}
 			if err != nil {
 				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}

@@ -37,7 +37,7 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 // Datagram passes an event to its handlers, or drops it if their queue is full (mesh.Handler).
 func (m *Messenger) Datagram(from member.Identity, frame []byte) {
 	e, err := wire.DecodeEvent(frame, MaxBestEffortBytes)
-	if err == nil && e.Call.ID != 0 {
+	if err == nil && (e.Call.ID != 0 || from.Address.IsObserver()) {
 		err = errDatagramCall
 	}
 	if err != nil {

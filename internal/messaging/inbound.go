@@ -27,6 +27,7 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if err != nil {
 		return m.dropFrame(from, DropMalformed, err)
 	}
+	ctx := context.Background()
 	d := newDelivery(from, c, e)
 	if e.Call.ID != 0 {
 		d.Call = m.newCall(from.Address, e.Call)
@@ -37,7 +38,17 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 			return nil
 		}
 	}
-	if err := m.deliverEvent(context.Background(), d); err != nil {
+	if from.Address.IsObserver() {
+		switch handled, err := m.takeObserved(from, e, d.Call); {
+		case err != nil:
+			return m.dropFrame(from, DropMalformed, err)
+		case handled:
+			return nil
+		}
+		ctx = m.canceled // an observer never waits for room
+	}
+	if err := m.deliverEvent(ctx, d); err != nil {
+		m.watches.release(from, len(e.Payload)) // no handler will answer
 		if d.Call != nil {
 			m.sendAnswer(from.Address, answerTo(e.Call, false, err), false)
 		}
@@ -78,4 +89,5 @@ func (m *Messenger) Lost(peer member.Identity) {
 	lost := fmt.Errorf("the connection to %s was lost", peer.Address)
 	m.pending.fail(peer.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, lost))
 	m.mux.CancelAll(peer.Address, lost)
+	m.watches.end(peer.Address)
 }

@@ -22,6 +22,10 @@ type Node interface {
 	Members() member.Roster
 	// Leader returns the leader in the view.
 	Leader() Leader
+	// Follow returns what an observer follows, and a channel that is closed when it may have changed.
+	Follow() (Report, <-chan struct{})
+	// FindRecord returns the record with a key, or false.
+	FindRecord(key string) (member.Record, bool)
 	// WaitLeader blocks until a leader has authority. RequestLeader returns its errors unchanged.
 	WaitLeader(ctx context.Context) (Leadership, error)
 }
@@ -41,12 +45,14 @@ type Leadership struct {
 	Lost    error           // the error of unsent requests after Done is closed
 }
 
-// Config configures a Messenger. All fields are required.
+// Config configures a Messenger. All fields but Observer are required.
 type Config struct {
 	Node Node
-	Self member.Address
-	Mux  *receiver.Mux
-	Net  *mesh.Mesh
+	// Observer is set if Self is not a member.
+	Observer bool
+	Self     member.Address
+	Mux      *receiver.Mux
+	Net      *mesh.Mesh
 	// RequestLeader retries when the view changes, and at the latest after HeartbeatInterval.
 	HeartbeatInterval time.Duration
 	// Quit is closed when the node starts to shut down; Cause then returns the reason.
@@ -69,6 +75,7 @@ type Messenger struct {
 	pending  pendingCalls
 	sending  atomic.Int64 // sends in flight
 	requests requestCounts
+	watches  watches // of observers
 
 	// answering is the context of answers to other members.
 	answering     context.Context
@@ -118,6 +125,7 @@ func (m *Messenger) Close(ctx context.Context) error {
 	})
 	defer late.Stop()
 	err := m.mux.Close(ctx)
+	m.watches.wait()
 	close(m.handled)
 	err = errors.Join(err, m.net.Close())
 	m.stopAnswering()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
@@ -136,6 +137,10 @@ func withLeadership(ctx context.Context, led *Leadership) (context.Context, func
 func (m *Messenger) readAnswer(from member.Address, a wire.Answer, resp any) error {
 	if err := m.answerError(from, a); err != nil {
 		return err
+	}
+	if raw, ok := resp.(*receiver.Raw); ok {
+		raw.Payload = slices.Clone(a.Payload)
+		return nil
 	}
 	if err := m.mux.DecodeAnswer(a.Payload, resp); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrBadAnswer, from, err)

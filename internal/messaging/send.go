@@ -112,7 +112,7 @@ func (m *Messenger) trySend(
 		return false
 	}
 	c, err := m.checkSend(ctx, to)
-	return err == nil && c.to.TrySend(e.Frame())
+	return err == nil && c.to.TrySend(transport.Custom, e.Frame())
 }
 
 // checkSend returns the contact of a member, or an error if nothing can be sent to it now.
@@ -122,7 +122,7 @@ func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*contact,
 	}
 	d := m.currentDirectory()
 	switch c := d.contacts[to]; {
-	case !isActive(d.self):
+	case !isActive(d.self) && !m.cfg.Observer:
 		return nil, fmt.Errorf("%w: this node is not active yet", ErrNotActive)
 	case to.IsZero():
 		return nil, fmt.Errorf("%w: the address is the zero Address: use one from View", ErrNotActive)

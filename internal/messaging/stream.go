@@ -70,7 +70,7 @@ func encodeHead(name string, metadata map[string]string) ([]byte, error) {
 func (m *Messenger) openLoopback(
 	ctx context.Context, self member.Member, name string, metadata map[string]string,
 ) (receiver.Stream, error) {
-	serve, err := m.mux.AcceptStream(name)
+	serve, err := m.mux.AcceptStream(name, false)
 	switch {
 	case errors.Is(err, receiver.ErrClosed):
 		return nil, ErrClosed
@@ -109,7 +109,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 		_ = m.dropFrame(from, DropMalformed, err)
 		return
 	}
-	serve, err := m.mux.AcceptStream(e.Name)
+	serve, err := m.mux.AcceptStream(e.Name, from.Address.IsObserver())
 	if err != nil {
 		refuseStream(raw, outcomeOf(false, err), err)
 		reason := dropReason(err)

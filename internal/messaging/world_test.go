@@ -54,6 +54,14 @@ func (n *node) Leader() Leader {
 	return Leader{Address: address(0), Authority: n.addr == address(0)}
 }
 
+func (n *node) Follow() (Report, <-chan struct{}) {
+	return Report{Leader: address(0), Authority: true, Members: n.members}, n.led
+}
+
+func (n *node) FindRecord(key string) (member.Record, bool) {
+	return member.Record{Key: key, Value: []byte("value")}, key == "here"
+}
+
 func (n *node) WaitLeader(context.Context) (Leadership, error) {
 	return Leadership{Leader: address(0), Done: n.led, Changed: n.led, Lost: errBoom}, nil
 }

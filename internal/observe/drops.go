@@ -68,7 +68,7 @@ func (o *Observer) DropEvent(
 			"further ones of this name from this peer are only counted"}
 	}
 	unhandled := malformed || errors.Is(err, receiver.ErrUnknown)
-	if !unhandled || !o.unhandled.mayWarn(from.Address, name) {
+	if !unhandled || from.Address.IsObserver() || !o.unhandled.mayWarn(from.Address, name) {
 		o.DropFrame(from, reason, err)
 		return
 	}

@@ -97,6 +97,7 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 		Encode:      encode,
 		Decode:      decode,
 		Size:        s.greet.Body.(message.Greet).Size,
+		Observers:   maxObservers,
 		CustomBytes: s.custom,
 		Report:      n.report,
 	}, func(transport.Config) (transport.Network, error) { return w.Listen(t, at), nil })

@@ -116,5 +116,9 @@ func suite() []suiteTest {
 		{"DatagramsDelayNobody", testDatagramFlood},
 		{"SlowReceiverLosesDatagrams", testDatagramsSlow},
 		{"NothingBeforeAdmission", testBeforeAdmission},
+		{"ObserversExchangeFrames", testObservers},
+		{"ObserversAreNoMembers", testObserversAreNoMembers},
+		{"ObserversAboveTheLimit", testObserversFull},
+		{"StuckObserverIsDisconnected", testStuckObserver},
 	}
 }

@@ -190,7 +190,7 @@ func (e *StoreMismatchError) Text(name func(field string) string) string {
 	differ(name("Cluster"), strconv.Quote(e.Made.Cluster), strconv.Quote(e.Given.Cluster),
 		"start with that name, "+newCluster)
 	differ(name("Size"), e.Made.Size, e.Given.Size,
-		"start with that size, which a cluster cannot change, "+newCluster)
+		"start with that size, or run athena resize on the data directory of each node, "+newCluster)
 	differ(name("Advertise"), e.Made.Address, e.Given.Address,
 		"start at that address, the only one at which its vote counts, or empty the data directory: "+
 			"the node then joins as a new member (a seed of a cluster without a leader needs "+

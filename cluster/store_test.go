@@ -31,13 +31,13 @@ var elsewhere = []struct {
 	want   string
 }{
 	{"size", func(c *Config) { c.Size, c.Seeds = 1, c.Seeds[1:2] },
-		"\nSize 1: the store was made for 3: start with that size, which a cluster cannot change, " +
-			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
-			"begin at 1 again"},
+		"\nSize 1: the store was made for 3: start with that size, or run athena resize on " +
+			"the data directory of each node, or empty the data directories of all nodes, which makes a " +
+			"new cluster whose tokens begin at 1 again"},
 	{"larger size", func(c *Config) { c.Size = 5 },
-		"\nSize 5: the store was made for 3: start with that size, which a cluster cannot change, " +
-			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
-			"begin at 1 again"},
+		"\nSize 5: the store was made for 3: start with that size, or run athena resize on " +
+			"the data directory of each node, or empty the data directories of all nodes, which makes a " +
+			"new cluster whose tokens begin at 1 again"},
 	{"cluster", func(c *Config) { c.Cluster = "other" },
 		"\nCluster \"other\": the store was made for \"athena\": start with that name, or empty the " +
 			"data directories of all nodes, which makes a new cluster whose tokens begin at 1 again"},
@@ -54,9 +54,9 @@ var elsewhere = []struct {
 	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
 		"\nCluster \"other\": the store was made for \"athena\": start with that name, or empty the " +
 			"data directories of all nodes, which makes a new cluster whose tokens begin at 1 again" +
-			"\nSize 5: the store was made for 3: start with that size, which a cluster cannot change, " +
-			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
-			"begin at 1 again" +
+			"\nSize 5: the store was made for 3: start with that size, or run athena resize on " +
+			"the data directory of each node, or empty the data directories of all nodes, which makes a " +
+			"new cluster whose tokens begin at 1 again" +
 			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
 			"the only one at which its vote counts, or empty the data directory: the node then joins " +
 			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +

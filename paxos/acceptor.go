@@ -2,7 +2,11 @@
 
 package paxos
 
-import "github.com/athena-go/athena/member"
+import (
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+)
 
 // Accepted is a value that a voter accepted: a state that names its leader, the number of the state
 // that it continues, and the id of its proposal. The zero Accepted means no value.
@@ -117,6 +121,24 @@ func (a Acceptor) Take(s member.State) Acceptor {
 		a.Floor = 0
 	}
 	return a
+}
+
+// CheckSize returns an error if the size of the cluster must not become n in this store.
+//
+// (S) No state that the store holds or accepted may have more than n members (protocol.md 3,
+// another size). Then a majority of n and one of the earlier size have a voter in common.
+func (a Acceptor) CheckSize(n int) error {
+	for _, s := range []member.State{a.Held, a.Accepted.State} {
+		switch voters := s.Roster.Voters(); {
+		case len(s.Roster) > n:
+			return fmt.Errorf("the cluster has %d members, and members cannot be removed: "+
+				"the least size is %d", len(s.Roster), len(s.Roster))
+		case !s.IsZero() && voters < member.Quorum(n):
+			return fmt.Errorf("size %d needs %d voting members, but the cluster has %d: "+
+				"the greatest size is %d", n, member.Quorum(n), voters, 2*voters-1)
+		}
+	}
+	return nil
 }
 
 // refuseEither applies the rules that both stages have in common.

@@ -56,6 +56,7 @@ var contract = map[string]map[string]string{
 	"config show":   {"config": "", "size": "0", "output": "table"},
 	"secret new":    {},
 	"recover":       {},
+	"resize":        {},
 	"version":       {"output": "table"},
 	"completion":    {},
 	"bench idle":    {"output": "table"},

@@ -131,7 +131,12 @@ var exitHelps = map[string]exitHelp{
 	"recover": {
 		done:   "the state was removed",
 		failed: "nothing was removed; standard error has the reason",
-		see:    "run, status",
+		see:    "run, resize, status",
+	},
+	"resize": {
+		done:   "the directory has the new size",
+		failed: "nothing was changed; standard error has the reason",
+		see:    "run, recover, members",
 	},
 }
 
@@ -218,7 +223,7 @@ func environmentOf(cmd *cobra.Command) string {
 			"override variables."
 	case flags.Lookup("admin") != nil:
 		return "ATHENA_ADMIN sets --admin. The flag overrides the variable."
-	case cmd.Name() == "recover":
+	case cmd.Name() == "recover" || cmd.Name() == "resize":
 		return "ATHENA_DATA_DIR sets --data-dir. The flag overrides the variable."
 	default:
 		return ""
@@ -267,9 +272,9 @@ func newEnvironment() *cobra.Command {
 			"variable counts as unset. An unknown variable ATHENA_... causes a warning.\n\n" +
 			variableTable() +
 			"\nThe verbs that query a node read ATHENA_ADMIN and ATHENA_ADMIN_TOKEN_FILE, demo reads\n" +
-			"ATHENA_ADMIN, and recover reads ATHENA_DATA_DIR. XDG_STATE_HOME, or else HOME, determines\n" +
-			"the default data directory. lock, elect and group set variables for their command; their\n" +
-			"help lists them.",
+			"ATHENA_ADMIN, recover and resize read ATHENA_DATA_DIR. XDG_STATE_HOME, or else HOME,\n" +
+			"determines the default data directory. lock, elect and group set variables for their\n" +
+			"command; their help lists them.",
 	}
 }
 

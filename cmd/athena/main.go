@@ -52,7 +52,7 @@ func newRoot(began time.Time) *cobra.Command {
 	root.AddCommand(
 		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newEvents(), newSend(),
 		newTransfer(), newDrain(), newPrefer(), newLabel(), newLeave(), newJobs(), newLock(),
-		newElect(), newGroup(), newSim(), newBench(), newRecover(),
+		newElect(), newGroup(), newSim(), newBench(), newRecover(), newResize(),
 		newVersion(), newConfig(), newSecret(), newCompletion(), newEnvironment(),
 	)
 	root.SetHelpCommand(newHelp())

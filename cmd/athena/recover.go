@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena recover: remove the state of a cluster that can never elect a leader again.
+// athena recover and athena resize: change the data directory of a stopped node.
 
 package main
 
@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/member"
 )
 
 // errUnconfirmed is returned if --confirm is missing or names another cluster.
@@ -67,25 +68,12 @@ func newRecover() *cobra.Command {
 // forgetStore prints the state in dir and, if confirm is the name of its cluster, sets the store
 // aside so that the node starts as a new member of a cluster with higher tokens.
 func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
-	// OpenFile would create a missing store.
-	if _, known, err := store.Peek(dir); err != nil {
-		return err
-	} else if !known {
-		return fmt.Errorf("no state in %s: give the --data-dir of the node", dir)
-	}
-	s, err := store.OpenFile(dir)
-	if errors.Is(err, store.ErrLocked) {
-		return fmt.Errorf("stop the node first: %w", err)
-	}
+	s, c, err := openStopped(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	c, known, err := s.Load()
-	if err != nil {
-		return err
-	}
-	if !known || c.IsUnused() && above <= c.Floor {
+	if c.IsUnused() && above <= c.Floor {
 		return fmt.Errorf("%s: %w; this node can start as it is", dir, store.ErrUnused)
 	}
 	if err := showStore(w, c); err != nil {
@@ -110,6 +98,84 @@ func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 	_, err = fmt.Fprintf(w, "\nState removed; a copy is in %s.\nTokens of this node continue above "+
 		"%d.\nNext: recover every other remaining data directory, start those nodes, then the others.\n",
 		kept, max(above, c.HighestToken()))
+	return err
+}
+
+// openStopped opens the store of a stopped node. It creates none.
+func openStopped(dir string) (*store.File, store.Content, error) {
+	if _, known, err := store.Peek(dir); err != nil {
+		return nil, store.Content{}, err
+	} else if !known {
+		return nil, store.Content{}, fmt.Errorf("no state in %s: give the --data-dir of the node", dir)
+	}
+	s, err := store.OpenFile(dir)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, store.Content{}, fmt.Errorf("stop the node first: %w", err)
+	}
+	if err != nil {
+		return nil, store.Content{}, err
+	}
+	c, _, err := s.Load()
+	if err != nil {
+		return nil, store.Content{}, errors.Join(err, s.Close())
+	}
+	return s, c, nil
+}
+
+func newResize() *cobra.Command {
+	var dir string
+	var size int
+	cmd := &cobra.Command{
+		Use:   "resize --to N --data-dir DIR",
+		Short: "change the size of a stopped cluster",
+		Long: "resize changes the size that a data directory was made for. Members, records and\n" +
+			"fencing tokens remain.\n\n" +
+			"  1. Stop all nodes.\n" +
+			"  2. Run resize on the data directory of each node.\n" +
+			"  3. Start them with the new --size. Start new nodes with --join-only.\n\n" +
+			"You can stop at any point, continue later, or undo it with the former size: nodes of\n" +
+			"different sizes refuse each other, and only one size at a time has a majority.\n\n" +
+			"A cluster can grow to twice its members minus one. It cannot become smaller than its\n" +
+			"members, including those that left: they keep their seats.",
+		Example: "  athena resize --to 5 --data-dir /var/lib/athena",
+		Args:    cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := settings.FromEnvironment(cmd.Flags(), os.Getenv, "data-dir"); err != nil {
+				return err
+			}
+			if dir == "" || size < 1 || size > member.MaxMembers {
+				return cli.Usage(fmt.Errorf("--data-dir is required, and --to must be 1 to %d",
+					member.MaxMembers))
+			}
+			return resizeStore(cmd.OutOrStdout(), dir, size)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory of the node (env ATHENA_DATA_DIR)")
+	cmd.Flags().IntVar(&size, "to", 0, "new size of the cluster")
+	return cmd
+}
+
+// resizeStore changes the size that the store in dir was made for.
+func resizeStore(w io.Writer, dir string, size int) (err error) {
+	s, c, err := openStopped(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := c.CheckSize(size); err != nil {
+		return fmt.Errorf("%s: %w; nothing was changed", dir, err)
+	}
+	before := c.Origin.Size
+	if c.Origin.Size = size; before != size {
+		if err := s.Save(c); err != nil {
+			return err
+		}
+	}
+	if err := showStore(w, c); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\nThe size was %d and is %d.\nNext: resize the directory of every other "+
+		"member, then start all nodes with --size %d.\n", before, size, size)
 	return err
 }
 

@@ -37,7 +37,10 @@ func (v *Violation) Error() string {
 // checker observes a cluster after every step. It reads only the data that is visible from outside:
 // stores, messages and views.
 type checker struct {
-	size, quorum int
+	size, quorum int // the greatest in the cluster
+	sizes        map[member.Address]int
+	quorums      map[uint64]int // of versions
+	largest      int            // number of members of the largest roster
 	seeds        []member.Address
 	floors       []uint64 // of Setup
 	now          int64
@@ -84,6 +87,8 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		gap:         never,
 		stores:      make([]paxos.Durable, processes),
 		homes:       make([]member.Address, processes),
+		sizes:       map[member.Address]int{},
+		quorums:     map[uint64]int{},
 		voters:      map[member.Voter]*storeHistory{},
 		values:      map[paxos.ID]*value{},
 		chosen:      map[uint64]*value{},
@@ -119,6 +124,7 @@ func (k *checker) noteStart(now int64, p *process) {
 	k.homes[p.index] = p.cfg.Address
 	k.noteBlankSeed(p, k.stores[p.index])
 	k.stores[p.index] = p.store
+	k.sizes[p.cfg.Address] = p.cfg.Size
 }
 
 // noteEnd records that a process is down, which ends its authority.

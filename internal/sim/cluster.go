@@ -55,8 +55,17 @@ type Setup struct {
 	// Floors lists the tokens above which the store of each process was recovered, 0 for a new store;
 	// empty if all are new.
 	Floors []uint64 `json:",omitempty"`
+	// Resizes are changes of the size of one process by an operator, who stops it before. The size
+	// stays as it is if the store does not permit the change.
+	Resizes []Resize `json:",omitempty"`
 	// Record is called for every event. It may be nil.
 	Record func(Record) `json:"-"`
+}
+
+// Resize is the change of the size of a process, which is down for some time.
+type Resize struct {
+	Process, Size int
+	At, Down      time.Duration
 }
 
 // Cluster is a set of processes, the network between them, and the checkers, in virtual
@@ -178,6 +187,9 @@ func newCluster(s Setup, t *recording) *Cluster {
 	}
 	c.check = newChecker(s.Size, seeds, total)
 	c.check.floors = s.Floors
+	for _, z := range s.Resizes {
+		c.After(z.At, func() { c.resize(z) })
+	}
 	c.startHolders()
 	c.recordSetup(seeds)
 	return c

@@ -64,7 +64,7 @@ func (k *checker) checkIntroduced(p *process, before member.Number, s member.Sta
 				id.Version = 1
 			}
 			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
-				digest: s.Digest()})
+				digest: s.Digest(), quorum: 1})
 		}
 		return
 	}
@@ -76,6 +76,7 @@ func (k *checker) checkIntroduced(p *process, before member.Number, s member.Sta
 // checkShape checks the form of a state: at most N entries, sorted by address, without duplicates.
 func (k *checker) checkShape(p *process, s member.State) {
 	leader, ok := s.Roster.Find(s.Leader)
+	k.largest = max(k.largest, len(s.Roster))
 	switch {
 	case len(s.Roster) > k.size:
 		k.noteBroken("I5", "%s holds %d members, want at most %d: %s", p.cfg.Name, len(s.Roster), k.size,
@@ -191,7 +192,7 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	authority := &k.auth[p.index]
 	k.seatGiven = last
 	k.wasAuthorized = authority.version != 0 && authority.until > p.stepAt
-	if len(last.Roster) < k.size || o.Status != member.Leaving {
+	if len(last.Roster) < p.cfg.Size || o.Status != member.Leaving {
 		k.noteBroken("I5", "the seat of %v was given away although its status was %v, in %s",
 			o.Address, o.Status,
 			formatState(last))
@@ -212,7 +213,7 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	}
 	timeout := p.cfg.Timings.HeartbeatTimeout
 	excused := timeout == 0 || k.mayBeLate(p.index, last.Version, p.stepAt, int64(timeout))
-	if heard < k.quorum && !excused {
+	if heard < k.quorumOf(p.cfg.Address) && !excused {
 		k.noteBroken("I5", "%s dropped the vote of %v, but heard only %d other voters within %v: %s",
 			p.cfg.Name, o.Address, heard, timeout, formatState(last))
 	}
@@ -239,11 +240,12 @@ func (k *checker) noteCommitted(version uint64) {
 			n++
 		}
 	}
-	if n < k.quorum {
+	quorum := k.quorums[version]
+	if n < quorum {
 		return
 	}
 	slices.Sort(held[:n])
-	revision := held[n-k.quorum]
+	revision := held[n-quorum]
 	old := k.commits[version]
 	if old > revision {
 		return

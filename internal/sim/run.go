@@ -43,6 +43,7 @@ type Result struct {
 
 	Violation *Violation // nil if no invariant broke
 	Hash      uint64     // hash of everything that happened
+	largest   int        // number of members of the largest roster
 
 	read   bool // the run was read from a Replay, so the seed alone gives another run
 	timely bool // the Replay delays no message
@@ -138,6 +139,7 @@ func runPlan(p Plan, t *recording, record func(Record)) Result {
 		Cover:     c.cover,
 		Violation: c.check.first,
 		Hash:      c.hash,
+		largest:   c.check.largest,
 		read:      t.isReplay(),
 		timely:    t.isReplay() && len(t.known) == 0,
 	}

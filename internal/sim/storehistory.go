@@ -21,6 +21,7 @@ type storeHistory struct {
 type value struct {
 	accepted paxos.Accepted
 	digest   uint64
+	quorum   int // of its proposer
 	by       []member.Voter
 	chosen   bool
 }
@@ -141,7 +142,7 @@ func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 	digest := a.State.Digest()
 	v := k.values[a.ID]
 	if v == nil {
-		v = &value{accepted: a, digest: digest}
+		v = &value{accepted: a, digest: digest, quorum: k.quorumOf(a.ID.Ballot.Proposer)}
 		k.values[a.ID] = v
 	}
 	if v.digest != digest || v.accepted.Base != a.Base {
@@ -178,7 +179,7 @@ func (k *checker) hasMajority(v *value) bool {
 			votes++
 		}
 	}
-	return votes >= k.quorum
+	return votes >= v.quorum
 }
 
 func (k *checker) wonFounding(v *value) bool {
@@ -193,7 +194,7 @@ func (k *checker) wonFounding(v *value) bool {
 			seeds++
 		}
 	}
-	return votes >= k.quorum && seeds >= member.Quorum(len(k.seeds))
+	return votes >= v.quorum && seeds >= member.Quorum(len(k.seeds))
 }
 
 // noteChosen records that a value was chosen for its version.
@@ -216,6 +217,7 @@ func (k *checker) noteChosen(v *value) {
 		k.chosen[a.State.Version] = v // a founding above the tokens of recovered stores
 	}
 	k.order = append(k.order, a.State.Version)
+	k.quorums[a.State.Version] = v.quorum
 	k.checkInitialState(a)
 	for _, version := range k.commitV {
 		if version < a.ID.Version {

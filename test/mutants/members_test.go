@@ -105,6 +105,26 @@ var members = []Mutant{
 		Test: "TestARunThatJoinsAgainDropsItsProposal",
 	},
 	{
+		Name: "smaller-than-its-members",
+		Rule: "3: the size of a store is at least the number of members in its state",
+		Edits: []Edit{{
+			File: "paxos/acceptor.go",
+			Old:  "case len(s.Roster) > n:",
+			New:  "case len(s.Roster) > 64+n:",
+		}},
+		Test: "TestResizedClustersStayOne",
+	},
+	{
+		Name: "sizes-meet",
+		Rule: "3: nodes of different sizes refuse each other",
+		Edits: []Edit{{
+			File: "internal/mesh/greet.go",
+			Old:  "differ(\"Size\", our.Size != their.Size, our.Size, their.Size)",
+			New:  "differ(\"Size\", false, our.Size, their.Size)",
+		}},
+		Test: "TestResizedClustersStayOne",
+	},
+	{
 		Name: "other-cluster-heard",
 		Rule: "3: an event of another cluster is dropped",
 		Edits: []Edit{{

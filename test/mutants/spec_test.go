@@ -34,6 +34,8 @@ var unspecified = map[string]string{
 	"new-run-unannounced":                 "what a step reports to its caller",
 	"anyone-ends-a-leader":                "which proof stops a node",
 	"founding-with-any-version":           "voters refuse such a founding, so it only costs time",
+	"smaller-than-its-members":            "resized stores",
+	"sizes-meet":                          "resized stores",
 	"founding-repeats-tokens":             "recovered stores",
 	"recovered-supports-used-tokens":      "recovered stores",
 	"founding-forgets-accepted":           "the founder begins again, so it only costs time",

@@ -139,8 +139,8 @@ func (l *Lock) releaseLock(ctx context.Context, token member.Token) {
 		took := time.Since(began)
 		close(done)
 		// Other members see the release later than this member. Without a pause they would never get the
-		// lock.
-		_ = jobrecord.Pause(l.life, nil, 2*took)
+		// lock. LookInterval is long enough, because waiting members read the records that often.
+		_ = jobrecord.Pause(l.life, nil, min(2*took, jobrecord.LookInterval))
 	})
 	select {
 	case <-done:

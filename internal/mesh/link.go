@@ -201,6 +201,16 @@ func (l *link) limitDrain() {
 	})
 }
 
+// limitDead ends the link after drainTimeout if it still delays frames of another link. The run of
+// the peer that made it is over, so no end mark follows, and a host that died reports no end.
+func (l *link) limitDead() {
+	time.AfterFunc(drainTimeout, func() {
+		if !l.isDelivered() {
+			l.end(transport.CodeTimeout, "a later run is connected", nil)
+		}
+	})
+}
+
 // readAfter makes the readers of l wait for the readers of an earlier link.
 func (l *link) readAfter(earlier *link) {
 	for k := range transport.Kinds {

@@ -349,7 +349,11 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 		v := Resolve(l.ends, next.ends, run, run)
 		if v == Replace || v == Switch || l != p.greeting && l.who != next.who {
 			next.readAfter(l)
-			l.limitDrain()
+			if l.who == next.who {
+				l.limitDrain()
+			} else {
+				l.limitDead()
+			}
 		}
 	}
 	p.setCur(next)

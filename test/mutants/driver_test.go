@@ -134,7 +134,7 @@ var driver = []Mutant{
 		Rule: "a slot of the concurrent streams of a name is given back",
 		Edits: []Edit{{
 			File: "receiver/stream.go",
-			Old:  "\t\tdefer r.releaseStream()\n",
+			Old:  "\t\t\tr.countStream(observer, -1)\n",
 			New:  "",
 		}},
 	},

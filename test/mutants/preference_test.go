@@ -67,8 +67,8 @@ var preferences = []Mutant{
 		Rule: "6, preference: the preferred member must have been active for the configured time",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "at := since.Add(m.cfg.HandOverToPreferred); at.After(m.now)",
-			New:  "at := since; at.After(m.now)",
+			Old:  "at := p.activeSince.Add(m.cfg.HandOverToPreferred); at.After(m.now)",
+			New:  "at := p.activeSince; at.After(m.now)",
 		}},
 	},
 	{

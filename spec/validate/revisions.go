@@ -84,6 +84,9 @@ func (u *turn) requestsOf(from, to member.State) (ids []taken) {
 			use(q)
 		}
 	}
+	// The roster of the revision ends records without a request (protocol.md section 10), also if an
+	// earlier request without an outcome changed nothing.
+	from.Records = from.Records.In(to.Roster)
 	for i := range u.received {
 		q := &u.received[i]
 		isExplained := slices.ContainsFunc(q.r.Changes, func(c message.Change) bool {

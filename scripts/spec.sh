@@ -34,7 +34,8 @@ part() {
 }
 
 types() {
-  for f in sim trace; do # both import athena node $cli typecheck spec/$f.qnt || return 1; done
+  # Both import athena.qnt.
+  for f in sim trace; do node $cli typecheck spec/$f.qnt || return 1; done
 }
 
 random() {

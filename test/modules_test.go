@@ -121,3 +121,16 @@ func TestAConsumerBuilds(t *testing.T) {
 		})
 	}
 }
+
+// TestScripts checks the syntax of every script, because no other test runs most of them.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob("../scripts/*.sh")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, script := range scripts {
+		if out, err := exec.Command("sh", "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+	}
+}

@@ -132,9 +132,9 @@ func (m *Machine) handOverToPreferred() {
 	}
 }
 
-// findPreferred returns the most preferred member to which this leader should hand over. If no
-// member qualifies yet, it returns zero and the time at which a member may qualify. A member must
-// have been active for some time: a member that keeps failing must not lead again and again.
+// findPreferred returns the most preferred member to which this leader should hand over, or the
+// time at which one may qualify. The member must have been active for some time, because a member
+// that keeps failing must not lead again and again, and heard lately, because it may have died.
 func (m *Machine) findPreferred() (to member.Address, at time.Time) {
 	if m.cfg.HandOverToPreferred == 0 || m.role != member.Leading || m.operator.leaving {
 		return to, at
@@ -145,10 +145,10 @@ func (m *Machine) findPreferred() (to member.Address, at time.Time) {
 		if e.Preference <= best || !m.canSucceedNow(e) {
 			continue
 		}
-		since := m.lead.peer(e.Address).activeSince
-		if at := since.Add(m.cfg.HandOverToPreferred); at.After(m.now) {
+		p := m.lead.peer(e.Address)
+		if at := p.activeSince.Add(m.cfg.HandOverToPreferred); at.After(m.now) {
 			d.add(at)
-		} else if !since.IsZero() {
+		} else if !p.activeSince.IsZero() && m.now.Sub(p.heard) < m.timing.livelySilence() {
 			best, to = e.Preference, e.Address
 		}
 	}

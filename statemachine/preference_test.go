@@ -197,6 +197,23 @@ func TestALeaderHandsOverToAPreferredMember(t *testing.T) {
 	}
 }
 
+// A leader does not hand over to a preferred member that has missed a heartbeat: it may have died
+// (seed 9501617).
+func TestALeaderDoesNotHandOverToASilentMember(t *testing.T) {
+	const wait = 5 * time.Second
+	b := preferring(t, wait, 0, 1, 2)
+	b.crash(2)
+	b.until(time.Minute, "n2 as leader", func() bool { return b.quorate() == 1 })
+	b.start(2)
+	b.settle(3)
+	b.run(wait - 3*lan.HeartbeatInterval)
+	b.crash(2)
+	b.run(2 * lan.HeartbeatTimeout)
+	if got := b.quorate(); got != 1 {
+		t.Errorf("n%d leads, want n2", got+1)
+	}
+}
+
 // A change of traits reaches every view, and remains when the leader that published it is lost.
 // Members stop announcing traits when every view shows them.
 func TestTraitsReachEveryView(t *testing.T) {

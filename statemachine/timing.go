@@ -89,6 +89,10 @@ func (t timing) stateInterval(members int) time.Duration {
 	return t.HeartbeatInterval / unpacedMembers / 2 * time.Duration(max(unpacedMembers, members))
 }
 
+// livelySilence is 2 x HeartbeatInterval. A preferred member that was silent for so long may be
+// dead, so its leader does not hand over to it (6, preference).
+func (t timing) livelySilence() time.Duration { return 2 * t.HeartbeatInterval }
+
 // unpacedMembers is the number of members up to which stateInterval does not grow.
 const unpacedMembers = 10
 

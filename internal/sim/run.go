@@ -379,7 +379,7 @@ func (j *judge) runEpilogue() {
 // checkSteady checks invariant L3 for the duration d: the leader stays quorate, and its current
 // followers stay active and follow it. The processes in weak are exempt.
 func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
-	c := j.c
+	c, start := j.c, j.c.now
 	leader := c.Leader()
 	version := c.Authority(leader)
 	calm := func(p *process) bool {
@@ -400,8 +400,8 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	if !c.RunUntil(d, func() bool { return lost() || disturbed() }) {
 		return
 	}
-	if j.handsOver(leader) {
-		return // the leader hands over to a member with a new seat
+	if j.handsOver(leader) || c.check.preferredAt > start {
+		return // the leader hands over to a member with a new seat, or to one that just crashed
 	}
 	if j.exceedsStopped(leader, version) {
 		return

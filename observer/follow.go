@@ -125,8 +125,9 @@ func (o *Observer) replaceView(home member.Address, v View) (gone []member.Addre
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.home = home
-	if o.known && v.ClusterID == o.view.ClusterID && v.Version < o.view.Version {
-		return nil // of a member that lags behind
+	same := v.ClusterID == o.view.ClusterID
+	if o.known && (same && v.Version < o.view.Version || !same && !v.Authority) {
+		return nil // of a member that lags behind, or of a former cluster
 	}
 	for _, m := range o.view.Members {
 		if now, ok := v.Members.Find(m.Address); !ok || now.Incarnation != m.Incarnation ||

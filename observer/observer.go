@@ -65,6 +65,9 @@ type Observer struct {
 	stop context.CancelCauseFunc
 	work sync.WaitGroup
 
+	closing  sync.Once
+	closeErr error
+
 	mu      sync.Mutex
 	home    member.Address // the member that is followed
 	view    View
@@ -182,14 +185,17 @@ func (o *Observer) listen(c transport.Config) (transport.Network, error) {
 	return quicnet.New(quicnet.Config{Config: c, Conn: packets, TLS: made, Named: named})
 }
 
-// Close ends the requests and streams of the observer and its connections.
+// Close ends the requests and streams of the observer and its connections. Later calls wait for the
+// first one.
 func (o *Observer) Close() error {
-	o.stop(messaging.ErrClosed)
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err := o.messages.Close(ctx)
-	o.work.Wait()
-	return err
+	o.closing.Do(func() {
+		o.stop(messaging.ErrClosed)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		o.closeErr = o.messages.Close(ctx)
+		o.work.Wait()
+	})
+	return o.closeErr
 }
 
 func (o *Observer) read() (v View, known bool, changed <-chan struct{}) {

@@ -349,7 +349,7 @@ func TestObserverLeavesAFullMember(t *testing.T) {
 }
 
 // TestObserverLearnsOfAnotherCluster checks that an observer takes a view with a lower version if
-// the cluster was founded again, but not from a member that lags behind.
+// the cluster was founded again, but not from a member that lags behind or of a former cluster.
 func TestObserverLearnsOfAnotherCluster(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		o := w.observe(0)
@@ -363,6 +363,11 @@ func TestObserverLearnsOfAnotherCluster(t *testing.T) {
 			t.Errorf("got the view of a member that lags behind: %+v", o.View())
 		}
 		lagging.ClusterID[0]++
+		lagging.Authority = false
+		if o.setView(address(1), lagging); o.View().Version != old.Version {
+			t.Errorf("got the view of a cluster without a leader: %+v", o.View())
+		}
+		lagging.Authority = true
 		if o.setView(address(1), lagging); o.View().Version != lagging.Version {
 			t.Errorf("got %+v, want the view of the new cluster", o.View())
 		}
@@ -382,6 +387,50 @@ func TestObserverFindsNoMember(t *testing.T) {
 		})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Start: got %v, want the cause of the context", err)
+		}
+	})
+}
+
+// TestObserverWaitsForTheCluster checks that an observer does not take the view of a node that has
+// not joined: it has no members, so all calls to members would fail.
+func TestObserverWaitsForTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, 2)}
+		started := make(chan error)
+		for i := range w.nodes {
+			go func() {
+				time.Sleep(time.Duration(i) * 10 * time.Second)
+				n, err := w.startNode(i)
+				w.nodes[i] = n
+				started <- err
+			}()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		o, err := Start(ctx, Config{
+			Cluster: cluster.DefaultCluster, Members: []string{address(0).String()},
+			Transport: func(transport.Config) (transport.Network, error) {
+				return w.net.Listen(member.Address{Host: "127.0.0.1", Port: 9000})
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := o.View(); v.ClusterID.IsZero() || len(v.Members) == 0 {
+			t.Errorf("the first view is %+v", v)
+		}
+		for range 2 {
+			if err := o.Close(); err != nil {
+				t.Errorf("Close: got %v, want nil both times", err)
+			}
+		}
+		for range w.nodes {
+			if err := <-started; err != nil {
+				t.Error(err)
+			}
+		}
+		for _, n := range w.nodes {
+			n.Close()
 		}
 	})
 }

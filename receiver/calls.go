@@ -83,11 +83,12 @@ func (c *callTable) openCall(ctx context.Context, d Delivery) (context.Context, 
 }
 
 // cancelCall cancels the context of a request, which is still answered, or remembers to do so when
-// the request arrives.
+// the request arrives. Cancels of observers are not remembered, because they could displace those
+// of members. Their requests wait for no room, so the cancel among the events follows soon.
 func (c *callTable) cancelCall(key callKey) {
 	c.mu.Lock()
 	cancel := c.pending[key]
-	if cancel == nil {
+	if cancel == nil && !key.from.IsObserver() {
 		c.early.add(key)
 	}
 	c.mu.Unlock()

@@ -261,6 +261,11 @@ func TestCancelBeforeItsRequest(t *testing.T) {
 				m.Cancel(sender(2).Address, id)
 			}
 		}, ErrCanceled},
+		{"too many cancels of an observer", func(m *Mux) {
+			for id := range uint64(3 * maxEarlyCancels) {
+				m.Cancel(member.ObserverAddress("o"), id)
+			}
+		}, ErrCanceled},
 		{"lost", func(m *Mux) { m.CancelAll(sender(1).Address, errBoom) }, nil},
 		{"too many cancels", func(m *Mux) {
 			for id := range uint64(3 * maxEarlyCancels) {

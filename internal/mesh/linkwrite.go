@@ -116,7 +116,11 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 	if k == transport.System && !b.last {
 		l.peer.setSilent(l, l.silence.wrote(time.Now(), l.conn.Heard(), m.silence))
 	}
-	*b = batch{bytes: b.spare()}
+	limit := 2 * pendingBytes
+	if l.isObserved() {
+		limit = observerBufferBytes
+	}
+	*b = batch{bytes: b.spare(limit)}
 }
 
 // silence detects that a peer does not answer.

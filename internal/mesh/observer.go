@@ -14,8 +14,8 @@ const (
 	MaxObserverBytes = 64 << 10
 	// maxObserverStreams bounds the bulk streams that all observers together have opened.
 	maxObserverStreams = 256
-	// observerBufferBytes is the size of the read buffers of an observer's streams, which are mostly
-	// idle.
+	// observerBufferBytes is the size of the read buffers of an observer's streams, and of the memory
+	// that is kept for the next write: observers are many and mostly idle.
 	observerBufferBytes = 2 << 10
 	// observerRedialCap is the cap for the pauses between the dials of an observer. It is greater than
 	// that of members, because many observers may dial one member.

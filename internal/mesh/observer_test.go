@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // TestCheckGreetOfObservers checks that an observer need not know size and timings, but everything
@@ -108,5 +109,27 @@ func TestObserverStreamsAreBounded(t *testing.T) {
 	}
 	if m.observerStreams.Add(-1); !m.takeObserverStream() {
 		t.Error("a stream is refused although one has ended")
+	}
+}
+
+// TestWrittenBatchesAreFreed checks which memory a link keeps after a write: 1,024 idle observers
+// must not keep 64 KiB each.
+func TestWrittenBatchesAreFreed(t *testing.T) {
+	for _, c := range []struct {
+		peer  member.Address
+		bytes int
+		want  bool
+	}{
+		{addrB, 2 * pendingBytes, true},
+		{addrB, 2*pendingBytes + 1, false},
+		{member.ObserverAddress("o"), observerBufferBytes, true},
+		{member.ObserverAddress("o"), MaxObserverBytes, false},
+	} {
+		l := newLink(newPeer(&Mesh{self: addrA}, c.peer), idleConn{}, Ends{})
+		l.batch[transport.Answer] = batch{bytes: make([]byte, c.bytes), frames: 1}
+		l.finishBatch(transport.Answer, nil)
+		if kept := cap(l.batch[transport.Answer].bytes); kept > 0 != c.want {
+			t.Errorf("%v: keeps %d of %d bytes", c.peer, kept, c.bytes)
+		}
 	}
 }

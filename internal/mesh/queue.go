@@ -91,9 +91,9 @@ func (b *batch) mark() {
 }
 
 // spare returns the memory of a written batch for reuse by the next batch. It returns nil if the
-// memory is large.
-func (b *batch) spare() []byte {
-	if cap(b.bytes) > 2*pendingBytes {
+// memory exceeds the limit.
+func (b *batch) spare(limit int) []byte {
+	if cap(b.bytes) > limit {
 		return nil
 	}
 	return b.bytes[:0]

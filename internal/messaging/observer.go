@@ -54,7 +54,10 @@ const (
 	requestBytes  = mesh.MaxObserverBytes
 )
 
-var errObserverEvent = errors.New("cluster: an observer may only send requests")
+var (
+	errObserverEvent = errors.New("cluster: an observer may only send requests")
+	errNotJoined     = errors.New("cluster: this node has not joined the cluster")
+)
 
 // watches holds the requests of observers.
 type watches struct {
@@ -69,9 +72,10 @@ type watches struct {
 
 // watch is a request that is answered when the report differs from seen, or at a time.
 type watch struct {
-	id    uint64
-	seen  string
-	until time.Time
+	id      uint64
+	seen    string
+	until   time.Time
+	payload []byte // of the answer, once the watch is due
 }
 
 // takeObserved checks an event of an observer. It returns true if no handler needs to run.
@@ -82,8 +86,14 @@ func (m *Messenger) takeObserved(
 	switch {
 	case call == nil || !e.Call.Request:
 		return true, errObserverEvent
+	case (e.Name == WatchName || e.Name == RecordName) && !m.hasJoined():
+		// It would answer that there are no members and no records.
+		m.sendAnswer(from.Address, answerTo(e.Call, false, errNotJoined), true)
+		return true, nil
 	case e.Name == WatchName:
-		m.startWatch(from.Address, watch{e.Call.ID, e.Metadata[WatchSeen], time.Now().Add(WatchTimeout)})
+		m.startWatch(from.Address, watch{
+			id: e.Call.ID, seen: e.Metadata[WatchSeen], until: time.Now().Add(WatchTimeout),
+		})
 		return true, nil
 	case e.Name == RecordName:
 		var payload []byte
@@ -103,6 +113,11 @@ func (m *Messenger) takeObserved(
 		answer(value, ran, err)
 	}
 	return false, nil
+}
+
+func (m *Messenger) hasJoined() bool {
+	report, _ := m.node.Follow()
+	return !report.ClusterID.IsZero()
 }
 
 func (w *watches) reserve(n int) bool {
@@ -143,7 +158,12 @@ func (w *watches) wait() {
 func (m *Messenger) startWatch(from member.Address, of watch) {
 	w := &m.watches
 	w.mu.Lock()
-	if m.streaming.Err() == nil && w.pending == nil {
+	if m.streaming.Err() != nil { // an empty answer would make the observer ask again immediately
+		w.mu.Unlock()
+		m.sendAnswer(from, answerTo(wire.Call{ID: of.id}, false, ErrClosed), true)
+		return
+	}
+	if w.pending == nil {
 		w.pending = map[member.Address]watch{}
 		report, changed := m.node.Follow()
 		w.payload = encodeReport(report)
@@ -151,7 +171,7 @@ func (m *Messenger) startWatch(from member.Address, of watch) {
 		w.work.Go(func() { m.serveWatches(changed) })
 	}
 	payload, isNew := w.payload, w.digest != of.seen
-	if !isNew && w.pending != nil {
+	if !isNew {
 		w.pending[from] = of
 	}
 	w.mu.Unlock()
@@ -193,32 +213,48 @@ func (w *watches) setReport(r Report) {
 
 // answerWatches answers the watches that are due. It does not wait for observers that do not read.
 func (m *Messenger) answerWatches() {
-	for to, a := range m.watches.takeDue(time.Now()) {
+	for to, of := range m.watches.takeDue(time.Now()) {
+		a := wire.Answer{ID: of.id, Payload: of.payload}
 		frame, err := wire.AppendAnswer(nil, a, MaxEventBytes)
-		if err != nil || !m.destinationOf(to).TrySend(transport.Answer, frame) {
+		if err == nil && m.destinationOf(to).TrySend(transport.Answer, frame) {
+			continue
+		}
+		if err != nil || !m.watches.retry(to, of) {
 			_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
 		}
 	}
 }
 
-// takeDue removes the watches that are due and returns their answers. The answer is empty if the
-// time is over and nothing has changed.
-func (w *watches) takeDue(now time.Time) map[member.Address]wire.Answer {
+// takeDue removes and returns the watches that are due. The payload is empty if the time is over
+// and nothing has changed.
+func (w *watches) takeDue(now time.Time) map[member.Address]watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	due := map[member.Address]wire.Answer{}
+	due := map[member.Address]watch{}
 	for to, of := range w.pending {
 		switch {
 		case of.seen != w.digest:
-			due[to] = wire.Answer{ID: of.id, Payload: w.payload}
-		case !now.Before(of.until):
-			due[to] = wire.Answer{ID: of.id}
-		default:
+			of.payload = w.payload
+		case now.Before(of.until):
 			continue
 		}
+		due[to] = of
 		delete(w.pending, to)
 	}
 	return due
+}
+
+// retry keeps a watch while other answers fill the room of its observer, which would otherwise
+// leave this member. It returns false if the observer has another watch or has given up.
+func (w *watches) retry(to member.Address, of watch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, newer := w.pending[to]; newer || time.Now().After(of.until.Add(WatchTimeout)) {
+		return false
+	}
+	of.payload = nil
+	w.pending[to] = of
+	return true
 }
 
 func encodeReport(r Report) []byte {

@@ -127,3 +127,69 @@ func TestAWatchReplacesTheLast(t *testing.T) {
 		}
 	})
 }
+
+// askSelf passes a request to a node as if an observer had sent it, and returns the answer.
+func askSelf(t *testing.T, n *node, e wire.Event) (a wire.Answer) {
+	t.Helper()
+	n.self = observerIdentity("o").Address // so that the node keeps the answer
+	answers := make(chan wire.Answer, 1)
+	id, err := n.pending.add(t.Context(), nil, pendingCall{
+		to: n.self, settle: func(a wire.Answer, _ error) { answers <- a },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Call = wire.Call{ID: id, Request: true}
+	if err := custom(t, n, e); err != nil {
+		t.Fatal(err)
+	}
+	return <-answers
+}
+
+// TestObserversAreRefused checks that a node that shuts down refuses watches, and that one that has
+// not joined refuses watches and reads. Empty answers would mean that nothing changes or exists.
+func TestObserversAreRefused(t *testing.T) {
+	record := wire.Event{Name: RecordName, Metadata: map[string]string{RecordKey: "here"}}
+	inWorld(t, func(int, *receiver.Mux) {}, func(t *testing.T, nodes []*node) {
+		closing, joining := nodes[0], nodes[1]
+		if a := askSelf(t, joining, record); a.Outcome != wire.OutcomeDone || len(a.Payload) == 0 {
+			t.Errorf("after joining: got %+v, want the record", a)
+		}
+		closing.endStreams()
+		joining.cluster = member.ClusterID{}
+		for name, a := range map[string]wire.Answer{
+			"a watch of a closing node": askSelf(t, closing, wire.Event{Name: WatchName}),
+			"a watch of a joining node": askSelf(t, joining, wire.Event{Name: WatchName}),
+			"a read of a joining node":  askSelf(t, joining, record),
+		} {
+			if a.Outcome != wire.OutcomeNotRun {
+				t.Errorf("%s: got %+v, want the outcome %d", name, a, wire.OutcomeNotRun)
+			}
+		}
+	})
+}
+
+// TestWatchWaitsForRoom checks that a watch is kept if its answer cannot be sent, but not longer
+// than an observer waits.
+func TestWatchWaitsForRoom(t *testing.T) {
+	inWorld(t, func(int, *receiver.Mux) {}, func(t *testing.T, nodes []*node) {
+		n := nodes[0]
+		report, _ := n.Follow()
+		e := wire.Event{
+			Name: WatchName, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
+			Call: wire.Call{ID: 1, Request: true},
+		}
+		if err := custom(t, n, e); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{1, 0} {
+			time.Sleep(WatchTimeout + time.Second) // the observer is not connected
+			synctest.Wait()
+			n.watches.mu.Lock()
+			if got := len(n.watches.pending); got != want {
+				t.Errorf("%d watches are pending, want %d", got, want)
+			}
+			n.watches.mu.Unlock()
+		}
+	})
+}

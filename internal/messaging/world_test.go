@@ -30,6 +30,7 @@ var errBoom = errors.New("boom")
 type node struct {
 	*Messenger
 	addr    member.Address
+	cluster member.ClusterID
 	members member.Roster
 	led     chan struct{} // never closed: the leadership never ends in these tests
 	quit    chan struct{}
@@ -55,7 +56,9 @@ func (n *node) Leader() Leader {
 }
 
 func (n *node) Follow() (Report, <-chan struct{}) {
-	return Report{Leader: address(0), Authority: true, Members: n.members}, n.led
+	return Report{
+		ClusterID: n.cluster, Leader: address(0), Authority: true, Members: n.members,
+	}, n.led
 }
 
 func (n *node) FindRecord(key string) (member.Record, bool) {
@@ -140,8 +143,8 @@ func start(
 ) *node {
 	t.Helper()
 	n := &node{
-		addr: address(i), members: roster, led: make(chan struct{}), quit: make(chan struct{}),
-		dropped: map[string]int{},
+		addr: address(i), cluster: member.ClusterID{1}, members: roster,
+		led: make(chan struct{}), quit: make(chan struct{}), dropped: map[string]int{},
 	}
 	m, err := mesh.New(mesh.Config{
 		Encode: wire.Encode, Decode: wire.Decode, Size: len(roster), CustomBytes: MaxEventBytes,

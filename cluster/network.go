@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -149,6 +150,8 @@ type credentials struct {
 	tls     *tls.Config
 	files   *tlsfiles.Source // nil with secrets
 	trusted *x509.CertPool   // the accepted authorities when the credentials were loaded
+	// strayed is set if a handshake used other authorities, which the files had in the meantime.
+	strayed atomic.Bool
 }
 
 // loadCredentials loads the secrets or the TLS files, or returns nil for an insecure node. The
@@ -162,8 +165,15 @@ func loadCredentials(cfg settings, log *slog.Logger) (*credentials, error) {
 		if err != nil {
 			return nil, err
 		}
-		made := quicnet.CertificateTLS(files.Current, time.Now)
-		return &credentials{made, files, files.Current().Authorities}, nil
+		made := &credentials{files: files, trusted: files.Current().Authorities}
+		made.tls = quicnet.CertificateTLS(func() quicnet.Credentials {
+			current := files.Current()
+			if !current.Authorities.Equal(made.trusted) {
+				made.strayed.Store(true)
+			}
+			return current
+		}, time.Now)
+		return made, nil
 	}
 	secrets := [][]byte{cfg.Secret}
 	if len(cfg.OtherSecret) > 0 {
@@ -173,7 +183,7 @@ func loadCredentials(cfg settings, log *slog.Logger) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{made, nil, made.RootCAs}, nil
+	return &credentials{tls: made, trusted: made.RootCAs}, nil
 }
 
 // makeTLSConfig returns the TLS configuration of a node, and whether certificates identify members.
@@ -224,7 +234,7 @@ func (n *Node) SetCredentials(c Config) error {
 		return err
 	}
 	have = n.credentials.Swap(loaded)
-	replaced := !loaded.trusted.Equal(have.trusted)
+	replaced := !loaded.trusted.Equal(have.trusted) || have.strayed.Load()
 	if replaced {
 		n.net.ReplaceConns()
 	}

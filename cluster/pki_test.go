@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -424,6 +425,49 @@ func TestWholeStackWithCertificates(t *testing.T) {
 		for i, n := range nodes {
 			if got := n.Status().Transport.Connections; got != 0 {
 				t.Errorf("node %d: %d connections with certificates that ended", i+1, got)
+			}
+		}
+	})
+}
+
+// TestAuthorityAddedAndRemoved adds an authority to the files without a reload, and removes it with
+// one. A node with a certificate of that authority must lose its connections.
+func TestAuthorityAddedAndRemoved(t *testing.T) {
+	var pki *transporttest.Authority // made when the clock of the test runs
+	config := func(t *testing.T, i int) Config {
+		if pki == nil {
+			pki = transporttest.NewAuthority(t)
+		}
+		return pkiConfig(t, i, pki)
+	}
+	inRotation(t, config, func(r *rotation) {
+		other := transporttest.NewAuthority(r.t)
+		authorities, err := os.ReadFile(pki.Path)
+		added, otherErr := os.ReadFile(other.Path)
+		write := func(text []byte) {
+			time.Sleep(tlsfiles.ReadInterval)
+			err = errors.Join(err, otherErr, os.WriteFile(pki.Path, text, 0o600))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		c := r.configs[2]
+		host, _, _ := strings.Cut(c.Addr, ":")
+		write(append(bytes.Clone(authorities), added...))
+		transporttest.Write(r.t, other.Issue(host, nil), c.TLSCert, c.TLSKey)
+		r.nodes[2].net.ReplaceConns()
+		time.Sleep(15 * time.Second)
+		r.check(r.nodes[0].Status().Token)
+		write(authorities)
+		for i, n := range r.nodes[:2] {
+			if err := n.SetCredentials(r.configs[i]); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		for i, n := range r.nodes[:2] {
+			if got := n.Status().Transport.Connections; got != 1 {
+				r.t.Errorf("node %d has %d connections, want one", i+1, got)
 			}
 		}
 	})

@@ -67,8 +67,9 @@ const MaxLabelBytes = 512
 func NewLabels(values map[string]string) (Labels, error) {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if key == "" || strings.Contains(key, "=") {
-			return "", fmt.Errorf("member: invalid key %.80q of a label: it is empty or contains '='", key)
+		if key == "" || strings.Contains(key, "=") || strings.Contains(values[key], "\n") {
+			return "", fmt.Errorf("member: invalid label %.80q=%.80q: the key is empty or contains '=', "+
+				"or the value contains a line end", key, values[key])
 		}
 		b.WriteString(key + "=" + values[key] + "\n")
 	}

@@ -35,7 +35,7 @@ func TestLabels(t *testing.T) {
 
 func TestInvalidLabels(t *testing.T) {
 	for key, value := range map[string]string{
-		"": "v", "a=b": "v", "a\nb": "v", "a": "x\ny", "b": "\x1b[2J", "c": "\xff",
+		"": "v", "a=b": "v", "a\nb": "v", "a": "x\ny", "e": "x\nf=y", "b": "\x1b[2J", "c": "\xff",
 		"d": strings.Repeat("v", member.MaxLabelBytes-2),
 	} {
 		if l, err := member.NewLabels(map[string]string{key: value}); err == nil {

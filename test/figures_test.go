@@ -32,12 +32,12 @@ func figures() []figure {
 		// for resize.
 		{"exported names in them", countExported, 702},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted. 514
-		// lines are for interceptors and handlers that change at run time, 494 lines for preferences
+		// lines are for interceptors and handlers that change at run time, 495 lines for preferences
 		// and labels of members, 5 lines for saving on a disk that is almost full, 152 lines for
 		// credentials that change at run time, 35 lines for cancels that pass full queues, 45 lines
 		// for the floor of a recovered store, 525 lines for observers, 22 lines for resize, and 18 lines
 		// for the end of connections of an earlier run and for hand-over to members that answer.
-		{"lines that cluster.Start links", countLinked, 30_710},
+		{"lines that cluster.Start links", countLinked, 30_711},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

@@ -27,7 +27,8 @@ func newPrefer() *cobra.Command {
 		Short: "set how much a node should lead until its process restarts",
 		Long: "Of the members that can lead, one with the greatest preference is elected first: 0 is\n" +
 			"the default, 100 the greatest. A node that never leads is a witness: it only votes. prefer\n" +
-			"undoes athena drain; a restart returns to --preference.\n\n" +
+			"undoes athena drain; a restart, or a reload after --preference has changed, returns to\n" +
+			"--preference.\n\n" +
 			"prefer never waits up to 15 seconds for another leader, and exits with 1 if no other\n" +
 			"member can lead: the node then leads until one can. A greater preference does not replace\n" +
 			"a working leader unless the nodes run with --hand-over-to-preferred." + needsWrite,
@@ -50,8 +51,8 @@ func newLabel() *cobra.Command {
 		Use:   "label KEY=VALUE|KEY-...",
 		Short: "set and remove labels of a node until its process restarts",
 		Long: "label sets each KEY=VALUE, removes each KEY-, and prints all labels of the node. Other\n" +
-			"labels stay; a restart returns to --label. athena members shows the labels of all members,\n" +
-			"which learn them from the leader." + needsWrite,
+			"labels stay; a restart, or a reload after --label has changed, returns to --label. athena\n" +
+			"members shows the labels of all members, which learn them from the leader." + needsWrite,
 		Example: "  athena label zone=b --admin 127.0.0.1:7070\n" +
 			"  athena label role=db rack-",
 		Args: func(_ *cobra.Command, args []string) error {

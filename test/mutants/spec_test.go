@@ -39,6 +39,14 @@ var unspecified = map[string]string{
 	"founding-repeats-tokens":             "recovered stores",
 	"recovered-supports-used-tokens":      "recovered stores",
 	"founding-forgets-accepted":           "the founder begins again, so it only costs time",
+	"witness-stands":                      "no safety depends on traits and preference",
+	"witness-founds-for-itself":           "no safety depends on traits and preference",
+	"witness-succeeds":                    "no safety depends on traits and preference",
+	"witness-keeps-leading":               "no safety depends on traits and preference",
+	"less-preferred-first":                "no safety depends on traits and preference",
+	"leader-replaced-unasked":             "no safety depends on traits and preference",
+	"hand-over-at-once":                   "no safety depends on traits and preference",
+	"announced-once":                      "no safety depends on traits and preference",
 }
 
 // TestSpecificationRejects checks that the specification in spec/ rejects a history of every

@@ -7,6 +7,7 @@ package test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,18 +22,27 @@ import (
 // leaderTimeout is the timeout of the nodes in these tests, in milliseconds.
 const leaderTimeout = 1000
 
-// freeAddresses finds unused addresses of the loopback interface.
+// freeAddresses finds addresses of the loopback interface that are unused over UDP and TCP. Their
+// ports are below those that systems give to outgoing connections, which other tests may take.
 func freeAddresses(t *testing.T, count int) (all []string) {
 	t.Helper()
-	for range count {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	for range 1000 {
+		if len(all) == count {
+			return all
+		}
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		c, err := net.ListenPacket("udp", addr)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer c.Close() // closed at the end, so that no address is found twice
-		all = append(all, c.LocalAddr().String())
+		if l, err := net.Listen("tcp", addr); err == nil {
+			defer l.Close()
+			all = append(all, addr)
+		}
 	}
-	return all
+	t.Fatalf("found %d of %d free ports", len(all), count)
+	return nil
 }
 
 // TestProcessRefused starts nodes that cannot join a running cluster. Each prints the reason and a

@@ -30,8 +30,8 @@ const (
 	digestBytes = 2 * sha256.Size
 	lengthBytes = 8
 	entryHead   = digestBytes + 1 + lengthBytes + 1 // before the payload
-	// entryEnd ends every entry, and never occurs at the end of room.
-	entryEnd = " \n"
+	// entryEnd ends every entry, and roomEnd every sector of room.
+	entryEnd, roomEnd = " \n", ".\n"
 )
 
 // unreleased lists the formats used before the first release.
@@ -198,8 +198,8 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 }
 
 // isUnfinished reports whether the bytes after the last valid entry are unused room or an
-// unfinished entry. A crash or a full disk leaves some of its sectors empty, and Save does not
-// return nil, so the node has not acted on the entry. Any other bytes are damage.
+// unfinished entry. A crash or a full disk leaves sectors of it empty or one half written, and Save
+// does not return nil, so the node has not acted on the entry. Any other bytes are damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {
@@ -216,7 +216,7 @@ func isUnfinished(content []byte, root string, at int) bool {
 		missing = missing || p > end
 		end = p + sectorBytes
 	}
-	return missing || end == at ||
+	return missing || end == at || bytes.HasSuffix(content[:end], []byte(roomEnd)) ||
 		end < len(content) && !bytes.HasSuffix(content[:end], []byte(entryEnd))
 }
 

@@ -203,6 +203,25 @@ func TestTornEntries(t *testing.T) {
 	}
 }
 
+// An entry that ends with the file may also be written in part.
+func TestTornEntryAtTheEnd(t *testing.T) {
+	c := three()
+	first, second := []byte(payload(t, Content{}, c[0])), []byte(payload(t, c[0], c[1]))
+	_, root, end := beginContent(first, 0)
+	content, root, end := beginContent(first, len(sealEntry(root, end, second)))
+	entry := sealEntry(root, end, second)
+	if end+len(entry) != len(content) {
+		t.Fatalf("the entry ends at %d of %d bytes", end+len(entry), len(content))
+	}
+	for cut := range len(entry) {
+		torn, want := bytes.Clone(content), c[0]
+		if copy(torn[end:], entry[:cut]); cut >= len(bytes.TrimRight(entry, entryEnd)) {
+			want = c[1] // only padding is missing
+		}
+		checkParse(t, fmt.Sprintf("%d bytes", cut), torn, want)
+	}
+}
+
 // A block of another file, or from another position, is not valid in this file.
 func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
 	content, ends := threeEntries(t)

@@ -243,7 +243,7 @@ func RequestLeader[Resp any](ctx context.Context, o *Observer, req any) (resp Re
 }
 
 // JobLeader returns the leader of a job of package election as the followed member sees it, or the
-// zero Holder if there is none.
+// zero Holder if no member leads it.
 func (o *Observer) JobLeader(ctx context.Context, job string) (leader.Holder, error) {
 	key, err := jobrecord.LeaderKey(job)
 	if err != nil {

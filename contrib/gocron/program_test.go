@@ -13,8 +13,8 @@ import (
 )
 
 // TestProgram runs the example of gocron for distributed schedulers as three processes, and kills
-// the leader twice. Instead of three schedulers, two of which exchange the lead after five seconds,
-// each process has one.
+// the process that leads, two times. The example has three schedulers in one process, and changes
+// the leader after five seconds. Here each process has one scheduler.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	binary := storetest.BuildProgram(t, "github.com/go-co-op/gocron/v2/examples/elector",

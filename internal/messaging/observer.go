@@ -35,7 +35,7 @@ const (
 	// newest report and nothing queues for it.
 	WatchName = "athena.watch"
 	// RecordName is the name of the request with which an observer reads a record. The answer is empty
-	// if there is none.
+	// if no such record exists.
 	RecordName = "athena.record"
 	// RecordKey is the key of the metadata with the key of the record.
 	RecordKey = "key"
@@ -283,7 +283,7 @@ func (m *Messenger) Watch(ctx context.Context, to member.Address, seen []byte) (
 	return r, payload, err
 }
 
-// ReadRecord asks a member for a record. It returns false if there is none.
+// ReadRecord asks a member for a record. It returns false if the record does not exist.
 func (m *Messenger) ReadRecord(ctx context.Context, to member.Address, key string) (
 	r member.Record, ok bool, err error,
 ) {

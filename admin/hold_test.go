@@ -202,11 +202,11 @@ func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 }
 
 func (a *testCluster) lock(ctx context.Context, c *adminclient.Client, job, name string) *attempt {
-	return a.permit(ctx, c, job, name, 0)
+	return a.requestPermit(ctx, c, job, name, 0)
 }
 
-// permit is like lock, but for a permit if permits is not 0.
-func (a *testCluster) permit(
+// requestPermit is like lock, but for a permit if permits is not 0.
+func (a *testCluster) requestPermit(
 	ctx context.Context, c *adminclient.Client, job, name string, permits int,
 ) *attempt {
 	at := newAttempt(a.t)

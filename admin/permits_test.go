@@ -26,7 +26,7 @@ func TestPermits(t *testing.T) {
 			for i := range 6 {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				at := a.permit(ctx, a.client(i%3, newNetwork()), "billing", "x", permits)
+				at := a.requestPermit(ctx, a.client(i%3, newNetwork()), "billing", "x", permits)
 				time.Sleep(time.Second)
 				all, stops = append(all, at), append(stops, stop)
 			}
@@ -72,7 +72,7 @@ func TestFairLockIsTheLock(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
 		plain := a.lock(t.Context(), a.client(0, newNetwork()), "billing", "x")
 		plain.works()
-		fair := a.permit(t.Context(), a.client(1, newNetwork()), "billing", "x", 1)
+		fair := a.requestPermit(t.Context(), a.client(1, newNetwork()), "billing", "x", 1)
 		time.Sleep(time.Minute)
 		fair.waits()
 		plain.leave <- nil
@@ -134,7 +134,7 @@ func TestDisconnectedCallersAreBounded(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var all []*attempt
 			for range maxHolds {
-				all = append(all, a.permit(ctx, a.client(0, newNetwork()), "lock", "x", 2))
+				all = append(all, a.requestPermit(ctx, a.client(0, newNetwork()), "lock", "x", 2))
 			}
 			stop()
 			for _, at := range all {
@@ -149,7 +149,7 @@ func TestDisconnectedCallersAreBounded(t *testing.T) {
 			}
 			hangs.Store(false)
 			time.Sleep(time.Minute)
-			at := a.permit(t.Context(), a.client(0, newNetwork()), "lock", "x", 2)
+			at := a.requestPermit(t.Context(), a.client(0, newNetwork()), "lock", "x", 2)
 			at.works()
 			at.leave <- nil
 			<-at.over

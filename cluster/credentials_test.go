@@ -39,7 +39,7 @@ type rotation struct {
 	sent     [3]int // by each node to each other node
 }
 
-func (r *rotation) note(from, to, text string) {
+func (r *rotation) noteEvent(from, to, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.received[from+" to "+to] = append(r.received[from+" to "+to], text)
@@ -57,7 +57,7 @@ func inRotation(
 			cfg := config(t, i)
 			cfg.Receiver = receiver.NewMux()
 			receiver.Handle(cfg.Receiver, func(_ context.Context, from member.Member, m note) error {
-				r.note(from.Name, cfg.Name, m.Text)
+				r.noteEvent(from.Name, cfg.Name, m.Text)
 				return nil
 			})
 			n, err := Start(t.Context(), cfg, WithSocket(p.Open), WithClock(time.Now),
@@ -80,8 +80,9 @@ func inRotation(
 
 func withSecret(_ *testing.T, i int) Config { return quicConfig(i, clusterSecret) }
 
-// send sends an event in each interval from each node to all others until finish is called.
-func (r *rotation) send(interval time.Duration) {
+// sendEvents sends an event in each interval from each node to all others, until finishSending is
+// called.
+func (r *rotation) sendEvents(interval time.Duration) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.stop = cancel
 	for i, n := range r.nodes {
@@ -97,8 +98,8 @@ func (r *rotation) send(interval time.Duration) {
 	}
 }
 
-// finish checks that every event has arrived once and in order.
-func (r *rotation) finish() {
+// finishSending stops sendEvents and checks that every event has arrived once and in order.
+func (r *rotation) finishSending() {
 	r.t.Helper()
 	r.stop()
 	r.senders.Wait()
@@ -120,8 +121,8 @@ func (r *rotation) finish() {
 	}
 }
 
-// round gives node after node other credentials, with a pause after each.
-func (r *rotation) round(pause time.Duration, edit func(i int, c *Config)) {
+// rotateCredentials gives node after node other credentials, with a pause after each.
+func (r *rotation) rotateCredentials(pause time.Duration, edit func(i int, c *Config)) {
 	r.t.Helper()
 	for i, n := range r.nodes {
 		edit(i+1, &r.configs[i])
@@ -132,8 +133,9 @@ func (r *rotation) round(pause time.Duration, edit func(i int, c *Config)) {
 	}
 }
 
-// check checks that the leader is still the one of the token, and that no handshake was refused.
-func (r *rotation) check(token member.Token) {
+// checkLeader checks that the leader is still the one of the token, and that no handshake was
+// refused.
+func (r *rotation) checkLeader(token member.Token) {
 	r.t.Helper()
 	for i, n := range r.nodes {
 		s := n.Status()
@@ -167,22 +169,22 @@ func TestSecretInTwoRounds(t *testing.T) {
 		t.Run(pause.String(), func(t *testing.T) {
 			inRotation(t, withSecret, func(r *rotation) {
 				token := r.nodes[0].Status().Token
-				r.send(10 * time.Millisecond)
+				r.sendEvents(10 * time.Millisecond)
 				time.Sleep(time.Second)
-				r.round(pause, func(i int, c *Config) { // the order of the two does not matter
+				r.rotateCredentials(pause, func(i int, c *Config) { // the order of the two does not matter
 					c.OtherSecret = []byte(otherSecret)
 					if i == 2 {
 						c.Secret, c.OtherSecret = c.OtherSecret, c.Secret
 					}
 				})
-				r.round(pause, func(_ int, c *Config) {
+				r.rotateCredentials(pause, func(_ int, c *Config) {
 					c.Secret, c.OtherSecret = []byte(otherSecret), nil
 				})
 				time.Sleep(2 * time.Second)
-				r.check(token)
+				r.checkLeader(token)
 				time.Sleep(30 * time.Second)
-				r.check(token)
-				r.finish()
+				r.checkLeader(token)
+				r.finishSending()
 			})
 		})
 	}
@@ -214,21 +216,21 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 	}
 	inRotation(t, config, func(r *rotation) {
 		token := r.nodes[0].Status().Token
-		r.send(10 * time.Millisecond)
+		r.sendEvents(10 * time.Millisecond)
 		time.Sleep(time.Second)
 		both := append(read(old.Path), read(next.Path)...)
-		r.round(0, func(_ int, c *Config) { write(c.TLSCA, both) })
-		r.round(0, func(_ int, c *Config) {
+		r.rotateCredentials(0, func(_ int, c *Config) { write(c.TLSCA, both) })
+		r.rotateCredentials(0, func(_ int, c *Config) {
 			host, _, _ := strings.Cut(c.Addr, ":")
 			transporttest.Write(r.t, next.Issue(host, nil), c.TLSCert, c.TLSKey)
 		})
-		r.round(0, func(_ int, c *Config) { write(c.TLSCA, read(next.Path)) })
+		r.rotateCredentials(0, func(_ int, c *Config) { write(c.TLSCA, read(next.Path)) })
 		time.Sleep(30 * time.Second)
-		r.check(token)
-		r.finish()
+		r.checkLeader(token)
+		r.finishSending()
 		// A certificate of the same authority replaces no connection.
 		before := r.nodes[0].Status().Transport.Handshakes["established"]
-		r.round(0, func(_ int, c *Config) {
+		r.rotateCredentials(0, func(_ int, c *Config) {
 			host, _, _ := strings.Cut(c.Addr, ":")
 			transporttest.Write(r.t, next.Issue(host, func(x *x509.Certificate) {
 				x.NotAfter = time.Now().Add(time.Hour)
@@ -248,9 +250,9 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 // strange is the network of a node that is not what it should be.
 type strange struct {
 	transport.Network
-	// wrap returns the stream in place of one of a connection.
-	wrap func(transport.Kind, transport.FrameStream) transport.FrameStream
-	open *atomic.Int64 // connections that other nodes have not ended
+	kind   transport.Kind // of its streams that call before
+	before func() bool
+	open   *atomic.Int64 // connections that other nodes have not ended
 }
 
 type strangeConn struct {
@@ -269,7 +271,11 @@ func (s strange) Accept() (transport.Conn, error) {
 }
 
 func (s strangeConn) Stream(k transport.Kind) transport.FrameStream {
-	return s.wrap(k, s.Conn.Stream(k))
+	stream := s.Conn.Stream(k)
+	if k != s.kind {
+		return stream
+	}
+	return strangeStream{stream, s.before}
 }
 
 func (s strangeConn) AcceptStream() (transport.RawStream, error) {
@@ -297,7 +303,7 @@ func (s strangeStream) Write(b []byte) (int, error) {
 // are active, and then gives the first two nodes another secret. open is the number of connections
 // of node 3.
 func startStrange(
-	t *testing.T, count int, wrap func(transport.Kind, transport.FrameStream) transport.FrameStream,
+	t *testing.T, count int, kind transport.Kind, before func() bool,
 ) (nodes []*Node, open *atomic.Int64) {
 	t.Helper()
 	open = new(atomic.Int64)
@@ -312,7 +318,7 @@ func startStrange(
 			return nil, err
 		}
 		network, err := quicnet.New(quicnet.Config{Config: c, Conn: socket, TLS: made})
-		return strange{network, wrap, open}, err
+		return strange{network, kind, before, open}, err
 	}
 	quiet := WithLogger(slog.New(slog.DiscardHandler))
 	for i := 1; i <= 2; i++ {
@@ -347,17 +353,27 @@ func startStrange(
 	return nodes, open
 }
 
-// checkApart checks that node 3 has no connection and the others have one.
-func checkApart(t *testing.T, nodes []*Node, open *atomic.Int64) {
-	t.Helper()
-	if got := open.Load(); got != 0 {
-		t.Errorf("the node with the removed secret has %d connections, want none", got)
-	}
-	for i, n := range nodes {
-		if got := n.Status().Transport.Connections; got != 1 {
-			t.Errorf("node %d has %d connections, want one with the other new secret", i+1, got)
+// testStrange calls startStrange. Node 3 must still have a connection after some time, and none
+// after 20 seconds.
+func testStrange(
+	t *testing.T, count int, kind transport.Kind, before func() bool, connected time.Duration,
+) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, open := startStrange(t, count, kind, before)
+		time.Sleep(connected)
+		if open.Load() == 0 {
+			t.Fatal("the node with the removed secret had no connection")
 		}
-	}
+		time.Sleep(20*time.Second - connected)
+		if got := open.Load(); got != 0 {
+			t.Errorf("the node with the removed secret has %d connections, want none", got)
+		}
+		for i, n := range nodes {
+			if got := n.Status().Transport.Connections; got != 1 {
+				t.Errorf("node %d has %d connections, want one with the other new secret", i+1, got)
+			}
+		}
+	})
 }
 
 // TestCertificatesExpireUnderTraffic replaces the certificates on disk, without a reload, until the
@@ -382,61 +398,31 @@ func TestCertificatesExpireUnderTraffic(t *testing.T) {
 	inRotation(t, config, func(r *rotation) {
 		token := r.nodes[0].Status().Token
 		first := r.nodes[0].Status().CertificateExpires
-		r.send(50 * time.Millisecond)
+		r.sendEvents(50 * time.Millisecond)
 		for time.Since(first) < life {
 			time.Sleep(life / 6)
 			for _, c := range r.configs {
 				renew(r.t, c)
 			}
 		}
-		r.check(token)
-		r.finish()
+		r.checkLeader(token)
+		r.finishSending()
 	})
 }
 
 // TestRemovedSecretEndsConnections checks that a node which knows only the removed secret loses its
 // connections, even if it never finishes them.
 func TestRemovedSecretEndsConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		nodes, open := startStrange(t, 3, func(
-			k transport.Kind, s transport.FrameStream,
-		) transport.FrameStream {
-			if k != transport.Custom {
-				return s
-			}
-			return strangeStream{s, func() bool { return false }}
-		})
-		time.Sleep(5 * time.Second)
-		if open.Load() == 0 {
-			t.Fatal("the node that never finishes its connections has none")
-		}
-		time.Sleep(15 * time.Second)
-		checkApart(t, nodes, open)
-	})
+	testStrange(t, 3, transport.Custom, func() bool { return false }, 5*time.Second)
 }
 
 // TestLateGreetWithRemovedSecret checks that a peer cannot keep a connection for which it
 // authenticated before its secret was removed, and greeted afterwards.
 func TestLateGreetWithRemovedSecret(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		nodes, open := startStrange(t, 2, func(
-			k transport.Kind, s transport.FrameStream,
-		) transport.FrameStream {
-			if k != transport.System {
-				return s
-			}
-			return strangeStream{s, func() bool {
-				time.Sleep(2 * time.Second)
-				return true
-			}}
-		})
+	testStrange(t, 2, transport.System, func() bool {
 		time.Sleep(2 * time.Second)
-		if open.Load() == 0 {
-			t.Fatal("the node that greets late has no connection")
-		}
-		time.Sleep(18 * time.Second)
-		checkApart(t, nodes, open)
-	})
+		return true
+	}, 2*time.Second)
 }
 
 // TestSetCredentialsChangesNothingAfterAnError checks the errors of SetCredentials.

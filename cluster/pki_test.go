@@ -457,7 +457,7 @@ func TestAuthorityAddedAndRemoved(t *testing.T) {
 		transporttest.Write(r.t, other.Issue(host, nil), c.TLSCert, c.TLSKey)
 		r.nodes[2].net.ReplaceConns()
 		time.Sleep(15 * time.Second)
-		r.check(r.nodes[0].Status().Token)
+		r.checkLeader(r.nodes[0].Status().Token)
 		write(authorities)
 		for i, n := range r.nodes[:2] {
 			if err := n.SetCredentials(r.configs[i]); err != nil {

@@ -29,12 +29,12 @@ const (
 	moveSpread = 2 * time.Second
 )
 
-// follow asks one member for reports, and another one when that fails.
-func (o *Observer) follow() {
+// followCluster asks one member for reports, and another one when that fails.
+func (o *Observer) followCluster() {
 	var untried []member.Address
 	for failures := 0; o.life.Err() == nil; {
 		if len(untried) == 0 {
-			untried = o.candidates()
+			untried = o.listCandidates()
 		}
 		next := untried[0]
 		untried = untried[1:]
@@ -90,9 +90,9 @@ func (o *Observer) setFailure(err error) {
 	o.failed = err
 }
 
-// candidates returns the members of the configuration and of the view in random order, so that
+// listCandidates returns the members of the configuration and of the view in random order, so that
 // observers spread. The member that was followed last is at the end.
-func (o *Observer) candidates() []member.Address {
+func (o *Observer) listCandidates() []member.Address {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := slices.Clone(o.seeds)

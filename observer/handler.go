@@ -80,7 +80,7 @@ func (o node) Leader() messaging.Leader {
 func (o node) FindRecord(string) (member.Record, bool) { return member.Record{}, false }
 
 func (o node) Follow() (messaging.Report, <-chan struct{}) {
-	v, _, changed := o.read()
+	v, _, changed := o.readView()
 	return messaging.Report(v), changed
 }
 

@@ -96,32 +96,32 @@ func startNodes(t *testing.T, size int, secret []byte) (addrs []string, nodes []
 	return addrs, nodes
 }
 
-// traffic counts the packets of all observers.
-type traffic struct{ packets, bytes atomic.Int64 }
+// packetCounter counts the packets of all observers.
+type packetCounter struct{ packets, bytes atomic.Int64 }
 
 // countedSocket is the socket of an observer.
 type countedSocket struct {
 	net.PacketConn
-	of *traffic
+	of *packetCounter
 }
 
-func (c countedSocket) count(n int) {
+func (c countedSocket) countPacket(n int) {
 	c.of.packets.Add(1)
 	c.of.bytes.Add(int64(n))
 }
 
 func (c countedSocket) ReadFrom(b []byte) (n int, from net.Addr, err error) {
 	n, from, err = c.PacketConn.ReadFrom(b)
-	c.count(n)
+	c.countPacket(n)
 	return n, from, err
 }
 
 func (c countedSocket) WriteTo(b []byte, to net.Addr) (int, error) {
-	c.count(len(b))
+	c.countPacket(len(b))
 	return c.PacketConn.WriteTo(b, to)
 }
 
-func (of *traffic) open(c transport.Config) (transport.Network, error) {
+func (of *packetCounter) openNetwork(c transport.Config) (transport.Network, error) {
 	made, named, err := c.TLS()
 	if err != nil {
 		return nil, err
@@ -202,10 +202,10 @@ func TestObserversMove(t *testing.T) {
 	cpu0, rss0 := usage()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	var of traffic
+	var of packetCounter
 	began := time.Now()
 	all := startObservers(ctx, t, Config{
-		Cluster: cluster.DefaultCluster, Members: addrs[:1], Secret: secret, Transport: of.open,
+		Cluster: cluster.DefaultCluster, Members: addrs[:1], Secret: secret, Transport: of.openNetwork,
 	})
 	cpu, rss := usage()
 	t.Logf("%d observers started in %v; the member: %.1f CPU seconds, %.0f MiB, before %.0f",

@@ -105,12 +105,12 @@ func Start(ctx context.Context, cfg Config) (*Observer, error) {
 		Address: member.ObserverAddress(hex.EncodeToString(id[:])), StoreID: id, Incarnation: 1,
 	}
 	o.life, o.stop = context.WithCancelCause(context.Background())
-	if err := o.open(); err != nil {
+	if err := o.openMesh(); err != nil {
 		return nil, err
 	}
-	o.work.Go(o.follow)
+	o.work.Go(o.followCluster)
 	for {
-		_, known, changed := o.read()
+		_, known, changed := o.readView()
 		if known {
 			return o, nil
 		}
@@ -118,12 +118,12 @@ func Start(ctx context.Context, cfg Config) (*Observer, error) {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, errors.Join(fmt.Errorf("observer: no member of %v answered: %w",
-				cfg.Members, context.Cause(ctx)), o.failure(), o.Close())
+				cfg.Members, context.Cause(ctx)), o.lastFailure(), o.Close())
 		}
 	}
 }
 
-func (o *Observer) open() error {
+func (o *Observer) openMesh() error {
 	if o.mux == nil {
 		o.mux = receiver.NewMux()
 	}
@@ -133,7 +133,7 @@ func (o *Observer) open() error {
 	net, err := mesh.New(mesh.Config{
 		Encode: wire.Encode, Decode: wire.Decode, Size: assumedSize,
 		CustomBytes: messaging.MaxEventBytes,
-	}, o.listen)
+	}, o.openTransport)
 	if err != nil {
 		return errors.Join(err, o.mux.Close(context.Background()))
 	}
@@ -150,7 +150,7 @@ func (o *Observer) open() error {
 	return nil
 }
 
-func (o *Observer) failure() error {
+func (o *Observer) lastFailure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.failed
@@ -169,7 +169,7 @@ func (o *Observer) makeTLS() (made *tls.Config, named bool, err error) {
 	}
 }
 
-func (o *Observer) listen(c transport.Config) (transport.Network, error) {
+func (o *Observer) openTransport(c transport.Config) (transport.Network, error) {
 	c.Addr, c.TLS = ":0", o.makeTLS
 	if o.cfg.Transport != nil {
 		return o.cfg.Transport(c)
@@ -198,7 +198,7 @@ func (o *Observer) Close() error {
 	return o.closeErr
 }
 
-func (o *Observer) read() (v View, known bool, changed <-chan struct{}) {
+func (o *Observer) readView() (v View, known bool, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.view, o.known, o.changed
@@ -206,7 +206,7 @@ func (o *Observer) read() (v View, known bool, changed <-chan struct{}) {
 
 // View returns the newest view.
 func (o *Observer) View() View {
-	v, _, _ := o.read()
+	v, _, _ := o.readView()
 	return v
 }
 
@@ -215,7 +215,7 @@ func (o *Observer) View() View {
 func (o *Observer) Views(ctx context.Context) iter.Seq[View] {
 	return func(yield func(View) bool) {
 		for {
-			v, _, changed := o.read()
+			v, _, changed := o.readView()
 			if ctx.Err() != nil || o.life.Err() != nil || !yield(v) {
 				return
 			}

@@ -42,7 +42,7 @@ type world struct {
 	nodes []*cluster.Node
 }
 
-func address(i int) member.Address {
+func addressOf(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
 }
 
@@ -95,20 +95,20 @@ func (w *world) startNode(i int) (*cluster.Node, error) {
 		_, err := io.Copy(s, s)
 		return err
 	})
-	seeds := []string{address(0).String(), address(1).String(), address(2).String()}
+	seeds := []string{addressOf(0).String(), addressOf(1).String(), addressOf(2).String()}
 	return cluster.Start(w.t.Context(), cluster.Config{
-		Addr: address(i).String(), Name: name, Size: 3, Seeds: seeds, Receiver: rx,
+		Addr: addressOf(i).String(), Name: name, Size: 3, Seeds: seeds, Receiver: rx,
 	}, cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
-			return w.net.Listen(address(i))
+			return w.net.Listen(addressOf(i))
 		}))
 }
 
-// observe starts an observer on port 9000+i, which knows some members or only member i.
-func (w *world) observe(i int, members ...member.Address) *Observer {
+// startObserver starts an observer on port 9000+i, which knows some members or only member i.
+func (w *world) startObserver(i int, members ...member.Address) *Observer {
 	w.t.Helper()
 	if members == nil {
-		members = []member.Address{address(i % 3)}
+		members = []member.Address{addressOf(i % 3)}
 	}
 	var texts []string
 	for _, m := range members {
@@ -128,7 +128,7 @@ func (w *world) observe(i int, members ...member.Address) *Observer {
 	return o
 }
 
-func (w *world) leader() int {
+func (w *world) findLeader() int {
 	return slices.IndexFunc(w.nodes, func(n *cluster.Node) bool {
 		return n.View().Role == member.Leading
 	})
@@ -139,23 +139,23 @@ func (w *world) leader() int {
 func TestObserverAsks(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		before := w.nodes[0].View()
-		o := w.observe(1)
+		o := w.startObserver(1)
 		defer o.Close()
 		v := o.View()
-		if lead := w.leader(); v.Leader != address(lead) || !v.Authority || len(v.Members) != 3 {
-			t.Errorf("view: got %+v, want 3 members led by %v", v, address(lead))
+		if lead := w.findLeader(); v.Leader != addressOf(lead) || !v.Authority || len(v.Members) != 3 {
+			t.Errorf("view: got %+v, want 3 members led by %v", v, addressOf(lead))
 		}
 		for i := range w.nodes {
-			got, err := Request[told](t.Context(), o, address(i), ask{})
+			got, err := Request[told](t.Context(), o, addressOf(i), ask{})
 			if want := (told{fmt.Sprint("n", i), true, false}); err != nil || got != want {
 				t.Errorf("request to %d: got %+v, %v; want %+v", i, got, err, want)
 			}
 		}
 		got, err := RequestLeader[told](t.Context(), o, ask{})
-		if want := (told{fmt.Sprint("n", w.leader()), true, false}); err != nil || got != want {
+		if want := (told{fmt.Sprint("n", w.findLeader()), true, false}); err != nil || got != want {
 			t.Errorf("request to the leader: got %+v, %v; want %+v", got, err, want)
 		}
-		s, err := o.OpenStream(t.Context(), address(2), "echo")
+		s, err := o.OpenStream(t.Context(), addressOf(2), "echo")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,8 +177,8 @@ func TestObserverAsks(t *testing.T) {
 // also follows, and reaches the next leader.
 func TestObserverFollowsTheLeader(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		lead := w.leader()
-		o := w.observe(lead)
+		lead := w.findLeader()
+		o := w.startObserver(lead)
 		defer o.Close()
 		if err := w.nodes[lead].Close(); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestObserverFollowsTheLeader(t *testing.T) {
 // it followed could not reach.
 func TestObserverLeavesAnIsolatedMember(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		o := w.observe(0)
+		o := w.startObserver(0)
 		defer o.Close()
 		v := o.View()
 		v.Members = slices.Clone(v.Members)
@@ -206,14 +206,14 @@ func TestObserverLeavesAnIsolatedMember(t *testing.T) {
 			v.Members[i].Status = member.Unreachable
 		}
 		v.Authority = false
-		o.setView(address(0), v)
+		o.setView(addressOf(0), v)
 		if err := w.nodes[0].Close(); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		for v := range o.Views(ctx) {
-			if o.currentHome() != address(0) && v.Authority {
+			if o.currentHome() != addressOf(0) && v.Authority {
 				return
 			}
 		}
@@ -225,19 +225,19 @@ func TestObserverLeavesAnIsolatedMember(t *testing.T) {
 // leader.
 func TestObserverLeavesACutOffMember(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		home := (w.leader() + 1) % 3
-		o := w.observe(home)
+		home := (w.findLeader() + 1) % 3
+		o := w.startObserver(home)
 		defer o.Close()
 		for i := range w.nodes {
 			if i != home {
-				w.net.Cut(address(i), address(home))
-				w.net.Cut(address(home), address(i))
+				w.net.Cut(addressOf(i), addressOf(home))
+				w.net.Cut(addressOf(home), addressOf(i))
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		for v := range o.Views(ctx) {
-			if o.currentHome() != address(home) && v.Authority {
+			if o.currentHome() != addressOf(home) && v.Authority {
 				return
 			}
 		}
@@ -248,11 +248,11 @@ func TestObserverLeavesACutOffMember(t *testing.T) {
 // TestObserverCancels checks that a request that the observer gives up is canceled at the member.
 func TestObserverCancels(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		o := w.observe(0)
+		o := w.startObserver(0)
 		defer o.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := Request[told](ctx, o, address(1), ask{-1})
+		_, err := Request[told](ctx, o, addressOf(1), ask{-1})
 		if !errors.Is(err, cluster.ErrUnknownOutcome) {
 			t.Errorf("got %v, want ErrUnknownOutcome", err)
 		}
@@ -264,12 +264,12 @@ func TestObserverCancels(t *testing.T) {
 // effect: version, roster and leader stay, also while the lease of the leader is renewed.
 func TestObserverCannotTakePart(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		left := (w.leader() + 1) % 3 // so that there is a seat to take
+		left := (w.findLeader() + 1) % 3 // so that there is a seat to take
 		if err := w.nodes[left].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.nodes = slices.Delete(w.nodes, left, left+1)
-		o := w.observe(w.leader(), w.nodes[0].Self().Address)
+		o := w.startObserver(w.findLeader(), w.nodes[0].Self().Address)
 		defer o.Close()
 		time.Sleep(time.Minute) // until the member that left is removed
 		before := w.nodes[0].View()
@@ -319,23 +319,23 @@ func (f fullMember) Greet() message.Message {
 // first one is full.
 func TestObserverLeavesAFullMember(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		first := w.observe(0)
+		first := w.startObserver(0)
 		defer first.Close()
 		full, err := mesh.New(mesh.Config{
 			Encode: wire.Encode, Decode: wire.Decode, Size: 3,
-		}, func(transport.Config) (transport.Network, error) { return w.net.Listen(address(9)) })
+		}, func(transport.Config) (transport.Network, error) { return w.net.Listen(addressOf(9)) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer full.Close()
-		if err := full.Start(fullMember{handler{first.messages, first}, address(9)}); err != nil {
+		if err := full.Start(fullMember{handler{first.messages, first}, addressOf(9)}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		for i := range 8 {
-			o := w.observe(1+i, address(9), address(0))
+			o := w.startObserver(1+i, addressOf(9), addressOf(0))
 			defer o.Close()
-			if o.currentHome() != address(0) {
+			if o.currentHome() != addressOf(0) {
 				t.Errorf("observer %d follows %v", i, o.currentHome())
 			}
 		}
@@ -352,23 +352,23 @@ func TestObserverLeavesAFullMember(t *testing.T) {
 // the cluster was founded again, but not from a member that lags behind or of a former cluster.
 func TestObserverLearnsOfAnotherCluster(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		o := w.observe(0)
+		o := w.startObserver(0)
 		defer o.Close()
 		old := o.View()
 		old.Version += 5
-		o.setView(address(1), old)
+		o.setView(addressOf(1), old)
 		lagging := old
 		lagging.Version--
-		if o.setView(address(1), lagging); o.View().Version != old.Version {
+		if o.setView(addressOf(1), lagging); o.View().Version != old.Version {
 			t.Errorf("got the view of a member that lags behind: %+v", o.View())
 		}
 		lagging.ClusterID[0]++
 		lagging.Authority = false
-		if o.setView(address(1), lagging); o.View().Version != old.Version {
+		if o.setView(addressOf(1), lagging); o.View().Version != old.Version {
 			t.Errorf("got the view of a cluster without a leader: %+v", o.View())
 		}
 		lagging.Authority = true
-		if o.setView(address(1), lagging); o.View().Version != lagging.Version {
+		if o.setView(addressOf(1), lagging); o.View().Version != lagging.Version {
 			t.Errorf("got %+v, want the view of the new cluster", o.View())
 		}
 	})
@@ -408,7 +408,7 @@ func TestObserverWaitsForTheCluster(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		o, err := Start(ctx, Config{
-			Cluster: cluster.DefaultCluster, Members: []string{address(0).String()},
+			Cluster: cluster.DefaultCluster, Members: []string{addressOf(0).String()},
 			Transport: func(transport.Config) (transport.Network, error) {
 				return w.net.Listen(member.Address{Host: "127.0.0.1", Port: 9000})
 			},

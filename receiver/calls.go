@@ -34,7 +34,7 @@ type earlyCancels struct {
 	oldest int
 }
 
-func (e *earlyCancels) add(key callKey) {
+func (e *earlyCancels) addCancel(key callKey) {
 	switch {
 	case e.known[key]:
 		return
@@ -89,7 +89,7 @@ func (c *callTable) cancelCall(key callKey) {
 	c.mu.Lock()
 	cancel := c.pending[key]
 	if cancel == nil && !key.from.IsObserver() {
-		c.early.add(key)
+		c.early.addCancel(key)
 	}
 	c.mu.Unlock()
 	if cancel != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// configure writes the configuration file of node i: lines that never change, and more lines.
-func (c *nodes) configure(i int, more ...string) (path string) {
+// writeConfig writes the configuration file of node i: lines that never change, and more lines.
+func (c *nodes) writeConfig(i int, more ...string) (path string) {
 	c.t.Helper()
 	lines := append([]string{
 		"addr: " + c.addrs[i-1], "name: n" + strconv.Itoa(i), "size: " + strconv.Itoa(len(c.addrs)),
@@ -62,7 +62,7 @@ func (p *process) reload(text string) {
 func TestProcessReload(t *testing.T) {
 	c := newNodes(t, 1)
 	secret := "secret-file: " + filepath.Join(c.dir, "secret")
-	path := c.configure(1, secret)
+	path := c.writeConfig(1, secret)
 	bin, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -79,20 +79,21 @@ func TestProcessReload(t *testing.T) {
 	before := labels()
 	for _, bad := range []string{"size: 0", "secret-file: /no/such/file", "heartbeat: 1s",
 		"insecure: true\nlabel: role=b"} {
-		c.configure(1, bad)
+		c.writeConfig(1, bad)
 		p.reload(notReloaded)
 		if got := labels(); got != before {
 			t.Errorf("after the invalid line %q: %s, want %s", bad, got, before)
 		}
 	}
-	c.configure(1, secret, "preference: 3", "label: zone=b", "log-level: debug", "leader-timeout: 2s")
+	c.writeConfig(1, secret, "preference: 3", "label: zone=b", "log-level: debug",
+		"leader-timeout: 2s")
 	p.reload(`"keys":"leader-timeout,lease-timeout"`)
 	if want := `"changed":"log-level,preference"`; !strings.Contains(p.stderr.String(), want) {
 		t.Errorf("no line has %s", want)
 	}
 	eventually(t, "the preference", func() bool { return labels() == "map[zone:a] 3" })
 	lines := strings.Count(p.stderr.String(), reloaded)
-	c.configure(1, secret, "log-level: warn", "leader-timeout: 2s")
+	c.writeConfig(1, secret, "log-level: warn", "leader-timeout: 2s")
 	p.reload(`"keys":"leader-timeout,lease-timeout"`)
 	p.waitForLines("these keys have changed but need a restart: the node keeps their old values", 2)
 	if strings.Count(p.stderr.String(), reloaded) > lines {
@@ -145,7 +146,7 @@ func rotate(t *testing.T, c *nodes, first func(i int) string, rounds ...func(i i
 	t.Helper()
 	var all []*process
 	for i := range c.addrs {
-		all = append(all, start(t, "run", "--config", c.configure(i+1, first(i+1))))
+		all = append(all, start(t, "run", "--config", c.writeConfig(i+1, first(i+1))))
 	}
 	leader := c.settle(1, 2, 3)
 	before, _ := c.status(leader)
@@ -156,7 +157,7 @@ func rotate(t *testing.T, c *nodes, first func(i int) string, rounds ...func(i i
 	stop := c.traffic()
 	for _, round := range rounds {
 		for i, p := range all {
-			c.configure(i+1, round(i+1))
+			c.writeConfig(i+1, round(i+1))
 			p.reload(reloaded)
 		}
 	}

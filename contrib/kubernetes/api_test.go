@@ -42,8 +42,8 @@ func newAPIServer(t *testing.T) (a *apiServer, url string) {
 	return a, s.URL
 }
 
-// store creates or replaces a set. a.mu must be held.
-func (a *apiServer) store(set *apps.ReplicaSet) {
+// storeSet creates or replaces a set. a.mu must be held.
+func (a *apiServer) storeSet(set *apps.ReplicaSet) {
 	a.version++
 	set.TypeMeta = meta.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSet"}
 	set.ResourceVersion = strconv.Itoa(a.version)
@@ -52,12 +52,12 @@ func (a *apiServer) store(set *apps.ReplicaSet) {
 	a.changed = make(chan struct{})
 }
 
-func (a *apiServer) create(name string) {
+func (a *apiServer) createSet(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	set := &apps.ReplicaSet{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: "default"}}
 	set.Spec.Template.Spec.Containers = []core.Container{{Name: name}}
-	a.store(set)
+	a.storeSet(set)
 }
 
 // updatesOf returns the clients that have updated a set.
@@ -93,11 +93,11 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(meta.Status{Status: meta.StatusFailure, Reason: meta.StatusReasonInvalid, Code: 422})
 	case r.URL.Query().Has("watch"):
 		from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-		a.watch(w, r, from, resources == "replicasets")
+		a.watchSets(w, r, from, resources == "replicasets")
 	case resources == "pods":
 		reply(core.PodList{ListMeta: meta.ListMeta{ResourceVersion: "0"}})
 	case resources == "replicasets":
-		reply(a.list())
+		reply(a.listSets())
 	case r.Method == http.MethodPut:
 		set := &apps.ReplicaSet{}
 		body, _ := io.ReadAll(r.Body)
@@ -113,7 +113,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		a.updates = append(a.updates, fmt.Sprint(client, " updates ", set.Name))
-		a.store(set)
+		a.storeSet(set)
 		reply(set)
 	default:
 		http.NotFound(w, r)
@@ -126,7 +126,7 @@ func resourcesOf(version, name, kind string) meta.APIResourceList {
 	}}
 }
 
-func (a *apiServer) list() (l apps.ReplicaSetList) {
+func (a *apiServer) listSets() (l apps.ReplicaSetList) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.ResourceVersion = strconv.Itoa(a.version)
@@ -136,8 +136,8 @@ func (a *apiServer) list() (l apps.ReplicaSetList) {
 	return l
 }
 
-// watch sends the sets that are later than a version, if any are wanted, until the client ends.
-func (a *apiServer) watch(w http.ResponseWriter, r *http.Request, from int, wanted bool) {
+// watchSets sends the sets that are later than a version, if any are wanted, until the client ends.
+func (a *apiServer) watchSets(w http.ResponseWriter, r *http.Request, from int, wanted bool) {
 	for {
 		a.mu.Lock()
 		last, changed := a.version, a.changed

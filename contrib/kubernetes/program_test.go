@@ -64,7 +64,7 @@ func TestManagerProgram(t *testing.T) {
 	t.Parallel()
 	binary := storetest.BuildProgram(t, "sigs.k8s.io/controller-runtime/examples/builtins", "lock.go",
 		"	mgr, err := manager.New(config.GetConfigOrDie(), manager.Options{})",
-		"	lock := newLock()\n	mgr, err := manager.New(config.GetConfigOrDie(), options(lock))",
+		"	lock := newLock()\n	mgr, err := manager.New(config.GetConfigOrDie(), makeOptions(lock))",
 		"mgr.Start(signals.SetupSignalHandler())", "lock.Run(signals.SetupSignalHandler(), mgr.Start)")
 	api, url := newAPIServer(t)
 	certs := t.TempDir()
@@ -91,7 +91,7 @@ func TestManagerProgram(t *testing.T) {
 	})
 	// labels creates a set, which the leader labels, and returns the leader.
 	labels := func(name string, mark int) int {
-		api.create(name)
+		api.createSet(name)
 		by := p.NextWorker(mark, 1, fmt.Sprintf(`"container name":%q`, name))
 		// The label is another change, which the leader sees.
 		p.NextWorker(mark, 2, fmt.Sprintf(`"container name":%q`, name))

@@ -43,7 +43,7 @@ func survivesTermination(t *testing.T, address string) {
 // would commit asynchronously and lose commits if the store did not override that.
 func TestServerEnds(t *testing.T) {
 	t.Parallel()
-	s := start(t, "-c", "synchronous_commit=off", "-c", "wal_writer_delay=10s")
+	s := startServer(t, "-c", "synchronous_commit=off", "-c", "wal_writer_delay=10s")
 	_, err := connect(t, s.address).Exec(t.Context(),
 		"ALTER ROLE postgres SET synchronous_commit = off")
 	if err != nil {
@@ -153,7 +153,7 @@ func accountForCommits(t *testing.T, s *leasestore.Store, disturb func()) {
 // TestUnfitServers checks that Open refuses, with the reason, what would lose or refuse writes.
 func TestUnfitServers(t *testing.T) {
 	t.Parallel()
-	s := start(t, "-c", "fsync=off")
+	s := startServer(t, "-c", "fsync=off")
 	refuses := func(query, want string) {
 		t.Helper()
 		_, err := postgres.Open(t.Context(), connect(t, s.address+query), "athena",

@@ -55,7 +55,7 @@ type server struct {
 	command func(program string, args ...string) *exec.Cmd
 }
 
-func start(t testing.TB, options ...string) *server {
+func startServer(t testing.TB, options ...string) *server {
 	t.Helper()
 	dir, command := storetest.NewPostgreSQL(t)
 	address := storetest.FreeAddress(t)
@@ -104,7 +104,7 @@ func open(t *testing.T, id, address string) *leasestore.Store {
 
 func TestOutages(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := startServer(t)
 	storetest.Outages(t, s.Server, leaseTimeout, func(t *testing.T, id string) record.Store {
 		return open(t, id, s.address)
 	})
@@ -113,7 +113,7 @@ func TestOutages(t *testing.T) {
 // TestOneServer runs the tests that can share a server, because each start of one is expensive.
 func TestOneServer(t *testing.T) {
 	t.Parallel()
-	address := start(t).address
+	address := startServer(t).address
 	for name, test := range map[string]func(*testing.T, string){
 		"L32": passesSuite, "Crashes": survivesCrashes, "CutOff": survivesCut,
 		"Readme": leadsByReadme, "Terminated": survivesTermination,

@@ -120,7 +120,7 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 	if l.isObserved() {
 		limit = observerBufferBytes
 	}
-	*b = batch{bytes: b.spare(limit)}
+	*b = batch{bytes: b.reuseMemory(limit)}
 }
 
 // silence detects that a peer does not answer.

@@ -37,8 +37,8 @@ func (p lossTest) offer() {
 	}
 }
 
-// urge sends an urgent frame.
-func (p lossTest) urge() {
+// sendUrgentFrame sends an urgent frame.
+func (p lossTest) sendUrgentFrame() {
 	d := Destination{mesh: p.mesh, addr: p.addr}
 	d.peer.Store(p.peer)
 	d.SendUrgent(transport.Custom, []byte("x"))
@@ -198,23 +198,23 @@ func TestUrgentFramesAreKept(t *testing.T) {
 		{"left, and the same run connects", func(p lossTest) {
 			l := p.connect(1)
 			p.leave(l)
-			p.urge()
+			p.sendUrgentFrame()
 			l.end(transport.CodeLeft, "", nil)
-			p.urge()
+			p.sendUrgentFrame()
 			p.connect(1)
 		}, nil, nil, 2},
 		{"failed, and the same run connects", func(p lossTest) {
 			l := p.connect(1)
 			l.started = true
 			l.end(transport.CodeClosed, "", nil)
-			p.urge()
+			p.sendUrgentFrame()
 			p.connect(1)
 		}, []uint64{1}, []uint64{1}, 1},
 		{"failed, and a later run connects", func(p lossTest) {
 			l := p.connect(1)
 			l.started = true
 			l.end(transport.CodeClosed, "", nil)
-			p.urge()
+			p.sendUrgentFrame()
 			p.connect(2)
 		}, []uint64{1}, []uint64{1}, 0},
 	} {

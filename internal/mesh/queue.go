@@ -90,9 +90,9 @@ func (b *batch) mark() {
 	b.bytes, b.last = appendHeader(b.bytes, 0), true
 }
 
-// spare returns the memory of a written batch for reuse by the next batch. It returns nil if the
-// memory exceeds the limit.
-func (b *batch) spare(limit int) []byte {
+// reuseMemory returns the memory of a written batch for reuse by the next batch. It returns nil if
+// the memory exceeds the limit.
+func (b *batch) reuseMemory(limit int) []byte {
 	if cap(b.bytes) > limit {
 		return nil
 	}
@@ -140,11 +140,11 @@ func (q *flow) push(frame []byte) bool {
 	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > q.limit {
 		return false
 	}
-	q.add(frame)
+	q.addFrame(frame)
 	return true
 }
 
-func (q *flow) add(frame []byte) {
+func (q *flow) addFrame(frame []byte) {
 	q.pending = appendFrame(q.pending, frame)
 	q.frames++
 }

@@ -95,10 +95,10 @@ func (d *Destination) SendUrgent(k transport.Kind, frame []byte) {
 	switch f := &p.flows[k]; {
 	case p.leaving:
 	case p.cur != nil:
-		f.add(frame)
+		f.addFrame(frame)
 		p.cur.signalWriter(k)
 	default:
-		f.add(frame)
+		f.addFrame(frame)
 		f.kept++
 	}
 }

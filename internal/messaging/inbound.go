@@ -48,7 +48,7 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 		ctx = m.canceled // an observer never waits for room
 	}
 	if err := m.deliverEvent(ctx, d); err != nil {
-		m.watches.release(from, len(e.Payload)) // no handler will answer
+		m.watches.releaseBytes(from, len(e.Payload)) // no handler will answer
 		if d.Call != nil {
 			m.sendAnswer(from.Address, answerTo(e.Call, false, err), false)
 		}
@@ -89,5 +89,5 @@ func (m *Messenger) Lost(peer member.Identity) {
 	lost := fmt.Errorf("the connection to %s was lost", peer.Address)
 	m.pending.fail(peer.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, lost))
 	m.mux.CancelAll(peer.Address, lost)
-	m.watches.end(peer.Address)
+	m.watches.endWatch(peer.Address)
 }

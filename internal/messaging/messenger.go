@@ -125,7 +125,7 @@ func (m *Messenger) Close(ctx context.Context) error {
 	})
 	defer late.Stop()
 	err := m.mux.Close(ctx)
-	m.watches.wait()
+	m.watches.waitServed()
 	close(m.handled)
 	err = errors.Join(err, m.net.Close())
 	m.stopAnswering()

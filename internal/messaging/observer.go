@@ -102,14 +102,14 @@ func (m *Messenger) takeObserved(
 		}
 		m.sendAnswer(from.Address, wire.Answer{ID: e.Call.ID, Payload: payload}, true)
 		return true, err
-	case !w.reserve(len(e.Payload)):
+	case !w.reserveBytes(len(e.Payload)):
 		m.sendAnswer(from.Address, answerTo(e.Call, false, receiver.ErrBusy), false)
 		return true, nil
 	}
 	answer := call.Answer
 	size := len(e.Payload)
 	call.Answer = func(value any, ran bool, err error) {
-		defer w.release(from, size)
+		defer w.releaseBytes(from, size)
 		answer(value, ran, err)
 	}
 	return false, nil
@@ -120,7 +120,7 @@ func (m *Messenger) hasJoined() bool {
 	return !report.ClusterID.IsZero()
 }
 
-func (w *watches) reserve(n int) bool {
+func (w *watches) reserveBytes(n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bytes+n+requestBytes > observerBytes {
@@ -130,7 +130,7 @@ func (w *watches) reserve(n int) bool {
 	return true
 }
 
-func (w *watches) release(from member.Identity, n int) {
+func (w *watches) releaseBytes(from member.Identity, n int) {
 	if !from.Address.IsObserver() {
 		return
 	}
@@ -139,15 +139,15 @@ func (w *watches) release(from member.Identity, n int) {
 	w.bytes -= n + requestBytes
 }
 
-// end ends the watch of an observer.
-func (w *watches) end(who member.Address) {
+// endWatch ends the watch of an observer.
+func (w *watches) endWatch(who member.Address) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pending, who)
 }
 
-// wait waits until no watch is served. None starts after m.streaming has ended.
-func (w *watches) wait() {
+// waitServed waits until no watch is served. None starts after m.streaming has ended.
+func (w *watches) waitServed() {
 	w.mu.Lock()
 	w.mu.Unlock() //nolint:staticcheck // a concurrent startWatch has added its goroutine
 	w.work.Wait()
@@ -219,7 +219,7 @@ func (m *Messenger) answerWatches() {
 		if err == nil && m.destinationOf(to).TrySend(transport.Answer, frame) {
 			continue
 		}
-		if err != nil || !m.watches.retry(to, of) {
+		if err != nil || !m.watches.retryWatch(to, of) {
 			_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
 		}
 	}
@@ -244,9 +244,9 @@ func (w *watches) takeDue(now time.Time) map[member.Address]watch {
 	return due
 }
 
-// retry keeps a watch while other answers fill the room of its observer, which would otherwise
+// retryWatch keeps a watch while other answers fill the room of its observer, which would otherwise
 // leave this member. It returns false if the observer has another watch or has given up.
-func (w *watches) retry(to member.Address, of watch) bool {
+func (w *watches) retryWatch(to member.Address, of watch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, newer := w.pending[to]; newer || time.Now().After(of.until.Add(WatchTimeout)) {

@@ -17,8 +17,8 @@ func observerIdentity(id string) member.Identity {
 	return member.Identity{Address: member.ObserverAddress(id), Incarnation: 1}
 }
 
-// custom passes an event to a node as if an observer had sent it.
-func custom(t *testing.T, n *node, e wire.Event) error {
+// passEvent passes an event to a node as if an observer had sent it.
+func passEvent(t *testing.T, n *node, e wire.Event) error {
 	t.Helper()
 	frame, err := wire.EncodeEvent(e, MaxEventBytes)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestObserversSendOnlyRequests(t *testing.T) {
 			{Name: "x", Payload: []byte{0xc0}, Call: wire.Call{ID: 1}},
 			{Name: WatchName},
 		} {
-			if err := custom(t, n, e); err == nil {
+			if err := passEvent(t, n, e); err == nil {
 				t.Errorf("event %d: got nil, want an error", i)
 			}
 		}
@@ -79,7 +79,7 @@ func TestObserversShareRoom(t *testing.T) {
 		}
 		for id := range uint64(2 * observerBytes >> 19) {
 			e := wire.Event{Name: "load", Payload: payload, Call: wire.Call{ID: id + 1, Request: true}}
-			if err := custom(t, n, e); err != nil {
+			if err := passEvent(t, n, e); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -89,7 +89,7 @@ func TestObserversShareRoom(t *testing.T) {
 		e := wire.Event{
 			Name: "load", Payload: payload, Call: wire.Call{ID: 1, Request: true, Leader: true},
 		}
-		if err := custom(t, nodes[1], e); err != nil || nodes[1].watches.bytes != 0 {
+		if err := passEvent(t, nodes[1], e); err != nil || nodes[1].watches.bytes != 0 {
 			t.Errorf("refused by a follower: got %v, %d bytes are reserved", err, nodes[1].watches.bytes)
 		}
 		close(release)
@@ -112,7 +112,7 @@ func TestAWatchReplacesTheLast(t *testing.T) {
 				Name: WatchName, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
 				Call: wire.Call{ID: id + 1, Request: true},
 			}
-			if err := custom(t, n, e); err != nil {
+			if err := passEvent(t, n, e); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -140,7 +140,7 @@ func askSelf(t *testing.T, n *node, e wire.Event) (a wire.Answer) {
 		t.Fatal(err)
 	}
 	e.Call = wire.Call{ID: id, Request: true}
-	if err := custom(t, n, e); err != nil {
+	if err := passEvent(t, n, e); err != nil {
 		t.Fatal(err)
 	}
 	return <-answers
@@ -179,7 +179,7 @@ func TestWatchWaitsForRoom(t *testing.T) {
 			Name: WatchName, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
 			Call: wire.Call{ID: 1, Request: true},
 		}
-		if err := custom(t, n, e); err != nil {
+		if err := passEvent(t, n, e); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []int{1, 0} {

@@ -117,9 +117,9 @@ func (p *Programs) Mark() int {
 	return len(p.printed)
 }
 
-// workers returns the processes that have printed a line with the text since a mark, one for each
-// line.
-func (p *Programs) workers(since int, text string) (by []int) {
+// listWorkers returns the processes that have printed a line with the text since a mark, one for
+// each line.
+func (p *Programs) listWorkers(since int, text string) (by []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.printed[since:] {
@@ -135,7 +135,7 @@ func (p *Programs) workers(since int, text string) (by []int) {
 func (p *Programs) NextWorker(since, n int, text string) int {
 	p.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); pause(p.t, 20*time.Millisecond) {
-		by := p.workers(since, text)
+		by := p.listWorkers(since, text)
 		for _, other := range by {
 			if other != by[0] {
 				p.t.Fatalf("processes %d and %d have printed %q", by[0], other, text)

@@ -30,16 +30,23 @@ func joinObserver(t *testing.T, w World, at member.Address, id string) *node {
 	return joinAs(t, w, at, s)
 }
 
-// testObservers checks that an observer exchanges custom frames, answers and streams with a member
-// whose size and timings it does not know, and that the member does not count it as a peer.
-func testObservers(t *testing.T, w World) {
-	a, o := join(t, w, addr(1)), joinObserver(t, w, addr(2), "o")
+// joinConnected starts a member and an observer that has sent it a frame.
+func joinConnected(t *testing.T, w World) (a, o *node, ctx context.Context) {
+	t.Helper()
+	a, o = join(t, w, addr(1)), joinObserver(t, w, addr(2), "o")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	if err := o.Send(ctx, addr(1), []byte("question")); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, time.Second, "the member has received the frame", a.hasReceived(transport.Custom, 1))
+	return a, o, ctx
+}
+
+// testObservers checks that an observer exchanges custom frames, answers and streams with a member
+// whose size and timings it does not know, and that the member does not count it as a peer.
+func testObservers(t *testing.T, w World) {
+	a, o, ctx := joinConnected(t, w)
 	from := a.receivedBy(transport.Custom)[0]
 	if from != o.greet.From || !from.Address.IsObserver() {
 		t.Errorf("the frame came from %v, want %v", from, o.greet.From)
@@ -126,13 +133,7 @@ func testObserversFull(t *testing.T, w World) {
 // testStuckObserver checks that a member disconnects an observer that does not read its answers,
 // and keeps few of them.
 func testStuckObserver(t *testing.T, w World) {
-	a, o := join(t, w, addr(1)), joinObserver(t, w, addr(2), "o")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := o.Send(ctx, addr(1), []byte("question")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, time.Second, "the member has received the frame", a.hasReceived(transport.Custom, 1))
+	a, o, ctx := joinConnected(t, w)
 	o.stop(transport.Answer)
 	answer := make([]byte, mesh.MaxObserverBytes)
 	began, sent := time.Now(), 0

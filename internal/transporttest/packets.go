@@ -132,13 +132,13 @@ func (p *PacketNet) SetPath(from, to member.Address, path Path) {
 func (p *PacketNet) Kill(at member.Address) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.hostLocked(netip.MustParseAddrPort(at.String())).newest(); s != nil {
+	if s := p.hostLocked(netip.MustParseAddrPort(at.String())).newestSocket(); s != nil {
 		s.closeLocked()
 	}
 }
 
-// newest returns the socket that gets the packets, or nil if none is open.
-func (h *packetHost) newest() *socket {
+// newestSocket returns the socket that gets the packets, or nil if none is open.
+func (h *packetHost) newestSocket() *socket {
 	if len(h.sockets) == 0 {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (p *PacketNet) sendLocked(from *net.UDPAddr, to netip.AddrPort, data []byte
 			i--
 		}
 		h.coming = slices.Insert(h.coming, i, c)
-		if s := h.newest(); s != nil && i == 0 {
+		if s := h.newestSocket(); s != nil && i == 0 {
 			s.armLocked()
 		}
 	}
@@ -206,7 +206,7 @@ func (s *socket) armLocked() {
 	next := s.deadline
 	if s.closed {
 		next = time.Now()
-	} else if c := s.host.coming; len(c) > 0 && s.host.newest() == s &&
+	} else if c := s.host.coming; len(c) > 0 && s.host.newestSocket() == s &&
 		(next.IsZero() || c[0].at.Before(next)) {
 		next = c[0].at
 	}
@@ -239,7 +239,7 @@ func (s *socket) takePacket() (c packet, ok bool, err error) {
 		return c, false, net.ErrClosed
 	case !s.deadline.IsZero() && !now.Before(s.deadline):
 		return c, false, os.ErrDeadlineExceeded
-	case len(h.coming) > 0 && h.newest() == s && !h.coming[0].at.After(now):
+	case len(h.coming) > 0 && h.newestSocket() == s && !h.coming[0].at.After(now):
 		c, h.coming[0] = h.coming[0], packet{}
 		h.coming = h.coming[1:]
 		return c, true, nil
@@ -273,7 +273,7 @@ func (s *socket) closeLocked() {
 	s.closed = true
 	s.armLocked()
 	h.sockets = slices.DeleteFunc(h.sockets, func(o *socket) bool { return o == s })
-	if older := h.newest(); older != nil {
+	if older := h.newestSocket(); older != nil {
 		older.armLocked()
 	}
 }

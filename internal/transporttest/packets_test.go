@@ -30,7 +30,7 @@ func testPackets(t *testing.T, f func(p *packetPair)) {
 	})
 }
 
-func (p *packetPair) open(at member.Address) net.PacketConn {
+func (p *packetPair) openSocket(at member.Address) net.PacketConn {
 	p.Helper()
 	s, err := p.Open(at.String())
 	if err != nil {
@@ -39,8 +39,8 @@ func (p *packetPair) open(at member.Address) net.PacketConn {
 	return s
 }
 
-// send sends a packet from one socket to the address of another one.
-func (p *packetPair) send(from, to net.PacketConn, text string) {
+// sendPacket sends a packet from one socket to the address of another one.
+func (p *packetPair) sendPacket(from, to net.PacketConn, text string) {
 	p.Helper()
 	if _, err := from.WriteTo([]byte(text), to.LocalAddr()); err != nil {
 		p.Fatal(err)
@@ -73,20 +73,20 @@ func (p *packetPair) wantNothing(s net.PacketConn) {
 
 func TestPacketsKeepTheirOrder(t *testing.T) {
 	testPackets(t, func(p *packetPair) {
-		a, b := p.open(p.a), p.open(p.b)
+		a, b := p.openSocket(p.a), p.openSocket(p.b)
 		p.SetPath(p.a, p.b, Path{Delay: packetDelay})
-		p.send(a, b, "late")
+		p.sendPacket(a, b, "late")
 		p.SetPath(p.a, p.b, Path{})
-		p.send(a, b, "first")
-		p.send(a, b, "second")
+		p.sendPacket(a, b, "first")
+		p.sendPacket(a, b, "second")
 		p.wantRead(b, "first", packetDelay)
 		p.wantRead(b, "second", 0)
 		p.wantRead(b, "late", packetDelay)
 		p.Cut(p.a, p.b)
-		p.send(a, b, "lost")
+		p.sendPacket(a, b, "lost")
 		p.wantNothing(b)
 		p.Heal(p.a, p.b)
-		p.send(a, b, string(make([]byte, maxPacket+1)))
+		p.sendPacket(a, b, string(make([]byte, maxPacket+1)))
 		p.wantNothing(b)
 	})
 }
@@ -95,21 +95,21 @@ func TestPacketsKeepTheirOrder(t *testing.T) {
 // address when they arrive.
 func TestPacketsReachTheNewestSocket(t *testing.T) {
 	testPackets(t, func(p *packetPair) {
-		a, b := p.open(p.a), p.open(p.b)
-		p.send(a, b, "unread")
+		a, b := p.openSocket(p.a), p.openSocket(p.b)
+		p.sendPacket(a, b, "unread")
 		time.Sleep(packetDelay)
-		p.send(a, b, "across a restart")
+		p.sendPacket(a, b, "across a restart")
 		p.Kill(p.b)
 		if _, err := b.WriteTo(nil, a.LocalAddr()); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("a killed socket sends: %v", err)
 		}
-		b = p.open(p.b)
+		b = p.openSocket(p.b)
 		p.wantRead(b, "across a restart", packetDelay)
-		newer := p.open(p.b)
-		p.send(a, b, "taken over")
+		newer := p.openSocket(p.b)
+		p.sendPacket(a, b, "taken over")
 		p.wantNothing(b)
 		p.wantRead(newer, "taken over", 0)
-		p.send(a, b, "given back")
+		p.sendPacket(a, b, "given back")
 		if err := newer.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestPacketsReachTheNewestSocket(t *testing.T) {
 // TestCloseEndsRead checks that a reader that waits notices the end of its socket.
 func TestCloseEndsRead(t *testing.T) {
 	testPackets(t, func(p *packetPair) {
-		b := p.open(p.b)
+		b := p.openSocket(p.b)
 		time.AfterFunc(time.Second, func() { p.Kill(p.b) })
 		began := time.Now()
 		_, _, err := b.ReadFrom(make([]byte, 100))

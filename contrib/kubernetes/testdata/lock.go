@@ -48,8 +48,8 @@ func runOrDie(
 	}
 }
 
-// options returns the options of a manager, one of three on a machine.
-func options(lock *kubernetes.Lock) manager.Options {
+// makeOptions returns the options of a manager, one of three on a machine.
+func makeOptions(lock *kubernetes.Lock) manager.Options {
 	port, err := strconv.Atoi(os.Getenv("WEBHOOK_PORT"))
 	if err != nil {
 		log.Fatal(err)

@@ -193,7 +193,7 @@ func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 		case <-node.Done():
 			return fmt.Errorf("the node failed: %w", node.Err())
 		case <-d.hangups:
-			d.reload(ctx, node)
+			d.reloadConfig(ctx, node)
 		case <-ctx.Done():
 			supervisor.leaving()
 			return d.leave(node)

@@ -19,9 +19,9 @@ var reloadable = []string{
 	"tls-key",
 }
 
-// reload reads the configuration again and logs the outcome. If the configuration is invalid, it
-// changes nothing.
-func (d *daemon) reload(ctx context.Context, node *cluster.Node) {
+// reloadConfig reads the configuration again and logs the outcome. If the configuration is invalid,
+// it changes nothing.
+func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 	s, flags, config, err := settings.Reread(d.Flags, os.Getenv)
 	if err == nil && !(node.Status().Insecure && config.WithDefaults().Insecure) {
 		if err = node.SetCredentials(config); err != nil {

@@ -4,11 +4,14 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/internal/adminapi"
@@ -21,9 +24,15 @@ const (
 	// limit, since all local processes share it.
 	maxHostConnections   = adminapi.MaxConnections / 4
 	maxPrefixConnections = adminapi.MaxConnections / 2
-	// tokenGrace is the extra time for which a connection is kept after a request with the token.
-	tokenGrace = readHeaderTimeout
+	// accessGrace is the extra time for which a connection is kept after a request with the token or
+	// with a client certificate.
+	accessGrace = readHeaderTimeout
+	// maxEarlyBytes limits what a connection may receive before its first request: a header, and
+	// with TLS a handshake. crypto/tls accepts certificates of 256 KiB, from strangers too.
+	maxEarlyBytes = 64 << 10
 )
+
+var errEarlyBytes = errors.New("too many bytes before the first request")
 
 // limited is a listener that limits the number of open connections. If too many are open, the
 // listener closes a connection to accept a new one. It selects the host with the most connections.
@@ -164,6 +173,20 @@ type counted struct {
 	// replaceable determines the order in which connections are closed to admit new ones, earliest
 	// first. It is zero if the connection must stay. limit.mu guards it.
 	replaceable time.Time
+
+	requested atomic.Bool // a request has arrived
+	early     int         // bytes that arrived before
+}
+
+// Read implements net.Conn.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.requested.Load() {
+		if c.early += n; c.early > maxEarlyBytes {
+			return 0, errEarlyBytes
+		}
+	}
+	return n, err
 }
 
 // Close implements net.Conn.
@@ -178,6 +201,9 @@ type connectionKey struct{}
 
 // withConnection is the ConnContext of a server.
 func withConnection(ctx context.Context, c net.Conn) context.Context {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
@@ -199,6 +225,7 @@ func setReplaceable(r *http.Request, since time.Time) {
 	if !ok {
 		return // the request is not from Serve
 	}
+	c.requested.Store(true)
 	c.limit.mu.Lock()
 	defer c.limit.mu.Unlock()
 	c.replaceable = since

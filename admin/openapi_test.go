@@ -449,7 +449,7 @@ func TestDocumentHasEveryResponse(t *testing.T) {
 	reads := New(leads(), "")
 	for _, r := range (&handler{}).listRoutes() {
 		path := strings.NewReplacer("{name}", "n0", "{job}", "a", "{group}", "a").Replace(r.path)
-		got.ask(t, d, wanted.requireToken(reads), r.method, path, "")
+		got.ask(t, d, access{token: wanted}.requireCredentials(reads), r.method, path, "")
 		got.ask(t, d, loopbackHost(reads), r.method, path, "", "Host", "evil.example")
 		got.ask(t, d, reads, r.method, path, "")
 	}

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -30,29 +31,26 @@ const (
 	shutdownTimeout = time.Second
 )
 
-// AccessOption configures Listen and Serve.
-type AccessOption func(*access)
-
-type access struct {
-	token *Token // nil for none
+// withTLS returns a listener whose connections use TLS. One connection carries one request at a
+// time, without HTTP/2, because the limits count connections.
+func (a access) withTLS(l net.Listener) net.Listener {
+	return tls.NewListener(l, &tls.Config{
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := a.tls().Clone()
+			c.NextProtos = []string{"http/1.1"}
+			if a.needsCertificate { // checkCertificate verifies it
+				c.ClientAuth = max(c.ClientAuth, tls.RequestClientCert)
+			}
+			return c, nil
+		},
+	})
 }
 
-// WithToken makes Serve require a token, and lets Listen accept addresses that other machines can
-// reach.
-func WithToken(t *Token) AccessOption { return func(a *access) { a.token = t } }
-
-func accessOf(opts []AccessOption) (a access) {
-	for _, opt := range opts {
-		opt(&a)
-	}
-	return a
-}
-
-// Listen listens on "host:port" or on "unix:PATH". Without WithToken, the host must be a loopback
-// address. Port 0 chooses a free port. Only the user of this process can connect to a Unix socket;
-// a stale socket file is replaced.
+// Listen listens on "host:port" or on "unix:PATH". Without a token or client certificates, the host
+// must be a loopback address. Port 0 chooses a free port. Only the user of this process can connect
+// to a Unix socket; a stale socket file is replaced.
 func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
-	if err := adminapi.CheckListen(addr, accessOf(opts).token != nil); err != nil {
+	if err := adminapi.CheckListen(addr, accessOf(opts).isRestricted()); err != nil {
 		return nil, err
 	}
 	var l net.Listener
@@ -123,24 +121,25 @@ func AddrOf(l net.Listener) string {
 // contexts of requests end too, requests have one second to finish, and Serve returns nil.
 //
 // On loopback, the Host of a request must be localhost or a loopback address, so that another site
-// cannot use the API through a name that resolves to 127.0.0.1. With WithToken, requests must carry
-// the token; without it, Serve refuses a listener that other machines can reach. Health checks work
-// with any Host and without a token, but their response is then only status and code.
+// cannot use the API through a name that resolves to 127.0.0.1. Requests must carry the token of
+// WithToken and a client certificate for WithTLS; without either, Serve refuses a listener that
+// other machines can reach. Health checks work with any Host and without either, but their response
+// is then only status and code.
 //
 // At most 256 connections are open, including at most 64 from one remote address and 128 from one
 // IPv6 /64. To accept one more, Serve closes the oldest connection, except streams and write
 // requests.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
-	token := accessOf(opts).token
-	if token != nil {
-		h = token.requireToken(h)
+	a := accessOf(opts)
+	if a.isRestricted() {
+		h = a.requireCredentials(h)
 	}
 	switch {
 	case isOpen(l):
-		if token == nil {
+		if !a.isRestricted() {
 			l.Close()
-			return fmt.Errorf("%w %q: %w", adminapi.ErrAddress, AddrOf(l), adminapi.ErrNoToken)
+			return fmt.Errorf("%w %q: %w", adminapi.ErrAddress, AddrOf(l), adminapi.ErrOpen)
 		}
 	case l.Addr().Network() != "unix":
 		h = loopbackHost(h)
@@ -167,7 +166,11 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 			_ = srv.Close() // closes the requests that have not finished
 		}
 	}()
-	err := srv.Serve(newLimited(l))
+	var accepted net.Listener = newLimited(l)
+	if a.tls != nil {
+		accepted = a.withTLS(accepted)
+	}
+	err := srv.Serve(accepted)
 	cancel()
 	<-ended
 	if errors.Is(err, http.ErrServerClosed) {

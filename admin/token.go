@@ -5,6 +5,7 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -13,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
@@ -88,33 +88,16 @@ func (t *Token) Current() string {
 	return t.text
 }
 
-// requireToken refuses requests without the token, except health checks and the files of the page.
-// The page contains no secrets, and asks for the token.
-func (t *Token) requireToken(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case t.isShown(r):
-			setReplaceable(r, time.Now().Add(tokenGrace))
-			next.ServeHTTP(w, r)
-			return
-		case isHealth(r):
-			hideDetails(next).ServeHTTP(w, r)
-			return
-		case isPage(r):
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="athena"`)
-		adminapi.WriteError(w, http.StatusUnauthorized, adminapi.CodeUnauthorized,
-			"token required: send the header Authorization: Bearer TOKEN, or use --admin-token-file")
-	})
-}
-
-func (t *Token) isShown(r *http.Request) bool {
+// checkToken returns an error unless a request carries the token.
+func (t *Token) checkToken(r *http.Request) error {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	want := t.Current()
 	// Comparing hashes does not reveal the length by timing.
 	got, right := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(want))
 	equal := subtle.ConstantTimeCompare(got[:], right[:]) == 1
-	return equal && want != "" && strings.EqualFold(scheme, "Bearer")
+	if equal && want != "" && strings.EqualFold(scheme, "Bearer") {
+		return nil
+	}
+	return errors.New(
+		"token required: send the header Authorization: Bearer TOKEN, or use --admin-token-file")
 }

@@ -74,11 +74,13 @@ var securityRules = []struct {
 	{"Only the leader's connection speaks for the leader", []string{
 		"TestForgedLeaderMessages", "TestBadFramesAreDroppedAndCounted",
 	}},
-	{"The admin API is off, local, or needs a token; acts only if allowed; bounds callers", []string{
+	{"The admin API is off, local, or restricted; acts only if allowed; bounds callers", []string{
 		"TestContract", "TestListenRefuses", "TestSocket", "TestHost", "TestToken",
 		"TestReadTokenRefuses", "TestActsRefused", "TestStreamOfAnotherSite", "TestWrongRequests",
 		"TestSlowCallers", "TestManyConnections", "TestConnectionsOfOneHost",
 		"TestManyLocks", "TestLockOfDeadCaller", "TestUserTimeout",
+		"TestClientCertificates", "TestCertificateAndToken", "TestAuthorityRemoved",
+		"TestSlowHandshake", "TestProcessAdminTLS",
 	}},
 	{"Logs hold no secrets; peers' text is printable, cut and bounded", []string{
 		"TestLogsHoldNoSecret", "TestForeignTextIsPrintableAndCut", "TestPeerTextCannotForgeALine",

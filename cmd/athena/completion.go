@@ -78,6 +78,7 @@ func completeValues(cmd *cobra.Command) {
 		case strings.HasSuffix(f.Name, "dir"):
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		case strings.HasSuffix(f.Name, "file") || strings.HasPrefix(f.Name, "tls-") ||
+			strings.HasPrefix(f.Name, "admin-") && f.Value.Type() == "string" ||
 			f.Name == "out" || f.Name == "replay" || f.Name == "shrink":
 			return // by default, the shell completes any file
 		}

@@ -27,6 +27,7 @@ var contract = map[string]map[string]string{
 		"secret-file": "", "tls-ca": "", "tls-cert": "", "tls-key": "",
 		"insecure": "false", "insecure-anywhere": "false",
 		"admin": "off", "admin-write": "false", "admin-token-file": "",
+		"admin-cert": "", "admin-key": "", "admin-client-ca": "",
 		"config": "", "log-format": "console", "log-level": "info", "join-only": "false",
 	},
 	"demo":         {"size": "5", "for": "0s", "admin": "127.0.0.1:7070", "script": ""},

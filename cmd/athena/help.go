@@ -207,20 +207,22 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	}
 }
 
+// adminVariables describes the variables of the verbs that query a node.
+const adminVariables = "ATHENA_ADMIN sets --admin, ATHENA_ADMIN_CA sets --admin-ca, and so on " +
+	"for each flag --admin-.... Flags override variables."
+
 // environmentOf describes the environment variables that a verb reads.
 func environmentOf(cmd *cobra.Command) string {
 	flags := cmd.Flags()
 	switch {
 	case cmd.Name() == "group":
-		return "ATHENA_CONFIG sets --config, ATHENA_ADMIN sets --admin, and ATHENA_ADMIN_TOKEN_FILE " +
-			"sets --admin-token-file. Flags override variables."
+		return "ATHENA_CONFIG sets --config; " + adminVariables
 	case flags.Lookup(settings.ConfigFlag) != nil:
 		return "Each flag has a variable, such as ATHENA_DATA_DIR for --data-dir; athena help " +
 			"environment lists them. Flags override variables, and an empty variable counts as unset. " +
 			"XDG_STATE_HOME, or else HOME, determines the default --data-dir."
 	case flags.Lookup("admin-token-file") != nil:
-		return "ATHENA_ADMIN sets --admin, and ATHENA_ADMIN_TOKEN_FILE sets --admin-token-file. Flags " +
-			"override variables."
+		return adminVariables
 	case flags.Lookup("admin") != nil:
 		return "ATHENA_ADMIN sets --admin. The flag overrides the variable."
 	case cmd.Name() == "recover" || cmd.Name() == "resize":
@@ -271,10 +273,10 @@ func newEnvironment() *cobra.Command {
 			"variables, variables override the file, and the file overrides the defaults. An empty\n" +
 			"variable counts as unset. An unknown variable ATHENA_... causes a warning.\n\n" +
 			variableTable() +
-			"\nThe verbs that query a node read ATHENA_ADMIN and ATHENA_ADMIN_TOKEN_FILE, demo reads\n" +
-			"ATHENA_ADMIN, recover and resize read ATHENA_DATA_DIR. XDG_STATE_HOME, or else HOME,\n" +
-			"determines the default data directory. lock, elect and group set variables for their\n" +
-			"command; their help lists them.",
+			"\nThe verbs that query a node read ATHENA_ADMIN, ATHENA_ADMIN_TOKEN_FILE, ATHENA_ADMIN_CA,\n" +
+			"ATHENA_ADMIN_CLIENT_CERT and ATHENA_ADMIN_CLIENT_KEY, demo reads ATHENA_ADMIN, recover and\n" +
+			"resize read ATHENA_DATA_DIR. XDG_STATE_HOME, or else HOME, determines the default data\n" +
+			"directory. lock, elect and group set variables for their command; their help lists them.",
 	}
 }
 

@@ -26,12 +26,14 @@ const (
 	temporarySocket = "/.a4294967295/s"
 )
 
-// ErrNoToken is wrapped by errors about addresses that need a token.
-var ErrNoToken = errors.New("an address that other machines can reach needs a token")
+// ErrOpen is wrapped by errors about addresses that need a token or client certificates.
+var ErrOpen = errors.New(
+	"an address that other machines can reach needs a token or client certificates")
 
 // CheckListen returns an error if admin.Listen can never accept an address, for example because
-// other machines can reach it and there is no token. It does not open the address.
-func CheckListen(addr string, hasToken bool) error {
+// other machines can reach it and requests are not restricted by a token or client certificates.
+// It does not open the address.
+func CheckListen(addr string, restricted bool) error {
 	if path, ok := strings.CutPrefix(addr, UnixPrefix); ok {
 		if path == "" {
 			return fmt.Errorf("%w %q: must be unix:PATH", ErrAddress, addr)
@@ -49,8 +51,8 @@ func CheckListen(addr string, hasToken bool) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w %q: must be host:port or unix:PATH", ErrAddress, addr)
-	case !IsLoopback(host) && !hasToken:
-		return fmt.Errorf("%w %q: %w; use 127.0.0.1:%s or unix:PATH", ErrAddress, addr, ErrNoToken, port)
+	case !IsLoopback(host) && !restricted:
+		return fmt.Errorf("%w %q: %w; use 127.0.0.1:%s or unix:PATH", ErrAddress, addr, ErrOpen, port)
 	}
 	return nil
 }
@@ -67,8 +69,8 @@ const privilegedPorts = 1024
 // TryListen returns the error that admin.Listen would return for an address of this machine, except
 // that an address in use is not an error. If possible, it opens another port than that of addr, so
 // that other processes can use the port of addr at the same time.
-func TryListen(addr string, hasToken bool) error {
-	if err := CheckListen(addr, hasToken); err != nil {
+func TryListen(addr string, restricted bool) error {
+	if err := CheckListen(addr, restricted); err != nil {
 		return err
 	}
 	if path, ok := strings.CutPrefix(addr, UnixPrefix); ok {

@@ -6,6 +6,7 @@ package adminclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,17 @@ type Client struct {
 	addr  string
 	base  string
 	token func() string // nil for none
+	tls   *tls.Config   // nil for plain HTTP
 }
+
+// Errors if only the client or only the server uses TLS.
+var (
+	ErrNeedsTLS = errors.New("the server uses TLS: set --admin-ca")
+	ErrNoTLS    = errors.New("the server does not use TLS: leave out --admin-ca")
+)
+
+// plainRefused is how net/http answers a request without TLS on a port with TLS.
+const plainRefused = "Client sent an HTTP request to an HTTPS server."
 
 // Option configures a Client.
 type Option func(*Client)
@@ -47,6 +58,9 @@ type Option func(*Client)
 func WithToken(current func() string) Option {
 	return func(c *Client) { c.token = current }
 }
+
+// WithTLS makes a Client use TLS.
+func WithTLS(config *tls.Config) Option { return func(c *Client) { c.tls = config } }
 
 // WithDial sets the function that connects to the node.
 func WithDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
@@ -80,9 +94,13 @@ func New(addr string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(c)
 	}
+	if c.tls != nil {
+		c.base = "https" + strings.TrimPrefix(c.base, "http")
+	}
 	c.http = http.Client{
 		Transport: &http.Transport{
 			DialContext:            c.dial,
+			TLSClientConfig:        c.tls,
 			DisableKeepAlives:      true,
 			DisableCompression:     true, // a small response must not decompress into a large one
 			MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
@@ -210,6 +228,9 @@ func (c *Client) doRequest(
 		if errors.As(err, &urlErr) {
 			err = urlErr.Err
 		}
+		if errors.Is(err, http.ErrSchemeMismatch) {
+			err = ErrNoTLS
+		}
 		return nil, fmt.Errorf("admin: no response from %s: %w", c.addr, err)
 	}
 	return resp, nil
@@ -222,6 +243,9 @@ func (c *Client) brokeOff(err error) error {
 // responseError returns the error for a response with an ErrorBody, or for one that is not from a
 // node.
 func responseError(status int, body []byte) error {
+	if status == http.StatusBadRequest && bytes.Contains(body, []byte(plainRefused)) {
+		return ErrNeedsTLS
+	}
 	var e adminapi.ErrorBody
 	if json.Unmarshal(body, &e) != nil || e.Error == "" {
 		e = adminapi.ErrorBody{Error: describeStatus(status)}

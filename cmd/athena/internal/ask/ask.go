@@ -6,11 +6,14 @@ package ask
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,7 +21,9 @@ import (
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
 // DefaultAdmin is the default of --admin, both for the demo and for verbs that query a node.
@@ -26,7 +31,7 @@ const DefaultAdmin = "127.0.0.1:7070"
 
 // Question holds the flags shared by verbs that query a node.
 type Question struct {
-	admin, tokenFile, Output string
+	admin, tokenFile, ca, cert, key, Output string
 }
 
 // Reply is the response of a node.
@@ -77,6 +82,12 @@ func (q *Question) Define(f *pflag.FlagSet) {
 		"admin API of the node: host:port or unix:PATH (env ATHENA_ADMIN)")
 	f.StringVar(&q.tokenFile, "admin-token-file", "",
 		"file with the token for the admin API (env ATHENA_ADMIN_TOKEN_FILE)")
+	f.StringVar(&q.ca, "admin-ca", "",
+		"PEM file with the CA certificates of the admin API; uses TLS (env ATHENA_ADMIN_CA)")
+	f.StringVar(&q.cert, "admin-client-cert", "",
+		"PEM file with a client certificate for the admin API (env ATHENA_ADMIN_CLIENT_CERT)")
+	f.StringVar(&q.key, "admin-client-key", "",
+		"PEM file with the private key of --admin-client-cert (env ATHENA_ADMIN_CLIENT_KEY)")
 	f.StringVarP(&q.Output, "output", "o", "table", "table or json")
 }
 
@@ -86,7 +97,7 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 		return nil, err
 	}
 	settings.WarnMisspelled(cmd.ErrOrStderr(), os.Environ())
-	err := settings.FromEnvironment(cmd.Flags(), os.Getenv, "admin", "admin-token-file")
+	err := settings.FromEnvironment(cmd.Flags(), os.Getenv, settings.ClientFlags...)
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +109,42 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 		}
 		opts = append(opts, adminclient.WithToken(token.Current))
 	}
+	if secured, err := q.tlsConfig(cmd.Flags()); err != nil {
+		return nil, cli.Usage(err)
+	} else if secured != nil {
+		opts = append(opts, adminclient.WithTLS(secured))
+	}
 	c, err := adminclient.New(q.admin, opts...)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("%s: %w", settings.Given(cmd.Flags(), "admin"), err))
+	}
+	return c, nil
+}
+
+// tlsConfig returns the configuration for TLS, or nil for plain HTTP.
+func (q *Question) tlsConfig(f *pflag.FlagSet) (*tls.Config, error) {
+	switch {
+	case q.ca == "" && (q.cert != "" || q.key != ""):
+		return nil, errors.New("a client certificate needs TLS: set --admin-ca")
+	case (q.cert == "") != (q.key == ""):
+		return nil, errors.New("set both --admin-client-cert and --admin-client-key, or neither")
+	case q.ca == "":
+		return nil, nil
+	case strings.HasPrefix(q.admin, adminapi.UnixPrefix):
+		return nil, fmt.Errorf("%s: a Unix socket does not use TLS: leave it out",
+			settings.Given(f, "admin-ca"))
+	}
+	roots, err := tlsfiles.ReadAuthorities(q.ca)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", settings.Given(f, "admin-ca"), err)
+	}
+	c := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}
+	if q.cert != "" {
+		pair, err := tlsfiles.ReadPair(q.cert, q.key, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", settings.Given(f, "admin-client-cert"), err)
+		}
+		c.Certificates = []tls.Certificate{*pair}
 	}
 	return c, nil
 }
@@ -109,9 +153,12 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 func (q *Question) Explain(err error) error {
 	var response *adminclient.Error
 	var usage cli.UsageError
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case errors.As(err, &usage):
 		return err
+	case errors.Is(err, adminclient.ErrNeedsTLS), errors.Is(err, adminclient.ErrNoTLS), untrusted:
+		return fmt.Errorf("%s: %w", q.admin, err)
 	case errors.As(err, &response) && response.Code == "":
 		return fmt.Errorf("the server at %s is not an Athena node: %w; set --admin or ATHENA_ADMIN to "+
 			"the --admin address of a node", q.admin, err)

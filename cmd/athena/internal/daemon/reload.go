@@ -15,14 +15,17 @@ import (
 
 // reloadable are the keys whose new values a running node can use.
 var reloadable = []string{
-	"label", "log-level", "other-secret-file", "preference", "secret-file", "tls-ca", "tls-cert",
-	"tls-key",
+	"admin-cert", "admin-client-ca", "admin-key", "label", "log-level", "other-secret-file",
+	"preference", "secret-file", "tls-ca", "tls-cert", "tls-key",
 }
 
 // reloadConfig reads the configuration again and logs the outcome. If the configuration is invalid,
 // it changes nothing.
 func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 	s, flags, config, err := settings.Reread(d.Flags, os.Getenv)
+	if err == nil {
+		err = d.Settings.CheckAdminReload(s)
+	}
 	if err == nil && !(node.Status().Insecure && config.WithDefaults().Insecure) {
 		if err = node.SetCredentials(config); err != nil {
 			err = settings.InFlags(err, flags)
@@ -32,6 +35,7 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 		d.log.Error("cannot reload the configuration: nothing was changed", slog.Any("error", err))
 		return
 	}
+	d.Settings.ReloadAdmin(s)
 	changed, fixed := d.noteChanges(s.Effective(flags, config))
 	setLevel(s.LogLevel)
 	ctx, cancel := context.WithTimeout(ctx, d.leaveTimeout())

@@ -72,6 +72,11 @@ func Settable(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
+// ClientFlags are the flags of the verbs that query a node which a variable may set.
+var ClientFlags = []string{
+	"admin", "admin-ca", "admin-client-cert", "admin-client-key", "admin-token-file",
+}
+
 // Misspelled returns the unknown ATHENA_ variables in an environment of "NAME=value" entries, each
 // with the known variable whose name is most similar. The known variables are those that a verb of
 // athena reads, and those that athena sets for a command.
@@ -82,6 +87,9 @@ func Misspelled(environ []string) (found [][2]string) {
 	}
 	own := []string{VariableToken, VariableVersion, VariableRevision, VariableLock, VariableJob,
 		VariableGroup}
+	for _, name := range ClientFlags {
+		own = append(own, VariableOf(name))
+	}
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, EnvironmentPrefix) || slices.Contains(known, name) ||

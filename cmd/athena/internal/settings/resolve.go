@@ -29,7 +29,7 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 			Allowed(err, "flight-recorder")))
 	}
 	if s.Admin != AdminOff {
-		err := adminapi.TryListen(s.Admin, s.adminToken != nil)
+		err := adminapi.TryListen(s.Admin, s.isRestricted())
 		if err != nil && !errors.Is(err, adminapi.ErrAddress) { // Read already reported ErrAddress
 			here = append(here, fmt.Errorf("%s: %w", Given(f, "admin"), err))
 		}

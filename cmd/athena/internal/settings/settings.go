@@ -20,15 +20,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/member"
 )
-
-// AdminOff is the value of --admin that disables the admin API.
-const AdminOff = "off"
 
 // The values of --transport.
 const (
@@ -47,14 +42,11 @@ type Settings struct {
 	profile         string
 	secretFile      string
 	otherSecretFile string
-	Admin           string
-	AdminWrite      bool
-	adminTokenFile  string
-	adminToken      *admin.Token // content of adminTokenFile, once read
-	FlightRecorder  string
-	Transport       string
-	LogFormat       string
-	LogLevel        string
+	adminSettings
+	FlightRecorder string
+	Transport      string
+	LogFormat      string
+	LogLevel       string
 }
 
 // profiles are the values of --profile.
@@ -119,13 +111,7 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	for _, t := range Timings(c) {
 		f.DurationVar(t.Value, t.Flag, 0, t.Use+" (default of --profile)")
 	}
-	f.StringVar(&s.Admin, "admin", AdminOff, "address of the admin API: host:port, unix:PATH or off; "+
-		"addresses other machines can reach need --admin-token-file")
-	f.BoolVar(&s.AdminWrite, "admin-write", false,
-		"allow write requests to the admin API: send, transfer, drain, leave, locks, jobs and groups")
-	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
-		"file with the token that clients of the admin API must send, mode 0600, "+
-			"at least 16 characters")
+	s.adminSettings.define(f)
 	f.StringVar(&s.FlightRecorder, "flight-recorder", "",
 		"`directory` for runtime traces (go tool trace), written when this node loses its leadership; "+
 			"unset disables them")
@@ -352,37 +338,6 @@ func (s *Settings) resolveConfig(found *faults) cluster.Config {
 		found.checkThat(err == nil, "data-dir", ": name one, or use --memory: %w", err)
 	}
 	return c
-}
-
-// checkAdmin checks the address of the admin API and reads its token.
-func (s *Settings) checkAdmin(found *faults) {
-	if s.Admin == AdminOff {
-		found.checkThat(!s.AdminWrite || found.isBroken("admin"), "admin-write",
-			" needs an admin API: set --admin")
-		return
-	}
-	var err error
-	if s.adminTokenFile != "" {
-		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
-		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
-			return // without a second fault for the missing token
-		}
-	}
-	err = adminapi.CheckListen(s.Admin, s.adminToken != nil)
-	if errors.Is(err, adminapi.ErrNoToken) {
-		found.checkThat(found.isBroken("admin-token-file"), "admin",
-			": %w; or set --admin-token-file", err)
-		return
-	}
-	found.checkThat(err == nil, "admin", ": %w; or off", err)
-}
-
-// Access returns the access options of the admin API.
-func (s *Settings) Access() []admin.AccessOption {
-	if s.adminToken == nil {
-		return nil
-	}
-	return []admin.AccessOption{admin.WithToken(s.adminToken)}
 }
 
 // readSecrets reads the secret files into c, and checks that the node has exactly one kind of

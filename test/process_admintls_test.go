@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/transporttest"
+)
+
+// adminTLS is a node whose admin API uses TLS and client certificates.
+type adminTLS struct {
+	*nodes
+	at               string
+	servers, clients *transporttest.Authority
+}
+
+func (c *adminTLS) file(name string) string { return filepath.Join(c.dir, name) }
+
+// issue writes a certificate NAME.pem and its key NAME.key, valid for a time.
+func (c *adminTLS) issue(a *transporttest.Authority, name, host string, valid time.Duration) {
+	cert := a.Issue(host, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(valid) })
+	transporttest.Write(c.t, cert, c.file(name+".pem"), c.file(name+".key"))
+}
+
+// write writes the configuration of the admin API.
+func (c *adminTLS) write(lines ...string) (path string) {
+	return c.secret("admin.yaml", strings.Join(append(lines, "admin: "+c.at), "\n"))
+}
+
+// leader runs athena leader with the certificate NAME.pem, or without one, and returns the exit
+// code and its errors.
+func (c *adminTLS) leader(ca *transporttest.Authority, name string) (code int, stderr string) {
+	c.t.Helper()
+	args := []string{"leader", "--admin", c.at, "--admin-ca", ca.Path}
+	if name != "" {
+		args = append(args, "--admin-client-cert", c.file(name+".pem"),
+			"--admin-client-key", c.file(name+".key"))
+	}
+	code, _, stderr = run(c.t, args...)
+	return code, stderr
+}
+
+// expect runs athena leader, which must fail with a text, or succeed if the text is empty.
+func (c *adminTLS) expect(name string, ca *transporttest.Authority, cert, want string) {
+	c.t.Helper()
+	code, stderr := c.leader(ca, cert)
+	if (code == 0) != (want == "") || !strings.Contains(stderr, want) {
+		c.t.Errorf("%s: exit %d, %s, want %q", name, code, stderr, want)
+	}
+}
+
+// TestProcessAdminTLS queries a node with the right and with wrong certificates, and replaces the
+// files by SIGHUP: all of them, or none if one is invalid.
+func TestProcessAdminTLS(t *testing.T) {
+	c := &adminTLS{newNodes(t, 1), freeAddresses(t, 1)[0],
+		transporttest.NewAuthority(t), transporttest.NewAuthority(t)}
+	c.issue(c.servers, "server", "127.0.0.1", time.Hour)
+	c.issue(c.clients, "ops", "ops", time.Hour)
+	c.issue(c.servers, "stranger", "stranger", time.Hour)
+	lines := []string{"admin-cert: " + c.file("server.pem"), "admin-key: " + c.file("server.key"),
+		"admin-client-ca: " + c.file("clients.pem")}
+	trust := func(a *transporttest.Authority) {
+		text, err := os.ReadFile(a.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.secret("clients.pem", string(text))
+	}
+	trust(c.clients)
+	flags := c.flags(1, "--config", c.write(lines...), "--log-format", "json")
+	at := slices.Index(flags, "--admin")
+	p := start(t, slices.Delete(flags, at, at+2)...)
+	eventually(t, "a leader", func() bool { code, _ := c.leader(c.servers, "ops"); return code == 0 })
+	const needed = "client certificate of an accepted authority required"
+	const refused = "the node at 127.0.0.1:" // the authorities of tests have the same name
+	c.expect("no certificate", c.servers, "", needed)
+	c.expect("a certificate of another authority", c.servers, "stranger", refused)
+	c.expect("an authority that did not issue the server's", c.clients, "ops", "unknown authority")
+	code, _, stderr := run(t, "leader", "--admin", c.at)
+	if want := "the server uses TLS: set --admin-ca"; code != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("without TLS: exit %d, %s, want 1 and %q", code, stderr, want)
+	}
+
+	// An expired certificate and a new authority: neither is used.
+	c.issue(c.servers, "server", "127.0.0.1", -time.Second)
+	trust(c.servers)
+	p.reload(notReloaded)
+	c.expect("after an invalid reload", c.servers, "ops", "")
+	for _, without := range []string{"admin-client-ca", "admin-"} {
+		c.issue(c.servers, "server", "127.0.0.1", time.Hour)
+		c.write(slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+			return strings.HasPrefix(line, without)
+		})...)
+		p.reload(notReloaded)
+		c.expect("after a reload without "+without, c.servers, "", needed)
+	}
+	c.write(lines...)
+	p.reload(reloaded)
+	c.expect("the certificate of a removed authority", c.servers, "ops", refused)
+	c.expect("the certificate of the new authority", c.servers, "stranger", "")
+}

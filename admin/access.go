@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -21,6 +22,7 @@ type access struct {
 	tls   func() *tls.Config // nil for none
 	// needsCertificate reports that requests must come with a client certificate.
 	needsCertificate bool
+	log              *slog.Logger // nil for none
 }
 
 // WithToken makes Serve require a token, and lets Listen accept addresses that other machines can
@@ -89,6 +91,7 @@ func (a access) requireCredentials(next http.Handler) http.Handler {
 		}
 		switch {
 		case err == nil:
+			a.nameCaller(r)
 			setReplaceable(r, time.Now().Add(accessGrace))
 			next.ServeHTTP(w, r)
 		case isHealth(r):

@@ -126,6 +126,7 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	case err != nil:
 		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, "invalid body: " + err.Error()}
 	}
+	actionOf(r).noteBody(body)
 	// The request has arrived; its operation may take longer than the read deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil

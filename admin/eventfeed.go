@@ -57,13 +57,17 @@ func (f *feed) followNode(node Node) {
 // addChange appends a change with the next number.
 func (f *feed) addChange(e cluster.Event) {
 	kind, data := adminapi.ChangeOf(time.Now(), e)
-	if kind == "" {
-		return
+	if kind != "" {
+		f.add(kind, adminapi.Encode(data))
 	}
+}
+
+// add appends an encoded change with the next number.
+func (f *feed) add(kind string, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last++
-	f.ring = append(f.ring, entry{kind, adminapi.Encode(data)})
+	f.ring = append(f.ring, entry{kind, data})
 	if len(f.ring) > adminapi.EventHistory {
 		f.ring = f.ring[1:] // append frees the old entries when it reallocates
 	}

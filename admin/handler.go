@@ -120,8 +120,8 @@ func (h *handler) listRoutes() []route {
 		{"GET", "/v1/jobs/{job}/events", h.jobEvents},
 		{"POST", "/v1/jobs/{job}/lock", h.serveLock},
 		{"POST", "/v1/jobs/{job}/elect", h.serveElect},
-		{"POST", "/v1/jobs/{job}/enable", h.serveEnable(true)},
-		{"POST", "/v1/jobs/{job}/disable", h.serveEnable(false)},
+		{"POST", "/v1/jobs/{job}/enable", h.announceAction(h.serveEnable(true))},
+		{"POST", "/v1/jobs/{job}/disable", h.announceAction(h.serveEnable(false))},
 		{"POST", "/v1/groups/{group}/elect", h.serveGroup},
 		{"POST", "/v1/groups/{group}/fail", h.serveGroupFailure},
 		{"GET", "/v1/nodes", h.serveNodes},
@@ -129,11 +129,11 @@ func (h *handler) listRoutes() []route {
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},
 		{"GET", "/v1/events", h.serveEvents},
 		{"POST", "/v1/send", handleAct(h, h.sendEvent)},
-		{"POST", "/v1/transfer", handleAct(h, h.transferLeadership)},
-		{"POST", "/v1/drain", handleAct(h, h.drainNode)},
-		{"POST", "/v1/prefer", handleAct(h, h.preferNode)},
-		{"POST", "/v1/labels", handleAct(h, h.changeLabels)},
-		{"POST", "/v1/leave", h.leaveCluster},
+		{"POST", "/v1/transfer", h.announceAction(handleAct(h, h.transferLeadership))},
+		{"POST", "/v1/drain", h.announceAction(handleAct(h, h.drainNode))},
+		{"POST", "/v1/prefer", h.announceAction(handleAct(h, h.preferNode))},
+		{"POST", "/v1/labels", h.announceAction(handleAct(h, h.changeLabels))},
+		{"POST", "/v1/leave", h.announceAction(h.leaveCluster)},
 		{"GET", "/v1/openapi.json", serveDocument},
 		{"GET", "/livez", h.serveLive},
 		{"GET", "/readyz", h.serveReady},
@@ -162,6 +162,15 @@ func (h *handler) serveLeader(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	adminapi.WriteJSON(w, http.StatusOK, l)
+}
+
+// serveElections responds with the most recent changes of leader, oldest first.
+func (h *handler) serveElections(w http.ResponseWriter, _ *http.Request) {
+	list := []adminapi.Election{}
+	for _, e := range h.node.Status().Elections {
+		list = append(list, adminapi.ElectionOf(e))
+	}
+	adminapi.WriteJSON(w, http.StatusOK, list)
 }
 
 func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {

@@ -94,7 +94,8 @@ func typesOf() map[string]reflect.Type {
 	}
 	for _, value := range []any{adminapi.Status{}, adminapi.Leader{}, adminapi.Entry{},
 		adminapi.Record{}, adminapi.MemberChange{}, adminapi.LeaderChange{},
-		adminapi.Lagged{}, adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
+		adminapi.Action{}, adminapi.Lagged{},
+		adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
 		adminapi.PreferRequest{}, adminapi.LabelRequest{}, adminapi.Labels{},
 		adminapi.HandedOver{}, adminapi.Done{}, adminapi.Job{}, adminapi.JobLeader{},
 		adminapi.CandidateRequest{}, adminapi.GroupRequest{},

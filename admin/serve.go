@@ -144,6 +144,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 	case l.Addr().Network() != "unix":
 		h = loopbackHost(h)
 	}
+	h = a.auditActions(h)
 	srv := &http.Server{
 		Handler:           noteRequests(h),
 		ReadHeaderTimeout: readHeaderTimeout,

@@ -29,8 +29,8 @@ func figures() []figure {
 		// The limit is 650, plus 4 for shards, 6 for interceptors and handlers that change at run time,
 		// 4 for semaphores, 19 for preferences and labels of members, 1 for disabled hosts, 1 for
 		// Node.SetCredentials, 2 for the floor of a recovered store, 14 for observers, 1
-		// for resize, and 1 for TLS of the admin API.
-		{"exported names in them", countExported, 703},
+		// for resize, 1 for TLS of the admin API, and 1 for its log.
+		{"exported names in them", countExported, 704},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted. 514
 		// lines are for interceptors and handlers that change at run time, 495 lines for preferences
 		// and labels of members, 5 lines for saving on a disk that is almost full, 152 lines for

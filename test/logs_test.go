@@ -15,7 +15,9 @@ import (
 )
 
 // loggers are the packages that write log lines.
-var loggers = []string{"cluster", "internal/observe", "cmd/athena", "cmd/athena/internal/daemon"}
+var loggers = []string{
+	"cluster", "internal/observe", "admin", "cmd/athena", "cmd/athena/internal/daemon",
+}
 
 // A logLine is a line that a program writes. If several lines share the code that adds fields, each
 // may have only some of those fields.

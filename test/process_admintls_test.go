@@ -67,7 +67,7 @@ func TestProcessAdminTLS(t *testing.T) {
 	c.issue(c.clients, "ops", "ops", time.Hour)
 	c.issue(c.servers, "stranger", "stranger", time.Hour)
 	lines := []string{"admin-cert: " + c.file("server.pem"), "admin-key: " + c.file("server.key"),
-		"admin-client-ca: " + c.file("clients.pem")}
+		"admin-client-ca: " + c.file("clients.pem"), "admin-write: true"}
 	trust := func(a *transporttest.Authority) {
 		text, err := os.ReadFile(a.Path)
 		if err != nil {
@@ -107,4 +107,13 @@ func TestProcessAdminTLS(t *testing.T) {
 	p.reload(reloaded)
 	c.expect("the certificate of a removed authority", c.servers, "ops", refused)
 	c.expect("the certificate of the new authority", c.servers, "stranger", "")
+	code, _, stderr = run(t, "label", "zone=b", "--admin", c.at, "--admin-ca", c.servers.Path,
+		"--admin-client-cert", c.file("stranger.pem"), "--admin-client-key", c.file("stranger.key"))
+	if code != 0 {
+		t.Errorf("label: exit %d, %s", code, stderr)
+	}
+	if want := `"action":"labels","request":"{\"labels\":{\"zone\":\"b\"}}","outcome":"ok",` +
+		`"caller":"certificate CN=node of a test"`; !strings.Contains(p.stderr.String(), want) {
+		t.Errorf("no line has %s", want)
+	}
 }

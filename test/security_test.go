@@ -80,7 +80,8 @@ var securityRules = []struct {
 		"TestSlowCallers", "TestManyConnections", "TestConnectionsOfOneHost",
 		"TestManyLocks", "TestLockOfDeadCaller", "TestUserTimeout",
 		"TestClientCertificates", "TestCertificateAndToken", "TestAuthorityRemoved",
-		"TestSlowHandshake", "TestProcessAdminTLS",
+		"TestSlowHandshake", "TestProcessAdminTLS", "TestAudit", "TestAuditOfSocket",
+		"TestAuditOfHostileCaller",
 	}},
 	{"Logs hold no secrets; peers' text is printable, cut and bounded", []string{
 		"TestLogsHoldNoSecret", "TestForeignTextIsPrintableAndCut", "TestPeerTextCannotForgeALine",

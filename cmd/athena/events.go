@@ -35,9 +35,10 @@ func newEvents() *cobra.Command {
 		Long: "events prints the changes that the node remembers, up to 1,024 since its process\n" +
 			"started, then a snapshot of its current state. With -f it prints the snapshot first, then\n" +
 			"each change as it happens, and exits with 1 when the node stops. If the reader is too slow,\n" +
-			"a lagged line reports how many changes it missed, and a new snapshot follows.\n\n" +
-			"With -o json each line is one event: an object with id, type (snapshot, member,\n" +
-			"leader or lagged) and the details under the name of the type. A snapshot has the output of\n" +
+			"a lagged line reports how many changes it missed, and a new snapshot follows. Drains,\n" +
+			"transfers and similar actions are changes too, with their caller.\n\n" +
+			"With -o json each line is one event: an object with id, type (snapshot, member, leader,\n" +
+			"action or lagged) and the details under the name of the type. A snapshot has the output of\n" +
 			"athena status -o json.",
 		Example: "  athena events\n" +
 			"  athena events -f -o json | jq -r 'select(.leader) | .leader.name'",
@@ -90,6 +91,8 @@ func timeOf(e adminapi.Event) time.Time {
 		return e.Member.Time
 	case e.Leader != nil:
 		return e.Leader.Time
+	case e.Action != nil:
+		return e.Action.Time
 	default:
 		return time.Now()
 	}

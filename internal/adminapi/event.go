@@ -3,7 +3,9 @@
 package adminapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"time"
 
@@ -16,6 +18,7 @@ const (
 	EventSnapshot = "snapshot" // the current status
 	EventMember   = "member"   // a member was added, changed or removed
 	EventLeader   = "leader"   // the leader, its version or its authority changed
+	EventAction   = "action"   // a write request was served
 	EventLagged   = "lagged"   // changes are missing; a snapshot follows
 )
 
@@ -28,6 +31,7 @@ type Event struct {
 	Snapshot *Status       `json:"snapshot,omitempty"`
 	Member   *MemberChange `json:"member,omitempty"`
 	Leader   *LeaderChange `json:"leader,omitempty"`
+	Action   *Action       `json:"action,omitempty"`
 	Lagged   *Lagged       `json:"lagged,omitempty"`
 }
 
@@ -53,6 +57,32 @@ type LeaderChange struct {
 	Cause cluster.Cause `json:"cause"`
 }
 
+// Action is the data of an EventAction: a write request of the admin API.
+type Action struct {
+	Time    time.Time `json:"time"`
+	Action  string    `json:"action"`  // path of the request without /v1/
+	Request string    `json:"request"` // body of the request, possibly cut
+	Outcome string    `json:"outcome"` // OutcomeOK, or the code of the error
+	// Caller names the certificate, the token or the local process of the caller. It is empty if the
+	// API does not distinguish callers.
+	Caller string `json:"caller"`
+	Remote string `json:"remote"` // address of the caller
+}
+
+// OutcomeOK is the outcome of an Action without an error.
+const OutcomeOK = "ok"
+
+// IsRefused reports whether the caller was not allowed to act, or requested nothing that exists.
+func (a Action) IsRefused() bool {
+	switch a.Outcome {
+	case CodeUnauthorized, CodeForbidden, CodeCrossSite, CodeReadOnly, CodeNotFound,
+		CodeMethodNotAllowed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Lagged is the data of an EventLagged.
 type Lagged struct {
 	Missed uint64 `json:"missed"`
@@ -72,6 +102,9 @@ func (e *Event) Decode(data []byte) (known bool, err error) {
 	case EventLeader:
 		e.Leader = new(LeaderChange)
 		into = e.Leader
+	case EventAction:
+		e.Action = new(Action)
+		into = e.Action
 	case EventLagged:
 		e.Lagged = new(Lagged)
 		into = e.Lagged
@@ -102,6 +135,10 @@ func (e Event) String() string {
 		l := cluster.LeaderChanged{Version: e.Leader.Version, Quorate: e.Leader.Quorate}
 		l.Leader.Address, l.Leader.Name = e.Leader.Address, e.Leader.Name
 		return l.String()
+	case e.Action != nil:
+		a := *e.Action
+		return fmt.Sprintf("%s %s: %s, by %s at %s", a.Action, a.Request, a.Outcome,
+			cmp.Or(a.Caller, "anyone"), a.Remote)
 	case e.Lagged != nil:
 		return cluster.Lagged{Missed: int(e.Lagged.Missed)}.String()
 	default:

@@ -234,7 +234,8 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 			if d.Settings.AdminWrite {
 				opts = append(opts, admin.WithWrite(node, leave))
 			}
-			err := admin.Serve(ctx, l, admin.New(node, cli.Build(), opts...), d.Settings.Access()...)
+			access := append(d.Settings.Access(), admin.WithLog(d.log))
+			err := admin.Serve(ctx, l, admin.New(node, cli.Build(), opts...), access...)
 			if err != nil {
 				d.log.Error("the admin API failed; the node keeps running", slog.Any("error", err))
 			}

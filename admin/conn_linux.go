@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"fmt"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -24,4 +25,25 @@ func setUserTimeout(c net.Conn) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
 			int(streamTimeout.Milliseconds()))
 	})
+}
+
+// localCaller describes the process that connected to a Unix socket. It returns "" for other
+// connections.
+func localCaller(c net.Conn) string {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return ""
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var peer *unix.Ucred
+	_ = raw.Control(func(fd uintptr) { // on error peer is nil
+		peer, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if peer == nil {
+		return ""
+	}
+	return fmt.Sprintf("uid %d, pid %d", peer.Uid, peer.Pid)
 }

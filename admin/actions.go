@@ -31,6 +31,7 @@ type Actor interface {
 	Drain(ctx context.Context) error
 	Prefer(ctx context.Context, p member.Preference) error
 	SetLabels(ctx context.Context, labels map[string]string) error
+	ReleaseSeats(ctx context.Context, keep int) error
 }
 
 // WithWrite enables the write requests of the API. Without it the handler refuses every POST as
@@ -185,14 +186,31 @@ func (h *handler) preferNode(ctx context.Context, body adminapi.PreferRequest) (
 	// A preference out of the range of the type is out of the range of preferences.
 	p := member.Preference(max(math.MinInt8, min(body.Preference, math.MaxInt8)))
 	err := h.actor.Prefer(ctx, p)
-	if _, invalid := errors.AsType[*cluster.FieldError](err); invalid {
-		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
+	if isInvalid(err) {
+		return nil, badRequest(err)
 	}
 	if err != nil {
 		return nil, &refusal{statusOf(err), codeOf(err), "the preference is set, and the node will " +
 			"hand over as soon as another member can lead: " + textOf(err)}
 	}
 	return h.handedOver(), nil
+}
+
+func (h *handler) releaseSeats(ctx context.Context, body adminapi.SeatsRequest) (any, error) {
+	err := h.actor.ReleaseSeats(ctx, body.Keep)
+	if isInvalid(err) {
+		err = badRequest(err)
+	}
+	return adminapi.Done{Status: "ok"}, err
+}
+
+func isInvalid(err error) bool {
+	_, invalid := errors.AsType[*cluster.FieldError](err)
+	return invalid
+}
+
+func badRequest(err error) error {
+	return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 }
 
 // changeLabels sets and removes labels of the node. The labels that the request does not name stay.
@@ -206,7 +224,7 @@ func (h *handler) changeLabels(ctx context.Context, body adminapi.LabelRequest) 
 		}
 	}
 	if _, err := member.NewLabels(labels); err != nil {
-		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
+		return nil, badRequest(err)
 	}
 	if err := h.actor.SetLabels(ctx, labels); err != nil {
 		return nil, err

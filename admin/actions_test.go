@@ -64,6 +64,10 @@ func (a *acting) Prefer(ctx context.Context, p member.Preference) error {
 	return a.do(ctx, "prefer %v", p)
 }
 
+func (a *acting) ReleaseSeats(ctx context.Context, keep int) error {
+	return a.do(ctx, "keep %d", keep)
+}
+
 func (a *acting) SetLabels(ctx context.Context, labels map[string]string) error {
 	return a.do(ctx, "labels %v", labels)
 }
@@ -115,6 +119,7 @@ func TestActs(t *testing.T) {
 		{"no JSON", node, "/v1/transfer", `{"to": }`, 400, "bad_request", ""},
 		{"two values", node, "/v1/transfer", `{} {}`, 400, "bad_request", ""},
 		{"prefer", node, "/v1/prefer", `{"preference": -1}`, 200, led, "prefer never"},
+		{"release seats", node, "/v1/seats", `{"keep": 3}`, 200, `{"status": "ok"}`, "keep 3"},
 		{"a list", node, "/v1/drain", `[]`, 400, "bad_request", ""},
 		{"unknown field", node, "/v1/drain", `{"undo": true}`, 400, "bad_request", ""},
 		{"unknown field of leave", node, "/v1/leave", `{"force": true}`, 400, "bad_request", ""},
@@ -219,7 +224,8 @@ func TestActsRefused(t *testing.T) {
 	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("leave was called") }))
 	readOnly := admin.New(leading(t), "")
 	for _, path := range []string{
-		"/v1/send", "/v1/transfer", "/v1/drain", "/v1/prefer", "/v1/labels", "/v1/leave",
+		"/v1/send", "/v1/transfer", "/v1/drain", "/v1/prefer", "/v1/labels", "/v1/seats",
+		"/v1/leave",
 	} {
 		for _, c := range []struct {
 			h      http.Handler

@@ -28,6 +28,7 @@
 //	POST /v1/send     send an event to members
 //	POST /v1/transfer hand over leadership
 //	POST /v1/drain    do not lead again until the process restarts
+//	POST /v1/seats    remove the seats of members that left
 //	POST /v1/prefer   set the preference of the node until the process restarts
 //	POST /v1/leave    leave the cluster and exit; 202
 //	GET /livez        200 while the process works

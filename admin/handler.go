@@ -133,6 +133,7 @@ func (h *handler) listRoutes() []route {
 		{"POST", "/v1/drain", h.announceAction(handleAct(h, h.drainNode))},
 		{"POST", "/v1/prefer", h.announceAction(handleAct(h, h.preferNode))},
 		{"POST", "/v1/labels", h.announceAction(handleAct(h, h.changeLabels))},
+		{"POST", "/v1/seats", h.announceAction(handleAct(h, h.releaseSeats))},
 		{"POST", "/v1/leave", h.announceAction(h.leaveCluster)},
 		{"GET", "/v1/openapi.json", serveDocument},
 		{"GET", "/livez", h.serveLive},

@@ -96,7 +96,8 @@ func typesOf() map[string]reflect.Type {
 		adminapi.Record{}, adminapi.MemberChange{}, adminapi.LeaderChange{},
 		adminapi.Action{}, adminapi.Lagged{},
 		adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
-		adminapi.PreferRequest{}, adminapi.LabelRequest{}, adminapi.Labels{},
+		adminapi.PreferRequest{}, adminapi.SeatsRequest{}, adminapi.LabelRequest{},
+		adminapi.Labels{},
 		adminapi.HandedOver{}, adminapi.Done{}, adminapi.Job{}, adminapi.JobLeader{},
 		adminapi.CandidateRequest{}, adminapi.GroupRequest{},
 		adminapi.LockRequest{}, adminapi.Waiting{}, adminapi.Grant{},
@@ -363,6 +364,7 @@ func (s saying) Broadcast(context.Context, any, ...cluster.SendOption) error { r
 func (s saying) Transfer(context.Context, member.Address) error              { return s.err }
 func (s saying) Drain(context.Context) error                                 { return s.err }
 func (s saying) Prefer(context.Context, member.Preference) error             { return s.err }
+func (s saying) ReleaseSeats(context.Context, int) error                     { return s.err }
 func (s saying) SetLabels(context.Context, map[string]string) error          { return s.err }
 
 // leads returns n0, which leads a cluster of one member.
@@ -459,7 +461,7 @@ func TestDocumentHasEveryResponse(t *testing.T) {
 	got.grouping(t, d)
 	for path, body := range map[string]string{
 		"/v1/send": `{"name": "a", "payload": {}, "to": "n0"}`, "/v1/transfer": "", "/v1/drain": "",
-		"/v1/prefer": "", "/v1/labels": "", "/v1/leave": "",
+		"/v1/prefer": "", "/v1/labels": "", "/v1/seats": "", "/v1/leave": "",
 	} {
 		got.acting(t, d, path, body)
 	}
@@ -605,6 +607,8 @@ func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 	case "/v1/transfer":
 		errs = []error{nil, cluster.ErrNotActive, &cluster.NotLeaderError{}, cluster.ErrNotElected,
 			cluster.ErrNoQuorum, context.DeadlineExceeded}
+	case "/v1/seats":
+		errs = []error{nil, &cluster.NotLeaderError{}, context.DeadlineExceeded}
 	default:
 		errs = []error{nil, cluster.ErrNotElected, cluster.ErrNoQuorum, context.DeadlineExceeded}
 	}

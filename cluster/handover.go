@@ -93,6 +93,43 @@ func (n *Node) SetLabels(ctx context.Context, labels map[string]string) error {
 	})
 }
 
+// ReleaseSeats removes the seats of members that left, which otherwise keep them, until the cluster
+// has keep members. It blocks until then, or until ctx is done; the leader then continues. The node
+// must lead, and must hear a majority of Size without these members. Afterwards, athena resize can
+// make the cluster smaller. The error is a *NotLeaderError, or a *FieldError if keep is less than a
+// majority of Size or than the number of members that are not leaving.
+func (n *Node) ReleaseSeats(ctx context.Context, keep int) error {
+	if least := member.Quorum(n.cfg.Size); keep < least {
+		return fieldErrorf("keep", "%d: the least is %d, a majority of %d", keep, least, n.cfg.Size)
+	}
+	stay := 0
+	for _, m := range n.currentSnapshot().view.Members {
+		if m.Status != member.Leaving && m.Status != member.Removed {
+			stay++
+		}
+	}
+	if stay > keep {
+		return fieldErrorf("keep", "%d: %d members have not left", keep, stay)
+	}
+	err := n.runInLoop(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.ReleaseSeats(now, keep)
+	})
+	for err == nil {
+		s, changed := n.snapshots.watch()
+		switch {
+		case s.view.Role != member.Leading:
+			return notLeaderError(s)
+		case len(s.view.Members) <= keep:
+			return nil
+		}
+		err = n.waitChange(ctx, changed)
+	}
+	if errors.Is(err, statemachine.ErrNotLeader) {
+		return notLeaderError(n.currentSnapshot())
+	}
+	return err
+}
+
 // Leave removes the node from the cluster gracefully and closes it. This takes at most about
 // LeaderTimeout. If ctx is done first, the node is closed anyway, and the other members detect its
 // silence.

@@ -131,8 +131,8 @@ func (a Acceptor) CheckSize(n int) error {
 	for _, s := range []member.State{a.Held, a.Accepted.State} {
 		switch voters := s.Roster.Voters(); {
 		case len(s.Roster) > n:
-			return fmt.Errorf("the cluster has %d members, and members cannot be removed: "+
-				"the least size is %d", len(s.Roster), len(s.Roster))
+			return fmt.Errorf("the least size is %d, the number of members: those that left keep "+
+				"their seats until athena release", len(s.Roster))
 		case !s.IsZero() && voters < member.Quorum(n):
 			return fmt.Errorf("size %d needs %d voting members, but the cluster has %d: "+
 				"the greatest size is %d", n, member.Quorum(n), voters, 2*voters-1)

@@ -77,6 +77,17 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	return m.endCall(), nil
 }
 
+// ReleaseSeats makes the leader remove seats of members that left until its roster has the given
+// number of entries, as long as it leads. It returns ErrNotLeader if the node does not lead.
+func (m *Machine) ReleaseSeats(now time.Time, keep int) (Output, error) {
+	m.beginCall(now)
+	if m.stopped || m.role != member.Leading {
+		return m.endCall(), ErrNotLeader
+	}
+	m.lead.keep = keep
+	return m.endCall(), nil
+}
+
 // Drain asks the node to let other nodes lead for the rest of this run. A leader hands over as soon
 // as there is a successor. The node stands for election only if no other node stands.
 func (m *Machine) Drain(now time.Time) Output {

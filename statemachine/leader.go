@@ -25,6 +25,8 @@ type leaderState struct {
 	// nodes, to rotate among them.
 	joinedAt   time.Time
 	claimsSent int
+	// keep is the number of entries that an operator wants to keep in the roster, or 0 for all.
+	keep int
 	// softSyncedAt is when a provisional leader last sent its state to its members, and softSynced
 	// is how many members that state had. softSyncAt is when it sends the next change, or zero if
 	// there is no change.

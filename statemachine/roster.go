@@ -137,6 +137,7 @@ func (m *Machine) makeWaitingChanges() {
 	if m.role == member.Leading && m.mayChange() {
 		m.finishJoining()
 		m.finishLeaving()
+		m.releaseSeat()
 	}
 	m.lead.waiting = slices.DeleteFunc(m.lead.waiting, func(j joiner) bool {
 		return m.now.Sub(j.at) >= m.timing.waitingTimeout() ||
@@ -170,9 +171,23 @@ func (m *Machine) finishLeaving() {
 	}
 }
 
-// freeSeat returns a seat that may be given to a joiner while the roster is full. (S) It returns
-// false unless the leader is quorate, its state is committed, and M of the remaining voters were
-// heard within HeartbeatTimeout (protocol.md 3).
+// releaseSeat removes a seat from the roster if an operator requested it. (S) The next one waits
+// until this change is committed.
+func (m *Machine) releaseSeat() {
+	if len(m.durable.Held.Roster) <= m.lead.keep {
+		m.lead.keep = 0
+	}
+	if m.lead.keep == 0 {
+		return
+	}
+	if seat, ok := m.freeSeat(); ok {
+		m.changeStatuses([]member.Member{{Identity: member.Identity{Address: seat}}})
+	}
+}
+
+// freeSeat returns a seat that may be given to a joiner, or removed. (S) It returns false unless
+// the leader is quorate, its state is committed, and M of the remaining voters were heard within
+// HeartbeatTimeout (protocol.md 3).
 func (m *Machine) freeSeat() (member.Address, bool) {
 	if m.role != member.Leading || !m.isQuorate(m.now) || !m.isCommitted() {
 		return member.Address{}, false

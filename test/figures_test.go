@@ -28,17 +28,17 @@ func figures() []figure {
 		{"packages that a program can import", countPackages, 16}, // with observer
 		// The limit is 650, plus 4 for shards, 6 for interceptors and handlers that change at run time,
 		// 4 for semaphores, 19 for preferences and labels of members, 1 for disabled hosts, 1 for
-		// Node.SetCredentials, 2 for the floor of a recovered store, 14 for observers, 1
+		// Node.SetCredentials, 2 for the floor of a recovered store, 14 for observers, 3
 		// for resize, 1 for TLS of the admin API, and 1 for its log.
-		{"exported names in them", countExported, 704},
+		{"exported names in them", countExported, 706},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted. 514
 		// lines are for interceptors and handlers that change at run time, 495 lines for preferences
 		// and labels of members, 5 lines for saving on a disk that is almost full, 152 lines for
 		// credentials that change at run time, 35 lines for cancels that pass full queues, 45 lines
-		// for the floor of a recovered store, 525 lines for observers, 22 lines for resize, 18 lines
+		// for the floor of a recovered store, 525 lines for observers, 87 lines for resize, 18 lines
 		// for the end of connections of an earlier run and for hand-over to members that answer, and 56
 		// lines for the certificate files of the admin API.
-		{"lines that cluster.Start links", countLinked, 30_767},
+		{"lines that cluster.Start links", countLinked, 30_832},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

@@ -14,22 +14,24 @@ import (
 // noFlag is a flag that has its default value.
 const noFlag = "--join-only=false"
 
-// TestProcessResize grows a cluster of three to five. A lock is taken under each size: its tokens
-// grow. A directory that was left out keeps its node outside, and a resize that was interrupted can
-// be undone until a new node has joined.
+// TestProcessResize makes a cluster of three one of five, and one of three again. Under each size a
+// lock is taken and a job is led: their tokens grow. A directory that was left out keeps its node
+// outside, and a resize that was interrupted can be undone until a new node has joined.
 func TestProcessResize(t *testing.T) {
 	c := newNodes(t, 5)
 	former := *c
 	former.addrs = c.addrs[:3]
-	last := 0
-	takeLock := func() {
+	last := map[string]int{}
+	takeTokens := func() {
 		t.Helper()
-		last = c.takeLock(last)
+		for _, verb := range []string{"lock", "elect"} {
+			last[verb] = c.takeToken(verb, last[verb])
+		}
 	}
 
 	all := former.startSome(noFlag, 1, 2, 3)
 	c.settle(1, 2, 3)
-	takeLock()
+	takeTokens()
 	c.resize(1, 5, 1, "stop the node first")
 	stopAll(all)
 
@@ -53,7 +55,7 @@ func TestProcessResize(t *testing.T) {
 	c.resize(1, 3, 0, "The size was 5 and is 3.")
 	all = former.startSome(noFlag, 1, 2, 3)
 	c.settle(1, 2, 3)
-	takeLock()
+	takeTokens()
 	stopAll(all)
 
 	for i := 1; i <= 3; i++ {
@@ -62,7 +64,7 @@ func TestProcessResize(t *testing.T) {
 	all = c.startSome(noFlag, 1, 2, 3)
 	all = append(all, c.startSome("--join-only", 4, 5)...)
 	c.settle(1, 2, 3, 4, 5)
-	takeLock()
+	takeTokens()
 	stopAll(all[:2])
 	eventually(t, "the new majority has a leader", func() bool {
 		s, ok := c.status(4)
@@ -70,6 +72,42 @@ func TestProcessResize(t *testing.T) {
 	})
 	stopAll(all[2:])
 	c.resize(3, 3, 1, "the least size is 5")
+	c.shrink(&former)
+	takeTokens()
+}
+
+// shrink makes five nodes, which are down, the three of the former cluster again.
+func (c *nodes) shrink(former *nodes) {
+	c.t.Helper()
+	all := c.startSome(noFlag, 1, 2, 3, 4, 5)
+	leader := c.settle(1, 2, 3, 4, 5)
+	c.release(leader, 2, 1, "the least is 3, a majority of 5")
+	c.release(leader, 3, 1, "5 members have not left")
+	for _, p := range all[3:] {
+		p.signal(syscall.SIGTERM)
+		p.wait()
+	}
+	leader = c.settle(1, 2, 3)
+	c.release(leader%3+1, 3, 1, "does not lead")
+	c.release(leader, 3, 0, "at most 3")
+	stopAll(all[:3])
+
+	// Node 1 and those that left could not outvote the two that have the smaller size.
+	c.resize(4, 3, 1, "the least size is 5")
+	c.resize(2, 3, 0, "The size was 5 and is 3.")
+	c.resize(3, 3, 0, "The size was 5 and is 3.")
+	all = former.startSome(noFlag, 2, 3)
+	all = append(all, c.startSome(noFlag, 1, 4, 5)...)
+	former.settle(2, 3)
+	for _, i := range []int{1, 4, 5} {
+		if s, ok := c.status(i); !ok || s.Token != 0 {
+			c.t.Errorf("node %d: %t, token %d; want a node without a leader", i, ok, s.Token)
+		}
+	}
+	stopAll(all)
+	c.resize(1, 3, 0, "The size was 5 and is 3.")
+	former.startSome(noFlag, 1, 2, 3)
+	former.settle(1, 2, 3)
 }
 
 func (c *nodes) startSome(flag string, numbers ...int) (some []*process) {
@@ -96,14 +134,25 @@ func (c *nodes) resize(i, size, want int, text string) {
 	}
 }
 
-// takeLock runs a command under a lock. It returns the token, which must be above the last one.
-func (c *nodes) takeLock(last int) int {
+// release runs athena release for node i and checks the exit code and the text that it prints.
+func (c *nodes) release(i, keep, want int, text string) {
 	c.t.Helper()
-	code, stdout, stderr := run(c.t, "lock", "backup", "--admin", c.admin(1), "--", "sh", "-c",
+	code, stdout, stderr := run(c.t, "release", "--keep", strconv.Itoa(keep), "--admin", c.admin(i))
+	if code != want || !strings.Contains(stdout+stderr, text) {
+		c.t.Fatalf("node %d keeps %d: exit %d, %s%s; want %d and %q",
+			i, keep, code, stdout, stderr, want, text)
+	}
+}
+
+// takeToken runs a command under a lock or as the leader of a job. It returns the token, which must
+// be above the last one.
+func (c *nodes) takeToken(verb string, last int) int {
+	c.t.Helper()
+	code, stdout, stderr := run(c.t, verb, verb+"-backup", "--admin", c.admin(1), "--", "sh", "-c",
 		"echo $ATHENA_TOKEN")
 	token, err := strconv.Atoi(strings.TrimSpace(stdout))
 	if code != 0 || err != nil || token <= last {
-		c.t.Fatalf("lock: exit %d, %q, %s; want a token above %d", code, stdout, stderr, last)
+		c.t.Fatalf("%s: exit %d, %q, %s; want a token above %d", verb, code, stdout, stderr, last)
 	}
 	return token
 }

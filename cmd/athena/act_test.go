@@ -53,6 +53,11 @@ func (a *acting) Prefer(_ context.Context, p member.Preference) error {
 	return nil
 }
 
+func (a *acting) ReleaseSeats(_ context.Context, keep int) error {
+	a.did = append(a.did, fmt.Sprint("keep ", keep))
+	return nil
+}
+
 func (a *acting) SetLabels(_ context.Context, labels map[string]string) error {
 	a.did = append(a.did, fmt.Sprint("labels ", labels))
 	return nil
@@ -63,7 +68,7 @@ func TestAct(t *testing.T) {
 	write := admin.WithWrite(a, func() { a.did = append(a.did, "leave") })
 	led, leaderless := answering(t, pair(3), write), answering(t, pair(0), write)
 	readOnly := answering(t, pair(3))
-	const leader = "NAME  ADDRESS  TOKEN\nn1    h:1      3\n"
+	const leader, kept = "NAME  ADDRESS  TOKEN\nn1    h:1      3\n", "at most 3 members remain\n"
 	for _, c := range []struct {
 		name, at string
 		args     []string
@@ -84,8 +89,8 @@ func TestAct(t *testing.T) {
 		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, cli.ExitDone,
 			"{\n  \"leader\": null\n}\n", "there is no leader with authority yet", "transfer -"},
 		{"drain", led, []string{"drain"}, cli.ExitDone, leader, "", "drain"},
-		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "there is no leader",
-			"drain"},
+		{"release", led, []string{"release", "--keep", "3"}, cli.ExitDone, kept, "", "keep 3"},
+		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "no leader", "drain"},
 		{"prefer", led, []string{"prefer", "2"}, cli.ExitDone, leader, "", "prefer 2"},
 		{"prefer never", led, []string{"prefer", "never"}, cli.ExitDone, leader, "", "prefer never"},
 		{"prefer a wrong number", led, []string{"prefer", "101"}, cli.ExitUsage, "",

@@ -41,6 +41,7 @@ var contract = map[string]map[string]string{
 	"prefer":       {"admin": "127.0.0.1:7070", "output": "table"},
 	"label":        {"admin": "127.0.0.1:7070", "output": "table"},
 	"leave":        {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
+	"release":      {"admin": "127.0.0.1:7070", "output": "table", "keep": "0"},
 	"jobs":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"jobs enable":  {"admin": "127.0.0.1:7070", "output": "table", "host": ""},
 	"jobs disable": {"admin": "127.0.0.1:7070", "output": "table", "host": ""},

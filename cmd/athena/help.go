@@ -76,7 +76,12 @@ var exitHelps = map[string]exitHelp{
 	},
 	"label": {done: "the labels are set", failed: nodeRefused, see: "members, prefer"},
 	"leave": {done: "the node is leaving", failed: nodeRefused, see: "members, drain"},
-	"jobs":  {failed: noResponse, see: "elect, lock"},
+	"release": {
+		done:   "the cluster has at most N members",
+		failed: "some seats may remain, or " + nodeRefused,
+		see:    "leave, resize, members",
+	},
+	"jobs": {failed: noResponse, see: "elect, lock"},
 	"jobs enable": {
 		done:   "the member or host may lead the job",
 		failed: nodeRefused,
@@ -136,7 +141,7 @@ var exitHelps = map[string]exitHelp{
 	"resize": {
 		done:   "the directory has the new size",
 		failed: "nothing was changed; standard error has the reason",
-		see:    "run, recover, members",
+		see:    "run, release, recover",
 	},
 }
 

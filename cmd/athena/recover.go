@@ -135,8 +135,9 @@ func newResize() *cobra.Command {
 			"  3. Start them with the new --size. Start new nodes with --join-only.\n\n" +
 			"You can stop at any point, continue later, or undo it with the former size: nodes of\n" +
 			"different sizes refuse each other, and only one size at a time has a majority.\n\n" +
-			"A cluster can grow to twice its members minus one. It cannot become smaller than its\n" +
-			"members, including those that left: they keep their seats.",
+			"A cluster can grow to twice its members minus one. Before it becomes smaller, stop the\n" +
+			"members that shall go, and remove their seats with athena release. Empty the\n" +
+			"directories of those: their nodes can only join as new ones.",
 		Example: "  athena resize --to 5 --data-dir /var/lib/athena",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// athena transfer: hand over leadership to another member.
+// athena transfer and drain: hand over leadership, and keep a node from leading until its process
+// restarts.
 
 package main
 
@@ -39,6 +40,25 @@ func newTransfer() *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "",
 		"address or name of the new leader (default any member that can lead)")
 	return cmd
+}
+
+func newDrain() *cobra.Command {
+	return ask.NewCommand(ask.Verb{
+		Use:   "drain",
+		Short: "keep a node from leading until its process restarts",
+		Long: "The node hands over leadership, if it leads, and lets other members lead until its\n" +
+			"process restarts. It stays a member, votes and receives events. drain waits up to 15\n" +
+			"seconds for another leader and prints it.\n\n" +
+			"If no other member can lead, the node keeps leading until one can, and drain exits with 1.\n" +
+			"A drained node is elected only after two leader timeouts without a leader, and hands over\n" +
+			"as soon as a member that is not drained can lead. athena prefer undoes it." + needsWrite,
+		Example: "  athena drain --admin 127.0.0.1:7070",
+		Args:    cli.NoArguments,
+		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
+			h, err := c.Drain(ctx)
+			return handedOver(h), err
+		},
+	})
 }
 
 // handedOver returns a reply with the new leader, in the same format as athena leader.

@@ -46,6 +46,11 @@ type PreferRequest struct {
 	Preference int `json:"preference"`
 }
 
+// SeatsRequest is the body of POST /v1/seats. Keep is the number of members to keep.
+type SeatsRequest struct {
+	Keep int `json:"keep"`
+}
+
 // LabelRequest is the body of POST /v1/labels. It sets the labels with a value and removes those
 // that are null.
 type LabelRequest struct {

@@ -165,6 +165,13 @@ func (c *Client) Label(ctx context.Context, labels map[string]*string) (adminapi
 	return postJSON[adminapi.Labels](ctx, c, "/v1/labels", body)
 }
 
+// ReleaseSeats removes the seats of members that left until the cluster has keep members. The node
+// must be the leader.
+func (c *Client) ReleaseSeats(ctx context.Context, keep int) error {
+	_, err := postJSON[adminapi.Done](ctx, c, "/v1/seats", adminapi.SeatsRequest{Keep: keep})
+	return err
+}
+
 // Leave makes the node leave its cluster and exit. It does not wait until the node has left.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := postJSON[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})

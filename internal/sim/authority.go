@@ -145,6 +145,9 @@ func (k *checker) checkQuorate(p int, t token) {
 			n++
 		}
 	}
+	if size := k.sizes[t.holder.Address]; k.smallest == 0 || size < k.smallest {
+		k.smallest = size
+	}
 	if quorum := k.quorumOf(t.holder.Address); n < quorum {
 		k.noteBroken("I2", "%v has authority for version %d, but only %d voters hold it, want %d: %s",
 			t.holder, t.version, n, quorum, formatState(held))

@@ -41,6 +41,7 @@ type checker struct {
 	sizes        map[member.Address]int
 	quorums      map[uint64]int // of versions
 	largest      int            // number of members of the largest roster
+	smallest     int            // the smallest size of a process that had authority, or 0
 	seeds        []member.Address
 	floors       []uint64 // of Setup
 	now          int64

@@ -58,14 +58,10 @@ type Setup struct {
 	// Resizes are changes of the size of one process by an operator, who stops it before. The size
 	// stays as it is if the store does not permit the change.
 	Resizes []Resize `json:",omitempty"`
+	// Releases are requests of an operator to whichever process leads.
+	Releases []Release `json:",omitempty"`
 	// Record is called for every event. It may be nil.
 	Record func(Record) `json:"-"`
-}
-
-// Resize is the change of the size of a process, which is down for some time.
-type Resize struct {
-	Process, Size int
-	At, Down      time.Duration
 }
 
 // Cluster is a set of processes, the network between them, and the checkers, in virtual
@@ -187,9 +183,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 	}
 	c.check = newChecker(s.Size, seeds, total)
 	c.check.floors = s.Floors
-	for _, z := range s.Resizes {
-		c.After(z.At, func() { c.resize(z) })
-	}
+	c.planResizes(s)
 	c.startHolders()
 	c.recordSetup(seeds)
 	return c

@@ -185,14 +185,14 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	}
 }
 
-// checkSeat checks the conditions for giving a seat away: the roster is full, the member in the
-// seat is leaving, and the leader is quorate (protocol.md section 3).
+// checkSeat checks the conditions for giving a seat away: the roster is full or an operator
+// releases seats, the member in the seat is leaving, and the leader is quorate (protocol.md 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	// Authority that was gained in this step is not recorded yet.
 	authority := &k.auth[p.index]
 	k.seatGiven = last
 	k.wasAuthorized = authority.version != 0 && authority.until > p.stepAt
-	if len(last.Roster) < p.cfg.Size || o.Status != member.Leaving {
+	if len(last.Roster) < p.cfg.Size && !p.releases || o.Status != member.Leaving {
 		k.noteBroken("I5", "the seat of %v was given away although its status was %v, in %s",
 			o.Address, o.Status,
 			formatState(last))

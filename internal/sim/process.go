@@ -60,6 +60,7 @@ type process struct {
 	renewed      bool                    // the current step began a new run
 	leaving      bool                    // Leave was called in this run
 	drained      bool                    // Drain was called in this run
+	releases     bool                    // whether this run was ever asked to remove seats
 	traits       member.Traits           // the preference and the labels of this run
 	couldLead    bool                    // whether this run was ever allowed to lead
 	asked        bool                    // whether an operator requests something in this step
@@ -114,7 +115,7 @@ func (c *Cluster) beginRun(p *process) {
 	}
 	p.runs++
 	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
-	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
+	p.spins, p.leaving, p.drained, p.releases, p.sent = 0, false, false, false, flood{}
 	p.traits, p.couldLead = p.cfg.Traits, p.cfg.Traits.Preference != member.NeverLeads
 	p.trustsUntil, p.holdings = time.Time{}, nil
 	p.clockSetForward = false

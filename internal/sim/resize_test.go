@@ -38,6 +38,61 @@ func TestResizedClustersStayOne(t *testing.T) {
 	}
 }
 
+// TestShrunkClustersStayOne runs drawn faults while an operator stops members, has the leader
+// remove their seats, and then makes the stores smaller, one by one, and in some runs larger again.
+// The stopped members return with old stores at drawn times. The safety invariants hold.
+func TestShrunkClustersStayOne(t *testing.T) {
+	runs, shrunk := 0, 0
+	for seed := uint64(1); seed <= 600; seed++ {
+		p, ok := drawShrink(seed)
+		if !ok {
+			continue
+		}
+		res := runPlan(p, &recording{}, nil)
+		if v := res.Violation; v != nil && v.Invariant[0] != 'L' {
+			t.Fatalf("seed %d, %v, %v: %.2000v", seed, p.Setup.Resizes, p.Setup.Releases, v)
+		}
+		runs++
+		if res.smallest > 0 && res.smallest < p.Setup.Size {
+			shrunk++
+		}
+	}
+	t.Logf("%d runs, %d with a leader of the smaller size", runs, shrunk)
+	if runs < 100 || shrunk < 20 {
+		t.Errorf("%d runs, %d with a leader of the smaller size: want more", runs, shrunk)
+	}
+}
+
+// drawShrink draws a run in which the cluster becomes smaller.
+func drawShrink(seed uint64) (p Plan, ok bool) {
+	p = drawPlan(Options{Seed: seed, For: 60 * time.Second})
+	s := &p.Setup
+	if len(s.Volatile) > 0 || p.Dead > 0 || s.Size < 3 || len(s.Twins) > 0 {
+		return p, false
+	}
+	r := randomStream(seed, streamOptions)
+	smaller := member.Quorum(s.Size) + r.IntN(s.Size-member.Quorum(s.Size))
+	at := func(from, to float64) time.Duration {
+		return time.Duration((from + (to-from)*r.Float64()) * float64(p.For))
+	}
+	change := func(i, size int, from, to, down float64) {
+		s.Resizes = append(s.Resizes, Resize{Process: i, Size: size, At: at(from, to), Down: at(0, down)})
+	}
+	for range 8 {
+		s.Releases = append(s.Releases, Release{Keep: smaller, At: at(0.1, 0.6)})
+	}
+	for n, i := range r.Perm(s.Processes) {
+		if n >= smaller {
+			s.Resizes = append(s.Resizes, Resize{Process: i, Size: s.Size, At: at(0, 0.1), Down: at(0.2, 1)})
+		}
+		change(i, smaller, 0.3, 0.7, 0.1)
+		if r.IntN(3) == 0 {
+			change(i, s.Size, 0.6, 0.9, 0.05) // the operator undoes it, or makes the cluster larger again
+		}
+	}
+	return p, true
+}
+
 // drawResize draws a run in which the size of the cluster changes. It reports whether every process
 // has the new size before the end of the faults.
 func drawResize(seed uint64) (p Plan, finished, ok bool) {

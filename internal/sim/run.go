@@ -44,6 +44,7 @@ type Result struct {
 	Violation *Violation // nil if no invariant broke
 	Hash      uint64     // hash of everything that happened
 	largest   int        // number of members of the largest roster
+	smallest  int        // the smallest size of a process that had authority
 
 	read   bool // the run was read from a Replay, so the seed alone gives another run
 	timely bool // the Replay delays no message
@@ -140,6 +141,7 @@ func runPlan(p Plan, t *recording, record func(Record)) Result {
 		Violation: c.check.first,
 		Hash:      c.hash,
 		largest:   c.check.largest,
+		smallest:  c.check.smallest,
 		read:      t.isReplay(),
 		timely:    t.isReplay() && len(t.known) == 0,
 	}

@@ -115,6 +115,20 @@ var members = []Mutant{
 		Test: "TestResizedClustersStayOne",
 	},
 	{
+		Name: "seats-released-together",
+		Rule: "3: seats are removed one at a time",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "m.changeStatuses([]member.Member{{Identity: member.Identity{Address: seat}}})",
+			New: "all := []member.Member{{Identity: member.Identity{Address: seat}}}\n" +
+				"\t\tfor _, e := range m.durable.Held.Roster {\n" +
+				"\t\t\tif e.Gone && e.Status == member.Leaving && e.Address != seat {\n" +
+				"\t\t\t\te.Status = member.None\n\t\t\t\tall = append(all, e)\n\t\t\t}\n\t\t}\n" +
+				"\t\tm.changeStatuses(all)",
+		}},
+		Test: "TestShrunkClustersStayOne",
+	},
+	{
 		Name: "sizes-meet",
 		Rule: "3: nodes of different sizes refuse each other",
 		Edits: []Edit{{

@@ -35,6 +35,7 @@ var unspecified = map[string]string{
 	"anyone-ends-a-leader":                "which proof stops a node",
 	"founding-with-any-version":           "voters refuse such a founding, so it only costs time",
 	"smaller-than-its-members":            "resized stores",
+	"seats-released-together":             "resized stores",
 	"sizes-meet":                          "resized stores",
 	"founding-repeats-tokens":             "recovered stores",
 	"recovered-supports-used-tokens":      "recovered stores",

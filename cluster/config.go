@@ -33,6 +33,10 @@ type Config struct {
 	// The first start of a cluster needs a majority of the seeds, len(Seeds)/2+1. Two seeds are the
 	// worst choice, since both must be up; use three. Later, a node needs to reach only one seed.
 	// Default: the node itself if Size is 1.
+	//
+	// The only entry may be srv: and a name such as _athena._udp.example.org, whose DNS SRV records
+	// have the host:port of every member. Start then waits until there are Size records, but a node
+	// with JoinOnly needs only one, and a node that was a member before needs none.
 	Seeds []string
 	// Preference makes this node a more or less preferred leader. Among the members that can lead, a
 	// member with the greatest preference is elected first. With member.NeverLeads, the node is a

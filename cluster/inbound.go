@@ -61,13 +61,22 @@ func (in inbound) Greet() message.Message {
 			Name:        n.cfg.Name,
 			Cluster:     n.cfg.Cluster,
 			Size:        n.cfg.Size,
-			SeedDigest:  statemachine.SeedDigest(n.cfg.seeds),
+			SeedDigest:  n.cfg.seedDigest(),
 			Timings:     n.cfg.timings,
 			MinProtocol: protocol,
 			MaxProtocol: protocol,
 			ClusterID:   id,
 		},
 	}
+}
+
+// seedDigest returns the digest of the configured list, in which a name of SRV records stands for
+// itself. Nodes that saw different records at their starts have the same configuration.
+func (s settings) seedDigest() uint64 {
+	if name, ok := s.srvName(); ok {
+		return statemachine.SeedDigest([]member.Address{{Host: srvPrefix + name}})
+	}
+	return statemachine.SeedDigest(s.seeds)
 }
 
 // The reasons why the node itself drops a frame. Package messaging defines further reasons. The
@@ -152,7 +161,7 @@ func (in inbound) Needs(peer member.Address) bool {
 func (in inbound) Admit(peer message.Message) error {
 	n := in.n
 	greet, _ := peer.Body.(message.Greet) // the transport has checked the type
-	same := greet.SeedDigest == statemachine.SeedDigest(n.cfg.seeds)
+	same := greet.SeedDigest == n.cfg.seedDigest()
 	name := shownMember(n.currentSnapshot().view, peer.From.Address).Name
 	n.observer.ObserveGreet(peer.From, name, same)
 	return nil

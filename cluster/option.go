@@ -23,6 +23,7 @@ type options struct {
 	socket    func(addr string) (net.PacketConn, error)
 	clock     func() time.Time
 	wall      func() time.Time // nil: the system clock; if clock is set, no wall clock
+	lookUpSRV lookUpSRV
 	listening func(*Node)
 }
 
@@ -31,6 +32,7 @@ func newOptions(opts []Option) options {
 	o := options{
 		logger:    slog.New(zslog.NewHandler(warnings)),
 		socket:    listenUDP,
+		lookUpSRV: net.DefaultResolver.LookupSRV,
 		listening: func(*Node) {},
 	}
 	for _, opt := range opts {

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/athena-go/athena/internal/clock"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/leader"
@@ -78,7 +81,7 @@ func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 	if n.mux == nil {
 		n.mux = receiver.NewMux()
 	}
-	err := n.prepareNode(ctx, cfg, o.logger)
+	err := n.prepareNode(ctx, cfg, o)
 	if err == nil {
 		n.net, err = n.openTransport(o)
 	}
@@ -93,18 +96,21 @@ func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 }
 
 // prepareNode creates everything that needs no network.
-func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger) (err error) {
+func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err error) {
 	if n.cfg, err = cfg.parse(); err != nil {
 		return err
 	}
-	n.log = observe.NewLogger(logger, n.cfg.Name)
-	n.observer = n.newObserver()
+	n.log = observe.NewLogger(o.logger, n.cfg.Name)
 	n.volatile = n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
 		if n.store, err = n.openStore(); err != nil {
 			return err
 		}
 	}
+	if err := n.findSeeds(ctx, o.lookUpSRV); err != nil {
+		return err
+	}
+	n.observer = n.newObserver()
 	durable, err := n.beginRun(ctx)
 	if err != nil {
 		return err
@@ -129,6 +135,89 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, logger *slog.Logger)
 	})
 	n.receives = err == nil
 	return err
+}
+
+// srvTimeout bounds one lookup of SRV records.
+const srvTimeout = 3 * time.Second
+
+// maxSeedText bounds the seeds in a log line, whose names come from DNS.
+const maxSeedText = 1024
+
+// lookUpSRV is the type of net.Resolver.LookupSRV.
+type lookUpSRV func(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+
+// findSeeds sets the seeds to the targets of the SRV records, if the configuration names such. A
+// node that may found a cluster waits for the targets of all members: nodes that start together
+// and know different seeds cannot found a cluster. Other nodes need one target, and a node that
+// holds a roster needs none: the members of its roster are its seeds then.
+func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
+	name, ok := n.cfg.srvName()
+	if !ok {
+		return nil
+	}
+	content, _, err := n.store.Load()
+	if err != nil {
+		return fmt.Errorf("cluster: cannot read the store: %w", err)
+	}
+	var roster []member.Address
+	for _, m := range content.Durable.Held.Roster {
+		roster = append(roster, m.Address)
+	}
+	least := n.cfg.Size
+	if n.cfg.JoinOnly || len(roster) > 0 {
+		least = 1
+	}
+	for before := ""; ; {
+		n.cfg.seeds, err = lookUpTargets(ctx, lookUp, name, least, n.cfg.Size)
+		if err != nil && len(roster) > 0 {
+			n.cfg.seeds = roster
+		} else if err != nil {
+			if err.Error() != before {
+				n.log.Warn("waiting for the SRV records of the seeds", observe.ErrAttr(err))
+			}
+			before = err.Error()
+			select {
+			case <-time.After(n.cfg.RetryInterval):
+				continue
+			case <-ctx.Done():
+				return fmt.Errorf("cluster: %w: %w", err, context.Cause(ctx))
+			}
+		}
+		text := safetext.OneLine(fmt.Sprint(n.cfg.seeds), maxSeedText)
+		n.log.Info("found the seeds", slog.String("seeds", text), observe.ErrAttr(err))
+		return nil
+	}
+}
+
+// lookUpTargets returns the sorted targets of SRV records. There must be least to most records.
+func lookUpTargets(
+	ctx context.Context, lookUp lookUpSRV, name string, least, most int,
+) ([]member.Address, error) {
+	ctx, cancel := context.WithTimeout(ctx, srvTimeout)
+	defer cancel()
+	_, records, err := lookUp(ctx, "", "", name)
+	if fault, ok := errors.AsType[*net.DNSError](err); ok {
+		err = errors.New(fault.Err) // without the port of the resolver, which differs each time
+	}
+	if err != nil {
+		return nil, fieldErrorf("Seeds", "cannot look up the SRV records of %s: %w", name, err)
+	}
+	var targets []member.Address
+	for _, r := range records {
+		a := member.Address{Host: strings.TrimSuffix(r.Target, "."), Port: r.Port}
+		if !a.IsValid() {
+			return nil, fieldErrorf("Seeds", "%s: the SRV record %q port %d is no address",
+				name, r.Target, r.Port)
+		}
+		targets = append(targets, a)
+	}
+	slices.SortFunc(targets, member.Address.Compare)
+	targets = slices.Compact(targets)
+	if len(targets) < least || len(targets) > most {
+		return nil, fieldErrorf("Seeds", "%s has %d SRV records, want one for each of the %d members",
+			name, len(records), most)
+	}
+	return targets, nil
 }
 
 // newMachine creates the machine of this run.

@@ -32,7 +32,7 @@ const (
 type settings struct {
 	Config  // with defaults
 	self    member.Address
-	seeds   []member.Address // sorted
+	seeds   []member.Address // sorted; those of SRV records are known after findSeeds
 	labels  member.Labels
 	timings message.Timings
 }
@@ -78,9 +78,13 @@ func (c Config) parse() (settings, error) {
 	var faults faults
 	faults.checkAddr(s.Addr)
 	s.self = faults.checkAdvertise(s.Advertise, c.Advertise != "")
-	if c.Size == 1 && len(c.Seeds) == 0 {
+	srv, isSRV := c.srvName()
+	switch {
+	case c.Size == 1 && len(c.Seeds) == 0:
 		s.seeds = []member.Address{s.self}
-	} else {
+	case isSRV:
+		faults.checkSRV(s.Seeds, srv)
+	default:
 		s.seeds = faults.checkSeeds(s.Seeds, s.Size)
 	}
 	faults.Check(s.Size != 0, "Size",
@@ -92,7 +96,7 @@ func (c Config) parse() (settings, error) {
 	faults.Check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
 		"Cluster", "%.300q: must have at most %d printable characters",
 		s.Cluster, member.MaxClusterBytes)
-	faults.Check(!s.JoinOnly || slices.Contains(s.seeds, s.self), "JoinOnly",
+	faults.Check(!s.JoinOnly || isSRV || slices.Contains(s.seeds, s.self), "JoinOnly",
 		"true: only a seed can found a cluster, and %s %q is not among the %s: leave it out",
 		field("Advertise"), s.Advertise, field("Seeds"))
 	faults.Check(!s.Memory || s.DataDir == "", "Memory",
@@ -192,6 +196,30 @@ func (f *faults) checkSeeds(list []string, size int) []member.Address {
 	return seeds
 }
 
+// srvPrefix begins a seed that stands for the targets of DNS SRV records. The name that follows it
+// begins with an underscore, so that a host may be called srv.
+const srvPrefix = "srv:"
+
+// srvName returns the name of the SRV records if the seeds come from DNS.
+func (c Config) srvName() (name string, ok bool) {
+	for _, seed := range c.Seeds {
+		if name, ok = strings.CutPrefix(seed, srvPrefix); ok && strings.HasPrefix(name, "_") {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// checkSRV requires a valid name of SRV records and no other seed, so that the records alone
+// determine the number of seeds.
+func (f *faults) checkSRV(list []string, name string) {
+	f.Check(len(list) == 1, "Seeds", "has %d entries: %s%s must be the only one",
+		len(list), srvPrefix, name)
+	valid := member.Address{Host: name, Port: 1}.IsValid() && !strings.Contains(name, ":")
+	f.Check(valid, "Seeds", "%.300q: must be a DNS name, such as srv:_athena._udp.example.org",
+		srvPrefix+name)
+}
+
 // readSecret sets Secret from SecretFile.
 func (f *faults) readSecret(c *Config) {
 	switch {
@@ -242,6 +270,9 @@ func (f *faults) checkSecret(name string, secret []byte) {
 // onLoopback reports whether all addresses are on this machine. It ignores invalid ones, since they
 // are reported elsewhere.
 func (c Config) onLoopback() bool {
+	if _, ok := c.srvName(); ok {
+		return false
+	}
 	for _, addr := range append([]string{c.Addr, c.Advertise}, c.Seeds...) {
 		if addr == "" {
 			continue // a default

@@ -108,6 +108,23 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 	}
 }
 
+func TestValidateSeedsOfDNS(t *testing.T) {
+	seeds := func(all ...string) Config {
+		return with(func(c *Config) { c.Seeds, c.InsecureAnywhere, c.JoinOnly = all, true, true })
+	}
+	for _, c := range []configCase{
+		{"alone", seeds(srvSeed), ""},
+		{"with others", seeds(srvSeed, "a:1"),
+			"Seeds has 2 entries: " + srvSeed + " must be the only one"},
+		{"with a port", seeds("srv:_a._udp.x:1"), `Seeds "srv:_a._udp.x:1": must be a DNS name`},
+		{"not printable", seeds("srv:_a\n"), `Seeds "srv:_a\n": must be a DNS name`},
+		{"a host called srv", with(func(c *Config) { c.Seeds[1] = "srv:7000" }), "Secret is empty"},
+		{"beyond loopback", with(func(c *Config) { c.Seeds = []string{srvSeed} }), "Secret is empty"},
+	} {
+		c.check(t)
+	}
+}
+
 func TestValidateWantsASecretBeyondLoopback(t *testing.T) {
 	for _, c := range []configCase{
 		{"short secret", with(func(c *Config) { c.Secret = testSecret[1:] }),

@@ -76,7 +76,7 @@ var dependencies = []dependency{
 		"internal/store", "transport/tlsnet", "transport/quicnet", "internal/transporttest",
 		"test/peers", "cmd/...",
 	}, "007-golang-x.md"},
-	{"golang.org/x/net", []string{"transport/quicnet", "test/peers"}, "007-golang-x.md"},
+	{"golang.org/x/net", []string{"cluster", "transport/quicnet", "test/peers"}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/VictoriaMetrics/metrics", []string{"admin"}, "012-prometheus.md"},

@@ -76,7 +76,7 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&c.Cluster, "cluster", cluster.DefaultCluster, "name of the cluster")
 	f.Var(decimal{&c.Size}, "size", "number of members of the full cluster, the same on every node")
 	f.Var(seedList{&c.Seeds}, "seeds",
-		"`host:port,...` of the nodes to join through, the same list on every node")
+		"`host:port,...` to join through, or srv:NAME of DNS SRV records; the same on every node")
 	f.Var(preference{&c.Preference}, "preference",
 		"0 to 100: the greatest is elected first; never: the node only votes")
 	f.DurationVar(&c.HandOverToPreferred, "hand-over-to-preferred", 0,

@@ -173,8 +173,18 @@ func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	case explicit && err != nil:
 		f.Check(false, "Advertise", "%q: %w", addr, err)
 	}
+	f.Check(!hasZone(a), "Advertise", "%q: %s", a, zoneAdvice)
 	f.Check(!a.IsObserver(), "Advertise", "%q: must not be the address of an observer", addr)
 	return a
+}
+
+const zoneAdvice = "names an interface of one machine: use a name, or an address of another scope"
+
+// hasZone reports whether a has an interface, as in fe80::1%eth0. Interfaces have other names on
+// other machines.
+func hasZone(a member.Address) bool {
+	ip, err := netip.ParseAddr(a.Host)
+	return err == nil && ip.Zone() != ""
 }
 
 func (f *faults) checkSeeds(list []string, size int) []member.Address {
@@ -190,6 +200,7 @@ func (f *faults) checkSeeds(list []string, size int) []member.Address {
 			continue
 		}
 		f.CheckElement(!slices.Contains(seeds, a), "Seeds", i, "%q: listed twice", s)
+		f.CheckElement(!hasZone(a), "Seeds", i, "%q: %s", s, zoneAdvice)
 		seeds = append(seeds, a)
 	}
 	slices.SortFunc(seeds, member.Address.Compare)

@@ -125,6 +125,25 @@ func TestValidateSeedsOfDNS(t *testing.T) {
 	}
 }
 
+func TestValidateIPv6(t *testing.T) {
+	for _, c := range []configCase{
+		{"a seed in two forms", with(func(c *Config) {
+			c.Seeds = []string{"[::1]:7001", "[0:0::1]:7001"}
+		}), `Seeds[1] "[0:0::1]:7001": listed twice`},
+		{"an interface", with(func(c *Config) {
+			c.Advertise, c.Secret = "[fe80::1%eth0]:7001", testSecret
+		}), `Advertise "[fe80::1%eth0]:7001": names an interface`},
+		{"an interface to listen on", with(func(c *Config) {
+			c.Addr, c.Advertise, c.Secret = "[fe80::1%eth0]:7001", "n1:7001", testSecret
+		}), ""},
+		{"a seed with an interface", with(func(c *Config) {
+			c.Seeds[1], c.Secret = "[fe80::1%eth0]:7001", testSecret
+		}), `Seeds[1] "[fe80::1%eth0]:7001": names an interface`},
+	} {
+		c.check(t)
+	}
+}
+
 func TestValidateWantsASecretBeyondLoopback(t *testing.T) {
 	for _, c := range []configCase{
 		{"short secret", with(func(c *Config) { c.Secret = testSecret[1:] }),

@@ -20,14 +20,16 @@ const MaxHostBytes = 255
 var ErrAddress = errors.New("member: invalid address")
 
 // Address is the host and port of a member. It identifies the member. The host is a name or an IP
-// address, compared as a string: "localhost" and "127.0.0.1" are two members. The zero Address
+// address, compared as a string: "localhost" and "127.0.0.1" are two members. An IPv6 address has
+// its shortest form, and an IPv4 address in it is an IPv4 address. The zero Address
 // stands for no member. Addresses are comparable with ==.
 type Address struct {
 	Host string
 	Port uint16
 }
 
-// ParseAddress parses HOST:PORT, such as "10.0.0.1:7000", "db-1.local:7000" or "[::1]:7000". The
+// ParseAddress parses HOST:PORT, such as "10.0.0.1:7000", "db-1.local:7000" or "[::1]:7000". It
+// returns the shortest form of an IPv6 address: [::1]:7000 for "[0:0::1]:7000". The
 // host must be printable, without spaces, slashes or brackets, and 1 to MaxHostBytes long; the
 // port must be 1 to 65535. Errors wrap ErrAddress.
 func ParseAddress(s string) (Address, error) {
@@ -35,6 +37,7 @@ func ParseAddress(s string) (Address, error) {
 	if err != nil {
 		return Address{}, fmt.Errorf("%w %q: want host:port", ErrAddress, s)
 	}
+	host = shortenIPv6(host)
 	if !validHost(host) {
 		return Address{}, fmt.Errorf("%w %q: want a host name or IP before the port", ErrAddress, s)
 	}
@@ -52,7 +55,19 @@ func validHost(host string) bool {
 	bad := func(r rune) bool {
 		return strings.ContainsRune("/[] ", r) || r == utf8.RuneError || !unicode.IsPrint(r)
 	}
-	return host != "" && len(host) <= MaxHostBytes && !strings.ContainsFunc(host, bad)
+	return host != "" && len(host) <= MaxHostBytes && !strings.ContainsFunc(host, bad) &&
+		host == shortenIPv6(host)
+}
+
+// shortenIPv6 returns the only form of an IPv6 address that is valid, so that no host has two
+// addresses which differ only in how they are written. It returns any other host unchanged.
+func shortenIPv6(host string) string {
+	if strings.Contains(host, ":") {
+		if ip := net.ParseIP(host); ip != nil {
+			return ip.String()
+		}
+	}
+	return host
 }
 
 // String returns HOST:PORT in the form that ParseAddress accepts, or "-" for the zero

@@ -4,6 +4,7 @@ package member_test
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,27 @@ func TestParseAddressNamesWhatIsWrong(t *testing.T) {
 		got, err := member.ParseAddress(tc.in)
 		if !errors.Is(err, member.ErrAddress) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("ParseAddress(%q): got %v, %v, want ErrAddress with %q", tc.in, got, err, tc.want)
+		}
+	}
+}
+
+// TestAddressHasOneForm checks that an IP address in another form names the same member, and that
+// no such form is valid in an Address that a peer sends.
+func TestAddressHasOneForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"[0:0:0:0:0:0:0:1]:7000": "[::1]:7000",
+		"[FD00::0A]:7000":        "[fd00::a]:7000",
+		"[::ffff:10.0.0.1]:7000": "10.0.0.1:7000",
+		"010.0.0.1:7000":         "010.0.0.1:7000", // a name
+	} {
+		got, err := member.ParseAddress(text)
+		if err != nil || got.String() != want {
+			t.Errorf("ParseAddress(%q): got %v, %v, want %s", text, got, err, want)
+		}
+		host, _, err := net.SplitHostPort(text)
+		if other := (member.Address{Host: host, Port: 7000}); err != nil ||
+			other.IsValid() != (text == want) {
+			t.Errorf("%+v.IsValid(): got %v, want only the form of ParseAddress", other, other.IsValid())
 		}
 	}
 }

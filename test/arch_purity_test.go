@@ -37,7 +37,7 @@ var pureImports = map[string][]string{
 	"math":            nil,
 	"math/bits":       nil,
 	"math/rand/v2":    {"New", "NewPCG", "PCG", "Rand", "Source"},
-	"net":             {"JoinHostPort", "SplitHostPort"}, // these only handle strings
+	"net":             {"JoinHostPort", "ParseIP", "SplitHostPort"}, // these only handle strings
 	"slices":          nil,
 	"strconv":         nil,
 	"strings":         nil,

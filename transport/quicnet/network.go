@@ -210,19 +210,18 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 // lookUp returns an address of a host that the socket can send to.
 func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, error) {
 	ip, err := netip.ParseAddr(to.Host)
+	ips := []netip.Addr{ip}
 	if err != nil {
-		ips, err := n.resolve(ctx, to.Host)
-		if err != nil {
+		if ips, err = n.resolve(ctx, to.Host); err != nil {
 			return nil, fmt.Errorf("%w (%s)", transport.ErrUnknownHost, resolveError(err))
 		}
-		local, _ := n.packets.LocalAddr().(*net.UDPAddr)
-		ips = sendableAddrs(local, ips)
-		if len(ips) == 0 {
-			return nil, fmt.Errorf("%w (no address is reachable from %v)",
-				transport.ErrUnknownHost, n.packets.LocalAddr())
-		}
-		ip = ips[n.dials.Add(1)%uint32(len(ips))]
 	}
+	local, _ := n.packets.LocalAddr().(*net.UDPAddr)
+	if ips = sendableAddrs(local, ips); len(ips) == 0 {
+		return nil, fmt.Errorf("%w (no address is reachable from %v: listen on all addresses)",
+			transport.ErrUnknownHost, local)
+	}
+	ip = ips[n.dials.Add(1)%uint32(len(ips))]
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), to.Port)), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -210,6 +211,21 @@ func TestSendable(t *testing.T) {
 			t.Errorf("from %s: %d of an IPv4 and an IPv6 address can be reached, want %d", local, got, want)
 		}
 	}
+}
+
+// TestOtherFamilyIsUnreachable checks that a socket for IPv4 reports an IPv6 address immediately.
+// Otherwise the packets would be lost and the dial time out.
+func TestOtherFamilyIsUnreachable(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a := w.join(t, addrA, 1, func(*Config) {})
+		begin := time.Now()
+		a.Notify(member.Address{Host: "fd00::2", Port: 7000}, []byte("hello"))
+		err := a.nextReport(t, mesh.ReportUnreachable)
+		if !errors.Is(err, transport.ErrUnknownHost) || !strings.Contains(err.Error(), "listen on all") ||
+			time.Since(begin) > 0 {
+			t.Errorf("after %v: got %v, want an unknown host and advice", time.Since(begin), err)
+		}
+	})
 }
 
 // TestHandshakesAreBounded checks the gate, which it calls like quic.Transport does.

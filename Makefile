@@ -42,7 +42,7 @@ PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium promethe
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 # Modules whose dependencies compile for minutes: make contrib tests them.
-HEAVY     := contrib/kubernetes/
+HEAVY     := contrib/kubernetes/ contrib/certmagic/caddy/
 # Other nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
 # real servers, so many run in parallel.
 MODULES   := $(filter-out $(HEAVY),$(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod)))

@@ -96,7 +96,11 @@ var dependencies = []dependency{
 	{"github.com/hibiken/asynq", nil, "018-adapters.md"},
 	{"github.com/riverqueue/river", nil, "018-adapters.md"},
 	{"go.opentelemetry.io/otel", []string{"contrib/otel"}, "018-adapters.md"},
-	{"github.com/caddyserver/certmagic", []string{"contrib/certmagic"}, "018-adapters.md"},
+	{"github.com/caddyserver/certmagic", []string{
+		"contrib/certmagic", "contrib/certmagic/caddy",
+	}, "018-adapters.md"},
+	{"github.com/caddyserver/caddy/v2", []string{"contrib/certmagic/caddy"}, "018-adapters.md"},
+	{"github.com/letsencrypt/pebble/v2", nil, "018-adapters.md"},
 	{"github.com/hashicorp/raft", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/hashicorp/go-hclog", []string{"test/peers"}, "017-peers.md"},
 	{"github.com/nats-io", []string{"test/peers"}, "017-peers.md"},

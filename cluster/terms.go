@@ -86,9 +86,8 @@ func (ts *terms) closeTerms(cause error) {
 	}
 }
 
-// endOwnTerm begins a hand-over: it ends the node's own term and waits for the functions that run
-// under it, at most for the guard time. When a lease ends, functions have the same time. The caller
-// must call done after the hand-over.
+// endOwnTerm begins a hand-over: it ends the node's own term and waits, at most for the guard time,
+// until the functions under it return. The caller must call done after the hand-over.
 func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	ts.mu.Lock()
 	ts.handOvers++

@@ -76,6 +76,11 @@ var exitHelps = map[string]exitHelp{
 	},
 	"label": {done: "the labels are set", failed: nodeRefused, see: "members, prefer"},
 	"leave": {done: "the node is leaving", failed: nodeRefused, see: "members, drain"},
+	"drill": {
+		done:   "the time without a leader was within --max-leaderless",
+		failed: "it was not, nothing was killed, or " + nodeRefused,
+		see:    "status, transfer, leave",
+	},
 	"release": {
 		done:   "the cluster has at most N members",
 		failed: "some seats may remain, or " + nodeRefused,

@@ -51,8 +51,8 @@ func newRoot(began time.Time) *cobra.Command {
 	root.Flags().Bool("version", false, "print the version of this program")
 	root.AddCommand(
 		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newEvents(), newSend(),
-		newTransfer(), newDrain(), newPrefer(), newLabel(), newLeave(), newRelease(), newJobs(),
-		newLock(), newElect(), newGroup(), newSim(), newBench(), newRecover(), newResize(),
+		newTransfer(), newDrain(), newPrefer(), newLabel(), newLeave(), newRelease(), newDrill(),
+		newJobs(), newLock(), newElect(), newGroup(), newSim(), newBench(), newRecover(), newResize(),
 		newVersion(), newConfig(), newSecret(), newCompletion(), newEnvironment(),
 	)
 	root.SetHelpCommand(newHelp())

@@ -94,6 +94,11 @@ func (h *handler) explainNoLeader(err error) error {
 	return &refusal{statusOf(err), adminapi.CodeNoQuorum, addReason(text, s)}
 }
 
+func readOnly() error {
+	return &refusal{http.StatusForbidden, adminapi.CodeReadOnly,
+		"this admin API is read-only: start the node with --admin-write (admin.WithWrite)"}
+}
+
 // checkRequest checks that a write request is allowed, and decodes its body.
 func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -101,8 +106,7 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	case h.sameSite.Check(r) != nil:
 		return crossSite()
 	case h.actor == nil:
-		return &refusal{http.StatusForbidden, adminapi.CodeReadOnly,
-			"this admin API is read-only: start the node with --admin-write (admin.WithWrite)"}
+		return readOnly()
 	case err != nil || kind != "application/json":
 		return &refusal{http.StatusUnsupportedMediaType, adminapi.CodeBadRequest,
 			"Content-Type must be application/json"}
@@ -127,7 +131,7 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 	case err != nil:
 		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, "invalid body: " + err.Error()}
 	}
-	actionOf(r).noteBody(body)
+	actionOf(r.Context()).noteBody(body)
 	// The request has arrived; its operation may take longer than the read deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil
@@ -158,9 +162,21 @@ func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 	}
 }
 
+// transferLeadership hands over leadership. A node that does not lead forwards the request to the
+// leader.
 func (h *handler) transferLeadership(
 	ctx context.Context, body adminapi.TransferRequest) (any, error,
 ) {
+	done, err := h.transferHere(ctx, body)
+	elsewhere, ok := errors.AsType[*cluster.NotLeaderError](err)
+	if !ok || h.others == nil || elsewhere.Provisional || elsewhere.Leader.IsZero() ||
+		elsewhere.Leader == h.node.Status().Self.Address {
+		return done, err
+	}
+	return h.forwardAction(ctx, elsewhere.Leader, actTransfer, body)
+}
+
+func (h *handler) transferHere(ctx context.Context, body adminapi.TransferRequest) (any, error) {
 	var to adminapi.Member
 	if body.To != "" {
 		var err error
@@ -174,7 +190,18 @@ func (h *handler) transferLeadership(
 	return h.handedOver(), nil
 }
 
-func (h *handler) drainNode(ctx context.Context, _ adminapi.Empty) (any, error) {
+func (h *handler) drainMember(ctx context.Context, body adminapi.DrainRequest) (any, error) {
+	switch other, err := h.findOther(body.Member); {
+	case err != nil:
+		return nil, err
+	case !other.IsZero():
+		return h.forwardAction(ctx, other, actDrain, adminapi.DrainRequest{})
+	default:
+		return h.drainHere(ctx)
+	}
+}
+
+func (h *handler) drainHere(ctx context.Context) (any, error) {
 	if err := h.actor.Drain(ctx); err != nil {
 		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained and will hand over as " +
 			"soon as another member can lead: " + textOf(err)}
@@ -182,7 +209,19 @@ func (h *handler) drainNode(ctx context.Context, _ adminapi.Empty) (any, error) 
 	return h.handedOver(), nil
 }
 
-func (h *handler) preferNode(ctx context.Context, body adminapi.PreferRequest) (any, error) {
+func (h *handler) preferMember(ctx context.Context, body adminapi.PreferRequest) (any, error) {
+	switch other, err := h.findOther(body.Member); {
+	case err != nil:
+		return nil, err
+	case !other.IsZero():
+		body.Member = ""
+		return h.forwardAction(ctx, other, actPrefer, body)
+	default:
+		return h.preferHere(ctx, body)
+	}
+}
+
+func (h *handler) preferHere(ctx context.Context, body adminapi.PreferRequest) (any, error) {
 	// A preference out of the range of the type is out of the range of preferences.
 	p := member.Preference(max(math.MinInt8, min(body.Preference, math.MaxInt8)))
 	err := h.actor.Prefer(ctx, p)

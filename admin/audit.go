@@ -113,8 +113,8 @@ func (a access) auditActions(next http.Handler) http.Handler {
 }
 
 // actionOf returns the action of a request, or nil if Serve does not serve it.
-func actionOf(r *http.Request) *action {
-	a, _ := r.Context().Value(actionKey{}).(*action)
+func actionOf(ctx context.Context) *action {
+	a, _ := ctx.Value(actionKey{}).(*action)
 	return a
 }
 
@@ -181,13 +181,16 @@ func (a *action) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
+// publishAction sends an action to the readers of events.
+func (h *handler) publishAction(e adminapi.Action) {
+	h.streams.feed.add(adminapi.EventAction, adminapi.Encode(e))
+}
+
 // announceAction returns a handler whose action the readers of events get.
 func (h *handler) announceAction(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if a := actionOf(r); a != nil {
-			a.publish = func(e adminapi.Action) {
-				h.streams.feed.add(adminapi.EventAction, adminapi.Encode(e))
-			}
+		if a := actionOf(r.Context()); a != nil {
+			a.publish = h.publishAction
 		}
 		next(w, r)
 	}
@@ -195,7 +198,7 @@ func (h *handler) announceAction(next http.HandlerFunc) http.HandlerFunc {
 
 // nameCaller adds the credentials of an accepted request to its action.
 func (a access) nameCaller(r *http.Request) {
-	act := actionOf(r)
+	act := actionOf(r.Context())
 	if a.needsCertificate {
 		act.addCaller(certificateName(r.TLS.PeerCertificates[0]))
 	}

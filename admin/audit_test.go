@@ -99,7 +99,7 @@ func TestAudit(t *testing.T) {
 	if _, err := c.Send(t.Context(), event); err == nil {
 		t.Fatal("send to an unknown member: no error")
 	}
-	if _, err := s.client(t, at, nil).Drain(t.Context()); err == nil {
+	if _, err := s.client(t, at, nil).Drain(t.Context(), ""); err == nil {
 		t.Fatal("drain without a certificate: no error")
 	}
 	if _, err := c.Status(t.Context()); err != nil {

@@ -33,9 +33,10 @@ type Node interface {
 // Option configures the handler of New.
 type Option func(*handler)
 
-// WithOthers enables /v1/nodes/NAME/status of other members.
+// WithOthers enables /v1/nodes/NAME/status of other members, and, with WithWrite, transfers, drains
+// and preferences at other members.
 func WithOthers(o *Others) Option {
-	return func(h *handler) { h.ask = o.askMember }
+	return func(h *handler) { h.ask, h.others = o.askMember, o }
 }
 
 // WithGroups exports a metric of the groups that the node leads. With WithWrite, it also enables
@@ -64,6 +65,9 @@ func New(node Node, build string, opts ...Option) http.Handler {
 	h.streams.feed = newFeed(h.readStatus)
 	go h.streams.feed.followNode(node)
 	h.scrape = newMetrics(h)
+	if h.others != nil && h.actor != nil {
+		h.others.local.Store(h)
+	}
 	mux := http.NewServeMux()
 	for _, path := range []string{"/{$}", "/ui/"} {
 		mux.HandleFunc("GET "+path, servePage)
@@ -88,6 +92,8 @@ type handler struct {
 	node  Node
 	build string
 	ask   func(ctx context.Context, to member.Address) (adminapi.Status, error)
+
+	others *Others // nil without WithOthers
 
 	scrape   http.Handler // serves /metrics
 	streams  streams
@@ -130,8 +136,8 @@ func (h *handler) listRoutes() []route {
 		{"GET", "/v1/events", h.serveEvents},
 		{"POST", "/v1/send", handleAct(h, h.sendEvent)},
 		{"POST", "/v1/transfer", h.announceAction(handleAct(h, h.transferLeadership))},
-		{"POST", "/v1/drain", h.announceAction(handleAct(h, h.drainNode))},
-		{"POST", "/v1/prefer", h.announceAction(handleAct(h, h.preferNode))},
+		{"POST", "/v1/drain", h.announceAction(handleAct(h, h.drainMember))},
+		{"POST", "/v1/prefer", h.announceAction(handleAct(h, h.preferMember))},
 		{"POST", "/v1/labels", h.announceAction(handleAct(h, h.changeLabels))},
 		{"POST", "/v1/seats", h.announceAction(handleAct(h, h.releaseSeats))},
 		{"POST", "/v1/leave", h.announceAction(h.leaveCluster)},

@@ -27,6 +27,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/record"
 )
 
@@ -96,8 +97,8 @@ func typesOf() map[string]reflect.Type {
 		adminapi.Record{}, adminapi.MemberChange{}, adminapi.LeaderChange{},
 		adminapi.Action{}, adminapi.Lagged{},
 		adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
-		adminapi.PreferRequest{}, adminapi.SeatsRequest{}, adminapi.LabelRequest{},
-		adminapi.Labels{},
+		adminapi.DrainRequest{}, adminapi.PreferRequest{}, adminapi.SeatsRequest{},
+		adminapi.LabelRequest{}, adminapi.Labels{},
 		adminapi.HandedOver{}, adminapi.Done{}, adminapi.Job{}, adminapi.JobLeader{},
 		adminapi.CandidateRequest{}, adminapi.GroupRequest{},
 		adminapi.LockRequest{}, adminapi.Waiting{}, adminapi.Grant{},
@@ -379,6 +380,14 @@ func leads() saying {
 	return s
 }
 
+// withOther returns s with a second member n1.
+func withOther(s saying) saying {
+	other := member.Member{Name: "n1", Status: member.Active}
+	other.Address = trioAddress(1)
+	s.status.View.Members = append(slices.Clone(s.status.View.Members), other)
+	return s
+}
+
 var jobInPath = regexp.MustCompile("^/v1/jobs/[^/]+/")
 
 // asked is a set of responses, such as "GET /path 200" or "GET /path 400 bad_query".
@@ -487,11 +496,7 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, New(waits, ""), "GET", "/readyz?votes", "")
 	a.ask(t, d, New(leaderless, ""), "GET", "/v1/leader", "")
 	a.ask(t, d, New(joining, ""), "GET", "/v1/nodes/n9/status", "")
-	two := leads()
-	other := member.Member{Name: "n1", Status: member.Active}
-	other.Address = trioAddress(1)
-	two.status.View.Members = append(two.status.View.Members, other)
-	a.ask(t, d, New(two, ""), "GET", "/v1/nodes/n1/status", "")
+	a.ask(t, d, New(withOther(leads()), ""), "GET", "/v1/nodes/n1/status", "")
 	a.ask(t, d, New(joining, ""), "GET", "/v1/events", "", "Sec-Fetch-Site", "cross-site")
 	full := &handler{node: joining}
 	full.streams.feed = newFeed(full.readStatus)
@@ -611,6 +616,17 @@ func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 		errs = []error{nil, &cluster.NotLeaderError{}, context.DeadlineExceeded}
 	default:
 		errs = []error{nil, cluster.ErrNotElected, cluster.ErrNoQuorum, context.DeadlineExceeded}
+	}
+	switch path {
+	case "/v1/drain", "/v1/prefer":
+		a.ask(t, d, h, "POST", path, `{"member": "n9"}`)
+		two := withOther(node)
+		a.ask(t, d, New(two, "", WithWrite(two, nil)), "POST", path, `{"member": "n1"}`)
+	case "/v1/transfer": // the leader cannot be asked yet
+		follows := node
+		follows.err = &cluster.NotLeaderError{Leader: trioAddress(1)}
+		others := Answer(receiver.NewMux(), "", nil)
+		a.ask(t, d, New(follows, "", WithWrite(follows, nil), WithOthers(others)), "POST", path, body)
 	}
 	for _, err := range append(errs, cluster.ErrBusy, cluster.ErrClosed, errors.New("other")) {
 		node.err = err

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -30,12 +32,17 @@ const (
 	maxAnswerQueue = 16
 	// maxStatusBytes limits the size of a status. Even a status with 255 members is smaller.
 	maxStatusBytes = 512 << 10
+	// maxForwardBytes limits the bodies of a forwarded action and of its response.
+	maxForwardBytes = 4 << 10
+	// forwardMargin is how much earlier than the requester the member stops, to respond in time.
+	forwardMargin = 500 * time.Millisecond
 )
 
 // Errors of requests to other members.
 var (
 	errAskDisabled = errors.New("this program does not query other members (admin.Answer)")
 	errAskEarly    = errors.New("this node is not listening yet")
+	errNoForward   = errors.New("its program does not accept forwarded requests")
 	errAskBusy     = errors.New("busy: too many requests to other members: try again")
 )
 
@@ -49,20 +56,45 @@ type statusAnswer struct {
 	JSON []byte `msgpack:"json"`
 }
 
-// Others requests the status of other members, and responds to such requests, so that the views of
-// all members can be compared. It is safe for concurrent use.
+// forwardQuestion asks a member to act on itself. Body and the response are those of the admin API.
+type forwardQuestion struct {
+	Action    string `msgpack:"action"` // actTransfer, actDrain or actPrefer
+	Body      []byte `msgpack:"body"`
+	Caller    string `msgpack:"caller"` // of the forwarding node, for the log
+	TimeoutMS int64  `msgpack:"timeout"`
+}
+
+type forwardAnswer struct {
+	Status int    `msgpack:"status"`
+	JSON   []byte `msgpack:"json"`
+}
+
+// Actions that a node forwards.
+const (
+	actTransfer = "transfer"
+	actDrain    = "drain"
+	actPrefer   = "prefer"
+)
+
+// Others sends requests to other members, and responds to theirs: for the status, so that the views
+// of all members can be compared, and to act. It is safe for concurrent use.
 type Others struct {
 	build  string
+	audit  *auditor
 	node   atomic.Pointer[cluster.Node]
+	local  atomic.Pointer[handler] // performs forwarded actions; nil without WithWrite
 	asking chan struct{}
 }
 
-// Answer registers a handler in mux that responds to status requests from other members, and
-// returns the Others for WithOthers. build is the argument of New. A member whose program does not
-// call Answer is shown as not responding.
-func Answer(mux *receiver.Mux, build string) *Others {
-	o := &Others{build: build, asking: make(chan struct{}, maxAsking)}
+// Answer registers handlers in mux that respond to other members, and returns the Others for
+// WithOthers. build is the argument of New. A member whose program does not call Answer is shown as
+// not responding. The Others performs transfers, drains and preferences that other members forward
+// only if the handler of New has WithWrite. It logs them to log, which may be nil.
+func Answer(mux *receiver.Mux, build string, log *slog.Logger) *Others {
+	o := &Others{build: build, audit: &auditor{log: log}, asking: make(chan struct{}, maxAsking)}
 	receiver.HandleRequest(mux, o.answerStatus, receiver.Named("athena/status"),
+		receiver.Concurrency(maxAnswering), receiver.Queue(maxAnswerQueue, receiver.Reject))
+	receiver.HandleRequest(mux, o.answerForward, receiver.Named("athena/act"),
 		receiver.Concurrency(maxAnswering), receiver.Queue(maxAnswerQueue, receiver.Reject))
 	return o
 }
@@ -85,6 +117,134 @@ func (o *Others) answerStatus(
 		return statusAnswer{}, fmt.Errorf("the status has %d bytes: the limit is %d", len(text), most)
 	}
 	return statusAnswer{text}, nil
+}
+
+// answerForward performs an action on this node for another member, and logs it.
+func (o *Others) answerForward(
+	ctx context.Context, from member.Member, q forwardQuestion,
+) (forwardAnswer, error) {
+	h := o.local.Load()
+	timeout := min(time.Duration(q.TimeoutMS)*time.Millisecond, adminapi.ActTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	value, err := h.actForMember(ctx, from, q)
+	e := adminapi.Action{
+		Time: time.Now(), Action: safetext.OneLine(q.Action, maxAuditBytes),
+		Request: safetext.OneLine(string(q.Body), maxAuditBytes), Outcome: adminapi.OutcomeOK,
+		Caller: safetext.OneLine("via "+from.Name+": "+q.Caller, maxAuditBytes),
+		Remote: from.Address.String(),
+	}
+	a := forwardAnswer{http.StatusOK, adminapi.Encode(value)}
+	if err != nil {
+		e.Outcome = codeOf(err)
+		a = forwardAnswer{statusOf(err), adminapi.Encode(adminapi.ErrorBody{
+			Error: safetext.OneLine(textOf(err), maxForwardBytes/8), Code: e.Outcome})}
+	}
+	o.audit.logAction(ctx, e, "", "")
+	if h != nil && !e.IsRefused() {
+		h.publishAction(e)
+	}
+	return a, nil
+}
+
+// actForMember performs an action that another member has forwarded. h is nil if this node accepts
+// no write requests.
+func (h *handler) actForMember(
+	ctx context.Context, from member.Member, q forwardQuestion,
+) (any, error) {
+	switch {
+	case h == nil:
+		return nil, readOnly()
+	case from.Address.IsObserver():
+		return nil, &refusal{http.StatusForbidden, adminapi.CodeForbidden, "observers cannot act"}
+	case len(q.Body) > maxForwardBytes:
+		return nil, &refusal{http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge, "too large"}
+	}
+	invalid := func(err error) error {
+		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, "invalid body: " + err.Error()}
+	}
+	switch q.Action {
+	case actTransfer:
+		var body adminapi.TransferRequest
+		if err := json.Unmarshal(q.Body, &body); err != nil {
+			return nil, invalid(err)
+		}
+		return h.transferHere(ctx, body)
+	case actDrain:
+		return h.drainHere(ctx)
+	case actPrefer:
+		var body adminapi.PreferRequest
+		if err := json.Unmarshal(q.Body, &body); err != nil {
+			return nil, invalid(err)
+		}
+		return h.preferHere(ctx, body)
+	default:
+		return nil, invalid(fmt.Errorf("unknown action %q", q.Action))
+	}
+}
+
+// forwardAction lets another member act on itself.
+func (h *handler) forwardAction(
+	ctx context.Context, to member.Address, action string, body any,
+) (any, error) {
+	q := forwardQuestion{Action: action, Body: adminapi.Encode(body)}
+	if a := actionOf(ctx); a != nil {
+		q.Caller = a.entry.Caller + " at " + a.entry.Remote
+	}
+	deadline, _ := ctx.Deadline() // handleAct has set it
+	q.TimeoutMS = (time.Until(deadline) - forwardMargin).Milliseconds()
+	node := h.others.node.Load()
+	if node == nil {
+		return nil, noForward(to, errAskEarly)
+	}
+	a, err := cluster.Request[forwardAnswer](ctx, node, to, q)
+	_, early := errors.AsType[*cluster.HandlerError](err)
+	switch {
+	case errors.Is(err, cluster.ErrUnknownType):
+		return nil, noForward(to, errNoForward)
+	case early:
+		return nil, noForward(to, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", to, err)
+	}
+	var e adminapi.ErrorBody
+	var done adminapi.HandedOver
+	switch {
+	case a.Status == http.StatusOK && len(a.JSON) <= maxForwardBytes &&
+		json.Unmarshal(a.JSON, &done) == nil:
+		return done, nil
+	case a.Status >= http.StatusBadRequest && a.Status < 600 && len(a.JSON) <= maxForwardBytes &&
+		json.Unmarshal(a.JSON, &e) == nil:
+		return nil, &refusal{a.Status, safetext.PeerText(e.Code),
+			to.String() + ": " + safetext.OneLine(e.Error, maxForwardBytes)}
+	default:
+		return nil, fmt.Errorf("%s: %w: invalid response", to, cluster.ErrUnknownOutcome)
+	}
+}
+
+// noForward returns the error for a member that was not asked to act, or did not understand it.
+func noForward(to member.Address, why error) error {
+	return &refusal{http.StatusGatewayTimeout, adminapi.CodeNoAnswer, fmt.Sprintf(
+		"cannot forward the request to %s: %v; send it to the admin API of that member", to, why)}
+}
+
+// findOther returns the address of a member other than this node. It returns the zero address if
+// name is empty or stands for this node.
+func (h *handler) findOther(name string) (member.Address, error) {
+	if name == "" {
+		return member.Address{}, nil
+	}
+	m, err := h.findMember("member", name)
+	switch {
+	case err != nil:
+		return member.Address{}, err
+	case m.Address == h.node.Status().Self.Address:
+		return member.Address{}, nil
+	case h.others == nil:
+		return member.Address{}, noForward(m.Address, errAskDisabled)
+	default:
+		return m.Address, nil
+	}
 }
 
 // askMember requests the status of an active member. It blocks for at most askTimeout.

@@ -83,7 +83,7 @@ func (w *trio) start(i int) {
 	}
 	use := func(*cluster.Node) {}
 	if i < 2 {
-		w.others[i] = Answer(mux, "v0.1")
+		w.others[i] = Answer(mux, "v0.1", nil)
 		use = w.others[i].Use
 	}
 	for s := range w.nodes {
@@ -183,7 +183,7 @@ func TestOthersBounded(t *testing.T) {
 
 // TestOthersEarly checks that requests before Use fail.
 func TestOthersEarly(t *testing.T) {
-	o := Answer(receiver.NewMux(), "v0.1")
+	o := Answer(receiver.NewMux(), "v0.1", nil)
 	if _, err := o.askMember(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
 		t.Errorf("askMember: %v, want %v", err, errAskEarly)
 	}

@@ -149,7 +149,7 @@ func TestHAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Drain(t.Context()); err != nil {
+	if _, err := client.Drain(t.Context(), ""); err != nil {
 		t.Fatalf("drain of %s: %v", second, err)
 	}
 	if got := p.leads(t, first, second); got != third {

@@ -81,7 +81,7 @@ var securityRules = []struct {
 		"TestManyLocks", "TestLockOfDeadCaller", "TestUserTimeout",
 		"TestClientCertificates", "TestCertificateAndToken", "TestAuthorityRemoved",
 		"TestSlowHandshake", "TestProcessAdminTLS", "TestAudit", "TestAuditOfSocket",
-		"TestAuditOfHostileCaller",
+		"TestAuditOfHostileCaller", "TestForwardRefused", "TestProcessForward",
 	}},
 	{"Logs hold no secrets; peers' text is printable, cut and bounded", []string{
 		"TestLogsHoldNoSecret", "TestForeignTextIsPrintableAndCut", "TestPeerTextCannotForgeALine",

@@ -23,24 +23,30 @@ import (
 
 func newPrefer() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use:   "prefer NUMBER|never",
-		Short: "set how much a node should lead until its process restarts",
-		Long: "Of the members that can lead, one with the greatest preference is elected first: 0 is\n" +
-			"the default, 100 the greatest. A node that never leads is a witness: it only votes. prefer\n" +
-			"undoes athena drain; a restart, or a reload after --preference has changed, returns to\n" +
-			"--preference.\n\n" +
+		Use:   "prefer [MEMBER] NUMBER|never",
+		Short: "set how much a member should lead until its process restarts",
+		Long: "prefer sets the preference of a member, given by name or address, or of the node\n" +
+			"itself. Of the members that can lead, one with the greatest preference is elected\n" +
+			"first: 0 is the default, 100 the greatest. A member that never leads is a witness: it\n" +
+			"only votes. prefer undoes athena drain; a restart, or a reload after --preference has\n" +
+			"changed, returns to --preference.\n\n" +
 			"prefer never waits up to 15 seconds for another leader, and exits with 1 if no other\n" +
-			"member can lead: the node then leads until one can. A greater preference does not replace\n" +
-			"a working leader unless the nodes run with --hand-over-to-preferred." + needsWrite,
+			"member can lead: the member then leads until one can. A greater preference does not\n" +
+			"replace a working leader unless the nodes run with --hand-over-to-preferred." + forwards,
 		Example: "  athena prefer 2 --admin 127.0.0.1:7070\n" +
-			"  athena prefer never",
-		Args: cli.Exactly("NUMBER, or never,"),
+			"  athena prefer n2 never",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("NUMBER, or never, is missing")
+			}
+			return checkMember(args, 2)
+		},
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
-			p, err := member.ParsePreference(args[0])
+			p, err := member.ParsePreference(args[len(args)-1])
 			if err != nil {
 				return ask.Reply{}, cli.Usage(err)
 			}
-			h, err := c.Prefer(ctx, p)
+			h, err := c.Prefer(ctx, strings.Join(args[:len(args)-1], ""), p)
 			return handedOver(h), err
 		},
 	})

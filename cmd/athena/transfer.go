@@ -7,8 +7,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +44,11 @@ func newTransfer() *cobra.Command {
 	cmd := ask.NewCommand(ask.Verb{
 		Use:   "transfer",
 		Short: "hand over leadership to another member",
-		Long: "The node, which must be the leader, hands over to another member. transfer waits up to\n" +
-			"15 seconds for the new leader and prints it. The old leader stays a member and can be\n" +
-			"elected again; athena drain prevents that. If the member given by --to does not respond\n" +
-			"within a heartbeat interval, another member takes over." + needsWrite,
+		Long: "The leader hands over to another member; any node forwards the request to it. transfer\n" +
+			"waits up to 15 seconds for the new leader and prints it. The old leader stays a member and\n" +
+			"can be elected again; athena drain prevents that. If the member given by --to does not\n" +
+			"respond within a heartbeat interval, another member takes over.\n\n" +
+			"The node and the leader must run with --admin-write.",
 		Example: "  athena transfer\n  athena transfer --to n2",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
@@ -63,21 +67,37 @@ func newTransfer() *cobra.Command {
 
 func newDrain() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
-		Use:   "drain",
-		Short: "keep a node from leading until its process restarts",
-		Long: "The node hands over leadership, if it leads, and lets other members lead until its\n" +
-			"process restarts. It stays a member, votes and receives events. drain waits up to 15\n" +
-			"seconds for another leader and prints it.\n\n" +
-			"If no other member can lead, the node keeps leading until one can, and drain exits with 1.\n" +
-			"A drained node is elected only after two leader timeouts without a leader, and hands over\n" +
-			"as soon as a member that is not drained can lead. athena prefer undoes it." + needsWrite,
-		Example: "  athena drain --admin 127.0.0.1:7070",
-		Args:    cli.NoArguments,
-		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
-			h, err := c.Drain(ctx)
+		Use:   "drain [MEMBER]",
+		Short: "keep a member from leading until its process restarts",
+		Long: "The member, given by name or address, or the node itself hands over leadership, if it\n" +
+			"leads, and lets other members lead until its process restarts. It stays a member, votes\n" +
+			"and receives events. drain waits up to 15 seconds for another leader and prints it.\n\n" +
+			"If no other member can lead, it keeps leading until one can, and drain exits with 1. A\n" +
+			"drained member is elected only after two leader timeouts without a leader, and hands over\n" +
+			"as soon as a member that is not drained can lead. athena prefer undoes it." + forwards,
+		Example: "  athena drain --admin 127.0.0.1:7070\n  athena drain n2",
+		Args:    func(_ *cobra.Command, args []string) error { return checkMember(args, 1) },
+		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
+			h, err := c.Drain(ctx, strings.Join(args, ""))
 			return handedOver(h), err
 		},
 	})
+}
+
+// forwards is the end of the help of each verb that a node forwards to another member.
+const forwards = "\n\nThe node and the member must run with --admin-write."
+
+// checkMember returns an error if there are more arguments than the limit, or if one is empty: an
+// unset variable of a script must not stand for the node itself.
+func checkMember(args []string, limit int) error {
+	switch {
+	case len(args) > limit:
+		return fmt.Errorf("unexpected argument %q", args[limit])
+	case slices.Contains(args, ""):
+		return errors.New("an argument is empty")
+	default:
+		return nil
+	}
 }
 
 // handedOver returns a reply with the new leader, in the same format as athena leader.

@@ -41,9 +41,17 @@ type TransferRequest struct {
 	To string `json:"to,omitempty"`
 }
 
-// PreferRequest is the body of POST /v1/prefer. The preference -1 means that the node never leads.
+// DrainRequest is the body of POST /v1/drain. Member is an address or a name; if it is empty, the
+// responding node is drained.
+type DrainRequest struct {
+	Member string `json:"member,omitempty"`
+}
+
+// PreferRequest is the body of POST /v1/prefer. The preference -1 means that the member never
+// leads. Member is as in DrainRequest.
 type PreferRequest struct {
-	Preference int `json:"preference"`
+	Preference int    `json:"preference"`
+	Member     string `json:"member,omitempty"`
 }
 
 // SeatsRequest is the body of POST /v1/seats. Keep is the number of members to keep.

@@ -136,25 +136,25 @@ func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi
 	return postJSON[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
-// Transfer makes the node hand over leadership to the member with the given address or name, and
-// waits until that member leads. If that is empty, the node chooses the member. The node must be
-// the leader.
+// Transfer makes the leader hand over leadership to the member with the given address or name, and
+// waits until that member leads. If that is empty, the leader chooses the member.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }
 
-// Drain keeps the node from leading until its process restarts, and waits until another member
-// leads.
-func (c *Client) Drain(ctx context.Context) (adminapi.HandedOver, error) {
-	return postJSON[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
+// Drain keeps a member from leading until its process restarts, and waits until another member
+// leads. An empty member stands for the node.
+func (c *Client) Drain(ctx context.Context, member string) (adminapi.HandedOver, error) {
+	body := adminapi.DrainRequest{Member: member}
+	return postJSON[adminapi.HandedOver](ctx, c, "/v1/drain", body)
 }
 
-// Prefer sets the preference of the node until its process restarts. If the node leads and never
-// leads from now on, Prefer waits until another member leads.
+// Prefer sets the preference of a member until its process restarts. If the member leads and never
+// leads from now on, Prefer waits until another member leads. An empty name stands for the node.
 func (c *Client) Prefer(
-	ctx context.Context, p member.Preference,
+	ctx context.Context, name string, p member.Preference,
 ) (adminapi.HandedOver, error) {
-	body := adminapi.PreferRequest{Preference: int(p)}
+	body := adminapi.PreferRequest{Preference: int(p), Member: name}
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/prefer", body)
 }
 

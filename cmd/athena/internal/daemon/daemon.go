@@ -119,7 +119,7 @@ func (d *daemon) run() error {
 		return err
 	}
 	d.Config.Receiver = receiver.NewMux()
-	d.others = admin.Answer(d.Config.Receiver, cli.Build())
+	d.others = admin.Answer(d.Config.Receiver, cli.Build(), d.log)
 	d.groups = election.NewGroups(d.Config.Receiver)
 	ctx, stop := untilSignal(d.log)
 	defer stop()

@@ -94,10 +94,11 @@ func (n *Node) SetLabels(ctx context.Context, labels map[string]string) error {
 }
 
 // ReleaseSeats removes the seats of members that left, which otherwise keep them, until the cluster
-// has keep members. It blocks until then, or until ctx is done; the leader then continues. The node
-// must lead, and must hear a majority of Size without these members. Afterwards, athena resize can
-// make the cluster smaller. The error is a *NotLeaderError, or a *FieldError if keep is less than a
-// majority of Size or than the number of members that are not leaving.
+// has keep members. It blocks until all of these hold that state, or until ctx is done; the leader
+// then continues. The node must lead, and must hear a majority of Size without those that left.
+// Afterwards, athena resize can make the cluster smaller. The error is a *NotLeaderError, or a
+// *FieldError if keep is less than a majority of Size or than the number of members that are not
+// leaving.
 func (n *Node) ReleaseSeats(ctx context.Context, keep int) error {
 	if least := member.Quorum(n.cfg.Size); keep < least {
 		return fieldErrorf("keep", "%d: the least is %d, a majority of %d", keep, least, n.cfg.Size)
@@ -111,23 +112,26 @@ func (n *Node) ReleaseSeats(ctx context.Context, keep int) error {
 	if stay > keep {
 		return fieldErrorf("keep", "%d: %d members have not left", keep, stay)
 	}
-	err := n.runInLoop(ctx, func(now time.Time) (statemachine.Output, error) {
-		return n.machine.ReleaseSeats(now, keep)
-	})
-	for err == nil {
-		s, changed := n.snapshots.watch()
+	for {
+		done := false
+		err := n.runInLoop(ctx, func(now time.Time) (out statemachine.Output, err error) {
+			out, done, err = n.machine.ReleaseSeats(now, keep)
+			return out, err
+		})
 		switch {
-		case s.view.Role != member.Leading:
-			return notLeaderError(s)
-		case len(s.view.Members) <= keep:
-			return nil
+		case errors.Is(err, statemachine.ErrNotLeader):
+			return notLeaderError(n.currentSnapshot())
+		case err != nil || done:
+			return err
 		}
-		err = n.waitChange(ctx, changed)
+		select {
+		case <-time.After(n.cfg.HeartbeatInterval):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.life.Done():
+			return n.Err()
+		}
 	}
-	if errors.Is(err, statemachine.ErrNotLeader) {
-		return notLeaderError(n.currentSnapshot())
-	}
-	return err
 }
 
 // Leave removes the node from the cluster gracefully and closes it. This takes at most about

@@ -78,14 +78,21 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 }
 
 // ReleaseSeats makes the leader remove seats of members that left until its roster has the given
-// number of entries, as long as it leads. It returns ErrNotLeader if the node does not lead.
-func (m *Machine) ReleaseSeats(now time.Time, keep int) (Output, error) {
+// number of entries, as long as it leads. done reports whether it has that number, and every member
+// that did not leave holds that state. The error is ErrNotLeader if the node does not lead.
+func (m *Machine) ReleaseSeats(now time.Time, keep int) (out Output, done bool, err error) {
 	m.beginCall(now)
 	if m.stopped || m.role != member.Leading {
-		return m.endCall(), ErrNotLeader
+		return m.endCall(), false, ErrNotLeader
 	}
 	m.lead.keep = keep
-	return m.endCall(), nil
+	s := m.durable.Held
+	done = len(s.Roster) <= keep && m.isCommitted()
+	for _, e := range s.Roster {
+		p := m.lead.peer(e.Address)
+		done = done && (p == nil || e.Status == member.Leaving || p.number.Compare(s.Number) >= 0)
+	}
+	return m.endCall(), done, nil
 }
 
 // Drain asks the node to let other nodes lead for the rest of this run. A leader hands over as soon

@@ -34,7 +34,7 @@ func (c *Cluster) planResizes(s Setup) {
 func (c *Cluster) releaseSeats(z Release) {
 	for i := range c.procs {
 		c.giveOrder(i, "release seats", func(p *process, now time.Time) statemachine.Output {
-			out, err := p.machine.ReleaseSeats(now, z.Keep)
+			out, _, err := p.machine.ReleaseSeats(now, z.Keep)
 			p.releases = p.releases || err == nil
 			return out
 		})

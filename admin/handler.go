@@ -100,6 +100,7 @@ type handler struct {
 	sameSite *http.CrossOriginProtection
 	acts     chan struct{} // one entry per write request in progress
 	holds    chan struct{} // one entry per caller that takes part in a contest
+	waits    waitList
 	groups   groups
 	contests *contests // nil without WithJobs
 	actor    Actor     // nil without WithWrite

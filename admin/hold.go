@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/athena-go/athena/election"
@@ -47,8 +48,9 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 			return h.permitContest(key, name+"/"+body.Latch, body.Permits)
 		}
 		c := h.recordContest(true, key)
+		c.lock = name + "/" + body.Latch
 		c.run = func(ctx context.Context, held heldFunc) error {
-			l, done, err := h.contests.useLock(name + "/" + body.Latch)
+			l, done, err := h.contests.useLock(c.lock)
 			if err != nil {
 				return err
 			}
@@ -66,6 +68,7 @@ func (h *handler) permitContest(key, name string, permits int) (contest, error) 
 		return contest{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	}
 	c := h.recordContest(true, jobrecord.PermitKeys(key, permits)...)
+	c.lock = name
 	c.run = func(ctx context.Context, held heldFunc) error {
 		defer closeAll(s.Close)
 		return s.Do(ctx, held)
@@ -86,6 +89,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := h.recordContest(false, key)
+	c.job = name
 	c.run = func(ctx context.Context, held heldFunc) error {
 		j, err := election.OpenJob(ctx, h.contests.store, name, election.JobOptions{})
 		if err != nil {
@@ -124,7 +128,8 @@ type heldFunc = func(ctx context.Context, term leader.Term) error
 
 // contest is a lock, job or group in which callers take part.
 type contest struct {
-	once bool // the stream ends when the caller loses what it held
+	once      bool   // the stream ends when the caller loses what it held
+	job, lock string // name in metrics, in one of the two; both are empty for a group
 	// holder returns the member that holds the lock or leads. It returns nil if no member does, or if
 	// a permit is free.
 	holder func(context.Context) *adminapi.Holder
@@ -174,6 +179,9 @@ func (h *handler) serveHold(
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &contender{eventWriter: beginEvents(w), contest: contest, gained: make(chan *grant)}
+	c.onWait = func(waits bool) { h.waits.set(c, waits) }
+	c.onWait(true)
+	defer c.onWait(false)
 	changes := c.watch(ctx)
 	c.reportHolder(ctx) // before the caller can become the holder
 	ended := make(chan error, 1)
@@ -190,6 +198,44 @@ type contender struct {
 	contest
 	sent   []byte // the last event about the holder, encoded
 	gained chan *grant
+	onWait func(bool) // called when the caller starts or stops waiting; nil if it only follows
+}
+
+// waitList holds the start time of each caller that waits for a lock, a job or a group. It has at
+// most maxHolds entries.
+type waitList struct {
+	mu    sync.Mutex
+	since map[*contender]time.Time
+}
+
+func (l *waitList) set(c *contender, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !waits {
+		delete(l.since, c)
+		return
+	}
+	if l.since == nil {
+		l.since = map[*contender]time.Time{}
+	}
+	l.since[c] = time.Now()
+}
+
+// read returns the names of the jobs for which callers wait, and the longest time for which a
+// caller has waited for each lock.
+func (l *waitList) read() (jobs []string, locks map[string]time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	locks = map[string]time.Duration{}
+	for c, since := range l.since {
+		switch {
+		case c.job != "":
+			jobs = append(jobs, c.job)
+		case c.lock != "":
+			locks[c.lock] = max(locks[c.lock], time.Since(since))
+		}
+	}
+	return jobs, locks
 }
 
 // grant is one period in which the node holds the lock, or leads, for the caller.
@@ -222,6 +268,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 		c.reportLost(why)
 		now.endGrant()
 		now = nil
+		c.onWait(true)
 	}
 	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
@@ -230,9 +277,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 		select {
 		case now = <-c.gained:
 			settled = nil
-			c.writeEvent("", adminapi.EventHeld,
-				adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(now.term.Token()),
-					TrustedMS: adminapi.Milliseconds(c.trusted(now.term))}))
+			c.reportGrant(now)
 			tick.Reset(c.nextInterval(now))
 		case <-now.doneChan():
 			if lose(context.Cause(now.ctx)); c.once {
@@ -297,6 +342,13 @@ func (c *contender) nextInterval(now *grant) time.Duration {
 		return adminapi.KeepAliveInterval
 	}
 	return max(c.trusted(now.term)/3, minAliveInterval)
+}
+
+func (c *contender) reportGrant(g *grant) {
+	c.onWait(false)
+	c.writeEvent("", adminapi.EventHeld,
+		adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(g.term.Token()),
+			TrustedMS: adminapi.Milliseconds(c.trusted(g.term))}))
 }
 
 func (c *contender) reportLost(err error) {

@@ -4,17 +4,20 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	runtimemetrics "github.com/VictoriaMetrics/metrics"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
 
@@ -42,8 +45,11 @@ type family struct {
 // snapshot holds the data for all samples of one scrape.
 type snapshot struct {
 	cluster.Status
-	build  string
-	groups []election.Group
+	build   string
+	groups  []election.Group
+	records []member.Record          // nil unless the node knows a leader with authority
+	wanted  []string                 // jobs for which callers of this node wait
+	waits   map[string]time.Duration // longest wait of a caller of this node, by lock
 }
 
 // sink collects the samples of one family.
@@ -115,7 +121,7 @@ func newMetrics(h *handler) http.Handler {
 			return
 		}
 		var text bytes.Buffer
-		l := snapshot{h.node.Status(), h.build, h.groups.list()}
+		l := h.readSnapshot(r.Context())
 		for _, f := range listFamilies() {
 			writeFamily(&text, f, l)
 		}
@@ -124,6 +130,15 @@ func newMetrics(h *handler) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(text.Bytes()) // an error means that the scraper is gone
 	})
+}
+
+func (h *handler) readSnapshot(ctx context.Context) snapshot {
+	l := snapshot{Status: h.node.Status(), build: h.build, groups: h.groups.list()}
+	l.wanted, l.waits = h.waits.read()
+	if !l.Token.IsZero() { // otherwise the records may be outdated
+		l.records, _ = h.node.Records().List(ctx, "") // an error means that the node has closed
+	}
+	return l
 }
 
 // writeFamily writes a metric if it has samples. It sorts the samples, since some are read from
@@ -149,6 +164,6 @@ func (h *handler) serveMetrics(w http.ResponseWriter, r *http.Request) { h.scrap
 // listFamilies returns all metrics of a node, in the order of docs/metrics.md.
 func listFamilies() []family {
 	return slices.Concat(
-		viewFamilies, electionFamilies, groupFamilies, memberFamilies, transportFamilies,
+		viewFamilies, electionFamilies, jobFamilies, groupFamilies, memberFamilies, transportFamilies,
 		eventFamilies)
 }

@@ -60,3 +60,14 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache") // the files change with each release
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
+
+// openAPI is the OpenAPI document of the admin API. A test compares it with the handlers.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+func serveDocument(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(openAPI) // an error means that the caller is gone
+}

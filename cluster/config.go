@@ -93,6 +93,10 @@ type Config struct {
 	// If the files change, the node loads them at the next handshake; if they are invalid, it keeps
 	// the previous certificate. Open connections are not affected; see SetCredentials.
 	TLSCA, TLSCert, TLSKey string
+	// TLSSPIFFE is the SPIFFE ID of all nodes, such as spiffe://example.org/athena. If it is set, the
+	// certificates are X.509 SVIDs with this ID and need no host. TLSCA must have only the authorities
+	// of the trust domain. As with a secret, any holder of such a certificate can use any address.
+	TLSSPIFFE string
 	// Insecure confirms that there is neither a secret nor a certificate: anyone who can reach the
 	// port can join and read everything. Without a secret and a certificate, the default is true if
 	// all addresses are on loopback. An insecure node logs a warning.

@@ -142,7 +142,7 @@ func (c Config) CheckAddr() error {
 
 // tlsFiles returns the TLS files of the configuration.
 func (c Config) tlsFiles() tlsfiles.Files {
-	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey}
+	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, SPIFFE: c.TLSSPIFFE}
 }
 
 // credentials are the secrets or the certificate of a node.
@@ -205,7 +205,7 @@ func (n *Node) makeTLSConfig() (made *tls.Config, named bool, err error) {
 	made.VerifyConnection = func(s tls.ConnectionState) error {
 		return n.credentials.Load().tls.VerifyConnection(s)
 	}
-	return made, first.files != nil, nil
+	return made, first.files != nil && n.cfg.TLSSPIFFE == "", nil
 }
 
 // SetCredentials replaces Secret, SecretFile, OtherSecret, TLSCA, TLSCert and TLSKey of the node by

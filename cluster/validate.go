@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,6 +260,10 @@ func (f *faults) checkSecurity(c Config, self member.Address) {
 		id := tlsfiles.Identity{Cluster: c.Cluster, Self: self}
 		f.List = append(f.List, c.tlsFiles().Check(id, time.Now())...)
 	}
+	f.Check(c.TLSSPIFFE == "" || files, "TLSSPIFFE", "is set, but %s is not: set both, or neither",
+		field("TLSCert"))
+	f.Check(isSPIFFE(c.TLSSPIFFE), "TLSSPIFFE",
+		"%q: must be a SPIFFE ID, such as spiffe://example.org/athena", c.TLSSPIFFE)
 	f.checkSecret("Secret", c.Secret)
 	f.checkSecret("OtherSecret", c.OtherSecret)
 	f.Check(secret || len(c.OtherSecret) == 0, "OtherSecret",
@@ -268,6 +274,13 @@ func (f *faults) checkSecurity(c Config, self member.Address) {
 		"is empty: set one, the same on every node, or %s, %s and %s; without them nodes run only "+
 			"on loopback (or everywhere with %s, but then anyone who reaches the port can join)",
 		field("TLSCA"), field("TLSCert"), field("TLSKey"), field("InsecureAnywhere"))
+}
+
+// isSPIFFE reports whether id is empty or a SPIFFE ID with a path.
+func isSPIFFE(id string) bool {
+	u, err := url.Parse(id)
+	return id == "" || err == nil && u.Scheme == "spiffe" && u.Host != "" && len(u.Path) > 1 &&
+		id == "spiffe://"+u.Host+path.Clean(u.Path) && !strings.Contains(u.Host, ":")
 }
 
 func (f *faults) checkSecret(name string, secret []byte) {

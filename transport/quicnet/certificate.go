@@ -16,12 +16,15 @@ type Credentials struct {
 	// peers need not have them.
 	Certificate *tls.Certificate
 	Authorities *x509.CertPool
+	// SPIFFE, if set, is the SPIFFE ID that each certificate must have.
+	SPIFFE string
 }
 
 // CertificateTLS returns the TLS configuration of a node whose cluster has its own PKI. At each
 // handshake it calls current, which may return different credentials each time. It accepts a peer
 // whose certificate was issued by one of Authorities and allows both sides of a handshake. The
-// identity in the certificate is checked when the peer greets, so Config.Named must be set.
+// identity in the certificate is checked when the peer greets, so Config.Named must be set, unless
+// all nodes have one SPIFFE ID.
 func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Config {
 	certificate := func() (*tls.Certificate, error) { return current().Certificate, nil }
 	return newMutualTLS(now, certificate, func(chain []*x509.Certificate) error {
@@ -95,7 +98,7 @@ func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time
 		}
 		until = latestExpiry(chains)
 	}
-	return until, nil
+	return until, c.checkSVID(chain[0])
 }
 
 // latestExpiry returns when the last of the chains expires. A chain expires when one of its

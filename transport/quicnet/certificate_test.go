@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -200,7 +201,7 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 func TestANewCertificateEndsNoConnection(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		pki := transporttest.NewAuthority(t)
-		have := Credentials{pki.Issue(addrA.Host, nil), pki.Pool()}
+		have := Credentials{Certificate: pki.Issue(addrA.Host, nil), Authorities: pki.Pool()}
 		a := w.join(t, addrA, 1, func(c *Config) {
 			c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
 		})
@@ -238,7 +239,8 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 	pki := transporttest.NewAuthority(t)
 	ends := time.Now().Add(life)
 	have := Credentials{
-		pki.Issue(addrA.Host, func(c *x509.Certificate) { c.NotAfter = ends }), pki.Pool(),
+		Certificate: pki.Issue(addrA.Host, func(c *x509.Certificate) { c.NotAfter = ends }),
+		Authorities: pki.Pool(),
 	}
 	a := w.join(t, addrA, 1, func(c *Config) {
 		c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
@@ -279,4 +281,60 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 	}
 	a.Notify(addrB, []byte("still there"))
 	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportHandshake), "is valid only from")
+}
+
+// TestSVID checks that only the SVID of the configured ID is accepted, and only of the authority.
+func TestSVID(t *testing.T) {
+	const id = "spiffe://example.org/athena"
+	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	uri := func(text string) *url.URL {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	as := func(text string) func(*x509.Certificate) {
+		return func(x *x509.Certificate) { x.URIs[0] = uri(text) }
+	}
+	and := func(text string) func(*x509.Certificate) {
+		return func(x *x509.Certificate) { x.URIs = append(x.URIs, uri(text)) }
+	}
+	for name, c := range map[string]struct {
+		by   *transporttest.Authority
+		edit func(x *x509.Certificate)
+		ok   bool
+	}{
+		"the ID":       {pki, nil, true},
+		"and a host":   {pki, func(x *x509.Certificate) { x.DNSNames = []string{"n1"} }, true},
+		"authority":    {other, nil, false},
+		"two URIs":     {pki, and(id + "2"), false},
+		"twice":        {pki, and(id), false},
+		"other domain": {pki, as("spiffe://example.com/athena"), false},
+		"other path":   {pki, as(id + "/admin"), false},
+		"user":         {pki, as("spiffe://u@example.org/athena"), false},
+		"query":        {pki, as(id + "?a"), false},
+		"escaped":      {pki, as("spiffe://example.org/%61thena"), false},
+		"host alone": {pki, func(x *x509.Certificate) {
+			x.URIs, x.DNSNames = nil, []string{"example.org"}
+		}, false},
+		"a CA": {pki, func(x *x509.Certificate) {
+			x.IsCA, x.BasicConstraintsValid = true, true
+		}, false},
+		"signs":      {pki, func(x *x509.Certificate) { x.KeyUsage |= x509.KeyUsageCertSign }, false},
+		"signs CRLs": {pki, func(x *x509.Certificate) { x.KeyUsage |= x509.KeyUsageCRLSign }, false},
+		"does not sign": {pki, func(x *x509.Certificate) {
+			x.KeyUsage = x509.KeyUsageKeyEncipherment
+		}, false},
+		"for servers": {pki, func(x *x509.Certificate) {
+			x.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		}, false},
+	} {
+		leaf := c.by.Issue(id, c.edit).Leaf
+		current := Credentials{Authorities: pki.Pool(), SPIFFE: id}
+		_, err := current.Verify([]*x509.Certificate{leaf}, time.Now())
+		if (err == nil) != c.ok {
+			t.Errorf("%s: got %v, want accepted: %v", name, err, c.ok)
+		}
+	}
 }

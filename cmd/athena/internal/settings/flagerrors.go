@@ -154,6 +154,7 @@ var flagOf = map[string]string{
 	"TLSCA":             "tls-ca",
 	"TLSCert":           "tls-cert",
 	"TLSKey":            "tls-key",
+	"TLSSPIFFE":         "tls-spiffe",
 	"Insecure":          "insecure",
 	"InsecureAnywhere":  "insecure-anywhere",
 	"HeartbeatInterval": "heartbeat-interval",

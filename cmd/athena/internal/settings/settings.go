@@ -103,6 +103,8 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.StringVar(&c.TLSCert, "tls-cert", "",
 		"PEM file with the certificate of this node, valid for the host of --advertise")
 	f.StringVar(&c.TLSKey, "tls-key", "", "PEM file with the private key of --tls-cert, mode 0600")
+	f.StringVar(&c.TLSSPIFFE, "tls-spiffe", "",
+		"SPIFFE ID that the certificate of each node has, instead of a host")
 	f.BoolVar(&c.Insecure, "insecure", false,
 		"run without a secret or certificate, on loopback addresses only")
 	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -65,10 +66,13 @@ type Table struct {
 // New returns a Table without records.
 func New(cfg Config) *Table {
 	t := &Table{
-		cfg:      cfg,
-		slots:    make(chan struct{}, MaxCommits),
-		pending:  map[uint64]chan<- message.RecordResponse{},
-		watchers: map[chan struct{}]string{},
+		cfg:   cfg,
+		slots: make(chan struct{}, MaxCommits),
+		// If ids started at 1, the late answer to a request of this node's previous run could match a
+		// request of this run.
+		lastRequest: rand.Uint64N(member.MaxCount / 2),
+		pending:     map[uint64]chan<- message.RecordResponse{},
+		watchers:    map[chan struct{}]string{},
 	}
 	context.AfterFunc(cfg.Life, t.closeWatchers)
 	return t

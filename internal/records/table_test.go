@@ -58,3 +58,19 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// TestRunsDoNotShareIDs checks that the answer to a request of an earlier run matches no request of
+// this one: it would report that this request was carried out.
+func TestRunsDoNotShareIDs(t *testing.T) {
+	ids := map[uint64]bool{}
+	for range 8 {
+		table := New(Config{Life: t.Context()})
+		for n := range uint64(MaxCommits) {
+			id := table.lastRequest + 1 + n
+			if ids[id] {
+				t.Fatalf("two runs use the id %d", id)
+			}
+			ids[id] = true
+		}
+	}
+}

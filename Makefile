@@ -57,7 +57,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools contrib
+.PHONY: help demo build release image test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -72,6 +72,10 @@ build: ## compile bin/athena
 
 release: ## build archives for linux and darwin, SBOMs and checksums in dist/
 	scripts/release.sh
+
+image: ## build the container image athena with Docker
+	@if docker info >/dev/null 2>&1; then set -x; docker build --pull -t athena:$$(git describe --tags --always) -t athena .; \
+	else echo 'image: skipped: no Docker daemon responds'; fi
 
 test: fmt vet ## check format, run go vet and all tests in random order
 	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...

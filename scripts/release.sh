@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds a release in dist/: an archive and an SBOM (CycloneDX) per platform, and the checksums. The
-# archives are reproducible: the same commit and version of Go give the same bytes.
+# Builds a release in dist/: an archive and an SBOM (CycloneDX) per platform, and the checksums. An
+# archive holds the program, its systemd unit with a configuration file, and all licences. It is
+# reproducible: the same commit and version of Go give the same bytes.
 #
 #   scripts/release.sh [GOOS/GOARCH ...]
 set -eu
@@ -20,6 +21,7 @@ for platform in $platforms; do
         go build -trimpath -buildvcs=true -ldflags='-s -w -buildid=' -o "dist/$name/athena" ./cmd/athena
     cp LICENSE README.md CHANGELOG.md examples/athena.yaml examples/systemd/athena.service \
         "dist/$name/"
+    GOOS=$os GOARCH=$arch scripts/licenses.sh "dist/$name/licenses"
     go run -C scripts/sbom . "$PWD/dist/$name/athena" "$version" >"dist/$name.cdx.json"
     (cd dist && tar --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner \
         --mode=u+rw,go+r,go-w -cf - "$name" | gzip -9n >"$name.tar.gz")

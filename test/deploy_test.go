@@ -348,4 +348,9 @@ func TestDeploySystemd(t *testing.T) {
 	if out, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
+	// The threshold is in tenths of the exposure level; systemd 252 gives 1.5, "OK".
+	security := exec.Command(analyze, "security", "--offline=yes", "--threshold=20", path)
+	if out, err := security.CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
 }

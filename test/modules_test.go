@@ -77,49 +77,108 @@ func TestHeavyModules(t *testing.T) {
 	}
 }
 
-// requirement matches a line of go.mod that requires a module.
-var requirement = regexp.MustCompile(`(?m)^\t\S+ v\S+`)
+// requirement matches the version of Athena that the go.mod of a nested module requires.
+var requirement = regexp.MustCompile(`(?m)^(?:require )?\s*github\.com/athena-go/athena (v\S+)`)
 
-// TestAConsumerBuilds checks that a module outside this repository builds against each module of
-// contrib with the replacements in README.md.
-func TestAConsumerBuilds(t *testing.T) {
+// nextRelease returns the version that the nested modules require. It must be the same in all of
+// them and in README.md.
+func nextRelease(t *testing.T) (version string) {
+	t.Helper()
+	for _, folder := range listModules(t) {
+		mod, err := os.ReadFile(filepath.Join("..", folder, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		required := requirement.FindSubmatch(mod)
+		if required == nil {
+			continue
+		}
+		if got := string(required[1]); version == "" {
+			version = got
+		} else if got != version {
+			t.Errorf("%s requires Athena %s, another module %s", folder, got, version)
+		}
+	}
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const module = "github.com/athena-go/athena"
-	for _, replace := range []string{
-		"-replace " + module + "=../athena",
-		"-replace " + module + "/contrib/NAME=../athena/contrib/NAME",
+	for _, want := range []string{
+		"go get github.com/athena-go/athena@" + version,
+		"go get github.com/athena-go/athena/contrib/NAME@" + version,
+		"go install github.com/athena-go/athena/cmd/athena@" + version,
 	} {
-		if !strings.Contains(strings.Join(strings.Fields(string(readme)), " "), replace) {
-			t.Errorf("README.md does not name %q, which the consumer of this test uses", replace)
+		if !strings.Contains(strings.Join(strings.Fields(string(readme)), " "), want) {
+			t.Errorf("README.md lacks %q", want)
 		}
 	}
+	return version
+}
+
+// tagSources commits the sources to a repository of its own, tags them as the next release and
+// returns the path of the repository.
+func tagSources(t *testing.T, version string) (repository string) {
+	t.Helper()
+	repository = filepath.Join(t.TempDir(), "repository.git")
+	for _, command := range []string{
+		"git init -q", "git add -A", "git commit -qm sources", "scripts/tag.sh " + version,
+	} {
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "GIT_DIR="+repository, "GIT_WORK_TREE=.", "GOFLAGS=",
+			"GIT_AUTHOR_NAME=n", "GIT_AUTHOR_EMAIL=e", "GIT_COMMITTER_NAME=n", "GIT_COMMITTER_EMAIL=e")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	return repository
+}
+
+// useRelease makes the go commands of this test fetch Athena from the repository, and other modules
+// from those that are already downloaded. Its module cache is discarded with the test.
+func useRelease(t *testing.T, repository string) {
+	t.Helper()
+	env := strings.Split(goCommand(t, ".", "env", "GOMODCACHE", "GOPROXY"), "\n")
+	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(env[0])+"/cache/download,"+env[1])
+	t.Setenv("GOMODCACHE", filepath.Join(t.TempDir(), "modules"))
+	t.Setenv("GOPRIVATE", "github.com/athena-go")
+	t.Setenv("GOSUMDB", "off")
+	t.Setenv("GIT_CONFIG_COUNT", "1")
+	t.Setenv("GIT_CONFIG_KEY_0", "url."+repository+".insteadOf")
+	t.Setenv("GIT_CONFIG_VALUE_0", "https://github.com/athena-go/athena")
+}
+
+// TestAConsumerBuilds checks that once the next release is tagged, a module outside this repository
+// builds every package of contrib and examples without a replacement, and "go install" the program.
+func TestAConsumerBuilds(t *testing.T) {
+	const module = "github.com/athena-go/athena"
+	version := nextRelease(t)
+	useRelease(t, tagSources(t, version))
+	// Packages of the module cache are compiled once for all runs only with -trimpath.
+	build := []string{"build", "-trimpath", "-o", os.DevNull}
 	for _, folder := range listModules(t) {
-		if filepath.Dir(folder) != "contrib" {
+		if !strings.HasPrefix(folder, "contrib/") && !strings.HasPrefix(folder, "examples/") {
 			continue
 		}
 		t.Run(folder, func(t *testing.T) {
 			if slices.Contains(heavyModules, folder) && !*heavy {
 				t.Skip("run with -heavy (make contrib): its dependencies compile for minutes")
 			}
-			dir := t.TempDir()
+			dir, packages := t.TempDir(), module+"/"+filepath.ToSlash(folder)+"/..."
 			goCommand(t, dir, "mod", "init", "example.org/consumer")
-			goCommand(t, dir, "mod", "edit", "-replace", module+"="+root,
-				"-replace", module+"/"+folder+"="+filepath.Join(root, folder))
-			program := "package main\n\nimport _ \"" + module + "/" + folder + "\"\n\nfunc main() {}\n"
-			if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			goCommand(t, dir, "mod", "tidy")
-			goCommand(t, dir, "build", "-o", filepath.Join(dir, "consumer"), ".")
+			goCommand(t, dir, "get", "-modcacherw", packages+"@"+version)
+			goCommand(t, dir, append(build, packages)...)
 		})
 	}
+	t.Run("cmd/athena", func(t *testing.T) {
+		bin := t.TempDir()
+		t.Setenv("GOBIN", bin)
+		goCommand(t, bin, "install", "-modcacherw", "-trimpath", module+"/cmd/athena@"+version)
+		out, err := exec.Command(filepath.Join(bin, "athena"), "version").Output()
+		if err != nil || !strings.Contains(string(out), version) {
+			t.Errorf("athena version: %v, %q, want %s in it", err, out, version)
+		}
+	})
 }
 
 // TestScripts checks the syntax of every script, because no other test runs most of them.

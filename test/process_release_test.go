@@ -6,10 +6,14 @@ package test
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"runtime/debug"
+	"strings"
 	"testing"
 )
 
@@ -40,9 +44,10 @@ func TestProcessReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// TestProcessReleaseArchive checks that the archive has everything that a host needs to run a node
-// under systemd.
-func TestProcessReleaseArchive(t *testing.T) {
+// buildRelease runs scripts/release.sh for this platform in a copy of the sources, unpacks the
+// archive and returns its folder.
+func buildRelease(t *testing.T) (folder string) {
+	t.Helper()
 	for _, tool := range []string{"git", "tar", "gzip", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(tool, "is not installed: no release was built")
@@ -57,18 +62,136 @@ func TestProcessReleaseArchive(t *testing.T) {
 	}
 	script := "git init -q . && git add -A && " +
 		"git -c user.name=n -c user.email=e commit -qm sources && " +
-		"scripts/release.sh " + runtime.GOOS + "/" + runtime.GOARCH + " && tar -tzf dist/*.tar.gz"
+		"scripts/release.sh " + runtime.GOOS + "/" + runtime.GOARCH +
+		" && cd dist && sha256sum -c SHA256SUMS && tar -xzf *.tar.gz"
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{
-		"athena", "athena.service", "athena.yaml", "CHANGELOG.md", "LICENSE", "README.md",
-	} {
-		if !bytes.Contains(out, []byte("/"+name+"\n")) {
-			t.Errorf("the archive has no %s:\n%s", name, out)
+	folders, err := filepath.Glob(filepath.Join(dir, "dist", "athena_*_"+runtime.GOARCH))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("got the folders %q, %v; want one", folders, err)
+	}
+	return folders[0]
+}
+
+// TestProcessReleaseArchive checks that the archive has the licence of every linked module, and
+// that the instructions in its unit start a node from its files alone.
+func TestProcessReleaseArchive(t *testing.T) {
+	archive := buildRelease(t)
+	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
+		if _, err := os.Stat(filepath.Join(archive, name)); err != nil {
+			t.Error(err)
 		}
+	}
+	info, err := buildinfo.ReadFile(filepath.Join(archive, "athena"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append([]string{"go"}, modulePaths(info.Deps)...) {
+		found, err := filepath.Glob(filepath.Join(archive, "licenses", path, "LICENSE*"))
+		if err != nil || len(found) == 0 {
+			t.Errorf("the archive has no licence of %s", path)
+			continue
+		}
+		if text, err := os.ReadFile(found[0]); err != nil || len(text) < 500 {
+			t.Errorf("%s has %d bytes, %v; want a licence", found[0], len(text), err)
+		}
+	}
+	host := t.TempDir()
+	c := newNodes(t, 1)
+	installUnit(t, archive, host, strings.NewReplacer(
+		"size: 3", "size: 1", "- 10.0.0.2:7000", "", "- 10.0.0.3:7000", "", "10.0.0.1:7000", c.addrs[0],
+		"/var/lib/athena", c.store(1), "127.0.0.1:7070", c.admin(1)))
+	unit, err := os.ReadFile(filepath.Join(host, "etc/systemd/system/athena.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindSubmatch(unit)
+	args := strings.Fields(strings.NewReplacer("%d", host+"/etc/athena", "/etc/", host+"/etc/",
+		"/usr/", host+"/usr/").Replace(string(line[1])))
+	startCommand(t, nil, exec.Command(args[0], args[1:]...))
+	c.settle(1)
+}
+
+// modulePaths returns the paths of modules.
+func modulePaths(modules []*debug.Module) (paths []string) {
+	for _, m := range modules {
+		paths = append(paths, m.Path)
+	}
+	return paths
+}
+
+// installUnit runs the commands in the comment of the archive's unit, except systemctl, on a host
+// whose root is a folder. Where the comment says to edit athena.yaml, edit does.
+func installUnit(t *testing.T, archive, host string, edit *strings.Replacer) {
+	t.Helper()
+	for _, dir := range []string{"etc/systemd/system", "etc/sysctl.d", "usr/local/bin"} {
+		if err := os.MkdirAll(filepath.Join(host, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unit, err := os.ReadFile(filepath.Join(archive, "athena.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^#   (.*)$`).FindAllSubmatch(unit, -1)
+	if len(commands) < 7 {
+		t.Fatalf("the unit has %d commands, want those that install it", len(commands))
+	}
+	for _, command := range commands {
+		text := string(command[1])
+		if strings.HasPrefix(text, "systemctl ") {
+			continue
+		}
+		text = strings.NewReplacer(" /etc/", " "+host+"/etc/", " /usr/", " "+host+"/usr/").Replace(text)
+		cmd := exec.Command("sh", "-c", text)
+		cmd.Dir = archive
+		cmd.Env = []string{"PATH=" + host + "/usr/local/bin:" + os.Getenv("PATH"), "HOME=" + host}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", text, err, out)
+		}
+		if strings.Contains(text, "then edit it") {
+			path := filepath.Join(host, "etc/athena/athena.yaml")
+			file, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(edit.Replace(string(file))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestLicenseMissing checks that scripts/licenses.sh names a linked module without a licence.
+func TestLicenseMissing(t *testing.T) {
+	const module = "github.com/mattn/go-isatty"
+	dir, alternative := t.TempDir(), filepath.Join(t.TempDir(), "go.mod")
+	source := strings.TrimSpace(goCommand(t, "..", "list", "-m", "-f", "{{.Dir}}", module))
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "LICENSE")); err != nil {
+		t.Fatal(err)
+	}
+	for name, more := range map[string]string{
+		"go.mod": "\nreplace " + module + " => " + dir + "\n", "go.sum": "",
+	} {
+		file, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(filepath.Dir(alternative), name)
+		if err := os.WriteFile(path, append(file, more...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("../scripts/licenses.sh", filepath.Join(t.TempDir(), "licenses"))
+	cmd.Env = append(os.Environ(), "GOFLAGS=-modfile="+alternative)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), module+" has no licence") {
+		t.Errorf("got %v, %s; want a failure that names %s", err, out, module)
 	}
 }

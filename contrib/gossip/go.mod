@@ -5,7 +5,7 @@ go 1.26.0
 toolchain go1.26.6
 
 require (
-	github.com/athena-go/athena v0.0.0
+	github.com/athena-go/athena v0.1.0
 	github.com/hashicorp/memberlist v0.7.0
 )
 

@@ -7,7 +7,7 @@ toolchain go1.26.6
 replace github.com/athena-go/athena => ../..
 
 require (
-	github.com/athena-go/athena v0.0.0-00010101000000-000000000000
+	github.com/athena-go/athena v0.1.0
 	github.com/go-logr/logr v1.4.3
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -7,7 +7,7 @@ toolchain go1.26.6
 replace github.com/athena-go/athena => ../..
 
 require (
-	github.com/athena-go/athena v0.0.0-00010101000000-000000000000
+	github.com/athena-go/athena v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jackc/puddle/v2 v2.2.3
 	go.uber.org/goleak v1.3.0

@@ -7,7 +7,7 @@ toolchain go1.26.6
 replace github.com/athena-go/athena => ../..
 
 require (
-	github.com/athena-go/athena v0.0.0-00010101000000-000000000000
+	github.com/athena-go/athena v0.1.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/riverqueue/river v0.51.1
 	github.com/robfig/cron/v3 v3.0.1

@@ -8,7 +8,7 @@ replace github.com/athena-go/athena => ../..
 
 require (
 	github.com/anishathalye/porcupine v1.3.0
-	github.com/athena-go/athena v0.0.0-00010101000000-000000000000
+	github.com/athena-go/athena v0.1.0
 )
 
 require (

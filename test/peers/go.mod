@@ -7,7 +7,7 @@ toolchain go1.26.6
 replace github.com/athena-go/athena => ../..
 
 require (
-	github.com/athena-go/athena v0.0.0-00010101000000-000000000000
+	github.com/athena-go/athena v0.1.0
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/memberlist v0.7.0
 	github.com/hashicorp/raft v1.8.0

@@ -9,8 +9,8 @@ replace github.com/athena-go/athena => ../../..
 replace github.com/athena-go/athena/contrib/certmagic => ..
 
 require (
-	github.com/athena-go/athena v0.0.0-00010101000000-000000000000
-	github.com/athena-go/athena/contrib/certmagic v0.0.0-00010101000000-000000000000
+	github.com/athena-go/athena v0.1.0
+	github.com/athena-go/athena/contrib/certmagic v0.1.0
 	github.com/caddyserver/caddy/v2 v2.10.2
 	github.com/caddyserver/certmagic v0.25.6
 	github.com/letsencrypt/pebble/v2 v2.10.1

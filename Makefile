@@ -25,7 +25,7 @@ HISTORIES ?=
 NODES     ?=
 
 # Path of an athena program of another version, which two nodes of chaos and soak run
-# (scripts/previous.sh builds one).
+# (scripts/previous.sh builds one), or "previous" for that of test/previous.txt.
 OTHER     ?=
 
 # Transport of their nodes: quic or tls.
@@ -41,6 +41,7 @@ GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server postgresql zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
+PREVIOUS  := $(BIN)/previous
 # Modules whose dependencies compile for minutes: make contrib tests them.
 HEAVY     := contrib/kubernetes/ contrib/certmagic/caddy/
 # Other nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
@@ -49,7 +50,7 @@ MODULES   := $(filter-out $(HEAVY),$(dir $(wildcard examples/*/go.mod contrib/*/
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \
-              $(if $(OTHER),-athena $(OTHER) -daemons 2,-athena $(BIN)/athena) \
+              $(if $(OTHER),-athena $(OTHER:previous=$(PREVIOUS)/athena) -daemons 2,-athena $(BIN)/athena) \
               $(if $(HISTORY),-history $(HISTORY))
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
@@ -62,7 +63,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-11s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; NODES FOR TRANSPORT for stuck and rolling; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; OTHER for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -120,10 +121,12 @@ swarm-nodes: ## run whole nodes in drawn worlds (test/swarm): SEED RUNS
 
 chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT HISTORY=DIR
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
+	@$(if $(filter previous,$(OTHER)),scripts/previous.sh previous $(PREVIOUS)/athena)
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
 
 soak: build ## run chaos for two hours or FOR, and check for leaks
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
+	@$(if $(filter previous,$(OTHER)),scripts/previous.sh previous $(PREVIOUS)/athena)
 	@$(BIN)/chaos soak $(CHAOS_FLAGS)
 
 events: ## account for ten million events under real faults (root, nft): SEED FOR NODES TRANSPORT
@@ -134,9 +137,12 @@ stuck: ## check the memory of a node whose handler never returns: FOR NODES TRAN
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos stuck $(FLOOD_FLAGS)
 
-rolling: ## restart five nodes one by one while they send 1,000 events a second: FOR NODES TRANSPORT
+rolling: ## restart, upgrade and downgrade five nodes one by one under load: FOR NODES TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
+	@if scripts/previous.sh previous $(PREVIOUS)/chaos test/chaos; then \
+	  $(BIN)/chaos rolling -previous $(PREVIOUS)/chaos $(FLOOD_FLAGS); \
+	elif [ $$? = 3 ]; then echo 'rolling: upgrade and downgrade skipped'; else exit 1; fi
 
 witness: ## let two hosts and a witness fail in turn (root, nft): FOR RETURN TRANSPORT
 	@$(GO) build -o $(BIN)/chaos ./test/chaos

@@ -1,9 +1,12 @@
 #!/bin/sh
-# Builds cmd/athena of an earlier commit, to run it beside this one.
-# usage: scripts/previous.sh COMMIT FILE
+# Builds cmd/athena of an earlier commit, to run it beside this one. With PACKAGE, it builds that
+# package of this tree instead, with the library of the earlier commit.
+# COMMIT previous is the release before, which test/previous.txt names.
+# usage: scripts/previous.sh COMMIT FILE [PACKAGE]
 set -eu
-commit=$1 file=$2
+commit=$1 file=$2 package=${3:-}
 cd "$(dirname "$0")/.."
+[ "$commit" != previous ] || commit=$(grep -v '^#' test/previous.txt)
 if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
   echo "previous: no commit $commit in this copy of the repository: fetch its whole history" >&2
   exit 3
@@ -11,4 +14,8 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 git archive "$commit" | tar -x -C "$dir"
-CGO_ENABLED=0 go build -C "$dir" -o "$file" ./cmd/athena
+if [ "$package" ]; then
+  rm -rf "${dir:?}/$package"
+  cp -R "$package" "$dir/$package"
+fi
+CGO_ENABLED=0 go build -C "$dir" -o "$file" "./${package:-cmd/athena}"

@@ -18,15 +18,11 @@ import (
 
 var mixed = flag.Bool("mixed", false, "build earlier commits and run them beside this one")
 
-// Nothing has been released yet, so commits stand for releases.
-const (
-	// previousCommit has the protocol version and the store format of this one.
-	previousCommit = "7fbac21e"
-	// otherProtocolCommit has protocol version 1.
-	otherProtocolCommit = "813ef214"
-)
+// otherProtocolCommit has protocol version 1.
+const otherProtocolCommit = "813ef214"
 
-// buildPrevious builds athena of an earlier commit and returns its path.
+// buildPrevious builds athena of an earlier commit, or of the release before if it is "previous",
+// and returns its path.
 func buildPrevious(t *testing.T, commit string) string {
 	t.Helper()
 	if !*mixed {
@@ -53,10 +49,10 @@ func (c *nodes) startOf(program string, i int, more ...string) *process {
 // leaseFlags sets timings whose defaults have changed between the commits.
 var leaseFlags = []string{"--leader-timeout", "1s", "--lease-timeout", "700ms"}
 
-// TestMixedVersions runs a cluster of this program and an earlier one. It kills each leader, and
-// starts each node with the other program and the same store. Tokens grow all the time.
+// TestMixedVersions runs a cluster of this program and that of the release before. It kills each
+// leader, and starts each node with the other program and the same store. Tokens grow all the time.
 func TestMixedVersions(t *testing.T) {
-	earlier := buildPrevious(t, previousCommit)
+	earlier := buildPrevious(t, "previous")
 	c := newNodes(t, 3)
 	all := map[int]*process{
 		1: c.start(1, leaseFlags...), 2: c.startOf(earlier, 2, leaseFlags...),
@@ -72,6 +68,12 @@ func TestMixedVersions(t *testing.T) {
 			t.Errorf("token %d of n%d follows token %d", s.Token, leader, token)
 		}
 		token = s.Token
+		for i := range all { // each program asks the nodes of both
+			ask := exec.Command(earlier, "members", "--admin", c.admin(i))
+			if out, err := ask.CombinedOutput(); err != nil {
+				t.Errorf("athena members of the earlier program, at n%d: %v\n%s", i, err, out)
+			}
+		}
 		leaders = append(leaders, isEarlier[leader])
 		all[leader].signal(syscall.SIGKILL)
 		all[leader].wait()

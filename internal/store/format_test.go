@@ -5,7 +5,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,28 +18,6 @@ import (
 
 	"github.com/athena-go/athena/member"
 )
-
-var update = flag.Bool("update", false, "write testdata/athena.state; takes a new format version")
-
-// TestGoldenState compares the state file, without its room, with the file in testdata.
-func TestGoldenState(t *testing.T) {
-	path := filepath.Join("testdata", stateName)
-	content, ends := threeEntries(t)
-	end := ends[len(ends)-1]
-	if *update {
-		if err := os.WriteFile(path, content[:end], 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(content[:end])); diff != "" {
-		t.Errorf("the content changed (-file +now):\n%s", diff)
-	}
-	checkParse(t, path, append(want, content[end:]...), three()[2])
-}
 
 func checkParse(t *testing.T, name string, content []byte, want Content) {
 	t.Helper()
@@ -426,7 +403,7 @@ func FuzzLoad(f *testing.F) {
 	c := three()
 	f.Add([]byte(payload(f, Content{}, c[0])+"\n"+payload(f, c[0], c[1])+"\n"+
 		payload(f, c[1], c[2])), true)
-	if content, err := os.ReadFile(filepath.Join("testdata", "before", stateName)); err == nil {
+	if content, err := os.ReadFile(filepath.Join("testdata", goldenRelease, stateName)); err == nil {
 		f.Add(content, false)
 	}
 	f.Add([]byte{}, false)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,9 @@ func three() []Content {
 	third.Held.Revision++
 	third.Held.Records = newTable(threeRecords()[2:]...).Put(manyRecords(1)[0])
 	third.Accepted = paxos.Accepted{}
+	third.HoldTimeout, third.Floor = 2*time.Second, 5
+	third.Held.Roster = slices.Clone(third.Held.Roster)
+	third.Held.Roster[1].Traits = member.Traits{Preference: 3, Labels: "zone=c\n"}
 	return []Content{first, second, third}
 }
 

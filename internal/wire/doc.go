@@ -35,8 +35,8 @@
 //
 // Within one Version, fields are only appended to these arrays. A reader skips unknown elements. It
 // refuses a frame that lacks a known element. Only the traits of a member may be missing, because
-// they were added later. Any other change to the bytes or to the files in testdata/golden needs a
-// new Version.
+// they were added later. Any other change to the bytes needs a new Version. The files in testdata
+// contain the bytes of each release and never change after it.
 //
 // # Order of checks
 //

@@ -19,7 +19,12 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 )
 
-var update = flag.Bool("update", false, "write testdata/golden; takes a new format version")
+var update = flag.Bool("update", false, "write the golden files of goldenRelease")
+
+// goldenRelease is the release whose golden files contain the bytes of this program. They never
+// change once it is released: then a change of the bytes takes a new folder for the next release
+// (docs/compatibility.md).
+const goldenRelease = "v0.1.0"
 
 // Names of the golden files that hold no message.
 const (
@@ -36,7 +41,7 @@ func checkGolden(t *testing.T, name string, frame []byte) {
 	for rest := frame; len(rest) > 0; rest = rest[min(32, len(rest)):] {
 		text.WriteString(hex.EncodeToString(rest[:min(32, len(rest))]) + "\n")
 	}
-	path := filepath.Join("testdata", "golden", name+".hex")
+	path := filepath.Join("testdata", goldenRelease, name+".hex")
 	if *update {
 		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -51,9 +56,12 @@ func checkGolden(t *testing.T, name string, frame []byte) {
 	}
 }
 
-func golden(t testing.TB) map[string][]byte {
+func golden(t testing.TB) map[string][]byte { return goldenOf(t, goldenRelease) }
+
+// goldenOf returns the golden frames of a release, by name.
+func goldenOf(t testing.TB, release string) map[string][]byte {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
+	paths, err := filepath.Glob(filepath.Join("testdata", release, "*.hex"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no golden files: %v", err)
 	}
@@ -156,21 +164,94 @@ func checkSound(t *testing.T, frame []byte, got any, err error) {
 		}
 		t.Fatalf("decoding %x: error %v wraps none of the package", frame, err)
 	}
-	var again any
-	switch v := got.(type) {
-	case message.Message:
-		again, err = wire.Decode(encode(t, v))
-	case wire.Event:
-		again, err = wire.DecodeEvent(encodeEvent(t, v), wire.DefaultEventBytes)
-	case wire.Answer:
-		again, err = wire.DecodeAnswer(encodeAnswer(t, v), wire.DefaultEventBytes)
-	case uint64:
-		again, err = wire.DecodeCancel(wire.AppendCancel(nil, v))
-	}
+	_, again, err := recode(t, got)
 	if err != nil {
 		t.Fatalf("decoding %x gave %+v, which does not survive: %v", frame, got, err)
 	}
 	if !reflect.DeepEqual(got, again) {
 		t.Fatalf("decoding %x, then again (-first +second):\n%s", frame, cmp.Diff(got, again))
+	}
+}
+
+// recode encodes a value that decodeAny returned, and decodes it again.
+func recode(t *testing.T, value any) (frame []byte, again any, err error) {
+	t.Helper()
+	switch v := value.(type) {
+	case message.Message:
+		frame = encode(t, v)
+		again, err = wire.Decode(frame)
+	case wire.Event:
+		frame = encodeEvent(t, v)
+		again, err = wire.DecodeEvent(frame, wire.DefaultEventBytes)
+	case wire.Answer:
+		frame = encodeAnswer(t, v)
+		again, err = wire.DecodeAnswer(frame, wire.DefaultEventBytes)
+	case uint64:
+		frame = wire.AppendCancel(nil, v)
+		again, err = wire.DecodeCancel(frame)
+	}
+	return frame, again, err
+}
+
+// TestReleasedBytes decodes every frame of every release and encodes it again. The result must
+// contain each value of the release at its place, so that programs of the release can read it.
+func TestReleasedBytes(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join("testdata", "v*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no golden files of a release: %v", err)
+	}
+	for _, folder := range folders {
+		release := filepath.Base(folder)
+		for name, frame := range goldenOf(t, release) {
+			got, err := decodeAny(name, frame)
+			if err != nil {
+				t.Errorf("%s of %s: %v", name, release, err)
+				continue
+			}
+			now, again, err := recode(t, got)
+			if err != nil || !reflect.DeepEqual(got, again) {
+				t.Errorf("%s of %s, encoded by this program: %v, %+v", name, release, err, again)
+			}
+			if !bytes.Equal(frame[:3], now[:3]) || !extends(parse(t, frame), parse(t, now)) {
+				t.Errorf("%s of %s: programs of that release cannot read what this one sends:\n%s",
+					name, release, cmp.Diff(parse(t, frame), parse(t, now)))
+			}
+		}
+	}
+}
+
+// extends reports whether a later value has all elements of an earlier one at their places. Only
+// arrays may be longer.
+func extends(earlier, later any) bool {
+	was, isArray := earlier.([]any)
+	is, ok := later.([]any)
+	if !isArray || !ok || len(is) < len(was) {
+		return !isArray && reflect.DeepEqual(earlier, later)
+	}
+	for i := range was {
+		if !extends(was[i], is[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestExtends(t *testing.T) {
+	released := []any{uint64(1), []any{"a", nil}, true}
+	for _, c := range []struct {
+		later any
+		want  bool
+	}{
+		{released, true},
+		{[]any{uint64(1), []any{"a", nil, "new"}, true, 7}, true},
+		{[]any{uint64(1), []any{"a"}, true}, false},
+		{[]any{uint64(2), []any{"a", nil}, true}, false},
+		{[]any{uint64(1), "a", true}, false},
+		{[]any{[]any{uint64(1)}, []any{"a", nil}, true}, false},
+		{"a", false},
+	} {
+		if got := extends(released, c.later); got != c.want {
+			t.Errorf("extends(%v, %v) = %t, want %t", released, c.later, got, c.want)
+		}
 	}
 }

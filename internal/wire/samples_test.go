@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// The typical message of each kind is the one encoded in testdata/golden. Its fields are
+// The typical message of each kind is the one encoded in testdata/v0.1.0. Its fields are
 // nonzero unless zero has a meaning of its own.
 
 func address(n int) member.Address {

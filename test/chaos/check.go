@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,6 +61,7 @@ type findings struct {
 	ends     map[string]int // number of nodes that stopped by themselves, by cause
 	writes   map[string]int // by verdict
 	register registerState  // the state of the register, recomputed
+	written  []hold         // times of the accepted writes, in order
 	seats    *seats
 	events   *eventCheck
 	lacks    []string // promises that could not be checked
@@ -69,6 +71,8 @@ type findings struct {
 	stalls      []evidence // intervals in which processes were not running
 	other       *findings  // findings of the second cluster; nil without one
 	excused     int        // changes of its leader that are explained by stalls
+	// records are the findings about the holders of each lock, job and shard, by key.
+	records map[string]*findings
 }
 
 // use records that a node had authority with a token.
@@ -81,6 +85,7 @@ func newFindings() *findings {
 	return &findings{
 		reported: map[string]bool{}, tokens: map[uint64]owner{}, owned: map[use]bool{},
 		ends: map[string]int{}, writes: map[string]int{}, seats: newSeats(), events: newEventCheck(),
+		records: map[string]*findings{},
 	}
 }
 
@@ -187,6 +192,10 @@ func isBegun(line []byte) bool {
 
 // takeLine checks one line against all earlier lines.
 func (f *findings) takeLine(e evidence) error {
+	if key := e.Key; key != "" {
+		e.Key = ""
+		return f.recordOf(key).takeLine(e)
+	}
 	switch who := (owner{e.Node, e.Run}); e.Kind {
 	case kindStart:
 		f.seats.size = max(f.seats.size, e.Size)
@@ -223,6 +232,14 @@ func (f *findings) takeLine(e evidence) error {
 		return fmt.Errorf("unknown kind %q", e.Kind)
 	}
 	return nil
+}
+
+// recordOf returns the findings about the holders of a lock, job or shard.
+func (f *findings) recordOf(key string) *findings {
+	if f.records[key] == nil {
+		f.records[key] = newFindings()
+	}
+	return f.records[key]
 }
 
 // onHold merges adjacent intervals of authority.
@@ -271,6 +288,7 @@ func (f *findings) onWrite(e evidence) {
 	}
 	if e.Verdict == accepted {
 		f.register.acceptWrite(e)
+		f.written = append(f.written, hold{begin: e.At, end: e.At})
 	}
 }
 
@@ -278,6 +296,14 @@ func (f *findings) onWrite(e evidence) {
 func (f *findings) checkAll() {
 	f.checkOverlap()
 	f.checkGrowth()
+	for _, key := range slices.Sorted(maps.Keys(f.records)) {
+		r := f.records[key]
+		r.checkOverlap()
+		r.checkGrowth()
+		for _, text := range r.faults {
+			f.noteFault(key, "%s", text)
+		}
+	}
 	f.seats.checkCommitted(f)
 	f.noteLack(len(f.holds) == 0, "no node ever had authority")
 	f.noteLack(f.writes[accepted] == 0, "the register accepted no write")

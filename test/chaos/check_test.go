@@ -438,7 +438,7 @@ func TestRegister(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &register{evidence: b}
+	r := &register{evidence: b, states: map[string]registerState{}}
 	for i, k := range []struct {
 		from  string
 		run   int64

@@ -57,6 +57,7 @@ type place struct {
 	Daemon  []string
 	History string // file for the steps of the daemon; empty for none
 	Task    string // task of the node
+	Program string // path of the program of the node
 }
 
 // enterMain moves the process into its namespace and cgroup and then executes the node. Only one
@@ -89,7 +90,7 @@ func enterMain(task string) error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	return syscall.Exec(p.Program, os.Args, os.Environ())
 }
 
 // enterNetwork moves this thread into a namespace, before the process executes the node.

@@ -400,6 +400,7 @@ func (o options) floodTask(node, run int) *floodTask {
 		Slow: node == o.nodes-1 && o.events > 0,
 	}
 	if o.rate > 0 {
+		t.Work = true
 		// Restarts take longer than any of these pauses.
 		pairs := o.nodes * (o.nodes - 1)
 		t.Every = time.Duration(pairs) * time.Second / time.Duration(o.rate)

@@ -41,6 +41,9 @@ type evidence struct {
 	// Daemon means that the process is a daemon, for which only authority is recorded.
 	Daemon bool `json:",omitempty"`
 
+	// Key names the lock, job or shard that a hold or a write is about; empty for the leader of the
+	// cluster.
+	Key   string `json:",omitempty"`
 	Token uint64 `json:",omitempty"`
 	// Authority was seen at or before Begin and again at or after End. Authority does not return
 	// within a term, so it lasted from Begin to End. If authority was seen only once, End is before

@@ -64,6 +64,7 @@ type floodTask struct {
 	Every time.Duration // pause between two events to a node
 	Slow  bool          // the handler sleeps sometimes
 	Stuck bool          // the handler never returns
+	Work  bool          // the node also leads a job, takes a lock and runs shards
 }
 
 // flooded is the event of a flood.

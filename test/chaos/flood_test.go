@@ -297,20 +297,6 @@ func TestStuck(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
-// TestRolling restarts three real nodes in turn. The full run is "make rolling". This test only
-// checks that no node waits for a timeout, because other tests use the machine too.
-func TestRolling(t *testing.T) {
-	o := floodOptions(t)
-	o.nodes, o.rate, o.length = 3, 300, time.Millisecond
-	o.config.LeaderTimeout = 2 * time.Second
-	o.handOver = o.config.LeaderTimeout / 2
-	var out bytes.Buffer
-	if err := runRolling(t.Context(), o, &out); err != nil {
-		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
-	}
-	t.Logf("%s", &out)
-}
-
 // TestLeaderless checks the number of changes of leader and the longest time without a leader, even
 // if authority is recorded in pieces. Earlier terms are ignored.
 func TestLeaderless(t *testing.T) {

@@ -9,7 +9,7 @@
 //	go run ./chaos soak       the same for hours, and check for leaks
 //	go run ./chaos events     inject faults while all nodes send as fast as they can
 //	go run ./chaos stuck      run with a handler that never returns
-//	go run ./chaos rolling    restart each node in turn while all nodes send
+//	go run ./chaos rolling    restart, upgrade or downgrade each node in turn while all nodes send
 //	go run ./chaos witness    let each of two hosts and a witness fail in turn
 //	go run ./chaos check DIR  check the evidence of an earlier run again
 //	go run ./chaos clean      remove what a killed run left on the machine

@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/metrics"
-	"sync"
 	"syscall"
 	"time"
 
@@ -36,8 +35,6 @@ const (
 	authorityTick = 500 * time.Microsecond
 	// holdLine is the interval at which a leader records that it still has authority.
 	holdLine = 10 * time.Millisecond
-	// writeTick is the interval of a leader's writes to the register.
-	writeTick = 10 * time.Millisecond
 	// sendTick is the pause between two events to a member. Of every burstEvery events, the first
 	// burst are sent without pauses.
 	sendTick    = 50 * time.Millisecond
@@ -103,7 +100,6 @@ type testNode struct {
 	node     *cluster.Node
 	got      spanLog // by sender
 	sent     spanLog // by receiver
-	seq      uint64  // number of the latest write to the register
 
 	flood *flood // nil in a normal run
 }
@@ -175,10 +171,13 @@ func (w *testNode) startWork(ctx context.Context) {
 	if w.flood != nil {
 		w.flood.startSending(w.node) // before the runner can stop it
 	}
-	go func() { _ = w.node.WhileLeader(ctx, w.leadTerm) }() // the goroutine ends with the process
+	w.leadCluster(ctx)
 	go w.watchViews()
 	go w.keepWriting()
 	if w.flood != nil {
+		if w.flood.task.Work {
+			w.useRecords(ctx)
+		}
 		return
 	}
 	if w.task.History != "" {
@@ -227,51 +226,6 @@ func (w *testNode) eachKey(
 		turn, stop := context.WithTimeout(ctx, time.Duration(rest))
 		use(turn, c, number)
 		stop()
-	}
-}
-
-// leadTerm runs while the node leads. It records authority and writes to the register.
-func (w *testNode) leadTerm(ctx context.Context, term leader.Term) error {
-	var writes sync.WaitGroup
-	token := term.Token().Version
-	first := readMonotonic()
-	if !term.Valid() {
-		return nil
-	}
-	begin := readMonotonic()
-	w.evidence.appendLine(evidence{Kind: kindHold, Token: token, Begin: begin, End: first})
-	writes.Go(func() { w.writeRegister(term) })
-	last, written := first, begin
-	for {
-		now := readMonotonic()
-		if !term.Valid() {
-			break
-		}
-		last = now
-		if last-written > int64(holdLine) {
-			w.evidence.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
-			written = last
-		}
-		time.Sleep(authorityTick)
-	}
-	if last > written {
-		w.evidence.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
-	}
-	writes.Wait()
-	return nil
-}
-
-// writeRegister writes to the register while the term is valid. It checks this before each write.
-func (w *testNode) writeRegister(term leader.Term) {
-	var c registerClient
-	defer c.close()
-	for term.Valid() {
-		w.seq++
-		c.sendWrite(w.task.Register, evidence{
-			Kind: kindWrite, Token: term.Token().Version, From: w.task.Name,
-			FromRun: w.evidence.run, Seq: w.seq,
-		})
-		time.Sleep(writeTick)
 	}
 }
 

@@ -39,6 +39,9 @@ type options struct {
 	rate int
 	// handOver is the longest permitted time without a leader after one leaves.
 	handOver time.Duration
+	// previous is the path of this program, built with the library of the release before; empty if
+	// no node runs it.
+	previous string
 	// witness makes the nodes two hosts and a witness. back is how long the preferred host must be
 	// active until it leads again; 0 for never.
 	witness bool
@@ -92,6 +95,8 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 		f.IntVar(&o.rate, "rate", 1000, "events per second, summed over all nodes")
 		f.DurationVar(&o.handOver, "hand-over", handOver,
 			"longest acceptable time without a leader at a restart")
+		f.StringVar(&o.previous, "previous", "", "path of this program with the library of the release "+
+			"before (scripts/previous.sh): upgrade all nodes from it, and downgrade them again")
 		return f, o
 	}
 	if name == "witness" {
@@ -158,9 +163,12 @@ func parseFlags(name string, args []string) (options, error) {
 	if err != nil {
 		return o, err
 	}
-	if o.athena != "" {
-		if _, err := os.Stat(o.athena); err != nil {
-			return o, fmt.Errorf("-athena: %w", err)
+	for name, path := range map[string]string{"athena": o.athena, "previous": o.previous} {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			return o, fmt.Errorf("-%s: %w", name, err)
 		}
 	}
 	switch {

@@ -24,6 +24,9 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
+// thisProgram is the path of the running program, of a child too.
+const thisProgram = "/proc/self/exe"
+
 // registerEvidence is the evidence file of the register.
 const registerEvidence = "register.jsonl"
 
@@ -43,7 +46,7 @@ func launchProcess(role string, task any, log io.Writer) (*process, io.Reader, e
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(thisProgram), ended: make(chan struct{})}
 	p.cmd.Args[0] = "athena-chaos" // name of the child in process listings
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, taskVariable+"="+string(text))
 	p.cmd.Stderr = log
@@ -122,6 +125,8 @@ type processes struct {
 	lost   map[int]bool // nodes that lost their first store
 	// first is the number of the first node in the world.
 	first int
+	// isPrevious reports, by node, whether it runs the program of the release before.
+	isPrevious []bool
 	// wrongSeeds maps each node with a wrong seed to that seed, an address of the other cluster.
 	wrongSeeds map[int]string
 
@@ -136,7 +141,10 @@ func startAll(o options, w *world, first int, secret []byte) (*processes, error)
 	ps := &processes{
 		o: o, world: w, first: first, secret: secret, names: map[string]string{},
 		nodes: make([]*process, o.nodes), starts: make([]int, o.nodes), lost: map[int]bool{},
-		wrongSeeds: map[int]string{},
+		wrongSeeds: map[int]string{}, isPrevious: make([]bool, o.nodes),
+	}
+	for i := range ps.isPrevious {
+		ps.isPrevious[i] = o.previous != ""
 	}
 	if o.history != "" {
 		if err := os.MkdirAll(o.history, 0o755); err != nil {
@@ -189,6 +197,14 @@ func (ps *processes) isDaemon(node int) bool {
 	return ps.o.athena != "" && node > 0 && node >= ps.o.nodes-ps.o.daemons
 }
 
+// programOf returns the program of a node that is not a daemon.
+func (ps *processes) programOf(node int) string {
+	if ps.isPrevious[node] {
+		return ps.o.previous
+	}
+	return thisProgram
+}
+
 // startNode starts a node. A seed that lost its store may only join.
 func (ps *processes) startNode(node int) error {
 	config := ps.o.config
@@ -212,7 +228,7 @@ func (ps *processes) startNode(node int) error {
 	}
 	at := place{
 		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
-		Task: string(task),
+		Task: string(task), Program: ps.programOf(node),
 	}
 	p, out, err := launchProcess(roleEnter, at, ps.logs[node])
 	if err != nil {

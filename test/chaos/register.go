@@ -6,11 +6,17 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 )
 
 // The decisions of the register.
@@ -30,16 +36,16 @@ type registerTask struct {
 	Socket   string
 }
 
-// register is a resource protected by fencing tokens: it accepts writes only from the holder of
+// register has resources protected by fencing tokens: each accepts writes only from the holder of
 // the highest token.
 type register struct {
 	evidence *evidenceFile
 
-	mu    sync.Mutex
-	state registerState
+	mu     sync.Mutex
+	states map[string]registerState // by key
 }
 
-// registerState is the state of a register.
+// registerState is the state of a resource.
 type registerState struct {
 	top  evidence         // the newest accepted write
 	last map[owner]uint64 // Seq of the newest accepted write, by writer
@@ -63,7 +69,7 @@ func registerMain(task string) error {
 	if _, err := os.Stdout.WriteString("ready\n"); err != nil {
 		return err
 	}
-	r := &register{evidence: b}
+	r := &register{evidence: b, states: map[string]registerState{}}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -93,9 +99,11 @@ func (r *register) serveConn(c net.Conn) {
 func (r *register) decideWrite(w evidence) evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.Verdict = r.state.judgeWrite(w)
+	state := r.states[w.Key]
+	w.Verdict = state.judgeWrite(w)
 	if w.Verdict == accepted {
-		r.state.acceptWrite(w)
+		state.acceptWrite(w)
+		r.states[w.Key] = state
 	}
 	r.evidence.appendLine(w)
 	return w
@@ -158,5 +166,154 @@ func (c *registerClient) close() {
 	if c.conn != nil {
 		_ = c.conn.Close() // every write was answered or abandoned
 		c.conn = nil
+	}
+}
+
+const (
+	// writeTick is the interval of a leader's writes to the register.
+	writeTick = 10 * time.Millisecond
+	// recordTick is the interval at which the holder of a record checks its authority and writes.
+	recordTick = 20 * time.Millisecond
+	// heldLock is how long a node holds the lock of rolling.
+	heldLock = 300 * time.Millisecond
+)
+
+// The nodes of rolling share a job, a lock and shards. The keys name them in the evidence.
+const (
+	rollingWork   = "rolling"
+	rollingShards = 6
+	jobKey        = "job"
+	lockKey       = "lock"
+)
+
+// recordKeys are the keys of the terms that the nodes of rolling hold besides the leader's.
+func recordKeys() []string {
+	keys := []string{jobKey, lockKey}
+	for i := range rollingShards {
+		keys = append(keys, shardKey(i))
+	}
+	return keys
+}
+
+func shardKey(shard int) string { return fmt.Sprintf("shard %d", shard) }
+
+// termUser acts under the terms of one key, one term at a time: it records its authority and writes
+// to the register.
+type termUser struct {
+	node        *testNode
+	key         string        // empty for the leader of the cluster
+	check, tick time.Duration // between two checks of authority, and between two writes
+	seq         uint64        // number of the latest write
+}
+
+// leadCluster acts as leader whenever the node leads. The goroutine ends with the process.
+func (w *testNode) leadCluster(ctx context.Context) {
+	u := &termUser{node: w, check: authorityTick, tick: writeTick}
+	go func() {
+		_ = w.node.WhileLeader(ctx, func(_ context.Context, term leader.Term) error {
+			// The node has authority until it has handed over, so ctx does not end this.
+			return u.useTerm(context.Background(), term)
+		})
+	}()
+}
+
+// useRecords leads a job, contends for a lock and runs shards until ctx is done.
+func (w *testNode) useRecords(ctx context.Context) {
+	store := w.node.Records()
+	user := func(key string) *termUser {
+		return &termUser{node: w, key: key, check: recordTick, tick: recordTick}
+	}
+	job, err := election.OpenJob(ctx, store, rollingWork, election.JobOptions{})
+	if err != nil {
+		return // the node is stopping
+	}
+	go func() { _ = job.WhileLeader(ctx, user(jobKey).useTerm) }()
+	l, err := lock.New(store, rollingWork)
+	if err != nil {
+		panic(err) // the name is constant
+	}
+	holder := user(lockKey)
+	go func() {
+		for ctx.Err() == nil {
+			_ = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
+				held, stop := context.WithTimeout(ctx, heldLock)
+				defer stop()
+				return holder.useTerm(held, term)
+			})
+		}
+	}()
+	shards, err := election.NewShards(store, rollingWork+"-shards", rollingShards)
+	if err != nil {
+		panic(err) // the name is constant
+	}
+	var owners []*termUser
+	for i := range rollingShards {
+		owners = append(owners, user(shardKey(i)))
+	}
+	go func() {
+		_ = shards.Run(ctx, func(ctx context.Context, shard int, term leader.Term) error {
+			return owners[shard].useTerm(ctx, term)
+		})
+	}()
+}
+
+// tokenOf returns the token of a term as one number.
+func (u *termUser) tokenOf(term leader.Term) uint64 {
+	if u.key == "" {
+		return term.Token().Version
+	}
+	n, err := term.Token().Int64()
+	if err != nil {
+		panic(err) // no run lasts so long
+	}
+	return uint64(n)
+}
+
+// useTerm records authority and writes to the register until the term or ctx ends.
+func (u *termUser) useTerm(ctx context.Context, term leader.Term) error {
+	var writes sync.WaitGroup
+	line := evidence{Kind: kindHold, Key: u.key, Token: u.tokenOf(term)}
+	record := func(begin, end int64) {
+		line.Begin, line.End = begin, end
+		u.node.evidence.appendLine(line)
+	}
+	first := readMonotonic()
+	if !term.Valid() {
+		return nil
+	}
+	begin := readMonotonic()
+	record(begin, first)
+	writes.Go(func() { u.writeRegister(ctx, term) })
+	last, written := first, begin
+	for ctx.Err() == nil {
+		now := readMonotonic()
+		if !term.Valid() {
+			break
+		}
+		last = now
+		if last-written > int64(holdLine) {
+			record(written, last)
+			written = last
+		}
+		time.Sleep(u.check)
+	}
+	if last > written {
+		record(written, last)
+	}
+	writes.Wait()
+	return nil
+}
+
+// writeRegister writes to the register while the term is valid. It checks this before each write.
+func (u *termUser) writeRegister(ctx context.Context, term leader.Term) {
+	var c registerClient
+	defer c.close()
+	for ctx.Err() == nil && term.Valid() {
+		u.seq++
+		c.sendWrite(u.node.task.Register, evidence{
+			Kind: kindWrite, Key: u.key, Token: u.tokenOf(term), From: u.node.task.Name,
+			FromRun: u.node.evidence.run, Seq: u.seq,
+		})
+		time.Sleep(u.tick)
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,7 +36,8 @@ type turns interface {
 type turnRun struct {
 	*runner
 	turns
-	from int64 // when the first turn began
+	rounds int   // least number of rounds
+	from   int64 // when the first turn began
 }
 
 // runInTurns disturbs each node once, and again until the time is over, and judges the run.
@@ -46,7 +49,7 @@ func runInTurns(
 		return err
 	}
 	defer func() { err = errors.Join(err, r.removeWorld()) }()
-	s := &turnRun{runner: r}
+	s := &turnRun{runner: r, rounds: 1}
 	s.turns = newTurns(s)
 	err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
 	if err == nil {
@@ -63,7 +66,7 @@ func (s *turnRun) runRounds(ctx context.Context) error {
 		return err
 	}
 	s.from, s.began = readMonotonic(), time.Now()
-	for rounds := 0; rounds == 0 || time.Since(s.began) < s.o.length; rounds++ {
+	for n := 0; n < s.rounds || time.Since(s.began) < s.o.length; n++ {
 		for node := range s.ps.nodes {
 			if err := s.turns.disturbNode(ctx, node); err != nil {
 				return err
@@ -73,16 +76,30 @@ func (s *turnRun) runRounds(ctx context.Context) error {
 	return s.turns.finishTurns(ctx)
 }
 
-// rollingRun restarts every node in turn while all nodes send.
+// rollingRun restarts every node in turn while all nodes send, lead a job, take a lock and run
+// shards. With a previous program, each round changes the program of every node.
 type rollingRun struct {
 	*turnRun
-	leaders int // number of restarts of a leader
+	steps []rollingStep
+}
+
+// rollingStep is a planned restart of one node.
+type rollingStep struct {
+	node     int
+	at       int64 // when the node was asked to leave
+	led      bool
+	previous bool // the node then runs the program of the release before
 }
 
 // runRolling restarts the nodes one at a time with SIGTERM. Before each restart, all nodes must be
-// active and vote again. It checks the events and the changes of leader.
+// active and vote again. It checks the events, the terms and the changes of leader.
 func runRolling(ctx context.Context, o options, out io.Writer) error {
-	return runInTurns(ctx, o, out, func(t *turnRun) turns { return &rollingRun{turnRun: t} })
+	return runInTurns(ctx, o, out, func(t *turnRun) turns {
+		if o.previous != "" {
+			t.rounds = 2
+		}
+		return &rollingRun{turnRun: t}
+	})
 }
 
 // finishTurns waits until all events have an outcome.
@@ -99,11 +116,13 @@ func (s *rollingRun) disturbNode(ctx context.Context, node int) error {
 	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
-	leads := s.ps.findLeader() == node
-	if leads {
-		s.leaders++
+	if s.o.previous != "" {
+		s.ps.isPrevious[node] = !s.ps.isPrevious[node]
 	}
-	s.writeJournal("restart %s (leader: %t)", nodeName(node), leads)
+	leads := s.ps.findLeader() == node
+	s.steps = append(s.steps, rollingStep{node, readMonotonic(), leads, s.ps.isPrevious[node]})
+	s.writeJournal("restart %s (leader: %t; previous program: %t)", nodeName(node), leads,
+		s.ps.isPrevious[node])
 	s.ps.nodes[node].sendSignal(syscall.SIGTERM)
 	select {
 	case <-s.ps.nodes[node].ended:
@@ -112,7 +131,23 @@ func (s *rollingRun) disturbNode(ctx context.Context, node int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return s.waitUntilCalm(ctx)
+	if err := s.waitUntilCalm(ctx); err != nil {
+		return err
+	}
+	return s.checkProgram(node)
+}
+
+// checkProgram checks that a node runs the program that the step names.
+func (s *rollingRun) checkProgram(node int) error {
+	runs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.ps.nodes[node].cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	want, err := os.Stat(s.ps.programOf(node))
+	if err == nil && !os.SameFile(runs, want) {
+		err = fmt.Errorf("%s does not run %s", nodeName(node), s.ps.programOf(node))
+	}
+	return err
 }
 
 // judgeRun checks each event, the promises that every run checks, and the changes of leader.
@@ -131,13 +166,19 @@ func (s *rollingRun) judgeRun() error {
 	f.lacks = nil // a flood records less evidence on purpose
 	p.printCounts(io.MultiWriter(s.out, s.log), true)
 	terms := termsOf(f.holds, s.from)
+	leaders := s.printSteps(f)
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return err
+	}
 	changes, longest := countLeaderless(terms)
 	s.report("%d restarts, %d of them of the leader; %d leader changes; at most %v without "+
-		"a leader", s.restarts, s.leaders, changes, longest.Round(10*time.Microsecond))
-	faults := []error{p.formVerdict(), f.formVerdict()}
-	if changes > s.leaders {
+		"a leader; load %s", s.restarts, leaders, changes, longest.Round(10*time.Microsecond),
+		strings.Fields(string(load))[0])
+	faults := []error{p.formVerdict(), f.formVerdict(), f.checkRecordTerms()}
+	if changes > leaders {
 		faults = append(faults, fmt.Errorf("%d leader changes, but only %d restarts of a leader",
-			changes, s.leaders))
+			changes, leaders))
 	}
 	if longest > s.o.handOver {
 		faults = append(faults, fmt.Errorf("no leader for %v, want at most %v",
@@ -148,6 +189,54 @@ func (s *rollingRun) judgeRun() error {
 			errUnproved, changes, p.done))
 	}
 	return errors.Join(faults...)
+}
+
+// printSteps prints how long each step left the cluster without a leader, its register without a
+// write, and the job, the lock and each shard without a holder. It returns the number of restarts
+// of a leader.
+func (s *rollingRun) printSteps(f *findings) (leaders int) {
+	s.report("%4s  %-15s  %-6s%11s%11s%11s%11s%11s", "step", "restart", "leader",
+		"no leader", "no write", "no job", "no lock", "no shard")
+	for i, step := range s.steps {
+		until := int64(math.MaxInt64)
+		if i+1 < len(s.steps) {
+			until = s.steps[i+1].at
+		}
+		pause := func(holds []hold) float64 {
+			return longestPause(termsOf(holds, s.from), step.at, until).Seconds() * 1000
+		}
+		shard := 0.0
+		for i := range rollingShards {
+			shard = max(shard, pause(f.recordOf(shardKey(i)).holds))
+		}
+		program, led := "", "no"
+		if s.o.previous != "" {
+			program = " to this"
+		}
+		if step.previous {
+			program = " to previous"
+		}
+		if step.led {
+			led, leaders = "yes", leaders+1
+		}
+		s.report("%4d  %-15s  %-6s%8.1f ms%8.1f ms%8.1f ms%8.1f ms%8.1f ms", i+1,
+			nodeName(step.node)+program, led, pause(f.holds),
+			longestPause(f.written, step.at, until).Seconds()*1000,
+			pause(f.recordOf(jobKey).holds), pause(f.recordOf(lockKey).holds), shard)
+	}
+	return leaders
+}
+
+// checkRecordTerms checks that each record changed its holder, and that the holders wrote. The
+// findings already contain broken promises.
+func (f *findings) checkRecordTerms() error {
+	for _, key := range recordKeys() {
+		if r := f.recordOf(key); len(r.tokens) < 2 || r.writes[accepted] == 0 {
+			return fmt.Errorf("%w: %s: %d tokens, %d writes", errUnproved, key, len(r.tokens),
+				r.writes[accepted])
+		}
+	}
+	return nil
 }
 
 // termsOf merges the intervals of authority of each token. It returns the merged intervals that do
@@ -173,11 +262,17 @@ func termsOf(holds []hold, from int64) (terms []hold) {
 
 // countLeaderless counts the changes of leader and returns the longest time between two terms.
 func countLeaderless(terms []hold) (changes int, longest time.Duration) {
+	return max(0, len(terms)-1), longestPause(terms, 0, math.MaxInt64)
+}
+
+// longestPause returns the longest time between two terms, if the later one began in the interval.
+func longestPause(terms []hold, from, until int64) (longest time.Duration) {
 	for i := 1; i < len(terms); i++ {
-		changes++
-		longest = max(longest, time.Duration(terms[i].begin-terms[i-1].end))
+		if terms[i].begin >= from && terms[i].begin < until {
+			longest = max(longest, time.Duration(terms[i].begin-terms[i-1].end))
+		}
 	}
-	return changes, longest
+	return longest
 }
 
 // The nodes of a run with two hosts and a small third. The first host should lead, and the third

@@ -33,8 +33,8 @@ type Node interface {
 // Option configures the handler of New.
 type Option func(*handler)
 
-// WithOthers enables /v1/nodes/NAME/status of other members, and, with WithWrite, transfers, drains
-// and preferences at other members.
+// WithOthers enables /v1/nodes/NAME/status and the builds in /v1/members?build of other members,
+// and, with WithWrite, transfers, drains and preferences at other members.
 func WithOthers(o *Others) Option {
 	return func(h *handler) { h.ask, h.others = o.askMember, o }
 }
@@ -158,8 +158,18 @@ func (h *handler) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	adminapi.WriteJSON(w, http.StatusOK, h.readStatus())
 }
 
-func (h *handler) serveMembers(w http.ResponseWriter, _ *http.Request) {
-	adminapi.WriteJSON(w, http.StatusOK, h.readStatus().View.Members)
+// serveMembers responds with the members of the view. Only with ?build does it ask them.
+func (h *handler) serveMembers(w http.ResponseWriter, r *http.Request) {
+	want, err := readQuery(r, wantBuild)
+	if err != nil {
+		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
+		return
+	}
+	s := h.readStatus()
+	if want[wantBuild] {
+		h.addBuilds(r.Context(), s)
+	}
+	adminapi.WriteJSON(w, http.StatusOK, s.View.Members)
 }
 
 func (h *handler) serveLeader(w http.ResponseWriter, _ *http.Request) {
@@ -236,14 +246,15 @@ func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Query parameters of /readyz.
+// Query parameters of /readyz and of /v1/members.
 const (
 	wantQuorum = "quorum"
 	wantLeader = "leader"
 	wantVotes  = "votes"
+	wantBuild  = "build"
 )
 
-// readQuery reads the query of a health check. Unknown parameters are errors: a response of 200 to
+// readQuery reads a query of switches. Unknown parameters are errors: a response of 200 to
 // a misspelled ?leader would send requests to every node.
 func readQuery(r *http.Request, known ...string) (map[string]bool, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)

@@ -485,7 +485,8 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	joining, leaderless, follows := saying{}, leads(), leads()
 	leaderless.status.Token = member.Token{}
 	follows.status.View.Leader = trioAddress(1)
-	for _, path := range []string{"/livez", "/readyz", "/v1/events", "/v1/records"} {
+	for _, path := range []string{"/livez", "/readyz", "/v1/events", "/v1/records",
+		"/v1/members"} {
 		a.ask(t, d, New(joining, ""), "GET", path+"?what", "")
 	}
 	a.ask(t, d, New(joining, ""), "GET", "/readyz", "")

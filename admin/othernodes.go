@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -249,15 +250,52 @@ func (h *handler) findOther(name string) (member.Address, error) {
 
 // askMember requests the status of an active member. It blocks for at most askTimeout.
 func (o *Others) askMember(ctx context.Context, to member.Address) (adminapi.Status, error) {
-	node := o.node.Load()
-	if node == nil {
-		return adminapi.Status{}, errAskEarly
-	}
 	select {
 	case o.asking <- struct{}{}:
 		defer func() { <-o.asking }()
+		return o.requestStatus(ctx, to)
 	default:
 		return adminapi.Status{}, errAskBusy
+	}
+}
+
+// addBuilds sets the build of each member in s that answers. It asks the other members
+// concurrently, and blocks for at most askTimeout. Each goroutine needs a slot of asking, so that
+// concurrent calls in a large cluster cannot start many.
+func (h *handler) addBuilds(ctx context.Context, s adminapi.Status) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for i := range s.View.Members {
+		m := &s.View.Members[i]
+		switch {
+		case m.Address == s.Self.Address:
+			m.Build = s.Build
+			continue
+		case h.others == nil:
+			continue
+		}
+		o := h.others
+		select {
+		case o.asking <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		requests.Go(func() {
+			defer func() { <-o.asking }()
+			if answer, err := o.requestStatus(ctx, m.Address); err == nil {
+				m.Build = safetext.PeerText(answer.Build)
+			}
+		})
+	}
+}
+
+// requestStatus sends a status request. The caller must hold a slot of asking.
+func (o *Others) requestStatus(ctx context.Context, to member.Address) (adminapi.Status, error) {
+	node := o.node.Load()
+	if node == nil {
+		return adminapi.Status{}, errAskEarly
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

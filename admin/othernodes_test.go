@@ -21,6 +21,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/record"
@@ -160,6 +161,48 @@ func TestOthersSilent(t *testing.T) {
 		var nodes []adminapi.Entry
 		if w.get("/v1/nodes", &nodes); nodes[1].Alive || !nodes[2].Alive {
 			t.Errorf("GET /v1/nodes: %+v, want only n1 not alive", nodes)
+		}
+	})
+}
+
+// TestMemberBuilds checks that /v1/members asks for builds only with ?build, that texts of peers
+// are printable, and that members that do not answer delay the response by at most askTimeout.
+func TestMemberBuilds(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		w.others[1].build = "v0.2\n\x1b[2J" + strings.Repeat("x", maxStatusBytes/2)
+		expect := func(path string, want ...string) {
+			t.Helper()
+			began := time.Now()
+			var members []adminapi.Member
+			w.get(path, &members)
+			var got []string
+			for _, m := range members {
+				got = append(got, m.Build)
+			}
+			if len(got) == 3 && len(got[1]) == safetext.MaxPeerTextBytes {
+				got[1] = got[1][:len(`v0.2; \x1b[2J`)]
+			}
+			if diff := cmp.Diff(want, got); diff != "" || time.Since(began) > askTimeout {
+				t.Errorf("GET %s after %v: -want +got:\n%s", path, time.Since(began), diff)
+			}
+		}
+		expect("/v1/members?build", "v0.1", `v0.2; \x1b[2J`, "") // n2 does not call Answer
+		expect("/v1/members", "", "", "")
+		expect("/v1/members?build=0", "", "", "")
+		for range maxAsking {
+			w.others[0].asking <- struct{}{}
+		}
+		expect("/v1/members?build", "v0.1", "", "")
+		for range maxAsking {
+			<-w.others[0].asking
+		}
+		for i := range w.nodes {
+			w.net.Cut(trioAddress(1), trioAddress(i))
+			w.net.Cut(trioAddress(i), trioAddress(1))
+		}
+		expect("/v1/members?build", "v0.1", "", "")
+		if n := len(w.others[0].asking); n > 0 {
+			t.Errorf("%d slots in use after the response, want 0", n)
 		}
 	})
 }

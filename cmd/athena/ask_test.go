@@ -95,28 +95,28 @@ func answering(t *testing.T, node admin.Node, opts ...admin.Option) string {
 func TestAsk(t *testing.T) {
 	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
 	for _, c := range []struct {
-		name, at string
-		args     []string
-		code     int
-		stdout   string
-		stderr   string
+		name, at       string
+		args           []string
+		code           int
+		stdout, stderr string
 	}{
 		{"members", led, []string{"members"}, cli.ExitDone, "" +
-			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION  PREFERENCE  LABELS\n" +
-			"n1    h:1      active       leader  seed  12           0           -\n" +
-			"n2    h:2      unreachable  -       -     12           never       zone=a\n", ""},
+			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION  PREFERENCE  LABELS  BUILD\n" +
+			"n1    h:1      active       leader  seed  12           0           -       b\n" +
+			"n2    h:2      unreachable  -       -     12           never       zone=a  -\n", ""},
 		{"members with a label", led, []string{"members", "--label", "zone=a"}, cli.ExitDone, "" +
-			"NAME  ADDRESS  STATUS       ROLE  SEED  INCARNATION  PREFERENCE  LABELS\n" +
-			"n2    h:2      unreachable  -     -     12           never       zone=a\n", ""},
+			"NAME  ADDRESS  STATUS       ROLE  SEED  INCARNATION  PREFERENCE  LABELS  BUILD\n" +
+			"n2    h:2      unreachable  -     -     12           never       zone=a  -\n", ""},
 		{"members with another label", led, []string{"members", "--label", "zone=b"}, cli.ExitDone, "" +
-			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION  PREFERENCE  LABELS\n", ""},
+			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION  PREFERENCE  LABELS  BUILD\n", ""},
 		{"members without quorum", leaderless, []string{"members"}, cli.ExitDone, "" +
-			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION  PREFERENCE  LABELS\n" +
-			"n1    h:1      active       leader without quorum  seed  12           0           -\n" +
-			"n2    h:2      unreachable  -                      -     12           never       zone=a\n",
+			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION  PREFERENCE  " +
+			"LABELS  BUILD\n" +
+			"n1    h:1      active       leader without quorum  seed  12           0           -       b\n" +
+			"n2    h:2      unreachable  -                      -     12           never       zone=a  -\n",
 			"athena: no leader with authority: this view may be outdated (version 3.0); "},
 		{"members of nothing", answering(t, fake{}), []string{"members"}, cli.ExitDone,
-			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION  PREFERENCE  LABELS\n",
+			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION  PREFERENCE  LABELS  BUILD\n",
 			"has not joined a cluster"},
 		{"members as JSON", answering(t, fake{}), []string{"members", "-o", "json"}, cli.ExitDone,
 			"[]\n", "has not joined a cluster"},

@@ -25,12 +25,18 @@ func newMembers() *cobra.Command {
 	cmd := ask.NewCommand(ask.Verb{
 		Use: "members", Short: "list the members of the cluster", Args: cli.NoArguments,
 		Long: "members prints the members as one node sees them, with their status, preference and\n" +
-			"labels, and the leader. If no leader confirms the list, members prints a note on standard\n" +
-			"error.",
+			"labels, and the leader. The node asks each member for its build; BUILD is - if the member\n" +
+			"does not answer within 300 ms. If no leader confirms the list, members prints a note on\n" +
+			"standard error.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			// A single status contains the members and the leader as of the same moment.
 			s, err := c.Status(ctx)
+			if err != nil {
+				return ask.Reply{}, err
+			}
+			built, err := c.Members(ctx)
 			note := describeStaleness(s)
+			s.View.Members = withBuilds(s.View.Members, built)
 			s.View.Members = withLabels(s.View.Members, labels)
 			return ask.Reply{
 				Answer: s.View.Members,
@@ -41,6 +47,18 @@ func newMembers() *cobra.Command {
 	})
 	cmd.Flags().StringToStringVar(&labels, "label", nil, "list only members with this `KEY=VALUE`")
 	return cmd
+}
+
+// withBuilds returns the members with the builds that the same members have in built.
+func withBuilds(members, built []adminapi.Member) []adminapi.Member {
+	for i, m := range members {
+		for _, b := range built {
+			if b.Address == m.Address {
+				members[i].Build = b.Build
+			}
+		}
+	}
+	return members
 }
 
 // withLabels returns the members that have all of the labels.
@@ -71,7 +89,7 @@ func describeStaleness(s adminapi.Status) string {
 
 func printMembers(w io.Writer, s adminapi.Status) {
 	leader, quorate := s.LeaderOf()
-	fmt.Fprintln(w, "NAME\tADDRESS\tSTATUS\tROLE\tSEED\tINCARNATION\tPREFERENCE\tLABELS")
+	fmt.Fprintln(w, "NAME\tADDRESS\tSTATUS\tROLE\tSEED\tINCARNATION\tPREFERENCE\tLABELS\tBUILD")
 	for _, m := range s.View.Members {
 		role, seed := "-", "-"
 		switch {
@@ -84,7 +102,8 @@ func printMembers(w io.Writer, s adminapi.Status) {
 			seed = "seed"
 		}
 		labels, _ := member.NewLabels(m.Labels) // valid on every node
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.Name, m.Address, m.Status, role, seed,
-			m.Incarnation, member.Preference(m.Preference), cmp.Or(labels.String(), "-"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", m.Name, m.Address, m.Status, role, seed,
+			m.Incarnation, member.Preference(m.Preference), cmp.Or(labels.String(), "-"),
+			cmp.Or(m.Build, "-"))
 	}
 }

@@ -83,6 +83,8 @@ type Member struct {
 	// Preference is -1 if the member never leads.
 	Preference int               `json:"preference,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
+	// Build is set only in the response of /v1/members?build, if the member answers.
+	Build string `json:"build,omitempty"`
 }
 
 // Leader is the response of /v1/leader.

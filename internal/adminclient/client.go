@@ -119,9 +119,9 @@ func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
 	return getJSON[adminapi.Status](ctx, c, "/v1/status")
 }
 
-// Members returns the members in the node's view.
+// Members returns the members in the node's view, with the builds of those that answer the node.
 func (c *Client) Members(ctx context.Context) ([]adminapi.Member, error) {
-	return getJSON[[]adminapi.Member](ctx, c, "/v1/members")
+	return getJSON[[]adminapi.Member](ctx, c, "/v1/members?build")
 }
 
 // Leader returns the quorate leader. If there is none, the error is an *Error with

@@ -141,11 +141,12 @@ func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any)
 // that contains text.
 func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 	var found []adminapi.Member
+	at, _ := member.ParseAddress(text) // zero if it is a name
 	for _, m := range h.readStatus().View.Members {
-		switch text {
-		case m.Address.String():
+		switch {
+		case m.Address == at:
 			return m, nil
-		case m.Name:
+		case m.Name == text:
 			found = append(found, m)
 		}
 	}

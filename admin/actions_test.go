@@ -103,6 +103,8 @@ func TestActs(t *testing.T) {
 		{"transfer without a body", node, "/v1/transfer", ``, 200, led, "transfer -"},
 		{"transfer to an address", node, "/v1/transfer", `{"to": "10.0.0.1:7000"}`, 200, led,
 			"transfer 10.0.0.1:7000"},
+		{"transfer to an address in another form", node, "/v1/transfer",
+			`{"to": "[::ffff:a00:1]:7000"}`, 200, led, "transfer 10.0.0.1:7000"},
 		{"transfer to a name", node, "/v1/transfer", `{"to": "n1"}`, 200, led,
 			"transfer 10.0.0.1:7000"},
 		{"transfer to an unknown member", node, "/v1/transfer", `{"to": "n9"}`, 409, "not_active", ""},

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 )
 
 // forwarding is a trio whose first two members forward actions, and accept them.
@@ -137,16 +139,22 @@ func TestForwardRefused(t *testing.T) {
 		f = newForwarding(w)
 		ctx, observer := t.Context(), member.Member{Name: "o"}
 		observer.Address = member.ObserverAddress("o")
+		stranger := member.Member{Name: "s"} // as a peer that is not in the view
+		stranger.Address = member.Address{Host: "10.0.0.9", Port: 1}
+		removed := w.nodes[0].Self()
+		removed.Status = member.Removed
+		for _, from := range []member.Member{observer, stranger, removed} {
+			q := forwardQuestion{Action: actDrain, TimeoutMS: 1000}
+			a, err := w.others[1].answerForward(ctx, from, q)
+			if err != nil || !strings.Contains(string(a.JSON), adminapi.CodeForbidden) {
+				t.Errorf("%s: %s, %v, want %s", from, a.JSON, err, adminapi.CodeForbidden)
+			}
+		}
 		for want, q := range map[string]forwardQuestion{
-			adminapi.CodeForbidden:  {Action: actDrain, TimeoutMS: 1000},
 			adminapi.CodeTooLarge:   {Action: actDrain, Body: make([]byte, maxForwardBytes+1)},
 			adminapi.CodeBadRequest: {Action: "leave\n\x1b[31m", Caller: strings.Repeat("x", 1<<20)},
 		} {
-			from := w.nodes[0].Self()
-			if want == adminapi.CodeForbidden {
-				from = observer
-			}
-			a, err := w.others[1].answerForward(ctx, from, q)
+			a, err := w.others[1].answerForward(ctx, w.nodes[0].Self(), q)
 			if err != nil || !strings.Contains(string(a.JSON), want) || len(a.JSON) > maxForwardBytes {
 				t.Errorf("%.20q: %s, %v, want %s", q.Action, a.JSON, err, want)
 			}
@@ -170,6 +178,45 @@ func TestForwardRefused(t *testing.T) {
 		}
 		if w.nodes[1].Status().Drained {
 			t.Error("n1 is drained")
+		}
+	})
+}
+
+// TestForwardHostileResponse checks that the response of a member is neither a success without a
+// meaning nor a text that controls the terminal of the caller.
+func TestForwardHostileResponse(t *testing.T) {
+	var hostile forwardAnswer
+	register := func(i int, mux *receiver.Mux) {
+		if i == 2 {
+			receiver.HandleRequest(mux, func(
+				context.Context, member.Member, forwardQuestion,
+			) (forwardAnswer, error) {
+				return hostile, nil
+			}, receiver.Named("athena/act"))
+		}
+	}
+	inTrioThatHandles(t, register, func(t *testing.T, w *trio) {
+		f := newForwarding(w)
+		leader := `{"leader":{"address":"10.0.0.1:1","name":"` + `\u001b[31m` + `"}}`
+		const long = `{"leader":null,"more":"` // cut
+		for _, c := range []struct {
+			status     int
+			text, want string
+		}{
+			{http.StatusOK, leader, "ok"},
+			{http.StatusOK, `{"leader":{"address":"x"}}`, adminapi.CodeUnknownOutcome},
+			{http.StatusOK, long, adminapi.CodeUnknownOutcome},
+			{http.StatusOK, long + strings.Repeat("x", maxForwardBytes) + `"}`,
+				adminapi.CodeUnknownOutcome},
+			{http.StatusContinue, `{}`, adminapi.CodeUnknownOutcome},
+			{-1, `{}`, adminapi.CodeUnknownOutcome},
+			{http.StatusConflict, `{"code":"\u001b"}`, `\x1b`},
+		} {
+			hostile = forwardAnswer{c.status, []byte(c.text)}
+			code, name := f.post(0, "/v1/drain", `{"member":"n2"}`)
+			if code != c.want || !member.IsPrintable(name) {
+				t.Errorf("response %d %.40s: %q, leader %q, want %q", c.status, c.text, code, name, c.want)
+			}
 		}
 	})
 }

@@ -156,8 +156,8 @@ func (h *handler) actForMember(
 	switch {
 	case h == nil:
 		return nil, readOnly()
-	case from.Address.IsObserver():
-		return nil, &refusal{http.StatusForbidden, adminapi.CodeForbidden, "observers cannot act"}
+	case from.Status != member.Active: // an observer, or a peer that has not joined
+		return nil, &refusal{http.StatusForbidden, adminapi.CodeForbidden, "only active members can act"}
 	case len(q.Body) > maxForwardBytes:
 		return nil, &refusal{http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge, "too large"}
 	}
@@ -213,6 +213,9 @@ func (h *handler) forwardAction(
 	switch {
 	case a.Status == http.StatusOK && len(a.JSON) <= maxForwardBytes &&
 		json.Unmarshal(a.JSON, &done) == nil:
+		if done.Leader != nil {
+			done.Leader.Name = safetext.PeerText(done.Leader.Name)
+		}
 		return done, nil
 	case a.Status >= http.StatusBadRequest && a.Status < 600 && len(a.JSON) <= maxForwardBytes &&
 		json.Unmarshal(a.JSON, &e) == nil:

@@ -144,7 +144,8 @@ func TestCertificateAndToken(t *testing.T) {
 }
 
 // TestAuthorityRemoved checks that the removal of an authority ends the access of an open
-// connection, and that a configuration without authorities accepts no certificate.
+// connection and of a resumed session, and that a configuration without authorities accepts no
+// certificate.
 func TestAuthorityRemoved(t *testing.T) {
 	s := newSecured(t)
 	at := serve(t, "127.0.0.1:0", leading(t), admin.WithTLS(s.current.Load))
@@ -152,15 +153,24 @@ func TestAuthorityRemoved(t *testing.T) {
 	config.Certificates = []tls.Certificate{*s.clients.Issue("ops", nil)}
 	kept := &http.Transport{TLSClientConfig: config}
 	defer kept.CloseIdleConnections()
-	get := func() int {
+	resuming := &http.Transport{TLSClientConfig: config.Clone(), DisableKeepAlives: true}
+	resuming.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	resumed := false
+	get := func() (code int) {
 		t.Helper()
-		resp, err := (&http.Client{Transport: kept}).Get("https://" + at + "/v1/status")
-		if err != nil {
-			t.Fatal(err)
+		for _, transport := range []*http.Transport{resuming, kept} {
+			resp, err := (&http.Client{Transport: transport}).Get("https://" + at + "/v1/status")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if code != 0 && resp.StatusCode != code {
+				t.Errorf("an open connection: %d, a new one: %d", resp.StatusCode, code)
+			}
+			code, resumed = resp.StatusCode, resumed || resp.TLS.DidResume
 		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode
+		return code
 	}
 	if got := get(); got != http.StatusOK {
 		t.Fatalf("before: %d, want 200", got)
@@ -172,6 +182,9 @@ func TestAuthorityRemoved(t *testing.T) {
 		if got := get(); got != http.StatusUnauthorized {
 			t.Errorf("with %s authority: %d, want 401", name, got)
 		}
+	}
+	if !resumed {
+		t.Error("no session was resumed")
 	}
 }
 

@@ -187,6 +187,28 @@ func TestSRVSeedsAreChecked(t *testing.T) {
 	}
 }
 
+// TestSRVSeedsInAnyCase checks that nodes whose resolvers return a name in different cases find the
+// same seeds.
+func TestSRVSeedsInAnyCase(t *testing.T) {
+	z := &zone{records: []*net.SRV{{Target: "N1.Example.org.", Port: 7000}}}
+	got, err := lookUpTargets(t.Context(), z.lookUp, strings.TrimPrefix(srvSeed, srvPrefix), 1, 1)
+	if want := (member.Address{Host: "n1.example.org", Port: 7000}); err != nil ||
+		!slices.Equal(got, []member.Address{want}) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	c := quicConfig(1, clusterSecret)
+	c.Seeds, c.Size = []string{srvSeed}, 3
+	for advertise, want := range map[string]string{
+		"n1.example.org:7000": "", "N1.example.org:7000": "must be in lower case",
+	} {
+		c.Advertise = advertise
+		err := c.Validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", advertise, err, want)
+		}
+	}
+}
+
 // nameServer answers questions for the SRV records of srvSeed on UDP, as a name server does: with
 // all records in an order of its own. It returns its address.
 func nameServer(t *testing.T, targets *atomic.Pointer[[]member.Address]) string {

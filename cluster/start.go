@@ -189,7 +189,8 @@ func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
 	}
 }
 
-// lookUpTargets returns the sorted targets of SRV records. There must be least to most records.
+// lookUpTargets returns the sorted targets of SRV records, in lower case, since each resolver may
+// return a name in another case. There must be least to most records.
 func lookUpTargets(
 	ctx context.Context, lookUp lookUpSRV, name string, least, most int,
 ) ([]member.Address, error) {
@@ -204,7 +205,7 @@ func lookUpTargets(
 	}
 	var targets []member.Address
 	for _, r := range records {
-		a := member.Address{Host: strings.TrimSuffix(r.Target, "."), Port: r.Port}
+		a := member.Address{Host: strings.ToLower(strings.TrimSuffix(r.Target, ".")), Port: r.Port}
 		if !a.IsValid() {
 			return nil, fieldErrorf("Seeds", "%s: the SRV record %q port %d is no address",
 				name, r.Target, r.Port)

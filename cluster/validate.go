@@ -85,7 +85,7 @@ func (c Config) parse() (settings, error) {
 	case c.Size == 1 && len(c.Seeds) == 0:
 		s.seeds = []member.Address{s.self}
 	case isSRV:
-		faults.checkSRV(s.Seeds, srv)
+		faults.checkSRV(s.Seeds, srv, s.self)
 	default:
 		s.seeds = faults.checkSeeds(s.Seeds, s.Size)
 	}
@@ -165,7 +165,7 @@ func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	a, err := member.ParseAddress(addr)
 	host, _, splitErr := net.SplitHostPort(addr)
 	ip, ipErr := netip.ParseAddr(host)
-	everywhere := splitErr == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
+	everywhere := splitErr == nil && (host == "" || ipErr == nil && ip.Unmap().IsUnspecified())
 	switch {
 	case everywhere && !explicit:
 		f.Check(false, "Addr", "%q: means every address of this machine: set %s to the host:port "+
@@ -224,13 +224,15 @@ func (c Config) srvName() (name string, ok bool) {
 }
 
 // checkSRV requires a valid name of SRV records and no other seed, so that the records alone
-// determine the number of seeds.
-func (f *faults) checkSRV(list []string, name string) {
+// determine the number of seeds. The address of the node must have the case of lookUpTargets.
+func (f *faults) checkSRV(list []string, name string, self member.Address) {
 	f.Check(len(list) == 1, "Seeds", "has %d entries: %s%s must be the only one",
 		len(list), srvPrefix, name)
 	valid := member.Address{Host: name, Port: 1}.IsValid() && !strings.Contains(name, ":")
 	f.Check(valid, "Seeds", "%.300q: must be a DNS name, such as srv:_athena._udp.example.org",
 		srvPrefix+name)
+	f.Check(self.Host == strings.ToLower(self.Host), "Advertise",
+		"%q: must be in lower case, as the targets of SRV records are compared", self)
 }
 
 // readSecret sets Secret from SecretFile.

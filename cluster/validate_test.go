@@ -72,6 +72,9 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 			`Addr ":7001": means every address`},
 		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", testSecret }),
 			`Addr "[::]:7001": means every address`},
+		{"unspecified IPv4 in IPv6", with(func(c *Config) {
+			c.Addr, c.Secret = "[::ffff:0.0.0.0]:7001", testSecret
+		}), `Addr "[::ffff:0.0.0.0]:7001": means every address`},
 		{"all addresses, advertised", with(func(c *Config) {
 			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", testSecret
 		}), ""},

@@ -103,6 +103,11 @@ func TestProcessAdminTLS(t *testing.T) {
 		p.reload(notReloaded)
 		c.expect("after a reload without "+without, c.servers, "", needed)
 	}
+	// A key that needs a restart: the API stays as it is.
+	c.issue(c.servers, "server", "127.0.0.1", time.Hour)
+	c.secret("admin.yaml", strings.Join(append(lines[:3:3], "admin: off"), "\n"))
+	p.reload(reloaded)
+	c.expect("after a reload with the API off", c.servers, "ops", "")
 	c.write(lines...)
 	p.reload(reloaded)
 	c.expect("the certificate of a removed authority", c.servers, "ops", refused)

@@ -19,6 +19,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/member"
 )
 
 func newLeader() *cobra.Command {
@@ -54,7 +55,8 @@ func newTransfer() *cobra.Command {
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			h, err := c.Transfer(ctx, to)
 			r := handedOver(h)
-			if l := h.Leader; l != nil && to != "" && l.Name != to && l.Address.String() != to {
+			at, _ := member.ParseAddress(to) // zero if it is a name
+			if l := h.Leader; l != nil && to != "" && l.Name != to && l.Address != at {
 				r.Note = to + " did not respond: another member took over"
 			}
 			return r, err

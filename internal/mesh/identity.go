@@ -61,7 +61,8 @@ func CheckIdentity(c *x509.Certificate, cluster string, who member.Address) erro
 		}
 		uris = append(uris, uri.String())
 		name, ours := strings.CutPrefix(uri.Path, "/"+cluster+"/")
-		if uri.Host == "" && ours && (name == who.String() || who.IsObserver()) {
+		at, _ := member.ParseAddress(name) // in any form of an IPv6 address
+		if uri.Host == "" && ours && (at == who || who.IsObserver()) {
 			return nil
 		}
 	}

@@ -28,7 +28,8 @@ func named(a *transporttest.Authority, certificate *tls.Certificate) func(*Confi
 }
 
 func TestNodesWithCertificatesConnect(t *testing.T) {
-	for _, name := range []string{addrB.Host, "athena:///test/" + addrB.String()} {
+	for _, name := range []string{addrB.Host, "athena:///test/" + addrB.String(),
+		"athena:///test/[::ffff:10.0.0.2]:7000"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			pki := transporttest.NewAuthority(t)

@@ -21,7 +21,7 @@ func (c Credentials) checkSVID(leaf *x509.Certificate) error {
 		return fmt.Errorf("the certificate has the URIs %s, want only %s",
 			safetext.QuotePeerText(fmt.Sprint(leaf.URIs)), c.SPIFFE)
 	case leaf.IsCA || leaf.KeyUsage&signs != 0 || leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0:
-		return errors.New("the certificate is for an authority: a SPIFFE ID needs one of a workload")
+		return errors.New("a SPIFFE ID needs keyUsage = digitalSignature, and no right to sign others")
 	}
 	return nil
 }

@@ -128,5 +128,9 @@ func (s *adminSettings) CheckAdminReload(next *Settings) error {
 }
 
 // ReloadAdmin makes the options of Access use the certificates of next, which CheckAdminReload has
-// accepted.
-func (s *adminSettings) ReloadAdmin(next *Settings) { s.tls.Store(next.tls.Load()) }
+// accepted. If next disables the admin API, it has none, and those in use stay until a restart.
+func (s *adminSettings) ReloadAdmin(next *Settings) {
+	if config := next.tls.Load(); config != nil {
+		s.tls.Store(config)
+	}
+}

@@ -201,14 +201,14 @@ func (l *link) limitDrain() {
 	})
 }
 
-// limitDead ends the link after drainTimeout if it still delays frames of another link. The run of
-// the peer that made it is over, so no end mark follows, and a host that died reports no end.
-func (l *link) limitDead() {
-	time.AfterFunc(drainTimeout, func() {
-		if !l.isDelivered() {
-			l.end(transport.CodeTimeout, "a later run is connected", nil)
-		}
-	})
+// endDead ends a link to a run that is over, so that Lost is called: the run may have died without
+// closing the connection. If frames that arrived are undelivered, it first waits for drainTimeout.
+func (l *link) endDead() {
+	end := func() { l.end(transport.CodeTimeout, "a later run is connected", nil) }
+	time.AfterFunc(drainTimeout, end)
+	if l.isDelivered() {
+		end()
+	}
 }
 
 // readAfter makes the readers of l wait for the readers of an earlier link.

@@ -44,11 +44,24 @@ func (p lossTest) sendUrgentFrame() {
 	d.SendUrgent(transport.Custom, []byte("x"))
 }
 
-func (p lossTest) leave(l *link) {
+// drain starts to leave a link because the peer is leaving it.
+func (p lossTest) drain(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.started, l.left = true, true
+	l.started = true
 	p.drainLink(l)
+}
+
+func (p lossTest) leave(l *link) {
+	p.drain(l)
+	l.setLeft()
+}
+
+// releaseReaders reports that all frames of a link were delivered.
+func releaseReaders(l *link) {
+	for k := range transport.Kinds {
+		l.read[k].release()
+	}
 }
 
 // lostRuns lists the runs for which Lost was called.
@@ -136,6 +149,18 @@ func TestLossIsReported(t *testing.T) {
 			p.connect(2)
 			l.end(transport.CodeLeft, "", nil)
 		}, []uint64{1}, []uint64{1}, 0},
+		{"being left, and a later run connects before its end arrives", func(p lossTest) {
+			l := p.connect(1)
+			p.drain(l)
+			releaseReaders(l)
+			p.connect(2)
+		}, []uint64{1}, []uint64{1}, 0},
+		{"being left beside a later run, and its end never arrives", func(p lossTest) {
+			l := p.connect(1)
+			p.drain(l)
+			p.connect(2)
+			releaseReaders(l)
+		}, nil, []uint64{1}, 0},
 	} {
 		c.check(t)
 	}
@@ -183,9 +208,7 @@ func TestPeerWithUndeliveredFramesIsKept(t *testing.T) {
 	if p.isIdle() {
 		t.Error("isIdle: got true while the handler has frames, want false")
 	}
-	for k := range transport.Kinds {
-		l.read[k].release()
-	}
+	releaseReaders(l)
 	if !p.isIdle() {
 		t.Error("isIdle: got false after all frames were delivered, want true")
 	}

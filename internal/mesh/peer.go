@@ -269,8 +269,7 @@ func (p *peer) setCur(l *link) {
 // has then written nothing on the link, which the peer dialed.
 func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Lock()
-	verdict := Replace
-	have := p.cur
+	verdict, have := Replace, p.cur
 	if have != nil {
 		verdict = Resolve(have.ends, next.ends, have.who.Incarnation, next.who.Incarnation)
 	}
@@ -283,6 +282,7 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	dialed := next.ends.Dialer != p.addr
 	var refusal *transport.CloseError
 	var lostRun *member.Identity
+	var left []*link
 	switch {
 	case p.leaving || next.over:
 		refusal = &transport.CloseError{Code: transport.CodeClosed, Reason: shutdownReason}
@@ -297,6 +297,7 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	case verdict == Keep:
 		p.drainLink(next)
 	default:
+		left = slices.Clone(p.draining)
 		lostRun = p.mapLink(next, verdict)
 		if !dialed {
 			p.lastID = next.ends.ID
@@ -306,6 +307,11 @@ func (p *peer) adoptLink(next *link) *transport.CloseError {
 	p.mu.Unlock()
 	if refusal == nil && verdict == Replace && have != nil {
 		have.end(transport.CodeReplaced, "a later connection has replaced it", nil)
+	}
+	for _, l := range left {
+		if l.who != next.who {
+			l.endDead()
+		}
 	}
 	if lostRun != nil {
 		p.mesh.handler.Lost(*lostRun) // must precede all frames of the later run
@@ -343,17 +349,11 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 		next.readAfter(l)
 	}
 	for _, l := range earlier {
-		// The readers of a later run wait in any case, because calls of the handler are sequential for
-		// each peer.
-		run := next.who.Incarnation
-		v := Resolve(l.ends, next.ends, run, run)
+		// The readers of a later run always wait: calls of the handler are sequential for each peer.
+		v := Resolve(l.ends, next.ends, 0, 0)
 		if v == Replace || v == Switch || l != p.greeting && l.who != next.who {
 			next.readAfter(l)
-			if l.who == next.who {
-				l.limitDrain()
-			} else {
-				l.limitDead()
-			}
+			l.limitDrain()
 		}
 	}
 	p.setCur(next)

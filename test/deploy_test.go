@@ -7,16 +7,13 @@ package test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -29,7 +26,8 @@ import (
 // check that the files are well-formed, and that the command lines and variables in them are a
 // valid configuration of this program.
 
-// checkConfig runs `athena config check` with these variables and arguments.
+// checkConfig runs `athena config check` with these variables and arguments, and accepts no
+// warning, such as for an unknown variable.
 func checkConfig(t *testing.T, env map[string]string, args ...string) {
 	t.Helper()
 	path, err := program()
@@ -40,7 +38,8 @@ func checkConfig(t *testing.T, env map[string]string, args ...string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		cmd.Env = append(cmd.Env, name+"="+env[name])
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.HasPrefix(out, []byte("no errors: ")) {
 		t.Errorf("config check with %q %q: %v\n%s", cmd.Env, args, err, out)
 	}
 }
@@ -52,7 +51,8 @@ func place(t *testing.T, env map[string]string) map[string]string {
 	env = maps.Clone(env)
 	env["ATHENA_DATA_DIR"] = filepath.Join(dir, "store")
 	env["ATHENA_ADMIN"] = strings.Replace(env["ATHENA_ADMIN"], "unix:/data/", "unix:"+dir+"/", 1)
-	for _, name := range []string{"ATHENA_SECRET_FILE", "ATHENA_ADMIN_TOKEN_FILE"} {
+	for _, name := range []string{
+		"ATHENA_SECRET_FILE", "ATHENA_OTHER_SECRET_FILE", "ATHENA_ADMIN_TOKEN_FILE"} {
 		if env[name] == "" {
 			continue
 		}
@@ -116,174 +116,6 @@ func TestDeployCompose(t *testing.T) {
 func has(m map[string]any, name string) bool {
 	_, ok := m[name]
 	return ok
-}
-
-// manifest is the part of a Kubernetes document that the test checks.
-type manifest struct {
-	Kind     string
-	Metadata struct{ Name string }
-	Spec     struct {
-		ClusterIP   string `yaml:"clusterIP"`
-		NotReady    bool   `yaml:"publishNotReadyAddresses"`
-		ServiceName string `yaml:"serviceName"`
-		Replicas    int
-		Pods        labelSelector `yaml:"podSelector"`
-		Types       []string      `yaml:"policyTypes"`
-		Ingress     []struct {
-			From  []map[string]labelSelector
-			Ports []struct{ Port, Protocol string }
-		}
-		Template struct {
-			Metadata struct{ Labels map[string]string }
-			Spec     struct {
-				Containers []struct {
-					Args []string
-					Env  []struct {
-						Name, Value string
-						ValueFrom   struct {
-							FieldRef struct {
-								Path string `yaml:"fieldPath"`
-							} `yaml:"fieldRef"`
-						} `yaml:"valueFrom"`
-					}
-					Resources                                   struct{ Limits struct{ Memory string } }
-					Ports                                       []struct{ Name, Protocol string }
-					ReadinessProbe, LivenessProbe, StartupProbe struct {
-						HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
-					}
-				}
-			}
-		}
-	}
-}
-
-// kubernetesExample returns the documents of the example, by kind.
-func kubernetesExample(t *testing.T) map[string]manifest {
-	t.Helper()
-	text := readExample(t, "examples/kubernetes/athena.yaml")
-	// The decoder expects lower-case keys, but these are in camel case.
-	camel := regexp.MustCompile(`(readiness|liveness|startup)Probe`)
-	text = camel.ReplaceAll(text, []byte("${1}probe"))
-	all := map[string]manifest{}
-	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
-		var m manifest
-		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all[m.Kind] = m
-	}
-	return all
-}
-
-// labelSelector selects pods or namespaces.
-type labelSelector struct {
-	Labels map[string]string `yaml:"matchLabels"`
-}
-
-// TestDeployNetworkPolicy checks that each port of a pod accepts packets only from other nodes or
-// from pods with a label that no node has.
-func TestDeployNetworkPolicy(t *testing.T) {
-	all := kubernetesExample(t)
-	policy, pods := all["NetworkPolicy"].Spec, all["StatefulSet"].Spec.Template
-	if !maps.Equal(policy.Pods.Labels, pods.Metadata.Labels) ||
-		!slices.Equal(policy.Types, []string{"Ingress"}) {
-		t.Fatalf("the policy is for pods %v and %q, want those of the set and Ingress",
-			policy.Pods.Labels, policy.Types)
-	}
-	open := map[string]map[string]string{} // the labels of pods, by port and protocol
-	for _, rule := range policy.Ingress {
-		if len(rule.From) != 1 || len(rule.Ports) != 1 || len(rule.From[0]["podSelector"].Labels) == 0 {
-			t.Fatalf("rule %+v: want one port for one kind of pods", rule)
-		}
-		open[rule.Ports[0].Port+" "+rule.Ports[0].Protocol] = rule.From[0]["podSelector"].Labels
-	}
-	for _, port := range pods.Spec.Containers[0].Ports {
-		from := open[port.Name+" "+port.Protocol]
-		if from == nil || maps.Equal(from, pods.Metadata.Labels) != (port.Name == "cluster") {
-			t.Errorf("port %s: open to pods with %v, want other nodes for the cluster's port only",
-				port.Name, from)
-		}
-		delete(open, port.Name+" "+port.Protocol)
-	}
-	if len(open) > 0 {
-		t.Errorf("open ports that no pod has: %v", open)
-	}
-}
-
-// TestDeployKubernetes checks that each pod is one node of the cluster, at its address from the
-// headless service, and that its probes use endpoints of a node.
-func TestDeployKubernetes(t *testing.T) {
-	all := kubernetesExample(t)
-	service, set := all["Service"], all["StatefulSet"]
-	if service.Spec.ClusterIP != "None" || !service.Spec.NotReady ||
-		set.Spec.ServiceName != service.Metadata.Name || len(set.Spec.Template.Spec.Containers) != 1 {
-		t.Fatalf("service %+v and set %+v: want a headless service that lists pods before they are "+
-			"ready, and one container", service, set)
-	}
-	c := set.Spec.Template.Spec.Containers[0]
-	for path, probe := range map[string]string{
-		"/readyz?votes": c.ReadinessProbe.HTTPGet.Path, "/livez": c.LivenessProbe.HTTPGet.Path,
-	} {
-		if probe != path || c.ReadinessProbe.HTTPGet.Port != "admin" {
-			t.Errorf("a probe requests %q, want %q at the port admin", probe, path)
-		}
-	}
-	checkMemory(t, c.Resources.Limits.Memory, set.Spec.Replicas,
-		readExample(t, "examples/kubernetes/athena.yaml"))
-	var advertised []string
-	var seeds string
-	for i := range set.Spec.Replicas {
-		pod := map[string]string{
-			"metadata.name": fmt.Sprint(set.Metadata.Name, "-", i), "metadata.namespace": "default",
-		}
-		env := map[string]string{}
-		for _, e := range c.Env {
-			value := e.Value + pod[e.ValueFrom.FieldRef.Path]
-			for name, known := range env { // earlier variables are expanded, as on the platform
-				value = strings.ReplaceAll(value, "$("+name+")", known)
-			}
-			env[e.Name] = value
-		}
-		if env["ATHENA_SIZE"] != fmt.Sprint(set.Spec.Replicas) {
-			t.Errorf("size %s, want %d", env["ATHENA_SIZE"], set.Spec.Replicas)
-		}
-		advertised, seeds = append(advertised, env["ATHENA_ADVERTISE"]), env["ATHENA_SEEDS"]
-		checkConfig(t, place(t, env), c.Args[1:]...)
-	}
-	if got := strings.Join(advertised, ","); got != seeds {
-		t.Errorf("advertised addresses %s, want the seeds %s", got, seeds)
-	}
-}
-
-// checkMemory checks two limits. Hostile peers can occupy at most three quarters of GOMEMLIMIT
-// (docs/security.md); the rest is for the node itself. GOMEMLIMIT is at most four fifths of the pod
-// limit; the rest is for memory that Go does not count.
-func checkMemory(t *testing.T, limit string, size int, example []byte) {
-	t.Helper()
-	mebibytes := func(pattern, name string, text []byte) (of []int) {
-		found := regexp.MustCompile(pattern).FindSubmatch(text)
-		if found == nil {
-			t.Fatalf("%s: no match for %s", name, pattern)
-		}
-		for _, digits := range found[1:] {
-			n, err := strconv.Atoi(string(digits))
-			if err != nil {
-				t.Fatal(err)
-			}
-			of = append(of, n)
-		}
-		return of
-	}
-	kept := mebibytes(`N = 3; for each further member \| (\d+) MiB; (\d+) MiB`,
-		"docs/security.md", readExample(t, "docs/security.md"))
-	heap := mebibytes(`GOMEMLIMIT, value: (\d+)MiB`, "the example", example)[0]
-	pod := mebibytes(`^(\d+)Mi$`, "the limit of the pod", []byte(limit))[0]
-	if peers := kept[0] + (size-3)*kept[1]; peers > heap*3/4 || heap > pod*4/5 {
-		t.Errorf("peers can take %d MiB, GOMEMLIMIT is %d MiB, the limit of the pod %d MiB: want each "+
-			"below the next, by a quarter and a fifth of that", peers, heap, pod)
-	}
 }
 
 // checkFileDecides checks that a command line overrides nothing in a configuration file except the

@@ -49,6 +49,7 @@ type span struct {
 	p    *proc
 	ctx  context.Context
 	term leader.Term
+	from time.Time
 }
 
 // enterWork begins a function under a term. The contexts and terms of all functions under earlier
@@ -57,7 +58,7 @@ type span struct {
 func (p *proc) enterWork(
 	name string, ctx context.Context, term leader.Term, shared bool,
 ) (exit func()) {
-	s, token := &span{p, ctx, term}, term.Token()
+	s, token := &span{p, ctx, term, time.Now()}, term.Token()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() != nil || p.isExcused() {
@@ -101,11 +102,13 @@ const disableTime = 10 * time.Second
 
 // hasGivenUp reports whether the process ended the term itself: its function must return before
 // another process begins. A node that leaves or closes waits only for some time, and a disabled
-// member loses its job even if its function still works. p.mu must be held.
+// member loses its job even if its function still works. If the node was paused since the function
+// began, its lease may have ended first. p.mu must be held.
 func (s *span) hasGivenUp() bool {
-	why := s.term.Err()
+	why, m := s.term.Err(), s.p.machine[s.p.node]
 	return (errors.Is(why, leader.ErrResigned) || errors.Is(why, record.ErrReleased)) &&
-		s.p.n.Err() == nil && !s.p.leaving && time.Since(s.p.machine[s.p.node].disabled) > disableTime
+		s.p.n.Err() == nil && !s.p.leaving && time.Since(m.disabled) > disableTime &&
+		!m.resumed.After(s.from)
 }
 
 var errDrawn = errors.New("drawn failure")

@@ -38,7 +38,7 @@ BENCH     ?=
 PEERS     ?= all
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server postgresql zookeeper
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy nginx-light etcd-server postgresql zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 PREVIOUS  := $(BIN)/previous

@@ -241,6 +241,31 @@ func (p *proxied) servedByAll(nodes ...*proxyNode) {
 	})
 }
 
+// refused returns how many requests reached nodes that do not lead.
+func (p *proxied) refused() (sum int) {
+	for _, n := range p.nodes {
+		n.mu.Lock()
+		sum += n.refused
+		n.mu.Unlock()
+	}
+	return sum
+}
+
+// reachLeaderOnly waits until of several requests for each node none reaches one that does not
+// lead.
+func (p *proxied) reachLeaderOnly() {
+	p.t.Helper()
+	eventually(p.t, "requests reach only the leader", func() bool {
+		before := p.refused()
+		for range 4 * len(p.nodes) {
+			if _, ok := p.send("POST", p.leader); !ok {
+				return false
+			}
+		}
+		return p.refused() == before
+	})
+}
+
 // TestHAProxy checks that HAProxy finds the leader, and each ready node, with the shipped file.
 func TestHAProxy(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
@@ -252,7 +277,9 @@ func TestHAProxy(t *testing.T) {
 	path := p.config(file, ":8000", " "+p.leader)
 	startCommand(t, nil, exec.Command(haproxy, "-db", "-f", path))
 	p.servedByAll(p.nodes...)
+	p.reachLeaderOnly()
 	leaders := p.failOver(p.duration(file, "inter") + p.duration(file, "timeout check") + busy)
+	p.reachLeaderOnly()
 	p.servedByAll(leaders[1:]...) // a drained node is still an active member
 }
 
@@ -285,21 +312,13 @@ func (p *proxied) startNginx(from, to string) (within, pause time.Duration) {
 // that do not lead, and how many may if nginx tries each only once in a pause.
 func (p *proxied) sendFor(method string, pause time.Duration) (failed, refused, most int) {
 	p.t.Helper()
-	count := func() (sum int) {
-		for _, n := range p.nodes {
-			n.mu.Lock()
-			sum += n.refused
-			n.mu.Unlock()
-		}
-		return sum
-	}
-	before, sent, began := count(), p.sent, time.Now()
+	before, sent, began := p.refused(), p.sent, time.Now()
 	for time.Since(began) < 4*pause {
 		if _, ok := p.send(method, p.leader); !ok {
 			failed++
 		}
 	}
-	refused, most = count()-before, (len(p.nodes)-1)*int(time.Since(began)/pause+1)
+	refused, most = p.refused()-before, (len(p.nodes)-1)*int(time.Since(began)/pause+1)
 	p.t.Logf("%s: of %d, %d failed; %d reached followers", method, p.sent-sent, failed, refused)
 	return failed, refused, most
 }

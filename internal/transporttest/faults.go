@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
@@ -321,6 +322,7 @@ func testPeersBounded(t *testing.T, w World) {
 	known[7].Close(transport.CodeClosed, "enough")
 	eventually(t, time.Second, "the closed peer is no longer connected",
 		func() bool { return !a.peer(addr(107)).Connected })
+	synctest.Wait() // the node frees the place after it closes the connection
 	if err := dialRaw(t, stranger, addr(1)).greet(addr(99), addr(1), 1); err != nil {
 		t.Errorf("another peer could not take the free place: %v", err)
 	}

@@ -89,8 +89,11 @@ func TestJobMetrics(t *testing.T) {
 		if err := c.Enable(t.Context(), "billing", host); err != nil {
 			t.Fatal(err)
 		}
-		for _, at := range []*attempt{leads, waits, holds, blocked, second} {
-			at.leave <- nil
+		all := []*attempt{leads, waits, holds, blocked, second}
+		for _, at := range all {
+			at.leave <- nil // now, because the former leader is the last to lead again
+		}
+		for _, at := range all {
 			if err := <-at.over; err != nil {
 				t.Error(err)
 			}

@@ -19,7 +19,8 @@ const (
 	// so the first member succeeds and the others see its record.
 	turnInterval = 100 * time.Millisecond
 	// startInterval is used instead of turnInterval until a member has seen a leader of the job. If a
-	// thousand jobs start together, a commit takes longer.
+	// thousand jobs start together, a commit takes longer. A leader that resigns uses turnInterval, so
+	// a member that waits longer would never lead.
 	startInterval = 500 * time.Millisecond
 )
 
@@ -27,16 +28,15 @@ const (
 func (j *jobSource) runElection() {
 	var resigned member.Token // token of the last term that this member gave up
 	var q jobQueue
-	var former string // the last known leader
-	turn := startInterval
 	for j.life.Err() == nil {
 		j.mu.Lock()
-		records, changed, notBefore := j.records, j.changed, j.notBefore
+		records, former, changed, notBefore := j.records, j.former, j.changed, j.notBefore
 		j.mu.Unlock()
-		r, taken := jobrecord.Find(records, j.slot.Key)
-		if taken {
-			turn, former = turnInterval, string(r.Value)
+		turn := turnInterval
+		if former == "" {
+			turn = startInterval
 		}
+		r, taken := jobrecord.Find(records, j.slot.Key)
 		again := jobrecord.LookInterval
 		switch {
 		case taken && r.Token == resigned && j.session.Owns(r):

@@ -53,6 +53,60 @@ func TestJobsGoRound(t *testing.T) {
 	})
 }
 
+// TestResignBeforeTheFirstLook checks that a leader that resigns lets a new member lead first, even
+// if the new member read the record of that leader only in OpenJob, and its election began after
+// the record was dropped. The order of the members depends on their ids, so all orders are tested.
+func TestResignBeforeTheFirstLook(t *testing.T) {
+	for _, ids := range [][]string{
+		{"a", "b", "c"}, {"a", "c", "b"}, {"b", "a", "c"},
+		{"b", "c", "a"}, {"c", "a", "b"}, {"c", "b", "a"},
+	} {
+		synctest.Test(t, func(t *testing.T) { resignBeforeTheFirstLook(t, ids[0], ids[1], ids[2]) })
+	}
+}
+
+// resignBeforeTheFirstLook lets three members lead, one after another.
+func resignBeforeTheFirstLook(t *testing.T, first, second, third string) {
+	table := record.NewMemory()
+	open := func(id string) *Job {
+		j, err := OpenJob(t.Context(), table.Store(id), "job", JobOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		return j
+	}
+	a, b := open(first), open(second)
+	source, err := newJobSource(table.Store(third), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Job{leader.New(source.life, source, leader.Options{}), source}
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	// The third member opens the job as OpenJob does, but the leader resigns before its loops start.
+	for _, step := range []func(context.Context) error{
+		source.readRecords, b.Resign, source.readRecords,
+	} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source.running.Go(source.watchRecords)
+	source.running.Go(source.runElection)
+	time.Sleep(2 * time.Second)
+	if by, _ := b.Leader(); by.ID != third {
+		t.Errorf("%s resigned, then %q leads, want %s", second, by.ID, third)
+	}
+	for _, j := range []*Job{b, c} {
+		if err := j.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestFailedWorkHoldsNoJob checks that a single member whose work always fails does not hold the
 // job during the pauses.
 func TestFailedWorkHoldsNoJob(t *testing.T) {

@@ -34,6 +34,7 @@ type jobSource struct {
 	mu      sync.Mutex
 	closed  bool
 	records []member.Record // the records as last read
+	former  string          // the last leader in the records of any read; "" if there was none
 	term    *jobTerm        // nil while this member does not lead
 	lease   *leader.Lease   // the newest lease, of this member or another; may be nil
 	refused error           // error of the last attempt to lead or to give up leadership
@@ -171,6 +172,10 @@ func (j *jobSource) readRecords(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.records = records
+	// Not in runElection, which may begin after the leader that OpenJob has seen dropped its record.
+	if r, taken := jobrecord.Find(records, j.slot.Key); taken {
+		j.former = string(r.Value)
+	}
 	j.updateLease()
 	return nil
 }

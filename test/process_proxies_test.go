@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -222,25 +221,6 @@ func (p *proxied) failOver(within time.Duration) (leaders [3]*proxyNode) {
 // busy is added to bounds of time, because the machine may run other tests.
 const busy = time.Second
 
-// servedByAll waits until requests to any member are served by exactly these nodes.
-func (p *proxied) servedByAll(nodes ...*proxyNode) {
-	p.t.Helper()
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.name)
-	}
-	slices.Sort(names)
-	eventually(p.t, fmt.Sprintf("%q serve", names), func() bool {
-		var got []string
-		for range 2 * len(names) {
-			name, _ := p.send("GET", p.any+"/any")
-			got = append(got, name)
-		}
-		slices.Sort(got)
-		return slices.Equal(slices.Compact(got), names)
-	})
-}
-
 // refused returns how many requests reached nodes that do not lead.
 func (p *proxied) refused() (sum int) {
 	for _, n := range p.nodes {
@@ -249,106 +229,4 @@ func (p *proxied) refused() (sum int) {
 		n.mu.Unlock()
 	}
 	return sum
-}
-
-// reachLeaderOnly waits until of several requests for each node none reaches one that does not
-// lead.
-func (p *proxied) reachLeaderOnly() {
-	p.t.Helper()
-	eventually(p.t, "requests reach only the leader", func() bool {
-		before := p.refused()
-		for range 4 * len(p.nodes) {
-			if _, ok := p.send("POST", p.leader); !ok {
-				return false
-			}
-		}
-		return p.refused() == before
-	})
-}
-
-// TestHAProxy checks that HAProxy finds the leader, and each ready node, with the shipped file.
-func TestHAProxy(t *testing.T) {
-	haproxy, err := exec.LookPath("haproxy")
-	if err != nil {
-		t.Skip("haproxy is not installed (make tools)")
-	}
-	const file = "haproxy/haproxy.cfg"
-	p := newProxied(t)
-	path := p.config(file, ":8000", " "+p.leader)
-	startCommand(t, nil, exec.Command(haproxy, "-db", "-f", path))
-	p.servedByAll(p.nodes...)
-	p.reachLeaderOnly()
-	leaders := p.failOver(p.duration(file, "inter") + p.duration(file, "timeout check") + busy)
-	p.reachLeaderOnly()
-	p.servedByAll(leaders[1:]...) // a drained node is still an active member
-}
-
-// startNginx starts nginx with the shipped file, after a replacement, and returns the bounds of a
-// failover and of the time for which it does not use a server that failed.
-func (p *proxied) startNginx(from, to string) (within, pause time.Duration) {
-	p.t.Helper()
-	nginx, err := exec.LookPath("nginx")
-	if err != nil {
-		p.t.Skip("nginx is not installed (make tools)")
-	}
-	const file = "nginx/nginx.conf"
-	folders := "http {\n  access_log off;\n"
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		folders += fmt.Sprintf("  %s_temp_path %s;\n", kind, filepath.Join(p.dir, kind))
-	}
-	path := p.config(file, "listen 8000", "listen "+p.leader, "http {\n", folders, from, to)
-	master := startCommand(p.t, nil, exec.Command(nginx, "-p", p.dir, "-c", path, "-e", "stderr",
-		"-g", "daemon off; pid nginx.pid; error_log stderr crit;"))
-	p.t.Cleanup(func() { // SIGKILL would leave the workers running
-		master.signal(syscall.SIGTERM)
-		<-master.exited
-	})
-	pause = p.duration(file, "fail_timeout")
-	p.servedBy(p.awaitLeader(), patience)
-	return pause + time.Second + busy, pause
-}
-
-// sendFor sends requests for this time and returns how many failed, how many requests reached nodes
-// that do not lead, and how many may if nginx tries each only once in a pause.
-func (p *proxied) sendFor(method string, pause time.Duration) (failed, refused, most int) {
-	p.t.Helper()
-	before, sent, began := p.refused(), p.sent, time.Now()
-	for time.Since(began) < 4*pause {
-		if _, ok := p.send(method, p.leader); !ok {
-			failed++
-		}
-	}
-	refused, most = p.refused()-before, (len(p.nodes)-1)*int(time.Since(began)/pause+1)
-	p.t.Logf("%s: of %d, %d failed; %d reached followers", method, p.sent-sent, failed, refused)
-	return failed, refused, most
-}
-
-// TestNginx checks that nginx finds the leader by the 503 of the others, with the shipped file, and
-// what its README states about requests that reach them.
-func TestNginx(t *testing.T) {
-	t.Run("shipped", func(t *testing.T) {
-		p := newProxied(t)
-		within, pause := p.startNginx("", "")
-		if failed, refused, most := p.sendFor("GET", pause); failed != 0 || refused > most {
-			t.Errorf("%d reads failed, want 0; %d reached followers, want at most %d",
-				failed, refused, most)
-		}
-		if failed, refused, _ := p.sendFor("POST", pause); failed != refused || refused == 0 {
-			t.Errorf("%d writes failed, and %d reached followers, want the same", failed, refused)
-		}
-		p.failOver(within)
-	})
-	t.Run("repeats", func(t *testing.T) {
-		p := newProxied(t)
-		const repeats = "proxy_next_upstream http_503 non_idempotent;"
-		if !strings.Contains(string(readExample(t, "deploy/nginx/README.md")), repeats) {
-			t.Errorf("README.md does not have %s", repeats)
-		}
-		within, pause := p.startNginx("proxy_next_upstream error timeout http_503;", repeats)
-		if failed, refused, most := p.sendFor("POST", pause); failed != 0 || refused > most {
-			t.Errorf("%d writes failed, want 0; %d reached followers, want at most %d",
-				failed, refused, most)
-		}
-		p.failOver(within)
-	})
 }

@@ -8,33 +8,34 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// startNginx starts nginx with the shipped file, after a replacement, and returns the bounds of a
-// failover and of the time for which it does not use a server that failed.
-func (p *proxied) startNginx(from, to string) (within, pause time.Duration) {
+const nginxFile = "nginx/nginx.conf"
+
+// startNginx starts nginx with the shipped file, and returns the bounds of a failover and of the
+// time for which it does not use a server that failed.
+func (p *proxied) startNginx() (within, pause time.Duration) {
 	p.t.Helper()
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
 		p.t.Skip("nginx is not installed (make tools)")
 	}
-	const file = "nginx/nginx.conf"
 	folders := "http {\n  access_log off;\n"
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		folders += fmt.Sprintf("  %s_temp_path %s;\n", kind, filepath.Join(p.dir, kind))
 	}
-	path := p.config(file, "listen 8000", "listen "+p.leader, "http {\n", folders, from, to)
+	path := p.config(nginxFile, string(readExample(p.t, "deploy/"+nginxFile)),
+		"listen 8000", "listen "+p.leader, "http {\n", folders)
 	master := startCommand(p.t, nil, exec.Command(nginx, "-p", p.dir, "-c", path, "-e", "stderr",
 		"-g", "daemon off; pid nginx.pid; error_log stderr crit;"))
 	p.t.Cleanup(func() { // SIGKILL would leave the workers running
 		master.signal(syscall.SIGTERM)
 		<-master.exited
 	})
-	pause = p.duration(file, "fail_timeout")
+	pause = p.duration(nginxFile, "fail_timeout")
 	p.servedBy(p.awaitLeader(), patience)
 	return pause + time.Second + busy, pause
 }
@@ -55,31 +56,44 @@ func (p *proxied) sendFor(method string, pause time.Duration) (failed, refused, 
 }
 
 // TestNginx checks that nginx finds the leader by the 503 of the others, with the shipped file, and
-// what its README states about requests that reach them.
+// what its README states about requests that reach them, or a server that is down.
 func TestNginx(t *testing.T) {
-	t.Run("shipped", func(t *testing.T) {
-		p := newProxied(t)
-		within, pause := p.startNginx("", "")
-		if failed, refused, most := p.sendFor("GET", pause); failed != 0 || refused > most {
-			t.Errorf("%d reads failed, want 0; %d reached followers, want at most %d",
-				failed, refused, most)
+	p := newProxied(t, nil)
+	within, pause := p.startNginx()
+	for _, method := range []string{"GET", "POST", "PUT"} {
+		if failed, refused, most := p.sendFor(method, pause); failed != 0 || refused > most ||
+			refused == 0 {
+			t.Errorf("%s: %d failed, want 0; %d reached followers, want 1 to %d",
+				method, failed, refused, most)
 		}
-		if failed, refused, _ := p.sendFor("POST", pause); failed != refused || refused == 0 {
-			t.Errorf("%d writes failed, and %d reached followers, want the same", failed, refused)
+	}
+	p.failOver(within) // one server of three is down now
+	if failed, _, _ := p.sendFor("GET", pause); failed != 0 {
+		t.Errorf("%d reads failed beside a server that is down, want 0", failed)
+	}
+	if failed, _, most := p.sendFor("POST", pause); failed == 0 || failed > most/2 {
+		t.Errorf("%d writes failed beside a server that is down, want 1 to %d", failed, most/2)
+	}
+}
+
+// TestNginxHungLeader checks that a leader that hangs holds up each request no longer than
+// proxy_read_timeout, and how many later ones nginx sends to it.
+func TestNginxHungLeader(t *testing.T) {
+	p := newProxied(t, nil)
+	within, pause := p.startNginx()
+	read := p.duration(nginxFile, "proxy_read_timeout")
+	const watched = 6 * time.Second
+	h := p.hangLeader(max(within, read) + busy + watched)
+	settled := h.elected.Add(within)
+	if noticed := h.began.Add(read + busy); noticed.After(settled) {
+		settled = noticed
+	}
+	most := map[string]int{"GET": 0, "POST": int(watched/pause) + 1, "PUT": int(watched/pause) + 1}
+	for method, most := range most {
+		longest, failed := h.count(t, method, settled)
+		if longest > read+busy || failed > most {
+			t.Errorf("%s: the longest took %v, want at most %v; %d failed after the leader was found, "+
+				"want at most %d", method, longest, read+busy, failed, most)
 		}
-		p.failOver(within)
-	})
-	t.Run("repeats", func(t *testing.T) {
-		p := newProxied(t)
-		const repeats = "proxy_next_upstream http_503 non_idempotent;"
-		if !strings.Contains(string(readExample(t, "deploy/nginx/README.md")), repeats) {
-			t.Errorf("README.md does not have %s", repeats)
-		}
-		within, pause := p.startNginx("proxy_next_upstream error timeout http_503;", repeats)
-		if failed, refused, most := p.sendFor("POST", pause); failed != 0 || refused > most {
-			t.Errorf("%d writes failed, want 0; %d reached followers, want at most %d",
-				failed, refused, most)
-		}
-		p.failOver(within)
-	})
+	}
 }

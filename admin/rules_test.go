@@ -83,7 +83,7 @@ func TestRulesUseWhatIsExported(t *testing.T) {
 	all := ofARun(t)
 	rules := regexp.MustCompile(`- (?:alert|record):`).Split(string(text), -1)[1:]
 	for _, want := range []string{
-		"NoLeader", "NoQuorum", "FlappingLeader", "CertificateExpiring", "TwoLeaders",
+		"NoQuorum", "FlappingLeader", "CertificateExpiring", "TwoLeaders",
 		"MissingMember", "NoMetrics", "SlowSync", "Insecure", "ErrorBudget", "JobWithoutLeader",
 		"LockWaiting", "RecordsFull",
 	} {

@@ -62,10 +62,9 @@ func startPrometheus(t *testing.T, token string, targets []string) monitored {
 }
 
 // chanceAlerts are the alerts that firing leaves out, because chance and the speed of the machine
-// decide whether they fire. AthenaNoLeader: without a majority, the nodes that are left elect a
-// provisional leader at times. AthenaErrorBudget: its group is evaluated every 15 s, so it may miss
+// decide whether they fire. AthenaErrorBudget: its group is evaluated every 15 s, so it may miss
 // a short outage or count it as 15 s. AthenaSlowSync: the disk may be slow.
-var chanceAlerts = []string{"AthenaNoLeader", "AthenaErrorBudget", "AthenaSlowSync"}
+var chanceAlerts = []string{"AthenaErrorBudget", "AthenaSlowSync"}
 
 // firing returns the names of the alerts that fire, sorted, and the summary of each. It leaves out
 // chanceAlerts.

@@ -224,11 +224,13 @@ func (p *proc) serveNode(ctx context.Context, n *cluster.Node) error {
 }
 
 // joinApps waits for the applications of a node that has ended: all calls of the API must return.
-// Work that ignores its context returns within a second.
+// Work that ignores its context returns within a second. Time in which the node is paused does not
+// count, because reads of its clock block until then.
 func (p *proc) joinApps() {
-	for range 30 {
-		if len(p.apps.listNames())+len(p.readers.listNames()) > 0 {
-			time.Sleep(100 * time.Millisecond)
+	for waited := 0; waited < 30 && len(p.apps.listNames())+len(p.readers.listNames()) > 0; {
+		time.Sleep(100 * time.Millisecond)
+		if !p.isPaused() {
+			waited++
 		}
 	}
 	if names := append(p.apps.listNames(), p.readers.listNames()...); len(names) > 0 {
@@ -264,6 +266,13 @@ func (p *proc) isDead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dead
+}
+
+// isPaused reports whether the machine of the node is paused.
+func (p *proc) isPaused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.machine[p.node].paused
 }
 
 // isExcused reports whether the node is paused, or was until this instant: it cannot have noticed

@@ -109,7 +109,7 @@ type Config struct {
 	Receiver *receiver.Mux
 
 	// Each timing must be between 1 ms and 24 h. Nodes with different timings refuse each other
-	// (ConfigMismatchError). The defaults are for a local network.
+	// (ConfigMismatchError), unless OtherTimings is set. The defaults are for a local network.
 
 	// HeartbeatInterval is the time between heartbeats, at most half of HeartbeatTimeout.
 	// Default: 100 ms.
@@ -132,6 +132,11 @@ type Config struct {
 	TTLTimeout time.Duration
 	// RetryInterval is the time between attempts to join. Default: 500 ms.
 	RetryInterval time.Duration
+	// OtherTimings has timings that are accepted in addition to those of this node; its other fields
+	// are ignored. To change the timings of a running cluster, restart each node with OtherTimings set
+	// to the new ones, then each with the new timings and the former ones as OtherTimings, and then
+	// each without OtherTimings. Each round must be complete before the next one begins. Default: nil.
+	OtherTimings *Config
 }
 
 // DefaultConfig returns the default timings, which are for a local network.

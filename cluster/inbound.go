@@ -66,6 +66,8 @@ func (in inbound) Greet() message.Message {
 			MinProtocol: protocol,
 			MaxProtocol: protocol,
 			ClusterID:   id,
+
+			OtherTimings: n.cfg.otherTimings,
 		},
 	}
 }

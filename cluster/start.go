@@ -123,7 +123,7 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 	first := snapshot{votesAt: n.machine.VotesAt(), traits: n.machine.Traits()}
 	n.snapshots.store(first.withView(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
-	n.steps.Limit = stepLimit(n.cfg.timings)
+	n.steps.Limit = stepLimit(n.cfg.timings.Shorter(n.cfg.otherTimings))
 	n.records = n.newRecords()
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.observer.Start(n.started)
@@ -231,6 +231,7 @@ func (n *Node) newMachine(ctx context.Context, d paxos.Durable) error {
 		Timings:  n.cfg.timings,
 		JoinOnly: n.cfg.JoinOnly,
 
+		OtherTimings:        n.cfg.otherTimings,
 		Traits:              member.Traits{Preference: n.cfg.Preference, Labels: n.cfg.labels},
 		HandOverToPreferred: n.cfg.HandOverToPreferred,
 
@@ -253,7 +254,7 @@ func (n *Node) newObserver() *observe.Observer {
 		Size:             n.cfg.Size,
 		JoinOnly:         n.cfg.JoinOnly,
 		RetryInterval:    n.cfg.RetryInterval,
-		HeartbeatTimeout: n.cfg.HeartbeatTimeout,
+		HeartbeatTimeout: n.cfg.timings.Longer(n.cfg.otherTimings).HeartbeatTimeout,
 		RosterLost:       ErrRosterLost,
 	})
 }

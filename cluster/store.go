@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"fmt"
@@ -69,9 +70,9 @@ func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 
 func (n *Node) saveDurable(d paxos.Durable) error {
 	began := time.Now()
+	owed := n.cfg.owed()
 	err := n.store.Save(store.Content{
-		Origin: n.cfg.storeOrigin(), LeaseTimeout: n.cfg.LeaseTimeout,
-		HoldTimeout: n.cfg.timings.HoldTimeout(), Durable: d,
+		Origin: n.cfg.storeOrigin(), LeaseTimeout: owed.Lease, HoldTimeout: owed.Hold, Durable: d,
 	})
 	n.observer.Metrics.Saved.Observe(time.Since(began))
 	return err
@@ -86,16 +87,17 @@ const oldLeaseStep = 5 * time.Second
 // expired. It leaves out the time that the machine waits anyway (statemachine.Owed). A cluster of
 // one has granted no leases to others.
 func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
-	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: max(c.HoldTimeout, c.LeaseTimeout)}
-	before, left := owed, owed.Wait(n.cfg.timings)
+	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: cmp.Or(c.HoldTimeout, c.LeaseTimeout)}
+	next := n.cfg.owed()
+	before, left := owed, owed.Wait(next)
 	if left == 0 || n.cfg.Size == 1 {
 		return nil
 	}
 	n.log.Warn("waiting for leases granted under the old timeouts to expire",
 		slog.Float64("lease_before_ms", observe.Milliseconds(before.Lease)),
-		slog.Float64("lease_ms", observe.Milliseconds(n.cfg.timings.LeaseTimeout)),
+		slog.Float64("lease_ms", observe.Milliseconds(next.Lease)),
 		slog.Float64("hold_before_ms", observe.Milliseconds(before.Hold)),
-		slog.Float64("hold_ms", observe.Milliseconds(n.cfg.timings.HoldTimeout())),
+		slog.Float64("hold_ms", observe.Milliseconds(next.Hold)),
 		slog.Float64("wait_ms", observe.Milliseconds(left)))
 	for left > 0 {
 		step := min(oldLeaseStep, left)
@@ -107,13 +109,18 @@ func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 				before.Lease, before.Hold, context.Cause(ctx)))
 		}
 		left -= step
-		owed = owed.After(step, n.cfg.timings)
+		owed = owed.After(step, next)
 		c.LeaseTimeout, c.HoldTimeout = owed.Lease, owed.Hold
 		if err := n.store.Save(c); err != nil {
 			return fmt.Errorf("cluster: cannot save state: %w", err)
 		}
 	}
 	return nil
+}
+
+// owed returns what a run with this configuration owes to others.
+func (s settings) owed() statemachine.Owed {
+	return statemachine.OwedBy(s.timings, s.otherTimings)
 }
 
 // storeOrigin returns the origin that the store of this node must have.

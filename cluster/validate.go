@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -37,6 +38,8 @@ type settings struct {
 	seeds   []member.Address // sorted; those of SRV records are known after findSeeds
 	labels  member.Labels
 	timings message.Timings
+	// otherTimings are those of OtherTimings; zero for none, or for the same.
+	otherTimings message.Timings
 }
 
 // WithDefaults returns the configuration with all defaults filled in.
@@ -112,17 +115,7 @@ func (c Config) parse() (settings, error) {
 		s.HandOverToPreferred, field("LeaderTimeout"), s.LeaderTimeout)
 	faults.readSecret(&s.Config)
 	faults.checkSecurity(s.Config, s.self)
-	s.timings = message.Timings{
-		HeartbeatInterval: s.HeartbeatInterval,
-		HeartbeatTimeout:  s.HeartbeatTimeout,
-		LeaderTimeout:     s.LeaderTimeout,
-		LeaseTimeout:      s.LeaseTimeout,
-		TTLTimeout:        s.TTLTimeout,
-		RetryInterval:     s.RetryInterval,
-	}
-	if err := s.timings.Validate(); err != nil {
-		faults.List = append(faults.List, err)
-	}
+	s.checkTimings(&faults)
 	if s.Receiver != nil {
 		faults.Add("Receiver", s.Receiver.Validate(localEvents))
 	}
@@ -130,6 +123,42 @@ func (c Config) parse() (settings, error) {
 		return settings{}, fmt.Errorf("cluster: invalid configuration:\n%w", err)
 	}
 	return s, nil
+}
+
+// checkTimings sets the timings and checks them.
+func (s *settings) checkTimings(faults *faults) {
+	s.timings = s.protocolTimings()
+	err := s.timings.Validate()
+	if err != nil {
+		faults.List = append(faults.List, err)
+	}
+	if s.OtherTimings == nil {
+		return
+	}
+	other := s.OtherTimings.WithDefaults().protocolTimings()
+	if otherErr := other.Validate(); otherErr != nil {
+		faults.Add("OtherTimings", errors.New(strings.ReplaceAll(otherErr.Error(), "\n", "; ")))
+		return
+	}
+	if other == s.timings || err != nil {
+		return
+	}
+	if err := s.timings.ValidateOther(other); err != nil {
+		faults.List = append(faults.List, err)
+	}
+	s.otherTimings = other
+}
+
+// protocolTimings returns the timings in the type of the protocol.
+func (c Config) protocolTimings() message.Timings {
+	return message.Timings{
+		HeartbeatInterval: c.HeartbeatInterval,
+		HeartbeatTimeout:  c.HeartbeatTimeout,
+		LeaderTimeout:     c.LeaderTimeout,
+		LeaseTimeout:      c.LeaseTimeout,
+		TTLTimeout:        c.TTLTimeout,
+		RetryInterval:     c.RetryInterval,
+	}
 }
 
 // checkPreference returns an error if the preference is invalid in a cluster of the given size.

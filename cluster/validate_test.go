@@ -102,6 +102,13 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"two stores", with(func(c *Config) { c.Memory, c.DataDir = true, "d" }),
 			`Memory contradicts DataDir "d"`},
 		{"timings", with(func(c *Config) { c.HeartbeatTimeout = time.Minute }), "HeartbeatTimeout 1m0s"},
+		{"other timings", with(func(c *Config) {
+			c.OtherTimings = &Config{HeartbeatTimeout: time.Minute}
+		}), "OtherTimings: HeartbeatTimeout 1m0s"},
+		{"other timings that are far apart", with(func(c *Config) {
+			other := ClassicConfig()
+			c.OtherTimings = &other
+		}), "OtherTimings nine tenths of 1.7s, the shorter time"},
 		{"receiver", with(func(c *Config) {
 			c.Receiver = receiver.NewMux()
 			receiver.Handle[int](c.Receiver, nil)

@@ -219,7 +219,7 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 			ack.Committed = m.records.committed
 		}
 		if p := m.lead.peer(to); m.mayExtend(p, echo) {
-			ack.Extends, p.extended = true, p.heard
+			ack.Extends, ack.Hold, p.extended = true, m.timing.givenHold(), p.heard
 		}
 	}
 	m.send(to, ack)

@@ -127,7 +127,7 @@ func (m *Machine) tickLead() {
 	m.drainLeader()
 	m.handOverToPreferred()
 	if m.due(m.lead.heartbeatAt) {
-		pause := m.timing.HeartbeatInterval
+		pause := m.timing.heartbeatPause()
 		if !m.sendHeartbeats() {
 			// A leader without other nodes extends its lease by checking it.
 			pause = m.timing.aloneInterval()

@@ -130,7 +130,7 @@ func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.isQuorate(m.now)
 	if q {
 		// (S) While this node has authority, no other leader can have revoked a record.
-		m.trustUntil(m.now.Add(m.timing.leaseMargin()))
+		m.trustUntil(m.now.Add(m.timing.selfMargin()))
 	}
 	switch {
 	case q && !m.lead.quorate:

@@ -21,6 +21,9 @@ type Config struct {
 	Seeds   []member.Address
 	Size    int // N, 1 to member.MaxMembers
 	Timings message.Timings
+	// OtherTimings are accepted in addition to Timings, while an operator changes the timings of one
+	// node after the other; zero for none (protocol.md 8, two sets of timings).
+	OtherTimings message.Timings
 	// JoinOnly is for a seed that lost its disk. The seed then neither starts a founding nor votes
 	// in one (protocol.md 4).
 	JoinOnly bool
@@ -100,7 +103,7 @@ type shownView struct {
 func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	m := &Machine{
 		cfg:     cfg,
-		timing:  timing{cfg.Timings},
+		timing:  newTiming(cfg.Timings, cfg.OtherTimings),
 		quorum:  member.Quorum(cfg.Size),
 		seeds:   SeedDigest(cfg.Seeds),
 		self:    member.Identity{Address: cfg.Address, StoreID: d.StoreID, Incarnation: d.Incarnation},
@@ -113,7 +116,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	// (S) The previous run may have supported a leader until LeaseTimeout from now (protocol.md
 	// 5, restart).
 	if cfg.Volatile || !d.Held.IsZero() && d.Held.Leader != cfg.Address {
-		m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)
+		m.startWaitEnd = now.Add(m.timing.LeaseTimeout)
 	}
 	m.isolation.noChosenSince = now
 	m.join.nextAt = now

@@ -212,7 +212,7 @@ func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 		e.Clock > m.now.UnixNano() || e.Clock <= m.trustFrom {
 		return
 	}
-	m.trustUntil(time.Unix(0, e.Clock).Add(m.timing.holdMargin()))
+	m.trustUntil(time.Unix(0, e.Clock).Add(m.timing.holdMargin(b.Hold)))
 }
 
 func (m *Machine) trustUntil(t time.Time) {

@@ -89,28 +89,34 @@ func (m *Machine) VotesAt() time.Time { return m.startWaitEnd }
 
 // Owed is what a node's last run may still owe to others. Lease is how long the run may still
 // support a leader. Hold begins when Lease ends, and is how long records may still be trusted
-// because of that leader. The store saves both. From its start a run owes its own LeaseTimeout and
-// HoldTimeout.
+// because of that leader. The store saves both. From its start a run owes the longest LeaseTimeout
+// that it accepts and its own HoldTimeout.
 type Owed struct {
 	Lease, Hold time.Duration
 }
 
-// OwedBy returns what a run with these timings owes.
-func OwedBy(t message.Timings) Owed { return Owed{Lease: t.LeaseTimeout, Hold: t.HoldTimeout()} }
+// OwedBy returns what a run owes whose timings are own and which accepts other; other is zero if it
+// accepts no second set. (S) The run supports a leader for the longer of both leases. But a leader
+// that this run supported accepts own, and extends records for no longer than each set that it
+// accepts.
+func OwedBy(own, other message.Timings) Owed {
+	return Owed{Lease: own.Longer(other).LeaseTimeout, Hold: own.HoldTimeout()}
+}
 
-// Wait returns how long a run with these timings must wait before it greets another node. This is
-// the excess of o.Lease over LeaseTimeout plus the excess of o.Hold over HoldTimeout. The run's own
-// rules cover the rest: it votes for no other leader during its LeaseTimeout, and drops records
-// only after its HoldTimeout. (S) Without the wait, two of three nodes that restart with shorter
-// timings could not connect to the third, whose timings differ. They would elect a second leader,
-// and drop records that their owners still trust because of the first leader.
-func (o Owed) Wait(t message.Timings) time.Duration {
-	return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())
+// Wait returns how long a run that will owe next must wait before it greets another node. This is
+// the excess of o.Lease over next.Lease plus the excess of o.Hold over next.Hold. The run's own
+// rules cover the rest: it votes for no other leader during next.Lease, and it votes only for
+// leaders that accept its timings, which drop records only after next.Hold. (S) Without the wait,
+// two of three nodes that restart with shorter timings could not connect to the third, whose
+// timings differ. They would elect a second leader, and drop records that their owners still trust
+// because of the first leader.
+func (o Owed) Wait(next Owed) time.Duration {
+	return max(0, o.Lease-next.Lease) + max(0, o.Hold-next.Hold)
 }
 
 // After returns what a run still owes after the first d of that wait. (S) The rest is saved during
 // the wait, so that a node that restarts again owes only that rest.
-func (o Owed) After(d time.Duration, t message.Timings) Owed {
-	lease := min(d, max(0, o.Lease-t.LeaseTimeout))
+func (o Owed) After(d time.Duration, next Owed) Owed {
+	lease := min(d, max(0, o.Lease-next.Lease))
 	return Owed{Lease: o.Lease - lease, Hold: o.Hold - (d - lease)}
 }

@@ -15,14 +15,15 @@ func TestOwedAfterPartOfTheWait(t *testing.T) {
 	own := message.Timings{
 		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,
 	}
+	next := OwedBy(own, message.Timings{})
 	for _, before := range []Owed{
-		OwedBy(own), {Lease: 3 * time.Second, Hold: time.Second}, {Hold: 20 * time.Second},
+		next, {Lease: 3 * time.Second, Hold: time.Second}, {Hold: 20 * time.Second},
 		{Lease: 9 * time.Second, Hold: 18 * time.Second},
 	} {
-		owed, want := before, before.Wait(own)
+		owed, want := before, before.Wait(next)
 		for d := time.Second; d <= want; d += time.Second {
-			owed = owed.After(time.Second, own)
-			if got := owed.Wait(own); got != want-d {
+			owed = owed.After(time.Second, next)
+			if got := owed.Wait(next); got != want-d {
 				t.Fatalf("%+v, after %v: it waits %v, want %v", before, d, got, want-d)
 			}
 		}

@@ -186,7 +186,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.updateOwners(member.State{}, s)
 	m.isolation = isolationState{}
 	// The members learn of this leader from LeaderElected.
-	m.lead.heartbeatAt = m.now.Add(m.timing.HeartbeatInterval)
+	m.lead.heartbeatAt = m.now.Add(m.timing.heartbeatPause())
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
 	m.answerAskers()
 }

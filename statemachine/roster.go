@@ -202,8 +202,13 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 
 // canSpareVote reports whether the cluster can do without the vote of the member at a. M of the
 // remaining voters must have been heard within HeartbeatTimeout, and must be able to sustain the
-// lease without it.
+// lease without it. (S) A leader with two sets of timings first lets all that earlier leaders
+// extended expire: the new voter may help to elect a leader with the shorter HoldTimeout, and that
+// of the earlier leaders may have been longer.
 func (m *Machine) canSpareVote(a member.Address) bool {
+	if m.timing.changes() && m.now.Before(m.lead.since.Add(m.timing.HoldTimeout())) {
+		return false
+	}
 	rest := m.durable.Held.Roster.Without(a)
 	heard := 0
 	for _, e := range rest {

@@ -13,7 +13,20 @@ import (
 // multiplies, divides or adds them. Each comment gives the formula, the reason, and the effect of
 // a shorter or longer value. Numbers in parentheses are sections of protocol.md. Values marked
 // (S) are needed for safety; the others affect only delays and the number of messages.
-type timing struct{ message.Timings }
+//
+// A node that accepts a second set of timings waits for the longer of each timing, which is the
+// embedded one, sends heartbeats at the shorter interval, and leads by its own lease (1).
+type timing struct {
+	message.Timings
+	own, shorter message.Timings
+}
+
+func newTiming(own, other message.Timings) timing {
+	return timing{own.Longer(other), own, own.Shorter(other)}
+}
+
+// changes reports whether this node accepts a second set, because an operator changes the timings.
+func (t timing) changes() bool { return t.shorter != t.Timings }
 
 // Start and join.
 
@@ -116,22 +129,52 @@ func (t timing) unaskedTimeout() time.Duration {
 // least this much newer than the last stamp that the follower echoed (5). With a shorter time it
 // answers more of the acks that follow a commit, and the lease gains nothing. At HeartbeatInterval
 // or above, acks on time get no answer, and the lease is extended half as often.
-func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 4 * 3 }
+func (t timing) answerInterval() time.Duration { return t.shorter.HeartbeatInterval / 4 * 3 }
 
 // aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
 // lease. It must be below leaseMargin, or authority ends between two renewals; a shorter time only
 // wakes the process more often.
-func (t timing) aloneInterval() time.Duration { return t.LeaseTimeout / 2 }
+func (t timing) aloneInterval() time.Duration { return t.shorter.LeaseTimeout / 2 }
 
 // leaseMargin is LeaseTimeout x 9/10: (S) how long after an echoed stamp a leader counts on the
 // support of that follower (5). With a longer time a follower with a faster clock could support
 // another leader while this one still trusts its lease; with a shorter time authority ends sooner
-// when the network fails.
-func (t timing) leaseMargin() time.Duration { return message.LeaseMargin(t.LeaseTimeout) }
+// when the network fails. Of two sets it is that of the node's own, which each follower accepts and
+// so supports for; by a longer one, a follower that accepts only the shorter could support another.
+func (t timing) leaseMargin() time.Duration { return message.LeaseMargin(t.own.LeaseTimeout) }
+
+// heartbeatPause is HeartbeatInterval: how often a leader sends acks (5). Of two sets it is the
+// shorter one, because a follower may lead by it soon. With the longer one, a follower that accepts
+// only the shorter would miss its leader.
+func (t timing) heartbeatPause() time.Duration { return t.shorter.HeartbeatInterval }
+
+// selfMargin is LeaseTimeout x 9/10: (S) how long a leader trusts its own records after an instant
+// at which it had authority (10). With two sets it is at most the shorter HoldTimeout x 9/10: the
+// next leader may accept only the set with the shorter one, and then drops records after it.
+func (t timing) selfMargin() time.Duration {
+	return message.LeaseMargin(min(t.own.LeaseTimeout, t.shorter.HoldTimeout()))
+}
 
 // holdMargin is HoldTimeout x 9/10: (S) how long an owner trusts its records after it sent a
-// keep-alive that the leader answered (10). The reason is the same as for leaseMargin.
-func (t timing) holdMargin() time.Duration { return message.LeaseMargin(t.HoldTimeout()) }
+// keep-alive that the leader answered (10). The reason is the same as for leaseMargin. given is for
+// how long a leader with two sets extends at most; 0 if it has one.
+func (t timing) holdMargin(given time.Duration) time.Duration {
+	hold := t.own.HoldTimeout()
+	if given > 0 {
+		hold = min(hold, given)
+	}
+	return message.LeaseMargin(hold)
+}
+
+// givenHold is the shorter HoldTimeout of two sets: (S) for how long a leader extends records at
+// most (10). The next leader may accept only the set with the shorter one, and then drops records
+// after it. It is 0 with one set.
+func (t timing) givenHold() time.Duration {
+	if !t.changes() {
+		return 0
+	}
+	return t.shorter.HoldTimeout()
+}
 
 // onlyExtenderTimeout is HoldTimeout - LeaseTimeout. (S) Once a node has followed one leader for
 // this time and that leader's lease has ended, acks of earlier leaders no longer extend any owner's

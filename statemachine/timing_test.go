@@ -12,10 +12,10 @@ import (
 // TestTimings checks the value of each derived timing in a local network.
 func TestTimings(t *testing.T) {
 	const ms = time.Millisecond
-	lan := timing{message.Timings{
+	lan := newTiming(message.Timings{
 		HeartbeatInterval: 100 * ms, HeartbeatTimeout: 400 * ms, LeaderTimeout: 1000 * ms,
 		LeaseTimeout: 900 * ms, TTLTimeout: 10000 * ms, RetryInterval: 500 * ms,
-	}}
+	}, message.Timings{})
 	for _, tc := range []struct {
 		name      string
 		got, want time.Duration
@@ -39,7 +39,7 @@ func TestTimings(t *testing.T) {
 		{"answerInterval", lan.answerInterval(), 75 * ms},
 		{"aloneInterval", lan.aloneInterval(), 450 * ms},
 		{"leaseMargin", lan.leaseMargin(), 810 * ms},
-		{"holdMargin", lan.holdMargin(), 1710 * ms},
+		{"holdMargin", lan.holdMargin(0), 1710 * ms},
 		{"onlyExtenderTimeout", lan.onlyExtenderTimeout(), 1000 * ms},
 		{"voteTimeout at first", lan.voteTimeout(0), 100 * ms},
 		{"voteTimeout after many failures", lan.voteTimeout(9), 500 * ms},
@@ -69,14 +69,14 @@ func TestTimingsFit(t *testing.T) {
 		{HeartbeatInterval: 10000, HeartbeatTimeout: 30000, LeaderTimeout: 90000,
 			LeaseTimeout: 90000, TTLTimeout: 90000, RetryInterval: 5000},
 	} {
-		d := timing{message.Timings{
+		d := newTiming(message.Timings{
 			HeartbeatInterval: ts.HeartbeatInterval * time.Millisecond,
 			HeartbeatTimeout:  ts.HeartbeatTimeout * time.Millisecond,
 			LeaderTimeout:     ts.LeaderTimeout * time.Millisecond,
 			LeaseTimeout:      ts.LeaseTimeout * time.Millisecond,
 			TTLTimeout:        ts.TTLTimeout * time.Millisecond,
 			RetryInterval:     ts.RetryInterval * time.Millisecond,
-		}}
+		}, message.Timings{})
 		if err := d.Validate(); err != nil {
 			t.Fatal(err)
 		}

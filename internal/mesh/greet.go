@@ -57,14 +57,23 @@ func CheckGreet(ours, theirs message.Message) error {
 	differ("ClusterID", known && our.ClusterID != their.ClusterID, our.ClusterID, their.ClusterID)
 	if !observed { // an observer learns the rest from the member
 		differ("Size", our.Size != their.Size, our.Size, their.Size)
-		timings := our.Timings.Fields()
-		for i, their := range their.Timings.Fields() {
-			differ(their.Name, timings[i].Value != their.Value, timings[i].Value, their.Value)
+		if !acceptsTimings(our, their) || !acceptsTimings(their, our) {
+			timings := our.Timings.Fields()
+			for i, their := range their.Timings.Fields() {
+				differ(their.Name, timings[i].Value != their.Value, timings[i].Value, their.Value)
+			}
 		}
 	}
 	_, common := CommonProtocol(our, their)
 	differ("Protocol", !common, formatProtocols(our), formatProtocols(their))
 	return errors.Join(faults...)
+}
+
+// acceptsTimings reports whether a accepts the timings of b. (S) A node supports its leader, and
+// keeps records, for the longest of the timings that it accepts. So each side must accept those by
+// which the other one leads and trusts records (protocol.md section 8, two sets of timings).
+func acceptsTimings(a, b message.Greet) bool {
+	return b.Timings == a.Timings || b.Timings == a.OtherTimings
 }
 
 // GreetWarning returns ErrSeedsDiffer if the lists of seeds differ, which is no reason to

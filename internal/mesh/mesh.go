@@ -189,7 +189,8 @@ func (m *Mesh) Start(h Handler) error {
 	if m.self.IsObserver() {
 		m.redialCap = observerRedialCap
 	}
-	m.silence = min(max(body.Timings.HeartbeatTimeout, minSilence), maxSilence)
+	silence := body.Timings.Longer(body.OtherTimings).HeartbeatTimeout
+	m.silence = min(max(silence, minSilence), maxSilence)
 	if !m.spawnWork(m.acceptConns) || !m.spawnWork(m.keepPrepared) {
 		return ErrClosed
 	}

@@ -16,6 +16,8 @@ type Greet struct {
 	MinProtocol uint16
 	MaxProtocol uint16
 	ClusterID   member.ClusterID // cluster of the state held; zero without state or in a memory store
+	// OtherTimings are accepted in addition to Timings; zero for none.
+	OtherTimings Timings
 }
 
 // LeaderQuery asks which node leads.

@@ -2,7 +2,11 @@
 
 package message
 
-import "github.com/athena-go/athena/member"
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
 
 // Stamp is a reading of a node's clock, in nanoseconds since an arbitrary start of its run. Only
 // that run compares it. Version and Incarnation identify the leadership and the run that made the
@@ -39,6 +43,9 @@ type LeaderKeepAliveAck struct {
 	// Committed is the number of the newest committed state that the leader knows; zero if it knows
 	// none.
 	Committed member.Number
+	// Hold is for how long an ack that Extends does so at most. It is zero if the leader accepts only
+	// its own timings: the HoldTimeout of the follower is the same then.
+	Hold time.Duration
 }
 
 // Kind implements Body.

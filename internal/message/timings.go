@@ -10,7 +10,8 @@ import (
 )
 
 // Timings are the intervals and timeouts of a cluster. The lease of a leader depends on them, so
-// they are the same on every node. A node with other timings is refused when it greets.
+// they are the same on every node. A node with other timings is refused when it greets, unless both
+// nodes accept the timings of the other one (protocol.md section 8, two sets of timings).
 type Timings struct {
 	HeartbeatInterval time.Duration // between keep-alives
 	HeartbeatTimeout  time.Duration // silence after which a member is unreachable
@@ -18,6 +19,49 @@ type Timings struct {
 	LeaseTimeout      time.Duration // how long a follower supports its leader after an ack
 	TTLTimeout        time.Duration // silence after which a member is leaving
 	RetryInterval     time.Duration // time between attempts to join
+}
+
+// Longer returns the longer of each timing of t and other.
+func (t Timings) Longer(other Timings) Timings {
+	return Timings{
+		HeartbeatInterval: max(t.HeartbeatInterval, other.HeartbeatInterval),
+		HeartbeatTimeout:  max(t.HeartbeatTimeout, other.HeartbeatTimeout),
+		LeaderTimeout:     max(t.LeaderTimeout, other.LeaderTimeout),
+		LeaseTimeout:      max(t.LeaseTimeout, other.LeaseTimeout),
+		TTLTimeout:        max(t.TTLTimeout, other.TTLTimeout),
+		RetryInterval:     max(t.RetryInterval, other.RetryInterval),
+	}
+}
+
+// Shorter returns the shorter of each timing of t and other. If there are no other timings, it
+// returns t.
+func (t Timings) Shorter(other Timings) Timings {
+	if other == (Timings{}) {
+		return t
+	}
+	return Timings{
+		HeartbeatInterval: min(t.HeartbeatInterval, other.HeartbeatInterval),
+		HeartbeatTimeout:  min(t.HeartbeatTimeout, other.HeartbeatTimeout),
+		LeaderTimeout:     min(t.LeaderTimeout, other.LeaderTimeout),
+		LeaseTimeout:      min(t.LeaseTimeout, other.LeaseTimeout),
+		TTLTimeout:        min(t.TTLTimeout, other.TTLTimeout),
+		RetryInterval:     min(t.RetryInterval, other.RetryInterval),
+	}
+}
+
+// ValidateOther returns an error if a node with the timings t cannot accept the timings other too.
+// A leader that accepts both extends records by the shorter HoldTimeout, and a follower may answer
+// it once in the longer HeartbeatInterval. As with a lease, three answers must fit.
+func (t Timings) ValidateOther(other Timings) error {
+	if other == (Timings{}) {
+		return nil
+	}
+	hold, beat := t.Shorter(other).HoldTimeout(), t.Longer(other).HeartbeatInterval
+	var faults fielderr.List
+	faults.Check(LeaseMargin(hold) > 3*beat, "OtherTimings",
+		"nine tenths of %v, the shorter time for which records are held, must exceed three times %v, "+
+			"the longer heartbeat interval: change the timings in several steps", hold, beat)
+	return errors.Join(faults...)
 }
 
 // TimingField is one field of Timings.

@@ -125,3 +125,28 @@ func TestHoldTimeout(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoSetsOfTimings checks that the longer and the shorter of two valid sets are valid, and
+// which sets a node can accept together.
+func TestTwoSetsOfTimings(t *testing.T) {
+	own, other := lan(), lan()
+	other.HeartbeatInterval, other.HeartbeatTimeout = 20*ms, 80*ms
+	other.LeaseTimeout, other.LeaderTimeout, other.TTLTimeout = 140*ms, 200*ms, 2*time.Second
+	if got := own.Longer(other); got != own || got.Validate() != nil {
+		t.Errorf("the longer ones: got %+v", got)
+	}
+	if got := own.Shorter(other); got.LeaseTimeout != 140*ms || got.Validate() != nil {
+		t.Errorf("the shorter ones: got %+v", got)
+	}
+	none := message.Timings{}
+	if own.Longer(none) != own || own.Shorter(none) != own || own.ValidateOther(none) != nil {
+		t.Error("one set: want it unchanged")
+	}
+	if err := own.ValidateOther(other); err != nil {
+		t.Error(err)
+	}
+	other.LeaderTimeout = 190 * ms // nine tenths of 330 ms are less than three intervals of 100 ms
+	if own.ValidateOther(other) == nil || other.ValidateOther(own) == nil {
+		t.Error("a HoldTimeout of 330ms with an interval of 100ms: want an error")
+	}
+}

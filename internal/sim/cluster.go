@@ -138,6 +138,7 @@ const (
 	streamLater       = -5
 	streamLaterFaults = -6
 	streamNewTimings  = -8
+	streamTimingSteps = -11
 )
 
 func randomStream(seed uint64, of int) *rand.Rand {

@@ -246,7 +246,7 @@ func TestRecordsDescribeEvents(t *testing.T) {
 	c.RunUntil(time.Minute, c.Settled)
 	shorter := s.Timings
 	shorter.LeaseTimeout /= 2
-	c.Reconfigure(0, shorter)
+	c.Reconfigure(0, shorter, message.Timings{})
 	c.Isolate(0)
 	c.Pause(1)
 	c.RunFor(time.Second)

@@ -43,6 +43,7 @@ var faultClasses = [...]faultClass{
 	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).scheduleSlowSaves},
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).applyNewTimings},
 	{NewTraits, (*chaos).drawChange, (*chaos).changeTraits},
+	{TimingSteps, (*chaos).drawTimingSteps, (*chaos).applyTimingSteps},
 }
 
 // faultClassOf returns the entry of a class. It panics for a steady class. Recordings contain no

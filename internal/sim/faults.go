@@ -39,24 +39,25 @@ const (
 	SlowSaves                        // saves that take up to 2.5 leases
 	NewTimings                       // all processes are restarted with other timings
 	NewTraits                        // a preference or labels change, in runs with preferences
+	TimingSteps                      // processes change to other timings by accepting two sets
 
 	NoFaults  Faults = 0
-	AllFaults        = NewTraits<<1 - 1
+	AllFaults        = TimingSteps<<1 - 1
 
 	// Classes that were added later use separate streams, so that older seeds keep their
 	// faults.
 	laterFaults = SlowSaves | NewTimings
-	firstFaults = AllFaults &^ laterFaults &^ NewTraits
+	firstFaults = AllFaults &^ laterFaults &^ NewTraits &^ TimingSteps
 )
 
-const classes = 27
+const classes = 28
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
 	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
 	"other protocol", "skew", "other timings", "slow saves",
-	"new timings", "new traits",
+	"new timings", "new traits", "timing steps",
 }
 
 // index returns the bit number of a single class.

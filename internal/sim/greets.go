@@ -43,6 +43,16 @@ func (p *process) nextConfig() statemachine.Config {
 	return cfg
 }
 
+// longestTimings returns the longer of each timing that a process accepts.
+func (p *process) longestTimings() message.Timings {
+	return p.cfg.Timings.Longer(p.cfg.OtherTimings)
+}
+
+// shortestInterval returns the interval at which a process sends heartbeats.
+func (p *process) shortestInterval() time.Duration {
+	return p.cfg.Timings.Shorter(p.cfg.OtherTimings).HeartbeatInterval
+}
+
 // makeGreet returns the message that a run sends first on every connection.
 func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	g := message.Greet{
@@ -52,6 +62,8 @@ func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 		Timings:     cfg.Timings,
 		MinProtocol: protocolVersion,
 		MaxProtocol: protocolVersion,
+
+		OtherTimings: cfg.OtherTimings,
 	}
 	if v := p.misfit.protocol; v[1] > 0 {
 		g.MinProtocol, g.MaxProtocol = v[0], v[1]

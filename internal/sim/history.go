@@ -211,7 +211,7 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 			heard++
 		}
 	}
-	timeout := p.cfg.Timings.HeartbeatTimeout
+	timeout := p.longestTimings().HeartbeatTimeout
 	excused := timeout == 0 || k.mayBeLate(p.index, last.Version, p.stepAt, int64(timeout))
 	if heard < k.quorumOf(p.cfg.Address) && !excused {
 		k.noteBroken("I5", "%s dropped the vote of %v, but heard only %d other voters within %v: %s",
@@ -223,7 +223,7 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 // step.
 func (k *checker) hasHeard(p *process, v member.Voter) bool {
 	at, ok := k.heardAt[heardKey{p.index, v.StoreID}]
-	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
+	return ok && p.stepAt-at <= int64(p.longestTimings().HeartbeatTimeout)
 }
 
 // noteCommitted updates the committed revision of a version. A revision is committed once a

@@ -27,7 +27,8 @@ func (x *chaos) drawNewTimings(f *Fault) {
 		f.Args = append(f.Args, int64(*d))
 	}
 	span := x.drawUpTo(2*old.LeaderTimeout) * time.Duration(x.rand.IntN(2))
-	open := statemachine.OwedBy(old).Wait(t) + t.LeaseTimeout
+	open := statemachine.OwedBy(old, message.Timings{}).Wait(
+		statemachine.OwedBy(t, message.Timings{})) + t.LeaseTimeout
 	last := x.rand.IntN(len(x.c.procs))
 	if l := x.c.Leader(); l >= 0 && x.rand.IntN(2) == 0 {
 		last = l
@@ -89,9 +90,9 @@ func (x *chaos) applyNewTimings(f Fault) bool {
 			break
 		}
 		first, again := time.Duration(f.Args[at]), time.Duration(f.Args[at+1])
-		x.callLater(first, func() { x.c.Reconfigure(i, t) })
+		x.callLater(first, func() { x.c.Reconfigure(i, t, message.Timings{}) })
 		if again > 0 {
-			x.callLater(first+again, func() { x.c.Reconfigure(i, t) })
+			x.callLater(first+again, func() { x.c.Reconfigure(i, t, message.Timings{}) })
 		}
 	}
 	return true

@@ -56,6 +56,10 @@ func drawPlan(o Options) Plan {
 	}
 	p.Setup.Seeds = r.Perm(size)[:1+r.IntN(size)]
 	drawStores(r, &p)
+	// Added last, so that older seeds keep their faults.
+	if randomStream(o.Seed, streamTimingSteps-1).IntN(4) == 0 {
+		p.Faults |= TimingSteps &^ o.Without
+	}
 	if twin := r.IntN(p.Setup.Processes); p.Faults&Twins != 0 {
 		p.Setup.Twins = []int{twin}
 	}

@@ -122,7 +122,7 @@ func (c *Cluster) beginRun(p *process) {
 	c.noteProcess(p, Started, "")
 	c.check.noteStart(c.now, p)
 	cfg := p.nextConfig()
-	p.owed = statemachine.OwedBy(cfg.Timings)
+	p.owed = statemachine.OwedBy(cfg.Timings, cfg.OtherTimings)
 	p.greet = p.makeGreet(cfg)
 	c.forgetGreets(p.index)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
@@ -211,7 +211,7 @@ func (c *Cluster) wakeClock(p *process) {
 	if p.sleptSince > 0 {
 		p.clock.offset -= p.clock.timePassed(c.now) - p.clock.timePassed(p.sleptSince-1)
 		p.sleptSince = 0
-		c.check.noteAwake(c.now, p.index, p.wasLeading, p.cfg.Timings)
+		c.check.noteAwake(c.now, p.index, p.wasLeading, p.longestTimings())
 		p.wasLeading = false
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
 
@@ -259,12 +260,14 @@ func (j *judge) healAll() {
 	c.RunFor(time.Duration(max(c.queue.lastMessageTime()-c.now, 0)) + 1)
 	// Restart processes that are leaving or have a different configuration.
 	for i, p := range c.procs {
-		other := !p.misfit.isZero() || p.cfg.Timings != c.setup.Timings
+		other := !p.misfit.isZero() || p.cfg.Timings != c.setup.Timings ||
+			p.cfg.OtherTimings != message.Timings{}
 		if p.isStarted() && (p.leaving || other) {
 			p.misfit = misfit{}
-			c.Reconfigure(i, c.setup.Timings)
+			c.Reconfigure(i, c.setup.Timings, message.Timings{})
 		}
 		p.misfit, p.cfg.Timings = misfit{}, c.setup.Timings
+		p.cfg.OtherTimings = message.Timings{}
 		if i < c.setup.Processes && !c.isOccupied(p) {
 			c.Start(i)
 		}

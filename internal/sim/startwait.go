@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/statemachine"
 )
 
 // waitStep is the interval at which a waiting process saves the rest of its wait.
@@ -15,8 +16,8 @@ const waitStep = 100 * time.Millisecond
 // startWait is the wait of a started process until the promises of its last run have
 // expired.
 type startWait struct {
-	timings message.Timings
-	left    time.Duration
+	next statemachine.Owed // what the run will owe
+	left time.Duration
 }
 
 // isStarted reports whether a process is up or waits before its run.
@@ -26,12 +27,13 @@ func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 // necessary. A cluster of one never waits.
 func (c *Cluster) startWaiting(p *process) bool {
 	cfg := p.nextConfig()
-	left := p.owed.Wait(cfg.Timings)
+	next := statemachine.OwedBy(cfg.Timings, cfg.OtherTimings)
+	left := p.owed.Wait(next)
 	if left == 0 || cfg.Size == 1 {
 		return false
 	}
 	c.noteProcess(p, Waiting, fmt.Sprintf("%v before its run begins", left))
-	c.scheduleWait(p, &startWait{cfg.Timings, left})
+	c.scheduleWait(p, &startWait{next, left})
 	return true
 }
 
@@ -43,7 +45,7 @@ func (c *Cluster) scheduleWait(p *process, w *startWait) {
 		if p.starting != w {
 			return
 		}
-		p.owed = p.owed.After(step, w.timings)
+		p.owed = p.owed.After(step, w.next)
 		p.waited += step
 		if w.left -= step; w.left > 0 {
 			c.scheduleWait(p, w)
@@ -54,12 +56,13 @@ func (c *Cluster) scheduleWait(p *process, w *startWait) {
 	}})
 }
 
-// Reconfigure gives a process other timings, and restarts it if it is started.
-func (c *Cluster) Reconfigure(i int, t message.Timings) {
+// Reconfigure gives a process other timings and a second set that it accepts, which is zero for
+// none. It restarts the process if it is started.
+func (c *Cluster) Reconfigure(i int, t, accepted message.Timings) {
 	p := c.procs[i]
 	started := p.isStarted()
 	c.Crash(i)
-	p.cfg.Timings = t
+	p.cfg.Timings, p.cfg.OtherTimings = t, accepted
 	if started {
 		c.Start(i)
 	}

@@ -33,7 +33,7 @@ func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Dur
 			continue
 		}
 		others = append(others, i)
-		c.Reconfigure(i, next)
+		c.Reconfigure(i, next, message.Timings{})
 	}
 	end, taken := c.Now()+3*old.LeaderTimeout+3*old.HoldTimeout(), false
 	for c.Now() < end && c.Violation() == nil {

@@ -166,7 +166,7 @@ func (c *Cluster) sendMessage(p *process, m message.Message) {
 	c.check.checkSent(p, m)
 	// Answers to record requests are exempt: the recipient may have queued the requests.
 	if m.Body.Kind() != message.KindRecordResponse &&
-		p.sent.isFlood(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
+		p.sent.isFlood(c.now, p.shortestInterval(), len(c.procs)) {
 		c.check.noteViolation("flood",
 			"%s sent %d messages within one HeartbeatInterval, the last one %v",
 			p.cfg.Name, p.sent.count, m.Body.Kind())

@@ -40,7 +40,8 @@ func (c *Cluster) recordStart(p *process, cfg statemachine.Config) {
 	s := steplog.Step{
 		Event: steplog.Start, Node: p.identity(), Clock: p.clock.at(c.now).UnixNano(), Saved: &saved,
 		Config: &steplog.Config{
-			Seeds: cfg.Seeds, Timings: cfg.Timings, JoinOnly: cfg.JoinOnly, Volatile: cfg.Volatile,
+			Seeds: cfg.Seeds, Timings: cfg.Timings, OtherTimings: cfg.OtherTimings,
+			JoinOnly: cfg.JoinOnly, Volatile: cfg.Volatile,
 			Waited: waited,
 		},
 	}

@@ -46,7 +46,7 @@ func (l *log) Begin(m *statemachine.Machine, cfg statemachine.Config, now time.T
 		Event: Start, Node: l.node, Clock: now.UnixNano(), Saved: &saved,
 		Config: &Config{
 			Size: cfg.Size, Seeds: cfg.Seeds, TrustRefusal: cfg.TrustRefusal, Timings: cfg.Timings,
-			JoinOnly: cfg.JoinOnly, Volatile: cfg.Volatile,
+			OtherTimings: cfg.OtherTimings, JoinOnly: cfg.JoinOnly, Volatile: cfg.Volatile,
 		},
 	})
 }

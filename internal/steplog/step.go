@@ -71,9 +71,11 @@ type Config struct {
 	Seeds        []member.Address `json:",omitempty"`
 	TrustRefusal bool             `json:",omitempty"`
 	Timings      message.Timings
-	JoinOnly     bool          `json:",omitempty"`
-	Volatile     bool          `json:",omitempty"`
-	Waited       time.Duration `json:",omitempty"` // before the run, for promises of the previous run
+	OtherTimings message.Timings `json:",omitzero"`
+	JoinOnly     bool            `json:",omitempty"`
+	Volatile     bool            `json:",omitempty"`
+	// Waited is how long the process waited before the run, for promises of the previous run.
+	Waited time.Duration `json:",omitempty"`
 }
 
 // Add adds the output of the machine after a step. sent is the number of messages in the output

@@ -22,6 +22,11 @@ func (c *codec) greet(m *message.Greet) {
 	within(c, &m.MinProtocol, 0, math.MaxUint16)
 	within(c, &m.MaxProtocol, 0, math.MaxUint16)
 	c.id("cluster", (*[16]byte)(&m.ClusterID))
+	if c.hasAddedField() {
+		outer := c.enter()
+		c.timings(&m.OtherTimings)
+		c.leave(outer)
+	}
 }
 
 func (c *codec) timings(t *message.Timings) {
@@ -75,6 +80,9 @@ func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
 	c.bool(&m.Quorate)
 	c.bool(&m.Extends)
 	c.number(&m.Committed)
+	if c.hasAddedField() {
+		c.duration(&m.Hold)
+	}
 }
 
 func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {

@@ -335,12 +335,12 @@ func drawBody(t *rapid.T) message.Body {
 		stage  = message.Stage(rapid.Uint8Range(1, 2).Draw(t, "stage"))
 		reason = message.Reason(rapid.Uint8().Draw(t, "reason"))
 	)
-	kind := message.Kind(rapid.Uint8Range(1, uint8(message.Kinds)-1).Draw(t, "kind"))
-	switch kind {
+	switch kind := message.Kind(rapid.Uint8Range(1, uint8(message.Kinds)-1).Draw(t, "kind")); kind {
 	case message.KindGreet:
 		return message.Greet{
 			Active: yes(), Name: name, Cluster: name, Size: rapid.IntRange(0, 255).Draw(t, "size"),
-			SeedDigest: n(), Timings: drawTimings(t), MinProtocol: uint16(n()), MaxProtocol: uint16(n()),
+			SeedDigest: n(), Timings: drawTimings(t), OtherTimings: drawTimings(t),
+			MinProtocol: uint16(n()), MaxProtocol: uint16(n()),
 		}
 	case message.KindLeaderQuery:
 		return message.LeaderQuery{ID: n(), Held: drawState(t)}
@@ -364,7 +364,7 @@ func drawBody(t *rapid.T) message.Body {
 	case message.KindLeaderKeepAliveAck:
 		return message.LeaderKeepAliveAck{
 			Echo: drawStamp(t), Stamp: drawStamp(t), Healthy: yes(), Quorate: yes(),
-			Extends: yes(), Committed: drawNumber(t),
+			Extends: yes(), Committed: drawNumber(t), Hold: drawTimings(t).LeaseTimeout,
 		}
 	case message.KindSeedKeepAlive:
 		return message.SeedKeepAlive{}

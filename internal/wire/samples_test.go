@@ -128,12 +128,21 @@ func timings() message.Timings {
 	}
 }
 
+// otherTimings are those of a node that accepts a second set.
+func otherTimings() message.Timings {
+	return message.Timings{
+		HeartbeatInterval: 20 * time.Millisecond, HeartbeatTimeout: 80 * time.Millisecond,
+		LeaderTimeout: 200 * time.Millisecond, LeaseTimeout: 140 * time.Millisecond,
+		TTLTimeout: 2 * time.Second, RetryInterval: 100 * time.Millisecond,
+	}
+}
+
 func typical() []message.Message {
 	bodies := []message.Body{
 		message.Greet{
 			Active: true, Name: "n2", Cluster: "orders", ClusterID: clusterID(), Size: 5,
 			SeedDigest: 0x0123456789abcdef,
-			Timings:    timings(), MinProtocol: 1, MaxProtocol: 300,
+			Timings:    timings(), MinProtocol: 1, MaxProtocol: 300, OtherTimings: otherTimings(),
 		},
 		message.LeaderQuery{ID: 70_000, Held: state(3)},
 		message.LeaderResponse{ID: 70_000, Held: number()},
@@ -146,7 +155,7 @@ func typical() []message.Message {
 		keepAlive().Body,
 		message.LeaderKeepAliveAck{
 			Echo: stamp(2), Stamp: stamp(1), Healthy: true, Quorate: true, Extends: true,
-			Committed: number(),
+			Committed: number(), Hold: 340 * time.Millisecond,
 		},
 		message.SeedKeepAlive{},
 		message.SeedKeepAliveAck{},
@@ -361,7 +370,7 @@ func largest() []message.Message {
 		message.Greet{
 			Active: true, Name: strings.Repeat("é", member.MaxNameBytes/2),
 			Cluster: strings.Repeat("c", member.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: count,
-			Timings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
+			Timings: year, OtherTimings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
 		},
 		message.LeaderQuery{ID: count, Held: full},
 		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: count},
@@ -372,6 +381,7 @@ func largest() []message.Message {
 		},
 		message.LeaderKeepAliveAck{
 			Echo: late, Stamp: early, Healthy: true, Quorate: true, Extends: true, Committed: top,
+			Hold: math.MaxInt64,
 		},
 		message.ReJoinCluster{GivenUp: claim, Winner: claim},
 		message.Proposal{

@@ -46,7 +46,7 @@ const (
 	noBallot = "{v:0,n:0,by:" + nobody + "}"
 	nothing  = "{v:0,r:0,leader:0,c:0,roster:Map(),recs:Map()}"
 	noValue  = "{b:" + noBallot + ",base:" + noNumber + ",state:" + nothing + "}"
-	noCfg    = "{lease:0,hold:0,leader:0,beat:0,ttl:0}"
+	noCfg    = "{lease:0,hold:0,leader:0,beat:0,ttl:0,ownLease:0,ownHold:0,self:0,given:0}"
 	noKeep   = "{from:" + nobody + ",dest:0,ch:false,v:0,shows:" + noNumber +
 		",ev:0,ei:0,clock:0,own:0}"
 	noRequest = "{by:" + nobody + ",id:0,v:0,sets:Map(),drops:Set(),free:Set(),tokens:Map()}"
@@ -206,9 +206,13 @@ func (l *literals) writeRequestIDs(list []taken) string {
 	return "Set(" + strings.Join(slices.Compact(text), ",") + ")"
 }
 
-func (l *literals) writeTimings(t message.Timings) string {
-	return fmt.Sprintf("{lease:%d,hold:0,leader:%d,beat:%d,ttl:%d}", t.LeaseTimeout, t.LeaderTimeout,
-		t.HeartbeatTimeout, t.TTLTimeout)
+// writeTimings returns the timings of a run that accepts other too; other is zero for one set.
+func (l *literals) writeTimings(own, other message.Timings) string {
+	t, shorter := own.Longer(other), own.Shorter(other)
+	return fmt.Sprintf("{lease:%d,hold:0,leader:%d,beat:%d,ttl:%d,ownLease:%d,ownHold:%d,self:%d,"+
+		"given:%d}", t.LeaseTimeout, t.LeaderTimeout, t.HeartbeatTimeout, t.TTLTimeout,
+		own.LeaseTimeout, own.HoldTimeout(), min(own.LeaseTimeout, shorter.HoldTimeout()),
+		shorter.HoldTimeout())
 }
 
 // writeTables returns the tables as a Quint record.

@@ -302,8 +302,8 @@ func (t *translator) addStart(s steplog.Step) {
 	for _, a := range c.Seeds {
 		seeds = append(seeds, member.Identity{Address: a})
 	}
-	t.emitEntry(start, q.n, t.addRun(s.Node), s.Clock, t.cfgs.add(t.writeTimings(c.Timings)),
-		t.sets.add(t.writeSet(seeds)),
+	t.emitEntry(start, q.n, t.addRun(s.Node), s.Clock,
+		t.cfgs.add(t.writeTimings(c.Timings, c.OtherTimings)), t.sets.add(t.writeSet(seeds)),
 		toInt(c.JoinOnly), toInt(c.Volatile), int64(c.Waited))
 	t.emitDisk(q, q.disk)
 }

@@ -29,8 +29,8 @@ var classic = []Mutant{
 		Rule: "5, restart: the wait is a whole LeaseTimeout",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)",
-			New:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout / 8)",
+			Old:  "m.startWaitEnd = now.Add(m.timing.LeaseTimeout)",
+			New:  "m.startWaitEnd = now.Add(m.timing.LeaseTimeout / 8)",
 		}},
 	},
 	{

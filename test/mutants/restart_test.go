@@ -10,8 +10,8 @@ var restart = []Mutant{
 		Rule: "5, restart: a run waits by how much LeaseTimeout was longer in the last run",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
-			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
-			New:  "return max(0, o.Hold-t.HoldTimeout())",
+			Old:  "return max(0, o.Lease-next.Lease) + max(0, o.Hold-next.Hold)",
+			New:  "return max(0, o.Hold-next.Hold)",
 		}},
 		Test: "TestShorterLeaseIsWaitedFor",
 	},
@@ -20,8 +20,8 @@ var restart = []Mutant{
 		Rule: "10, restart: a run waits by how much HoldTimeout was longer in the last run",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
-			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
-			New:  "return max(0, o.Lease-t.LeaseTimeout)",
+			Old:  "return max(0, o.Lease-next.Lease) + max(0, o.Hold-next.Hold)",
+			New:  "return max(0, o.Lease-next.Lease)",
 		}},
 		Test: "TestShorterHoldIsWaitedFor",
 	},
@@ -30,8 +30,8 @@ var restart = []Mutant{
 		Rule: "10, restart: the differences of both timings add up",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
-			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
-			New:  "return max(0, o.Lease-t.LeaseTimeout, o.Hold-t.HoldTimeout())",
+			Old:  "return max(0, o.Lease-next.Lease) + max(0, o.Hold-next.Hold)",
+			New:  "return max(0, o.Lease-next.Lease, o.Hold-next.Hold)",
 		}},
 		Test: "TestShorterTimingsAddUp",
 	},
@@ -40,9 +40,9 @@ var restart = []Mutant{
 		Rule: "5, restart: a run that is restarted during the wait waits for the rest",
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
-			Old: "\tlease := min(d, max(0, o.Lease-t.LeaseTimeout))\n" +
+			Old: "\tlease := min(d, max(0, o.Lease-next.Lease))\n" +
 				"\treturn Owed{Lease: o.Lease - lease, Hold: o.Hold - (d - lease)}",
-			New: "\treturn OwedBy(t)",
+			New: "\t_ = d\n\treturn next",
 		}},
 		Test: "TestSecondRestartOwesTheRest",
 	},

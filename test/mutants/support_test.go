@@ -124,7 +124,7 @@ var support = []Mutant{
 		Rule: "5: after a start a node votes for no other leader during LeaseTimeout",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)",
+			Old:  "m.startWaitEnd = now.Add(m.timing.LeaseTimeout)",
 			New:  "m.startWaitEnd = now",
 		}},
 	},

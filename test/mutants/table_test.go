@@ -22,5 +22,5 @@ type Edit struct {
 // Table lists all mutants. Each disables one rule.
 func Table() []Mutant {
 	return slices.Concat(members, founding, support, election, durable, classic, records, restart,
-		preferences)
+		timings, preferences)
 }

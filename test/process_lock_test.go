@@ -78,14 +78,7 @@ func (c *nodes) verb(i int, verb, name string, more ...string) *process {
 // countRecords returns the number of records under a prefix in the view of node i.
 func (c *nodes) countRecords(i int, prefix string) int {
 	c.t.Helper()
-	path := strings.TrimPrefix(c.admin(i), "unix:")
-	client := http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		},
-		DisableKeepAlives: true,
-	}}
-	r, err := client.Get("http://localhost/v1/records?prefix=" + prefix)
+	r, err := c.get(i, "/v1/records?prefix="+prefix)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -95,6 +88,18 @@ func (c *nodes) countRecords(i int, prefix string) int {
 		c.t.Fatal(err)
 	}
 	return len(records)
+}
+
+// get requests a path of the admin API of node i.
+func (c *nodes) get(i int, path string) (*http.Response, error) {
+	socket := strings.TrimPrefix(c.admin(i), "unix:")
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+	return client.Get("http://localhost" + path)
 }
 
 // ended checks the exit code and a text on standard error.

@@ -6,11 +6,18 @@ package test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // TestProcessTimingsNodeByNode restarts each daemon with shorter timings, and then with the former
@@ -38,6 +45,101 @@ func TestProcessTimingsNodeByNode(t *testing.T) {
 		}
 		t.Logf("to %s: no leader for at most %v", profile, longest.Round(time.Millisecond))
 		leader = next
+	}
+}
+
+// plannedGap is the longest permitted time without a leader in a planned step. A leaving leader names
+// its successor, so that no node waits for a timeout.
+const plannedGap = 50 * time.Millisecond
+
+// TestProcessTimingsInSteps changes the timings of three daemons from lan to local and back while
+// they accept both sets. It restarts one daemon at a time, the leader last, while all send events
+// and another member holds a lock. No step leaves the cluster without a leader for longer than
+// plannedGap, and no lock is lost.
+func TestProcessTimingsInSteps(t *testing.T) {
+	c, all := withWrite(t)
+	stop := c.sendThrough()
+	for _, way := range [][2]string{{"lan", "local"}, {"local", "lan"}} {
+		for round, flags := range [][]string{
+			{"--profile", way[0], "--other-timings", way[1]},
+			{"--profile", way[1], "--other-timings", way[0]},
+			{"--profile", way[1]},
+		} {
+			leader := c.settle(1, 2, 3)
+			order := slices.DeleteFunc([]int{1, 2, 3}, func(i int) bool { return i == leader })
+			longest := time.Duration(0)
+			for _, i := range append(order, leader) {
+				longest = max(longest, c.restartHolding(all, i, flags...))
+			}
+			t.Logf("%s to %s, round %d: no leader for at most %v", way[0], way[1], round+1,
+				longest.Round(100*time.Microsecond))
+			if longest > plannedGap {
+				t.Errorf("no leader for %v, want at most %v", longest, plannedGap)
+			}
+		}
+	}
+	if sent := stop(); sent < 100 {
+		t.Errorf("%d events, want at least 100", sent)
+	} else {
+		t.Logf("%d events reached all members", sent)
+	}
+}
+
+// restartHolding restarts a daemon with other flags, while the next one holds a lock. It waits until
+// the daemon votes again, and returns the longest time without a leader.
+func (c *nodes) restartHolding(all []*process, i int, flags ...string) (longest time.Duration) {
+	c.t.Helper()
+	n := newNotes(c.t)
+	holder := c.verb(i%len(all)+1, "lock", "lock/held", n.script(untilTerm)...)
+	n.want("begin")
+	stop := c.watchLeaders()
+	all[i-1].signal(syscall.SIGTERM)
+	if code := all[i-1].wait(); code != 0 {
+		c.t.Fatalf("n%d: exit %d", i, code)
+	}
+	all[i-1] = c.start(i, append(flags, "--admin-write")...)
+	c.settle(1, 2, 3)
+	eventually(c.t, fmt.Sprintf("n%d votes", i), func() bool {
+		r, err := c.get(i, "/readyz?votes")
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	})
+	longest = stop()
+	n.want("begin") // the lock was not lost
+	holder.signal(syscall.SIGTERM)
+	holder.ended(7, "")
+	return longest
+}
+
+// sendThrough sends events from each node to all until the function stop is called, which returns
+// how many reached all members. Those to or from a daemon that restarts may fail.
+func (c *nodes) sendThrough() (stop func() int64) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var work sync.WaitGroup
+	var sent atomic.Int64
+	for i := range c.addrs {
+		client, err := adminclient.New(c.admin(i + 1))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		work.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+				answer, err := client.Send(ctx, adminapi.SendRequest{
+					Name: "Probe", Payload: json.RawMessage(`{}`),
+				})
+				if err == nil && len(answer.Results) == len(c.addrs) {
+					sent.Add(1)
+				}
+			}
+		})
+	}
+	return func() int64 {
+		cancel()
+		work.Wait()
+		return sent.Load()
 	}
 }
 

@@ -163,5 +163,6 @@ var flagOf = map[string]string{
 	"LeaseTimeout":      "lease-timeout",
 	"TTLTimeout":        "ttl-timeout",
 	"RetryInterval":     "retry-interval",
+	"OtherTimings":      "other-timings",
 	"Transport":         "transport",
 }

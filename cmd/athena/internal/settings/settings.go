@@ -42,6 +42,7 @@ type Settings struct {
 	profile         string
 	secretFile      string
 	otherSecretFile string
+	otherTimings    string
 	adminSettings
 	FlightRecorder string
 	Transport      string
@@ -113,6 +114,8 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	for _, t := range Timings(c) {
 		f.DurationVar(t.Value, t.Flag, 0, t.Use+" (default of --profile)")
 	}
+	f.StringVar(&s.otherTimings, "other-timings", "",
+		"second accepted timings, to change them node by node: a profile, then KEY=DURATION,...")
 	s.adminSettings.define(f)
 	f.StringVar(&s.FlightRecorder, "flight-recorder", "",
 		"`directory` for runtime traces (go tool trace), written when this node loses its leadership; "+
@@ -324,6 +327,13 @@ func (s *Settings) resolveConfig(found *faults) cluster.Config {
 			*t.Value = cmp.Or(*t.Value, *from[i].Value)
 		}
 	}
+	if s.otherTimings != "" {
+		other, err := parseTimings(s.otherTimings)
+		found.checkThat(err == nil, "other-timings", " %q: %w", s.otherTimings, err)
+		if err == nil {
+			c.OtherTimings = &other
+		}
+	}
 	found.checkThat(slices.Contains([]string{TransportQUIC, TransportTLS}, s.Transport), "transport",
 		" %q: must be quic or tls", s.Transport)
 	found.checkThat(slices.Contains([]string{"json", "console"}, s.LogFormat), "log-format",
@@ -340,6 +350,31 @@ func (s *Settings) resolveConfig(found *faults) cluster.Config {
 		found.checkThat(err == nil, "data-dir", ": name one, or use --memory: %w", err)
 	}
 	return c
+}
+
+// parseTimings parses a profile and timings that differ from it, such as
+// local,leader-timeout=300ms. Without a profile they differ from lan.
+func parseTimings(text string) (cluster.Config, error) {
+	c := cluster.DefaultConfig()
+	for i, part := range strings.Split(text, ",") {
+		flag, value, isTiming := strings.Cut(part, "=")
+		if profile, known := profiles[part]; known && i == 0 {
+			c = profile()
+			continue
+		}
+		timings := Timings(&c)
+		at := slices.IndexFunc(timings, func(t Timing) bool { return t.Flag == flag })
+		if !isTiming || at < 0 {
+			return c, fmt.Errorf("%q: must be local, lan, wan or classic at first, or KEY=DURATION with "+
+				"the key of a timing", part)
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return c, fmt.Errorf("%q: must be a positive duration such as 500ms", part)
+		}
+		*timings[at].Value = d
+	}
+	return c, nil
 }
 
 // readSecrets reads the secret files into c, and checks that the node has exactly one kind of

@@ -44,7 +44,7 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	newTerm := n.updateLeases(now, &after, out)
 	changes := n.observer.Observe(observe.Turn{
 		Began: began, Now: now, Traces: out.Trace, Changed: out.Changed, Before: before.view,
-		NewTerm: newTerm, State: n.stateOf(&after),
+		NewTerm: newTerm, State: n.stateOf(&after, after.liveTerm()),
 	})
 	if out.Changed || newTerm != (observe.Leader{}) || after.rosterLost != before.rosterLost {
 		n.publishSnapshot(after, changes)
@@ -137,13 +137,14 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 	}
 }
 
-// stateOf converts a snapshot for the observer.
-func (n *Node) stateOf(s *snapshot) observe.State {
+// stateOf converts a snapshot for the observer. The caller passes the live term of the snapshot, or
+// nil, because the term may end at any moment and all that the caller reports must agree.
+func (n *Node) stateOf(s *snapshot, live *clusterTerm) observe.State {
 	return observe.State{
 		View:        s.view,
 		Held:        s.held,
 		Provisional: s.provisional,
-		Leader:      leaderOfTerm(s.liveTerm()),
+		Leader:      leaderOfTerm(live),
 		Drained:     n.drained.Load(),
 		Preference:  s.traits.Preference,
 		RosterLost:  s.rosterLost,

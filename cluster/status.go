@@ -118,7 +118,7 @@ func (n *Node) Status() Status {
 	if c := n.credentials.Load(); c != nil && c.files != nil {
 		s.CertificateExpires = c.files.Expires()
 	}
-	s.setReport(n.observer.ReadReport(now, n.stateOf(&current)))
+	s.setReport(n.observer.ReadReport(now, n.stateOf(&current, term)))
 	s.Counts.Requests = convertKeys(n.messages.Requests(),
 		func(r messaging.Requested) Requested { return Requested(r) })
 	s.Counts.Lagged = n.hub.countLagged()

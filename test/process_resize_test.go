@@ -5,10 +5,15 @@
 package test
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // noFlag is a flag that has its default value.
@@ -155,4 +160,77 @@ func (c *nodes) takeToken(verb string, last int) int {
 		c.t.Fatalf("%s: exit %d, %q, %s; want a token above %d", verb, code, stdout, stderr, last)
 	}
 	return token
+}
+
+var resizes = flag.Int("resizes", 1, "how often TestResizeOutage resizes each way")
+
+// TestResizeOutage measures how long a cluster has no leader because its size changes, as
+// docs/deployment.md describes it.
+func TestResizeOutage(t *testing.T) {
+	c := newNodes(t, 5)
+	former := *c
+	former.addrs = c.addrs[:3]
+	all := former.startSome(noFlag, 1, 2, 3)
+	former.settle(1, 2, 3)
+	var grown, shrunk []time.Duration
+	for range *resizes {
+		stop := time.Now()
+		leaveAll(all)
+		c.resizeAll(5)
+		all = append(c.startSome(noFlag, 1, 2, 3), c.startSome("--join-only", 4, 5)...)
+		c.awaitQuorum(1, 2, 3, 4, 5)
+		grown = append(grown, time.Since(stop))
+		c.settle(1, 2, 3, 4, 5)
+
+		leaveAll(all[3:]) // the other three continue
+		for _, i := range []int{4, 5} {
+			if err := os.RemoveAll(c.store(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.release(c.settle(1, 2, 3), 3, 0, "at most 3")
+		stop = time.Now()
+		leaveAll(all[:3])
+		c.resizeAll(3)
+		all = former.startSome(noFlag, 1, 2, 3)
+		former.awaitQuorum(1, 2, 3)
+		shrunk = append(shrunk, time.Since(stop))
+		former.settle(1, 2, 3)
+	}
+	for name, took := range map[string][]time.Duration{"3 to 5": grown, "5 to 3": shrunk} {
+		slices.Sort(took)
+		n := len(took)
+		median := (took[(n-1)/2] + took[n/2]) / 2
+		t.Logf("%s: %d times, median %v, longest %v without a leader", name, n,
+			median.Round(time.Millisecond), took[n-1].Round(time.Millisecond))
+	}
+}
+
+// leaveAll stops processes together, as an operator does, and waits until they have exited.
+func leaveAll(some []*process) {
+	for _, p := range some {
+		p.signal(syscall.SIGTERM)
+	}
+	for _, p := range some {
+		p.wait()
+	}
+}
+
+// resizeAll resizes the directories of the first three nodes.
+func (c *nodes) resizeAll(size int) {
+	c.t.Helper()
+	for i := range 3 {
+		c.resize(i+1, size, 0, fmt.Sprintf("and is %d.", size))
+	}
+}
+
+// awaitQuorum waits until one of these nodes leads with authority.
+func (c *nodes) awaitQuorum(numbers ...int) {
+	c.t.Helper()
+	eventually(c.t, "a leader", func() bool {
+		return slices.ContainsFunc(numbers, func(i int) bool {
+			s, ok := c.status(i)
+			return ok && s.IsLeader()
+		})
+	})
 }

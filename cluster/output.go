@@ -137,8 +137,7 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 	}
 }
 
-// stateOf converts a snapshot for the observer. The caller passes the live term of the snapshot, or
-// nil, because the term may end at any moment and all that the caller reports must agree.
+// stateOf converts a snapshot for the observer. The caller checks once whether its term lives.
 func (n *Node) stateOf(s *snapshot, live *clusterTerm) observe.State {
 	return observe.State{
 		View:        s.view,

@@ -48,8 +48,8 @@ func TestProcessTimingsNodeByNode(t *testing.T) {
 	}
 }
 
-// plannedGap is the longest permitted time without a leader in a planned step. A leaving leader names
-// its successor, so that no node waits for a timeout.
+// plannedGap is the longest permitted time without a leader in a planned step. A leaving leader
+// names its successor, so that no node waits for a timeout.
 const plannedGap = 50 * time.Millisecond
 
 // TestProcessTimingsInSteps changes the timings of three daemons from lan to local and back while
@@ -85,8 +85,8 @@ func TestProcessTimingsInSteps(t *testing.T) {
 	}
 }
 
-// restartHolding restarts a daemon with other flags, while the next one holds a lock. It waits until
-// the daemon votes again, and returns the longest time without a leader.
+// restartHolding restarts a daemon with other flags, while the next one holds a lock. It waits
+// until the daemon votes again, and returns the longest time without a leader.
 func (c *nodes) restartHolding(all []*process, i int, flags ...string) (longest time.Duration) {
 	c.t.Helper()
 	n := newNotes(c.t)

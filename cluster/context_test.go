@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -35,7 +36,7 @@ func (s *nodesSeen) add(ctx context.Context, t *testing.T, i int, kind string) {
 }
 
 func (s *nodesSeen) register(t *testing.T, i int, mux *receiver.Mux) {
-	receiver.Handle(mux, func(ctx context.Context, _ member.Member, _ MemberChanged) error {
+	receiver.Handle(mux, func(ctx context.Context, _ member.Member, _ Snapshot) error {
 		s.add(ctx, t, i, "own event")
 		n := FromContext(ctx)
 		return n.Send(ctx, n.Self().Address, note{}, BestEffort())
@@ -57,10 +58,20 @@ func (s *nodesSeen) register(t *testing.T, i int, mux *receiver.Mux) {
 }
 
 // TestFromContext checks that handlers of every kind get their own node from the context, even
-// before Start has returned the node.
+// before Start has returned the node. Start is held back for a second, in which the handlers of the
+// first event run.
 func TestFromContext(t *testing.T) {
 	s := &nodesSeen{by: map[string][]*Node{}, open: true}
-	withReceivers(t, 2, s.register, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		defer w.close()
+		w.receivers = func(i int) *receiver.Mux {
+			mux := receiver.NewMux()
+			s.register(t, i, mux)
+			return mux
+		}
+		w.own = func(int) Option { return WithListening(func(*Node) { time.Sleep(time.Second) }) }
+		w.form()
 		s.mu.Lock()
 		s.open = false
 		s.mu.Unlock()

@@ -90,7 +90,10 @@ func readJobs(l snapshot, s *sink) {
 		case "job":
 			led[job] = !r.Revoked
 		case "disabled":
-			led[job] = led[job] // the leader's record may come before or after this one
+			// The record of the leader may come before or after this one.
+			if _, known := led[job]; !known {
+				led[job] = false
+			}
 		}
 	}
 	for _, job := range slices.Sorted(maps.Keys(led))[:min(len(led), maxJobs)] {

@@ -58,6 +58,7 @@ func (a *testCluster) checkSamples(i int, want string) {
 // without a leader only exports how long its own callers have waited.
 func TestJobMetrics(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
+		synctest.Wait() // the handlers have begun to follow their nodes
 		for _, n := range a.nodes[:2] {
 			n.status.Token = member.Token{Version: 1} // node 2 knows no leader
 		}

@@ -51,7 +51,7 @@ func (f *faults) joined() error { return asFieldErrors(errors.Join(f.List...)) }
 
 // asFieldErrors converts the faults that other packages found to FieldErrors and joins them all.
 func asFieldErrors(err error) error {
-	if e, ok := err.(*fielderr.Error); ok {
+	if e, ok := err.(*fielderr.Error); ok { //nolint:errorlint // it walks the tree of errors itself
 		return (*FieldError)(e)
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -6,30 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
-
-// leadJob does the work of a job while this node leads it.
-func leadJob(
-	ctx context.Context, node *cluster.Node, work func(context.Context, leader.Term) error,
-) error {
-	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread out
-		return err
-	}
-	job, err := election.OpenJob(ctx, node.Records(), "billing", election.JobOptions{})
-	if err != nil {
-		return err
-	}
-	ended := job.WhileLeader(ctx, work) // the reason
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer stop()
-	return errors.Join(ended, job.Close(ctx))
-}
 
 // move does the work of a job while this node leads the job in two stores. So the job can move from
 // one store to the other.

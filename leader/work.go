@@ -150,7 +150,7 @@ func (c *Candidate) runOnce(
 	ctx, end := t.lease.beginUse(ctx)
 	defer func() {
 		end()
-		if r.ran && r.err == errPanicked {
+		if r.ran && r.err == errPanicked { //nolint:errorlint // nothing wraps it
 			c.running.Go(func() { _ = c.source.Resign(t, errPanicked, 0) })
 		}
 	}()

@@ -39,7 +39,7 @@ type nodeTask struct {
 	Secret []byte
 }
 
-func init() {
+func init() { //nolint:gochecknoinits // TestMain is in a file for all systems
 	if text := os.Getenv(nodeVariable); text != "" {
 		fmt.Fprintln(os.Stderr, runNode(text))
 		os.Exit(1)

@@ -20,7 +20,7 @@ func runTraced(ctx context.Context, p trace.TracerProvider, cfg cluster.Config) 
 	tracer := otel.New(p)
 	cfg.Receiver = receiver.NewMux(receiver.WithInterceptor(tracer.Intercept))
 	receiver.HandleRequest(cfg.Receiver,
-		func(ctx context.Context, from member.Member, c Charge) (r Charged, err error) { return })
+		func(context.Context, member.Member, Charge) (Charged, error) { return Charged{}, nil })
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func spansOf(r *tracetest.SpanRecorder, name string) (found []trace.ReadOnlySpan
 func attribute(s trace.ReadOnlySpan, key string) string {
 	for _, a := range s.Attributes() {
 		if string(a.Key) == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

@@ -32,7 +32,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Text is like Error, but uses subject as the name of the invalid field, and name(f) as the name of
 // each other field f.
 func (e *Error) Text(subject string, name func(field string) string) string {
-	if t, ok := e.Err.(*text); ok {
+	if t, ok := e.Err.(*text); ok { //nolint:errorlint // another error has a text of its own
 		return subject + " " + t.render(name)
 	}
 	return subject + ": " + e.Err.Error()
@@ -41,7 +41,7 @@ func (e *Error) Text(subject string, name func(field string) string) string {
 // Mentions returns the fields that the text mentions in addition to e.Field.
 func (e *Error) Mentions() []string {
 	var fields []string
-	if t, ok := e.Err.(*text); ok {
+	if t, ok := e.Err.(*text); ok { //nolint:errorlint // another error has a text of its own
 		for _, arg := range t.args {
 			if field, ok := arg.(Name); ok {
 				fields = append(fields, string(field))

@@ -130,31 +130,31 @@ func (p Plan) checkPlan() error {
 			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
 	case len(s.Preferences) > 0 && len(s.Preferences) < s.Processes ||
 		slices.ContainsFunc(s.Preferences, func(n member.Preference) bool { return !n.IsValid() }):
-		return fmt.Errorf("Preferences is %v: want a valid one for each of the %d processes",
+		return fmt.Errorf("invalid Preferences %v: want a valid one for each of the %d processes",
 			s.Preferences, s.Processes)
 	case s.HandOver < 0 || s.HandOver > 0 && s.HandOver < s.Timings.LeaderTimeout ||
 		s.HandOver > maxTimeout:
-		return fmt.Errorf("HandOver is %v: want 0, or LeaderTimeout to %v", s.HandOver, maxTimeout)
+		return fmt.Errorf("invalid HandOver %v: want 0, or LeaderTimeout to %v", s.HandOver, maxTimeout)
 	case s.TrustRefusal && len(s.Rejects) > 0:
-		return fmt.Errorf("Rejects is %v: must be empty if TrustRefusal is set", s.Rejects)
+		return fmt.Errorf("invalid Rejects %v: must be empty if TrustRefusal is set", s.Rejects)
 	case len(p.Starts) != s.Processes:
 		return fmt.Errorf("got %d start times, want one for each of the %d processes",
 			len(p.Starts), s.Processes)
 	case p.Dead < 0 || p.Dead >= len(s.Seeds):
-		return fmt.Errorf("Dead is %d of %d seeds: want 0 or more, and fewer than all",
+		return fmt.Errorf("invalid Dead, %d of %d seeds: want 0 or more, and fewer than all",
 			p.Dead, len(s.Seeds))
 	case longest > maxTimeout:
-		return fmt.Errorf("TTLTimeout is %v and RetryInterval is %v: want at most %v",
+		return fmt.Errorf("invalid TTLTimeout %v or RetryInterval %v: want at most %v",
 			t.TTLTimeout, t.RetryInterval, maxTimeout)
 	case slices.Min(p.Starts) < 0 || slices.Max(p.Starts) > MaxFor:
 		return fmt.Errorf("want start times from 0 to %v, got %v", MaxFor, p.Starts)
 	case s.Lag < 0 || s.Lag > t.HeartbeatInterval:
-		return fmt.Errorf("Lag is %v: want 0 to HeartbeatInterval, %v",
+		return fmt.Errorf("invalid Lag %v: want 0 to HeartbeatInterval, %v",
 			s.Lag, t.HeartbeatInterval)
 	case slices.Min(network) < 0 || slices.Max(network) > latest:
-		return fmt.Errorf("Delay, Jitter and MaxLate are %v: want 0 to %v", network, latest)
+		return fmt.Errorf("invalid Delay, Jitter or MaxLate %v: want 0 to %v", network, latest)
 	case p.For < 0 || p.For > MaxFor || p.Epilogue < 0 || p.Epilogue >= epilogues:
-		return fmt.Errorf("For is %v and Epilogue is %d: out of range", p.For, p.Epilogue)
+		return fmt.Errorf("invalid For %v or Epilogue %d: out of range", p.For, p.Epilogue)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ type span struct {
 // terms must have ended, and the token must be greater. If shared is set, functions of one process
 // may run at the same time, and a process may give up its term before its functions have returned.
 func (p *proc) enterWork(
-	name string, ctx context.Context, term leader.Term, shared bool,
+	ctx context.Context, name string, term leader.Term, shared bool,
 ) (exit func()) {
 	s, token := &span{p, ctx, term, time.Now()}, term.Token()
 	p.mu.Lock()
@@ -119,10 +119,10 @@ func (p *proc) drawWork(
 	r *rand.Rand, name string, shared bool, longest time.Duration,
 ) func(context.Context, leader.Term) error {
 	return func(ctx context.Context, term leader.Term) error {
-		defer p.enterWork(name, ctx, term, shared)()
+		defer p.enterWork(ctx, name, term, shared)()
 		end := time.Now().Add(drawTime(r, 0, longest))
 		for ctx.Err() == nil && time.Now().Before(end) {
-			p.checkTerm(name, ctx, term)
+			p.checkTerm(ctx, name, term)
 			sleepUntil(ctx, drawTime(r, 0, 60*time.Millisecond))
 		}
 		if r.IntN(4) == 0 {
@@ -143,7 +143,7 @@ func (p *proc) drawWork(
 const maxTimerLag = time.Duration(maxDrift * float64(2*time.Second))
 
 // checkTerm checks that a context ended before its term did.
-func (p *proc) checkTerm(name string, ctx context.Context, term leader.Term) {
+func (p *proc) checkTerm(ctx context.Context, name string, term leader.Term) {
 	if term.Valid() {
 		return
 	}

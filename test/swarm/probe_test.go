@@ -109,7 +109,7 @@ func (w *world) probeWork(procs []*proc) {
 		work.startNamed("WhileLeader", func() {
 			c := p.n.Candidate(leader.Options{})
 			_ = c.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
-				defer p.enterWork(leading, ctx, term, true)()
+				defer p.enterWork(ctx, leading, term, true)()
 				ran <- true
 				return nil
 			})
@@ -225,7 +225,7 @@ func (w *world) probeRecords(p *proc) {
 			return err
 		}
 		err = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
-			defer p.enterWork("lock a", ctx, term, false)()
+			defer p.enterWork(ctx, "lock a", term, false)()
 			return nil
 		})
 		if err != nil {
@@ -242,7 +242,7 @@ func (w *world) probeRecords(p *proc) {
 			return err
 		}
 		err = job.Do(ctx, func(ctx context.Context, term leader.Term) error {
-			defer p.enterWork("job", ctx, term, false)()
+			defer p.enterWork(ctx, "job", term, false)()
 			return nil
 		})
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // These are the alerts of RFC 8446, section 6.2, that translate knows: no_application_protocol, and
 // the alerts with which a node refuses a certificate.
-const noCommonALPN tls.AlertError = 120
+var protocolAlerts = []tls.AlertError{120}
 
 var certificateAlerts = []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 51, 116}
 
@@ -39,7 +39,7 @@ func translate(err error) error {
 	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
 		return closed
 	}
-	if isAlert(err, noCommonALPN) {
+	if isAlert(err, protocolAlerts...) {
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	}
 	if isAlert(err, certificateAlerts...) {

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/contrib/certmagic"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // the form of every module of Caddy
 	caddy.RegisterModule(Storage{})
 }
 

@@ -11,5 +11,5 @@ import "golang.org/x/sys/unix"
 func openFilesLimit() (uint64, bool) {
 	var limit unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
-	return uint64(limit.Cur), err == nil
+	return uint64(limit.Cur), err == nil //nolint:unconvert // FreeBSD has an int64
 }

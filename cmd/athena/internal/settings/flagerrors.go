@@ -34,7 +34,7 @@ func (e flagError) Unwrap() error { return e.err }
 
 // describeError returns the text of err, with the names of flags in place of fields.
 func (e flagError) describeError(err error) string {
-	switch err := err.(type) {
+	switch err := err.(type) { //nolint:errorlint // it walks the tree of errors itself
 	case *cluster.FieldError:
 		return err.Text(e.subjectOf(err), e.mentionOf)
 	case *cluster.ConfigMismatchError:
@@ -116,7 +116,7 @@ func defaultOf(flag string) []string {
 
 // fieldErrors returns the individual errors that cluster.Config.Validate has joined.
 func fieldErrors(err error) (all []*cluster.FieldError) {
-	if one, ok := err.(*cluster.FieldError); ok {
+	if one, ok := err.(*cluster.FieldError); ok { //nolint:errorlint // as above
 		return []*cluster.FieldError{one}
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -15,8 +15,9 @@ import (
 )
 
 // codec reads or writes one frame, field by field. Each method takes a pointer to a field, and
-// either writes the field or reads into it. So one function describes a struct in both directions.
-// The first error is kept in err, and later calls do nothing.
+// either reads into the field or writes it to the frame. So one function describes a struct in both
+// directions. Writing never changes a field, because other goroutines may read it. The first error
+// is kept in err, and later calls do nothing.
 type codec struct {
 	writing bool
 	kind    message.Kind
@@ -172,9 +173,9 @@ func (c *codec) duration(v *time.Duration) {
 	c.int64(&n)
 	if n < 0 {
 		c.fail("negative duration %v", time.Duration(n))
-		return
+	} else if !c.writing {
+		*v = time.Duration(n)
 	}
-	*v = time.Duration(n)
 }
 
 func (c *codec) text(v *string, limit int) {

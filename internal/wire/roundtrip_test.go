@@ -38,6 +38,25 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestEncodingOnlyReads encodes each message in two goroutines at the same time, because messages
+// share their rosters with views that others read. Only the race detector sees a write.
+func TestEncodingOnlyReads(t *testing.T) {
+	for _, m := range largest() {
+		encoded := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := wire.Encode(m)
+				encoded <- err
+			}()
+		}
+		for range 2 {
+			if err := <-encoded; err != nil {
+				t.Errorf("%s: %v", m.Body.Kind(), err)
+			}
+		}
+	}
+}
+
 func TestLargestMessageFitsIntoAFrame(t *testing.T) {
 	for _, m := range largest() {
 		if n := len(encode(t, m)); n > wire.MaxFrameBytes {

@@ -92,18 +92,17 @@ func (c *codec) entry(m *member.Member) {
 
 // traits encodes or decodes what a member states about itself.
 func (c *codec) traits(t *member.Traits) {
-	n := int64(t.Preference)
+	n, labels := int64(t.Preference), string(t.Labels)
 	c.int64(&n)
 	if n < int64(member.NeverLeads) || n > int64(member.MaxPreference) {
 		c.fail("the preference %d is out of range", n)
 		return
 	}
-	t.Preference = member.Preference(n)
-	labels := string(t.Labels)
 	c.text(&labels, member.MaxLabelBytes)
-	t.Labels = member.Labels(labels)
-	if err := t.Labels.Check(); err != nil {
+	if err := member.Labels(labels).Check(); err != nil {
 		c.fail("%v", err)
+	} else if !c.writing {
+		t.Preference, t.Labels = member.Preference(n), member.Labels(labels)
 	}
 }
 

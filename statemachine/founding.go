@@ -141,6 +141,9 @@ func (m *Machine) tickFounding() {
 		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.startWaitEnd) {
 		return
 	}
+	if _, _, holds := m.heardSeeds(); holds {
+		return // the tokens of a second cluster would start again at 1
+	}
 	var active member.Roster
 	seeds := 0
 	for _, e := range m.soft.Roster {

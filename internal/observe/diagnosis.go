@@ -108,6 +108,9 @@ func (d diagnosis) missingFounders(leads bool) string {
 	text += fmt.Sprintf(" are up: %d joined", active)
 	switch {
 	case active >= d.quorum && activeSeeds >= seeds:
+		if holders := d.listPeers(func(p peerStatus) bool { return p.holds }); holders != "" {
+			return text + ", but the state of a cluster prevents a new one: " + holders
+		}
 		text += ", but no leader has been elected yet"
 		if voters := d.listPeers(func(p peerStatus) bool { return p.reached }); voters != "" {
 			text += ": " + voters

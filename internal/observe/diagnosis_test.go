@@ -48,6 +48,25 @@ func TestNoLeaderWhileJoining(t *testing.T) {
 	}
 }
 
+// TestNewClusterPrevented checks the explanation of a provisional leader without a state while
+// another seed holds one.
+func TestNewClusterPrevented(t *testing.T) {
+	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
+	d := diagnosis{
+		State: State{View: roleOf(member.Provisional, 1, one, two)}, quorum: 2,
+		cfg: &Config{Size: 3, Seeds: addresses(1, 2, 3)},
+		peers: map[member.Address]peerStatus{
+			two.Address:   {two.Address, true, false, "follows this node"},
+			three.Address: {three.Address, true, true, "knows no leader, holds version 4.0"},
+		},
+	}
+	want := "leads provisionally until 2 of 3 members are up: 2 joined, but the state of a cluster " +
+		"prevents a new one: 127.0.0.1:3 (knows no leader, holds version 4.0)"
+	if got := d.explainState(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestNoLeaderAmongMembers checks the explanation of a node with a state.
 func TestNoLeaderAmongMembers(t *testing.T) {
 	one, two := at(1, member.Active), at(2, member.Active)

@@ -211,6 +211,7 @@ func (p *peerLog) listAnswers() []Answer {
 type peerStatus struct {
 	address member.Address
 	reached bool   // a message arrived within the timeout
+	holds   bool   // the node is reached and reported a state of a cluster
 	text    string // its last answer, or why there is no answer
 }
 
@@ -234,7 +235,8 @@ func (p *peerLog) listStatuses(
 		case time.Since(one.at) > timeout:
 			s.text = "no longer answers"
 		default:
-			s.reached, s.text = true, one.describeLast(p.self, held)
+			s.reached, s.holds = true, !one.held.IsZero()
+			s.text = one.describeLast(p.self, held)
 		}
 		list[one.address] = s
 	}

@@ -168,3 +168,55 @@ func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
 	}
 	sound(t, c)
 }
+
+// TestEmptySeedsDoNotFoundBesideAHeldState loses the stores of two of three seeds, which start
+// without JoinOnly, while the third one runs and holds the state. The two used to found a second
+// cluster after TTLTimeout, whose tokens started again at 1.
+func TestEmptySeedsDoNotFoundBesideAHeldState(t *testing.T) {
+	for name, start := range map[string]func(*Cluster){
+		"the holder runs": func(c *Cluster) {
+			c.Start(1)
+			c.Start(2)
+		},
+		"the holder returns to a provisional leader": func(c *Cluster) {
+			meetProvisional(t, c)
+			c.RunFor(2 * fast().RetryInterval)
+			c.Start(2)
+		},
+		"the holder is a provisional leader itself": func(c *Cluster) {
+			meetProvisional(t, c)
+			c.RunFor(8 * fast().TTLTimeout)
+			c.Start(2)
+		},
+	} {
+		c := formed(t, steady(3))
+		before := c.Durable(0).Held.Cluster
+		for _, i := range []int{1, 2} {
+			c.Crash(i)
+			c.LoseDisk(i)
+			c.procs[i].cfg.JoinOnly = false
+		}
+		start(c)
+		c.RunFor(20 * fast().TTLTimeout)
+		for i := range 3 {
+			if got := c.Durable(i).Held.Cluster; !got.IsZero() && got != before {
+				t.Errorf("%s: I11 at %v: node %d is in another cluster, want none%s",
+					name, c.Now(), i, c.Describe())
+			}
+		}
+		sound(t, c)
+	}
+}
+
+// meetProvisional lets process 1, which holds nothing, become a provisional leader before process 0
+// returns.
+func meetProvisional(t *testing.T, c *Cluster) {
+	t.Helper()
+	c.Crash(0)
+	c.Start(1)
+	c.RunFor(2 * fast().TTLTimeout)
+	if got := c.View(1).Role; got != member.Provisional {
+		t.Fatalf("a seed alone is %v, want %v%s", got, member.Provisional, c.Describe())
+	}
+	c.Start(0)
+}

@@ -15,6 +15,16 @@ var founding = []Mutant{
 		Test: "TestFounderWithoutAVoteShowsItsState",
 	},
 	{
+		Name: "founds-beside-a-state",
+		Rule: "4: a founding does not begin while another seed shows a held state",
+		Edits: []Edit{{
+			File: "statemachine/founding.go",
+			Old:  "\tif _, _, holds := m.heardSeeds(); holds {",
+			New:  "\tif false {",
+		}},
+		Test: "TestEmptySeedsDoNotFoundBesideAHeldState",
+	},
+	{
 		Name: "founding-without-seeds",
 		Rule: "4: a founding needs a majority of the configured seeds",
 		Edits: []Edit{{

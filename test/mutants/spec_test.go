@@ -25,6 +25,7 @@ var unspecified = map[string]string{
 	"provisional-is-healthy":              "the health of a leader is a matter of views",
 	"asked-follower-leaves":               "when a node asks",
 	"question-shows-nothing":              "when a node asks",
+	"founds-beside-a-state":               "lost stores of a majority",
 	"silent-successor-elected":            "which successor is proposed costs time only",
 	"provisional-leader-ends-a-hand-over": "when a node proposes",
 	"stands-while-it-hands-over":          "when a node proposes",

@@ -170,8 +170,12 @@ func (w *world) runNode(ctx context.Context, i int, cfg cluster.Config, opts []c
 	w.mu.Unlock()
 	cfg.Receiver = receiver.NewMux()
 	p.registerHandlers(cfg.Receiver)
-	opts = append(slices.Clone(opts), cluster.WithListening(func(n *cluster.Node) { p.n = n }))
-	n, err := cluster.Start(store.NewContext(ctx, &checkedStore{Store: file, p: p}), cfg, opts...)
+	checked := &checkedStore{Store: file, p: p}
+	opts = append(slices.Clone(opts), cluster.WithListening(func(n *cluster.Node) {
+		p.n = n
+		checked.node.Store(n)
+	}))
+	n, err := cluster.Start(store.NewContext(ctx, checked), cfg, opts...)
 	if err == nil {
 		for k, a := range w.plan.Apps {
 			if a.Node == i {
@@ -405,7 +409,8 @@ func (w *world) newDisk(node int) *storedisk.Disk {
 type checkedStore struct {
 	store.Store
 	p     *proc
-	saved member.State // the state held by the last content that was saved
+	node  atomic.Pointer[cluster.Node] // nil until the node listens; it saves before that, too
+	saved member.State                 // the state held by the last content that was saved
 }
 
 // Load implements store.Store.
@@ -417,7 +422,7 @@ func (s *checkedStore) Load() (store.Content, bool, error) {
 
 // Save implements store.Store.
 func (s *checkedStore) Save(c store.Content) error {
-	if n := s.p.n; n != nil && s.saved.Number.Less(c.Held.Number) {
+	if n := s.node.Load(); n != nil && s.saved.Number.Less(c.Held.Number) {
 		if v := n.View(); v.Version == c.Held.Version && v.Revision == c.Held.Revision && v.Quorate {
 			s.p.failRun("unsaved", "run %d of node %d shows %v before it is saved",
 				s.p.run, s.p.node, c.Held.Number)

@@ -41,6 +41,7 @@ GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy nginx-light etcd-server postgresql zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
+PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 PREVIOUS  := $(BIN)/previous
 # Modules whose dependencies compile for minutes: make contrib tests them.
 HEAVY     := contrib/kubernetes/ contrib/certmagic/caddy/
@@ -58,7 +59,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release image test check vet fmt race sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools contrib
+.PHONY: help demo build release image test check vet fmt cross race sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -97,9 +98,12 @@ fmt:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$files" ]; then echo 'run gofmt -w on:' $$files; exit 1; fi
 
-race: ## run all tests under the race detector
-	@if command -v "$$($(GO) env CC)" >/dev/null; then set -x; \
-	  CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout=30m ./...; \
+cross: ## check that all packages and tests compile for other platforms
+	@set -e; for p in $(PLATFORMS); do echo "$(GO) vet for $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; done
+
+race: ## run the tests under the race detector
+	@if command -v "$$($(GO) env CC)" >/dev/null; then GO="$(GO)" scripts/race.sh; \
 	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
 
 sim: build ## run the simulator: SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file; HISTORY=1
@@ -181,4 +185,7 @@ tools: ## install the tools of other targets (Debian packages as root, linters i
 	@if command -v apt-get >/dev/null; then set -x; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -y --no-install-recommends $(PACKAGES); \
 	else echo 'tools: apt-get not found; install the missing ones of: $(PACKAGES)'; fi
+	$(MAKE) linters
+
+linters: ## install the linters of make check into bin/
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -91,6 +91,35 @@ func TestProcessRecover(t *testing.T) {
 	}
 }
 
+// TestProcessRecoverNewNodesFirst recovers every node of a cluster in which two of three have lost
+// their directories. The one with its directory is down while the others found the new cluster:
+// their tokens continue above the given one, which is further away than a joiner may move a token
+// (maxJoinJump), and the recovered node joins.
+func TestProcessRecoverNewNodesFirst(t *testing.T) {
+	const above = 1000
+	c := newNodes(t, 3)
+	all, _ := c.startAll()
+	leaveAll(all)
+	for i := 2; i <= 3; i++ {
+		if err := os.RemoveAll(c.store(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.recoverAbove(above)
+	for i := 2; i <= 3; i++ {
+		c.start(i)
+	}
+	c.awaitQuorum(2, 3)
+	if s, ok := c.status(2); !ok || s.Token != above+1 {
+		t.Errorf("founded without node 1: token %d, want %d", s.Token, above+1)
+	}
+	c.start(1)
+	leader := c.settle(1, 2, 3)
+	if s, ok := c.status(leader); !ok || s.Token <= above {
+		t.Errorf("with node 1: token %d, want one above %d", s.Token, above)
+	}
+}
+
 // recoverAbove recovers every node with --tokens-above.
 func (c *nodes) recoverAbove(token uint64) {
 	c.t.Helper()
@@ -122,7 +151,8 @@ func (c *nodes) leaveBehind() (known uint64, others []*process) {
 }
 
 // TestProcessRecoverWithoutStore runs recover with a misspelled directory, and with the parent of
-// the nodes' directories. It must create no store, and must not report that a node can start.
+// the nodes' directories. It must create no store, and must not report that a node can start. With
+// a token and the name of the cluster it creates one, but not beside other files.
 func TestProcessRecoverWithoutStore(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "mistyped")
@@ -133,8 +163,24 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 			t.Errorf("exit %d, %s; want 1 and an error about a missing store", code, stderr)
 		}
 	}
+	given := []string{"recover", "--data-dir", dir, "--tokens-above", "7"}
+	if code, _, stderr := run(t, given...); code != 1 ||
+		!strings.Contains(stderr, "add --confirm CLUSTER") {
+		t.Errorf("unconfirmed: exit %d, %s; want 1 and a mention of --confirm", code, stderr)
+	}
 	if made, err := os.ReadDir(above); err != nil || len(made) != 0 {
 		t.Errorf("%v were created, %v", made, err)
+	}
+	if code, _, stderr := run(t, append(given, "--confirm", "athena")...); code != 0 {
+		t.Fatalf("a lost directory: exit %d, %s", code, stderr)
+	}
+	if c, known, err := store.Peek(dir); !known || c.Floor != 7 || c.Origin.Cluster != "athena" {
+		t.Errorf("got floor %d of %+v, %v; want 7", c.Floor, c.Origin, err)
+	}
+	given[2] = above
+	if code, _, stderr := run(t, append(given, "--confirm", "athena")...); code != 1 ||
+		!strings.Contains(stderr, "no state in "+above+", but "+dir) {
+		t.Errorf("a directory of others: exit %d, %s; want 1 and its content", code, stderr)
 	}
 	if code, _, stderr := run(t, "recover"); code != 2 || !strings.Contains(stderr, "--data-dir") {
 		t.Errorf("without a directory: exit %d, %s; want 2 and a mention of --data-dir", code, stderr)

@@ -139,8 +139,8 @@ var exitHelps = map[string]exitHelp{
 		see:    "run",
 	},
 	"recover": {
-		done:   "the state was removed",
-		failed: "nothing was removed; standard error has the reason",
+		done:   "the state was removed, or a store with only a token was created",
+		failed: "nothing was changed; standard error has the reason",
 		see:    "run, resize, status",
 	},
 	"resize": {

@@ -5,10 +5,14 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,6 +21,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // errUnconfirmed is returned if --confirm is missing or names another cluster.
@@ -32,21 +37,26 @@ func newRecover() *cobra.Command {
 			"nodes report \"no leader can be elected: too many members lost their stores\" in athena\n" +
 			"status and in the log, and wait for the lost directories. Restore those if you can: that\n" +
 			"loses nothing.\n\n" +
-			"Otherwise stop all nodes and run recover on EACH remaining data directory. Start those\n" +
-			"nodes first, then the others, all without --join-only. They form a new cluster:\n\n" +
+			"Otherwise stop all nodes. Before you start any, run recover on EVERY node, also where\n" +
+			"the directory is lost, with the same --tokens-above. Then start all without --join-only.\n" +
+			"They form a new cluster:\n\n" +
 			"  - Members, records, locks and jobs are forgotten.\n" +
-			"  - Fencing tokens continue above the highest one in any recovered directory.\n" +
-			"    The lost directories may have known higher ones, which are then issued\n" +
-			"    twice: read the highest token in your storage, and pass it in\n" +
-			"    --tokens-above.\n" +
-			"  - A node whose directory was not recovered cannot join the new cluster. If it\n" +
-			"    is a running seed, the others cannot form one.\n" +
+			"  - Fencing tokens continue above --tokens-above and the highest one in any\n" +
+			"    recovered directory. The lost directories may have known higher ones, which\n" +
+			"    are then issued twice: pass the highest token in your storage or, if that is\n" +
+			"    higher, the highest one that recover prints on any node.\n" +
+			"  - A lost or empty directory becomes one that holds only --tokens-above. Nodes\n" +
+			"    without it can form a cluster whose tokens begin at 1 while the recovered\n" +
+			"    ones are down; it then refuses those (\"join refused: version jump\").\n" +
+			"  - A node whose old directory was not recovered cannot join the new cluster. If\n" +
+			"    it is a running seed, the others cannot form one.\n" +
 			"  - If a majority of the old cluster still runs, there are two clusters, each\n" +
 			"    with a leader.\n\n" +
 			"Without --confirm, recover prints the state and exits with 1. With --confirm, it renames\n" +
-			"the state file within the directory. The node must be stopped.",
+			"the state file within the directory. The node must be stopped. Run recover as the user\n" +
+			"of the node: a new directory belongs to that user.",
 		Example: "  athena recover --data-dir /var/lib/athena\n" +
-			"  athena recover --data-dir /var/lib/athena --confirm orders",
+			"  athena recover --data-dir /var/lib/athena --tokens-above 1200 --confirm orders",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settings.FromEnvironment(cmd.Flags(), os.Getenv, "data-dir"); err != nil {
@@ -66,8 +76,12 @@ func newRecover() *cobra.Command {
 }
 
 // forgetStore prints the state in dir and, if confirm is the name of its cluster, sets the store
-// aside so that the node starts as a new member of a cluster with higher tokens.
+// aside so that the node starts as a new member of a cluster with higher tokens. If dir has no
+// state and a token is given, it creates a store that holds only that token.
 func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
+	if _, known, err := store.Peek(dir); err == nil && !known {
+		return prepareStore(w, dir, confirm, above)
+	}
 	s, c, err := openStopped(dir)
 	if err != nil {
 		return err
@@ -95,10 +109,89 @@ func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\nState removed; a copy is in %s.\nTokens of this node continue above "+
-		"%d.\nNext: recover every other remaining data directory, start those nodes, then the others.\n",
-		kept, max(above, c.HighestToken()))
+	_, err = fmt.Fprintf(w, "\nState removed; a copy is in %s.\n", kept)
+	return errors.Join(err, showNext(w, max(above, c.HighestToken())))
+}
+
+// prepareStore creates a store in dir, which has no state, that holds only the token above which
+// the tokens of the new cluster continue. Without it, nodes that lost their directories could found
+// the cluster at token 1 while the recovered ones are down.
+func prepareStore(w io.Writer, dir, confirm string, above uint64) error {
+	switch {
+	case above == 0:
+		return fmt.Errorf("no state in %s: give the --data-dir of the node or, if its state is lost, "+
+			"--tokens-above with the token that the other nodes have", dir)
+	case above > paxos.MaxFloor:
+		return cli.Usage(fmt.Errorf("%w: %d, the limit is %d", store.ErrTooHigh, above, paxos.MaxFloor))
+	case confirm == "":
+		return fmt.Errorf("no state in %s; %w; read athena recover --help, then add --confirm CLUSTER "+
+			"to create a store there that holds only --tokens-above", dir, errUnconfirmed)
+	}
+	if err := checkEmpty(dir); err != nil {
+		return err
+	}
+	if err := saveToken(dir, confirm, above); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "No state was in %s: a store with only a token was created.\n", dir)
+	return errors.Join(err, showNext(w, above))
+}
+
+// saveToken saves a state in dir that has only a cluster and a floor. The size and the address are
+// those of the node that uses it first.
+func saveToken(dir, cluster string, above uint64) (err error) {
+	s, err := openUnlocked(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	c, known, err := s.Load()
+	if err != nil {
+		return err
+	}
+	if known {
+		return fmt.Errorf("%s has a state now: %w", dir, errUnconfirmed)
+	}
+	c.Origin.Cluster, c.Floor = cluster, above
+	rand.Read(c.StoreID[:]) // never fails
+	return s.Save(c)
+}
+
+// storeFile matches the files that a store may leave when its state is lost.
+var storeFile = regexp.MustCompile(
+	`^(\.?athena\.state.+|athena\.lock|\.?reset\.key\d*|lost\+found)$`)
+
+// checkEmpty returns an error if dir has a file that no store has, because a misspelled path would
+// create a store among other files. A missing dir is empty.
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if !storeFile.MatchString(e.Name()) {
+			return fmt.Errorf("no state in %s, but %s: give the --data-dir of the node, or an empty "+
+				"directory", dir, filepath.Join(dir, e.Name()))
+		}
+	}
 	return err
+}
+
+// showNext prints above which token this node continues, and what remains to be done.
+func showNext(w io.Writer, above uint64) error {
+	_, err := fmt.Fprintf(w, "Tokens of this node continue above %d.\nNext: run recover with "+
+		"--tokens-above %d on every other node, also where the directory is lost. If one prints a "+
+		"higher token, repeat it with that one on every node. Then start all nodes.\n", above, above)
+	return err
+}
+
+// openUnlocked opens the store of a stopped node, or creates one.
+func openUnlocked(dir string) (*store.File, error) {
+	s, err := store.OpenFile(dir)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, fmt.Errorf("stop the node first: %w", err)
+	}
+	return s, err
 }
 
 // openStopped opens the store of a stopped node. It creates none.
@@ -108,10 +201,7 @@ func openStopped(dir string) (*store.File, store.Content, error) {
 	} else if !known {
 		return nil, store.Content{}, fmt.Errorf("no state in %s: give the --data-dir of the node", dir)
 	}
-	s, err := store.OpenFile(dir)
-	if errors.Is(err, store.ErrLocked) {
-		return nil, store.Content{}, fmt.Errorf("stop the node first: %w", err)
-	}
+	s, err := openUnlocked(dir)
 	if err != nil {
 		return nil, store.Content{}, err
 	}
@@ -136,8 +226,8 @@ func newResize() *cobra.Command {
 			"You can stop at any point, continue later, or undo it with the former size: nodes of\n" +
 			"different sizes refuse each other, and only one size at a time has a majority.\n\n" +
 			"A cluster can grow to twice its members minus one. Before it becomes smaller, stop the\n" +
-			"members that shall go, and remove their seats with athena release. Empty the\n" +
-			"directories of those: their nodes can only join as new ones.",
+			"members that shall go with SIGTERM, and remove their seats with athena release. Delete\n" +
+			"their directories only then: until then, their votes can save the cluster.",
 		Example: "  athena resize --to 5 --data-dir /var/lib/athena",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -185,8 +275,10 @@ func showStore(w io.Writer, c store.Content) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what string, value any) { fmt.Fprintf(t, "%s\t%v\n", what, value) }
 	line("cluster", c.Origin.Cluster)
-	line("size", c.Origin.Size)
-	line("address", c.Origin.Address)
+	if !c.Origin.Address.IsZero() { // known since a node used the store
+		line("size", c.Origin.Size)
+		line("address", c.Origin.Address)
+	}
 	line("store id", c.StoreID)
 	line("state held", fmt.Sprintf("version (token) %d, revision %d", c.Held.Version, c.Held.Revision))
 	if !c.Promised.IsZero() {

@@ -162,6 +162,9 @@ func TestWhatMessagesSay(t *testing.T) {
 					"but that leader has no state yet"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonClusterFull},
 				"join refused: cluster full, all seats are taken"},
+			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonVersionJump},
+				"join refused: version jump, this node takes part only above far higher tokens, as after " +
+					"athena recover: stop all nodes, and run it on each with the same --tokens-above"},
 			{member.Claim{Version: 1, Leader: two},
 				message.JoinClusterResponse{Reason: message.ReasonClusterFull},
 				"join refused: cluster full: the free seats are reserved for seeds"},

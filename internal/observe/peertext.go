@@ -70,6 +70,8 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonQuorumAtStake: "this node lost its store, and its vote cannot be replaced " +
 		"until more members are up",
 	message.ReasonLeaderBound: "a later leader is being elected",
+	message.ReasonVersionJump: "this node takes part only above far higher tokens, as after athena " +
+		"recover: stop all nodes, and run it on each with the same --tokens-above",
 }
 
 // maxMismatches bounds the number of differences of one node in a line.

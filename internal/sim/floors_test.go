@@ -86,3 +86,26 @@ func TestARecoveredMinorityIsHeard(t *testing.T) {
 		})
 	}
 }
+
+// TestTheOthersFoundAboveACommonToken starts a cluster in which every store has the same floor, as
+// after athena recover on every node. One node starts after the others have founded. Its floor is
+// further above version 1 than a joiner may move the token (maxJoinJump), and it gets its place.
+func TestTheOthersFoundAboveACommonToken(t *testing.T) {
+	for later := range 3 {
+		s := Setup{Seed: 7, Size: 3, Timings: fast(), Floors: []uint64{1000, 1000, 1000}}
+		c := NewCluster(s)
+		for i := range 3 {
+			if i != later {
+				c.Start(i)
+			}
+		}
+		limit := 20 * s.Timings.TTLTimeout
+		if !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) || c.check.order[0] != 1001 {
+			t.Fatalf("n%d is down: got versions %v, want 1001\n%s", later+1, c.check.order, c.Describe())
+		}
+		c.Start(later)
+		if !c.RunUntil(limit, func() bool { return c.procs[later].store.Held.Version > 1000 }) {
+			t.Errorf("n%d started later: it has no place\n%s", later+1, c.Describe())
+		}
+	}
+}

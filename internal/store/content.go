@@ -12,7 +12,8 @@ import (
 )
 
 // Origin is the cluster, size and address for which a store was created. The content is valid only
-// for one cluster, of one size, and under one address.
+// for one cluster, of one size, and under one address. An unused store with a Floor may have only a
+// cluster: athena recover creates it in a lost directory.
 type Origin struct {
 	Cluster string // name of the cluster
 	Size    int    // size of the full cluster
@@ -45,17 +46,19 @@ func (c Content) HighestToken() uint64 {
 	return max(c.Held.Version, c.Promised.Version, c.Accepted.ID.Version, c.Floor)
 }
 
-// checkOrigin returns every fault of an origin, each naming its field.
-func (o Origin) checkOrigin() error {
+// checkOrigin returns every fault of the origin, each naming its field.
+func (c Content) checkOrigin() error {
 	var faults []error
+	o := c.Origin
+	noNode := c.IsUnused() && c.Floor > 0 && o.Address.IsZero()
 	if o.Cluster == "" || len(o.Cluster) > member.MaxClusterBytes || !member.IsPrintable(o.Cluster) {
 		faults = append(faults, fmt.Errorf("Origin.Cluster: invalid cluster name %.300q", o.Cluster))
 	}
-	if o.Size < 1 || o.Size > member.MaxMembers {
+	if o.Size < 0 || o.Size == 0 && !noNode || o.Size > member.MaxMembers {
 		faults = append(faults, fmt.Errorf("Origin.Size: %d: want 1 to %d",
 			o.Size, member.MaxMembers))
 	}
-	if !o.Address.IsValid() {
+	if !noNode && !o.Address.IsValid() {
 		faults = append(faults, fmt.Errorf("Origin.Address: %w: host %q, port %d",
 			member.ErrAddress, o.Address.Host, o.Address.Port))
 	}

@@ -154,7 +154,7 @@ func checkContent(c Content, held, accepted []member.Record) error {
 			faults = append(faults, fmt.Errorf("%s: %w", where, err))
 		}
 	}
-	if err := c.Origin.checkOrigin(); err != nil {
+	if err := c.checkOrigin(); err != nil {
 		faults = append(faults, err)
 	}
 	if c.LeaseTimeout < 0 {

@@ -194,6 +194,40 @@ func TestForgetCutOffInItsCopy(t *testing.T) {
 	}
 }
 
+// TestForgetWithoutANode checks that an unused store with a floor needs no size and no address,
+// that Forget raises its floor, and that no other store can do without them.
+func TestForgetWithoutANode(t *testing.T) {
+	c := Content{Origin: Origin{Cluster: "orders"}, Durable: paxos.Durable{
+		StoreID: typical().StoreID, Acceptor: paxos.Acceptor{Floor: 7},
+	}}
+	s := open(t, saved(t, c))
+	if _, err := s.Forget(7); !errors.Is(err, ErrUnused) {
+		t.Errorf("the same token: got %v, want ErrUnused", err)
+	}
+	if _, err := s.Forget(9); err != nil {
+		t.Errorf("a higher token: %v", err)
+	}
+	got, _, err := s.Load()
+	if err != nil || got.Floor != 9 || got.Origin != c.Origin {
+		t.Errorf("got floor %d of %+v, %v; want 9 of %+v", got.Floor, got.Origin, err, c.Origin)
+	}
+	used := typical().Acceptor
+	used.Floor = 7
+	for _, other := range []paxos.Acceptor{used, {}} {
+		c.Acceptor = other
+		if err := s.Save(c); err == nil {
+			t.Errorf("%+v was saved without a size and an address", other)
+		}
+	}
+	c.Acceptor = paxos.Acceptor{Floor: 7}
+	for _, origin := range []Origin{{}, {Cluster: "orders", Size: -1}} {
+		c.Origin = origin
+		if err := s.Save(c); err == nil {
+			t.Errorf("%+v was saved", origin)
+		}
+	}
+}
+
 // TestForgetByRootKeepsTheOwner checks that the user of the node can still read the files.
 func TestForgetByRootKeepsTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {

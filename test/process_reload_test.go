@@ -105,6 +105,25 @@ func TestProcessReload(t *testing.T) {
 	}
 }
 
+// TestProcessReloadWhileJoining starts a daemon with a wrong secret while one of three is down, so
+// that it does not give up. After the file has the right secret, SIGHUP makes it join.
+func TestProcessReloadWhileJoining(t *testing.T) {
+	c := newNodes(t, 3)
+	right, err := os.ReadFile(filepath.Join(c.dir, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := c.secret("wrong", string(cluster.NewSecret()))
+	start(t, "run", "--config", c.writeConfig(1, "secret-file: "+filepath.Join(c.dir, "secret")))
+	p := start(t, "run", "--config", c.writeConfig(2, "secret-file: "+wrong))
+	eventually(t, "a refused certificate", func() bool {
+		return strings.Contains(p.stderr.String(), "certificate")
+	})
+	c.secret("wrong", string(right))
+	p.reload(reloaded)
+	c.awaitQuorum(1, 2)
+}
+
 // traffic sends events from each node to all until the function stop is called, which returns how
 // many were sent. Daemons have no handlers, so each member must refuse the event.
 func (c *nodes) traffic() (stop func() int64) {

@@ -148,7 +148,7 @@ func (d *daemon) run() error {
 	if err != nil {
 		return err
 	}
-	node, err := cluster.Start(ctx, d.Config, d.options()...)
+	node, err := cluster.Start(ctx, d.Config, d.options(ctx)...)
 	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
@@ -168,11 +168,15 @@ func (d *daemon) run() error {
 	return d.runMember(ctx, node)
 }
 
-// options returns the options of the node.
-func (d *daemon) options() []cluster.Option {
+// options returns the options of the node, which reloads its configuration until ctx is done.
+func (d *daemon) options(ctx context.Context) []cluster.Option {
 	opts := []cluster.Option{
 		cluster.WithLogger(d.log),
-		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
+		cluster.WithListening(func(n *cluster.Node) {
+			d.others.Use(n)
+			d.listening <- n
+			go d.serveReloads(ctx, n)
+		}),
 	}
 	if d.Settings.Transport == settings.TransportTLS {
 		opts = append(opts, cluster.WithTransport(tlsnet.Open))
@@ -184,20 +188,15 @@ func (d *daemon) options() []cluster.Option {
 }
 
 // runMember waits until the node ends or ctx is done. If ctx is done, the node leaves the cluster.
-// On each SIGHUP it reloads the configuration.
 func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	supervisor := service{d.log}
 	supervisor.joined(ctx, node)
-	for {
-		select {
-		case <-node.Done():
-			return fmt.Errorf("the node failed: %w", node.Err())
-		case <-d.hangups:
-			d.reloadConfig(ctx, node)
-		case <-ctx.Done():
-			supervisor.leaving()
-			return d.leave(node)
-		}
+	select {
+	case <-node.Done():
+		return fmt.Errorf("the node failed: %w", node.Err())
+	case <-ctx.Done():
+		supervisor.leaving()
+		return d.leave(node)
 	}
 }
 

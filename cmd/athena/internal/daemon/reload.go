@@ -19,6 +19,21 @@ var reloadable = []string{
 	"preference", "secret-file", "tls-ca", "tls-cert", "tls-key",
 }
 
+// serveReloads reloads the configuration on each SIGHUP until the node ends or ctx is done. It
+// begins when the node listens: a wrong secret can keep the node from joining until it is replaced.
+func (d *daemon) serveReloads(ctx context.Context, node *cluster.Node) {
+	for {
+		select {
+		case <-d.hangups:
+			d.reloadConfig(ctx, node)
+		case <-node.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // reloadConfig reads the configuration again and logs the outcome. If the configuration is invalid,
 // it changes nothing.
 func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {

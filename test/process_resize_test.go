@@ -183,12 +183,12 @@ func TestResizeOutage(t *testing.T) {
 		c.settle(1, 2, 3, 4, 5)
 
 		leaveAll(all[3:]) // the other three continue
-		for _, i := range []int{4, 5} {
+		c.release(c.settle(1, 2, 3), 3, 0, "at most 3")
+		for _, i := range []int{4, 5} { // after the release: their votes may be needed until then
 			if err := os.RemoveAll(c.store(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.release(c.settle(1, 2, 3), 3, 0, "at most 3")
 		stop = time.Now()
 		leaveAll(all[:3])
 		c.resizeAll(3)

@@ -27,7 +27,9 @@ func newRelease() *cobra.Command {
 			"removes such seats until N members remain: athena resize can then make the cluster\n" +
 			"smaller. The node must be the leader, and N members, at least a majority of the size,\n" +
 			"must run. release waits up to 15 seconds; the leader then continues. A member without\n" +
-			"a seat joins as a new one: do not start it again." + needsWrite,
+			"a seat joins as a new one: do not start it again, and delete its data directory. Keep\n" +
+			"the directory until then: if another member fails, start the one that left." +
+			needsWrite,
 		Example: "  athena release --keep 3 --admin 127.0.0.1:7070",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {

@@ -105,6 +105,27 @@ func TestProcessReload(t *testing.T) {
 	}
 }
 
+// TestProcessReloadOfARefusedKey checks that a reload does not report a preference that the node
+// refuses, because only the new size permits it, and that the next reload tries again.
+func TestProcessReloadOfARefusedKey(t *testing.T) {
+	c := newNodes(t, 1)
+	secret := "secret-file: " + filepath.Join(c.dir, "secret")
+	p := start(t, "run", "--config", c.writeConfig(1, secret))
+	c.settle(1)
+	c.addrs = append(c.addrs, freeAddresses(t, 2)...)
+	c.writeConfig(1, secret, "preference: never", "label: zone=b")
+	for range 2 {
+		p.reload("cannot complete the change of a key: the next reload tries again")
+	}
+	eventually(t, "two reloads", func() bool {
+		return strings.Count(p.stderr.String(), reloaded) == 2
+	})
+	if got := p.stderr.String(); !strings.Contains(got, `"changed":"label"`) ||
+		strings.Contains(got, `"changed":"label,preference"`) {
+		t.Error("the first reload must report the label, and not the preference")
+	}
+}
+
 // TestProcessReloadWhileJoining starts a daemon with a wrong secret while one of three is down, so
 // that it does not give up. After the file has the right secret, SIGHUP makes it join.
 func TestProcessReloadWhileJoining(t *testing.T) {

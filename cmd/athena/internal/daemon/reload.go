@@ -51,17 +51,23 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 		return
 	}
 	d.Settings.ReloadAdmin(s)
+	before := slices.Clone(d.inUse)
 	changed, fixed := d.noteChanges(s.Effective(flags, config))
 	setLevel(s.LogLevel)
 	ctx, cancel := context.WithTimeout(ctx, d.leaveTimeout())
 	defer cancel()
-	// Valid labels and preferences are refused only by a node that ends. A leader that must not lead
-	// leads until another member can, even if the context ends before.
+	// Valid labels are refused only by a node that ends. A preference may be valid only with another
+	// new value that needs a restart. A leader that must not lead leads until another member can, even
+	// if the context ends before.
 	if slices.Contains(changed, "label") {
 		_ = node.SetLabels(ctx, config.Labels)
 	}
 	if slices.Contains(changed, "preference") {
-		_ = node.Prefer(ctx, config.Preference)
+		if err := node.Prefer(ctx, config.Preference); err != nil {
+			changed = d.keepBefore(before, changed, "preference")
+			d.log.Warn("cannot complete the change of a key: the next reload tries again",
+				slog.String("keys", "preference"), slog.Any("error", settings.InFlags(err, flags)))
+		}
 	}
 	d.log.Info("reloaded the configuration", slog.String("changed", strings.Join(changed, ",")))
 	if len(fixed) > 0 {
@@ -86,4 +92,15 @@ func (d *daemon) noteChanges(next []settings.Effective) (changed, fixed []string
 		}
 	}
 	return changed, fixed
+}
+
+// keepBefore notes that the value in use of a changed key is still that of before, and returns the
+// other changed keys.
+func (d *daemon) keepBefore(before []settings.Effective, changed []string, key string) []string {
+	for i, e := range before {
+		if e.Key == key {
+			d.inUse[i] = e
+		}
+	}
+	return slices.DeleteFunc(changed, func(one string) bool { return one == key })
 }

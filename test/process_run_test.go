@@ -68,7 +68,8 @@ func TestProcessRefused(t *testing.T) {
 		{"other size", []string{"--size", "5"},
 			[]string{"could not join", "--size differs: 5 here, 3 at the peer", "the same on every node"}},
 		{"other timings", []string{"--profile", "wan"},
-			[]string{"could not join", "--lease-timeout differs", "the same on every node"}},
+			[]string{"could not join", "--profile differs: wan here, lan at the peer",
+				"--lease-timeout differs", "the same on every node"}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			flags := append([]string{"run", "--addr", other, "--size", "3", "--seeds", seeds,

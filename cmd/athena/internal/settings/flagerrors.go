@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -46,6 +47,9 @@ func (e flagError) describeError(err error) string {
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
+		if cause := e.profileMismatch(joined.Unwrap()); cause != nil {
+			lines = append(lines, cause.Text(alsoGiven(e.flags, "profile")))
+		}
 		for _, one := range joined.Unwrap() {
 			lines = append(lines, e.describeError(one))
 		}
@@ -55,6 +59,54 @@ func (e flagError) describeError(err error) string {
 		return strings.Replace(err.Error(), inner.Error(), e.describeError(inner), 1)
 	}
 	return err.Error()
+}
+
+// profileMismatch returns the likely cause of differences between a peer and this node: the peer
+// has all timings of another profile. Otherwise it returns nil.
+func (e flagError) profileMismatch(differences []error) *cluster.ConfigMismatchError {
+	flag := e.flags.Lookup("profile")
+	if flag == nil {
+		return nil // athena bench has no profiles
+	}
+	ours := flag.Value.String()
+	profile, known := profiles[ours]
+	if !known {
+		return nil
+	}
+	set := profile()
+	for _, t := range Timings(&set) {
+		if f := e.flags.Lookup(t.Flag); f.Changed {
+			*t.Value = durationOf(f.Value.String())
+		}
+	}
+	theirs, differ := set.WithDefaults(), false
+	for _, t := range Timings(&theirs) {
+		for _, one := range differences {
+			m, ok := one.(*cluster.ConfigMismatchError) //nolint:errorlint // as in describeError
+			if ok && flagOf[m.Field] == t.Flag {
+				*t.Value, differ = durationOf(m.Theirs), true
+			}
+		}
+	}
+	for name, other := range profiles {
+		of := other().WithDefaults()
+		if differ && name != ours && haveEqualTimings(&of, &theirs) {
+			return &cluster.ConfigMismatchError{Field: "Profile", Ours: ours, Theirs: name}
+		}
+	}
+	return nil
+}
+
+// durationOf parses a duration. It returns 0, which no timing has, if the text is invalid.
+func durationOf(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
+func haveEqualTimings(a, b *cluster.Config) bool {
+	return slices.EqualFunc(Timings(a), Timings(b), func(a, b Timing) bool {
+		return *a.Value == *b.Value
+	})
 }
 
 // subjectOf returns the name of a field's flag for use at the beginning of a fault.

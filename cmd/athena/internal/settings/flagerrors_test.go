@@ -5,7 +5,9 @@ package settings
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -53,6 +55,52 @@ func TestFlagErrorNamesOrigin(t *testing.T) {
 		got := flagError{c.err, f}
 		if got.Error() != c.want || !errors.Is(got, c.err) {
 			t.Errorf("got\n%v\nwant\n%s", got, c.want)
+		}
+	}
+}
+
+// TestFlagErrorNamesTheProfile checks that the first line names the profile if the timings of the
+// peer are exactly those of another one.
+func TestFlagErrorNamesTheProfile(t *testing.T) {
+	f := Flags()
+	if err := FromEnvironment(f, in(map[string]string{"ATHENA_LEADER_TIMEOUT": "3s"})); err != nil {
+		t.Fatal(err)
+	}
+	ours, local := cluster.DefaultConfig(), cluster.LocalConfig().WithDefaults()
+	ours.LeaderTimeout = 3 * time.Second
+	ours = ours.WithDefaults()
+	var differ []error
+	here := Timings(&ours)
+	for i, there := range Timings(&local) {
+		for field, flag := range flagOf {
+			if flag == there.Flag && *here[i].Value != *there.Value {
+				differ = append(differ, &cluster.ConfigMismatchError{
+					Field: field, Ours: here[i].Value.String(), Theirs: there.Value.String(),
+				})
+			}
+		}
+	}
+	want := "--profile differs: lan here, local at the peer: configure the same on every node\n"
+	got := flagError{errors.Join(differ...), f}.Error()
+	if !strings.HasPrefix(got, want) || strings.Count(got, "\n") != len(differ) {
+		t.Errorf("got\n%s\nwant %d lines and first\n%s", got, len(differ)+1, want)
+	}
+	alike := Flags() // the timings of local, flag by flag
+	for _, timing := range Timings(&local) {
+		if err := alike.Set(timing.Flag, timing.Value.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := errors.Join(&cluster.ConfigMismatchError{Field: "Size", Ours: "3", Theirs: "5"})
+	if got := (flagError{size, alike}).Error(); strings.Contains(got, "profile") {
+		t.Errorf("another size: got %s", got)
+	}
+	for name, some := range map[string][]error{
+		"not all of it": differ[1:],
+		"only own flag": {&cluster.ConfigMismatchError{Field: "LeaderTimeout", Ours: "3s", Theirs: "1s"}},
+	} {
+		if got := (flagError{errors.Join(some...), f}).Error(); strings.Contains(got, "profile") {
+			t.Errorf("%s: got %s", name, got)
 		}
 	}
 }
